@@ -1,0 +1,99 @@
+"""What every command of Assay shares: one clear line and exit code 1 on bad input, ``--json``, progress.
+
+Subclasses implement ``act``, which returns the data that ``--json`` prints, and ``show`` for people.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser
+from typing import Any, NoReturn
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.db.utils import OperationalError, ProgrammingError
+from tqdm import tqdm
+
+from annotation.errors import AssayError
+from annotation.models import Job
+from annotation.services import jobs
+from annotation.wording import error_text
+
+
+class _Parser(CommandParser):
+    def error(self, message: str) -> NoReturn:
+        """Bad arguments are bad input like any other: one line, exit code 1."""
+        sys.stderr.write(f"{self.prog}: {message}; see --help\n")
+        raise SystemExit(1)
+
+
+class AssayCommand(BaseCommand):
+    requires_system_checks: list[str] = []  # noqa: RUF012 (Django's own declaration)
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        kwargs.setdefault("prog", f"{prog_name} {subcommand}")
+        parser = _Parser(description=self.help or None, **kwargs)
+        parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+        self.add_base_argument(
+            parser, "--traceback", action="store_true", help="show the traceback of an error"
+        )
+        self.add_base_argument(parser, "--settings", help="the settings module")
+        self.add_base_argument(parser, "--pythonpath", help="a folder to add to the Python path")
+        self.add_base_argument(parser, "-v", "--verbosity", default=1, type=int, choices=[0, 1, 2, 3])
+        self.add_base_argument(parser, "--no-color", action="store_true", help="no colours")
+        self.add_base_argument(parser, "--force-color", action="store_true", help="colours")
+        parser.set_defaults(skip_checks=True)
+        self.add_arguments(parser)
+        return parser
+
+    def add_arguments(self, parser: ArgumentParser) -> None:  # type: ignore[override]
+        """Declare the arguments."""
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        as_json = options.pop("json")
+        self.quiet = as_json or not sys.stderr.isatty()
+        try:
+            data = self.act(**options)
+        except AssayError as error:
+            self._refuse(error_text(error), error, options)
+        except (OperationalError, ProgrammingError) as error:
+            if "no such table" not in str(error) and "does not exist" not in str(error):
+                raise
+            self._refuse("The database has no tables yet: run python manage.py migrate", error, options)
+        if as_json:
+            self.stdout.write(json.dumps(data, ensure_ascii=False, indent=1, sort_keys=False))
+        else:
+            self.show(data)
+
+    def act(self, **options: Any) -> Any:
+        """Do it, and return what ``--json`` prints."""
+        raise NotImplementedError
+
+    def show(self, data: Any) -> None:
+        """Print ``data`` for a person."""
+        raise NotImplementedError
+
+    def progress(self, **kwargs: Any) -> tqdm[Any]:
+        """A progress bar on a terminal; silent in a pipe and with ``--json``."""
+        return tqdm(file=sys.stderr, disable=self.quiet, leave=False, **kwargs)
+
+    def run_job(self, job: Job) -> Job:
+        """Run the job in this process with a progress bar; raises the reason if it failed."""
+        with self.progress(total=1.0, bar_format="{l_bar}{bar}| {elapsed}<{remaining}") as bar:
+
+            def watch(progress: float, stage: str) -> None:
+                bar.set_description(stage)
+                bar.update(max(0.0, progress - bar.n))
+
+            return jobs.run_now(job, watcher=watch)
+
+    def _refuse(self, line: str, error: Exception, options: dict[str, Any]) -> NoReturn:
+        if options.get("traceback"):
+            raise error
+        self.stderr.write(" ".join(line.splitlines()))
+        raise SystemExit(1)
+
+
+def names(text: str) -> list[str]:
+    """``a,b`` as a list; several values are given with commas or spaces alike."""
+    return [part.strip() for part in text.split(",") if part.strip()]

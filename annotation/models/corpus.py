@@ -1,0 +1,100 @@
+"""What is judged: datasets of prompts, and the responses of the evaluated models."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+
+class Dataset(models.Model):
+    name = models.CharField(_("name"), max_length=100, unique=True)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("dataset")
+        verbose_name_plural = _("datasets")
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Prompt(models.Model):
+    """``key`` is the record's own id, or the first 16 hex digits of the sha256 of its NFC text."""
+
+    dataset = models.ForeignKey(Dataset, models.PROTECT, related_name="prompts", verbose_name=_("dataset"))
+    key = models.CharField(_("id"), max_length=200)
+    text = models.TextField(_("text"))
+    dimension = models.CharField(_("dimension"), max_length=100, blank=True)
+    subcomponent = models.CharField(_("subcomponent"), max_length=100, blank=True)
+    language = models.CharField(_("language"), max_length=20, blank=True)
+    attack_method = models.CharField(_("attack method"), max_length=100, null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("prompt")
+        verbose_name_plural = _("prompts")
+        ordering = ["dataset", "id"]
+        constraints = [models.UniqueConstraint(fields=["dataset", "key"], name="prompt_once_per_dataset")]
+        indexes = [models.Index(fields=["dataset", "dimension"], name="prompt_by_dimension")]
+
+    def __str__(self) -> str:
+        return f"{self.dataset_id}/{self.key}"
+
+
+class EvaluatedModel(models.Model):
+    """The language model whose responses are judged (never our scorer)."""
+
+    name = models.CharField(_("name"), max_length=100, unique=True)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("evaluated model")
+        verbose_name_plural = _("evaluated models")
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Collection(models.Model):
+    """One named gathering of responses. The default one has the empty name."""
+
+    name = models.CharField(_("name"), max_length=100, unique=True, blank=True)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("collection")
+        verbose_name_plural = _("collections")
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Response(models.Model):
+    """A text, or the turns of a dialogue ``[{"role": .., "text": ..}, ..]`` (then ``text`` is empty)."""
+
+    prompt = models.ForeignKey(Prompt, models.PROTECT, related_name="responses", verbose_name=_("prompt"))
+    model = models.ForeignKey(
+        EvaluatedModel, models.PROTECT, related_name="responses", verbose_name=_("model")
+    )
+    collection = models.ForeignKey(
+        Collection, models.PROTECT, related_name="responses", verbose_name=_("collection")
+    )
+    text = models.TextField(_("text"), blank=True)
+    turns = models.JSONField(_("turns"), default=list, blank=True)
+    # sha256 of the NFC text, or of the turns' canonical JSON: what a release and a scorer know a response by.
+    sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("response")
+        verbose_name_plural = _("responses")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["prompt", "model", "collection"], name="response_once_per_model_prompt_collection"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.prompt_id}/{self.model_id}"

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from annotation.guidelines import GuidelineDocument
+
+_DOCUMENTS: dict[str, GuidelineDocument] = {}
+
+
+class Guideline(models.Model):
+    """One version of a guideline. Once ``published_at`` is set, the row never changes."""
+
+    name = models.CharField(_("name"), max_length=100)
+    version = models.CharField(_("version"), max_length=50)
+    source = models.TextField(_("source"), help_text=_("The YAML as it was loaded."))
+    content = models.JSONField(_("content"))
+    sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("by"),
+    )
+    published_at = models.DateTimeField(_("published"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("guideline")
+        verbose_name_plural = _("guidelines")
+        ordering = ["name", "-published_at", "-id"]
+        constraints = [models.UniqueConstraint(fields=["name", "version"], name="guideline_once_per_version")]
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    @property
+    def document(self) -> GuidelineDocument:
+        """The validated document; kept by its hash, because every page of the annotation loop asks for it."""
+        document = _DOCUMENTS.get(self.sha256)
+        if document is None:
+            document = _DOCUMENTS[self.sha256] = GuidelineDocument.from_json(self.content)
+        return document
+
+    @property
+    def is_published(self) -> bool:
+        return self.published_at is not None

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+
+class Job(models.Model):
+    """Long work as a row. A message only says that there is a row to claim (docs/decisions/jobs-are-rows.md).
+
+    ``history`` is what the live page draws: ``[{"at": fraction, "stage": .., "name": .., "value": ..}, ..]``.
+    """
+
+    class State(models.TextChoices):
+        QUEUED = "queued", _("queued")
+        RUNNING = "running", _("running")
+        DONE = "done", _("done")
+        FAILED = "failed", _("failed")
+        CANCELLED = "cancelled", _("cancelled")
+
+    kind = models.CharField(_("kind"), max_length=50)
+    title = models.CharField(_("title"), max_length=200, blank=True)
+    payload = models.JSONField(_("payload"), default=dict)
+    state = models.CharField(_("state"), max_length=9, choices=State.choices, default=State.QUEUED)
+    depends_on = models.ForeignKey("self", models.PROTECT, null=True, blank=True, related_name="dependents")
+    attempt = models.PositiveSmallIntegerField(_("attempt"), default=0)
+    worker = models.CharField(_("worker"), max_length=100, blank=True)
+    heartbeat = models.DateTimeField(_("heartbeat"), null=True, blank=True)
+    progress = models.FloatField(_("progress"), default=0, help_text=_("From 0 to 1."))
+    stage = models.CharField(_("stage"), max_length=200, blank=True)
+    history = models.JSONField(_("history"), default=list)
+    result = models.JSONField(_("result"), default=dict)
+    error = models.TextField(_("error"), blank=True)
+    cancel_requested = models.BooleanField(_("cancel requested"), default=False)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("by"),
+    )
+    started_at = models.DateTimeField(_("started"), null=True, blank=True)
+    finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("job")
+        verbose_name_plural = _("jobs")
+        ordering = ["-id"]
+        indexes = [
+            models.Index(fields=["heartbeat"], condition=Q(state="running"), name="job_running"),
+            models.Index(fields=["created_at"], condition=Q(state="queued"), name="job_queued"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pk}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in {self.State.DONE, self.State.FAILED, self.State.CANCELLED}

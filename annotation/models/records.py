@@ -1,0 +1,70 @@
+"""What happened: the audit trail, and the files that were put in."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models.jobs import Job
+
+
+class AuditEvent(models.Model):
+    """Written in the transaction of the change that it tells of; appended, never edited."""
+
+    at = models.DateTimeField(_("time"), auto_now_add=True)
+    actor = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("by"),
+    )
+    verb = models.CharField(_("what"), max_length=50)
+    target = models.CharField(_("target"), max_length=200)
+    data = models.JSONField(_("data"), default=dict)
+
+    class Meta:
+        verbose_name = _("audit event")
+        verbose_name_plural = _("audit events")
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["target"], name="audit_by_target")]
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.target}"
+
+
+class Import(models.Model):
+    """One file that was put in: what it was, what was taken, what was already there."""
+
+    class Kind(models.TextChoices):
+        PROMPTS = "prompts", _("prompts")
+        RESPONSES = "responses", _("responses")
+        ANNOTATIONS = "annotations", _("annotations")
+
+    kind = models.CharField(_("kind"), max_length=11, choices=Kind.choices)
+    format = models.CharField(_("format"), max_length=20)
+    file_name = models.CharField(_("file"), max_length=255)
+    sha256 = models.CharField(max_length=64, blank=True)
+    path = models.CharField(max_length=500, blank=True)
+    options = models.JSONField(_("options"), default=dict)
+    report = models.JSONField(_("report"), default=dict)
+    job = models.ForeignKey(Job, models.SET_NULL, null=True, blank=True, related_name="+")
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("by"),
+    )
+
+    class Meta:
+        verbose_name = _("import")
+        verbose_name_plural = _("imports")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return self.file_name

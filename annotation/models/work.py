@@ -1,0 +1,167 @@
+"""What people do on a task: the claim, the annotation with its revisions, the adjudication, the gold label."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models.batches import MAX_OVERLAP, Batch, Task
+
+# The slot of the adjudicator. It makes one table hold both invariants: a task has one adjudicator
+# (unique task+slot), and the adjudicator is none of its annotators (unique task+person).
+ADJUDICATION_SLOT = MAX_OVERLAP
+
+
+class Assignment(models.Model):
+    """One person's claim on a task, with a lease. ``id`` is what the person sees: it tells nothing."""
+
+    class State(models.TextChoices):
+        CLAIMED = "claimed", _("claimed")
+        SUBMITTED = "submitted", _("submitted")
+        RELEASED = "released", _("released")
+        EXPIRED = "expired", _("expired")
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    batch = models.ForeignKey(Batch, models.PROTECT, related_name="assignments", verbose_name=_("batch"))
+    task = models.ForeignKey(Task, models.PROTECT, related_name="assignments", verbose_name=_("task"))
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="assignments", verbose_name=_("person")
+    )
+    slot = models.PositiveSmallIntegerField()
+    state = models.CharField(_("state"), max_length=9, choices=State.choices, default=State.CLAIMED)
+    claimed_at = models.DateTimeField(_("claimed"))
+    lease_expires = models.DateTimeField(_("lease expires"))
+    submitted_at = models.DateTimeField(_("submitted"), null=True, blank=True)
+    skip_reason = models.CharField(_("reason for skipping"), max_length=500, blank=True)
+
+    class Meta:
+        verbose_name = _("assignment")
+        verbose_name_plural = _("assignments")
+        constraints = [
+            models.UniqueConstraint(fields=["task", "person"], name="assignment_once_per_person"),
+            models.UniqueConstraint(
+                fields=["task", "slot"],
+                condition=Q(state__in=["claimed", "submitted"]),
+                name="assignment_once_per_live_slot",
+            ),
+            models.CheckConstraint(condition=Q(slot__lte=ADJUDICATION_SLOT), name="assignment_slot_in_range"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["person", "batch", "claimed_at"], condition=Q(state="claimed"), name="assignment_live"
+            ),
+            models.Index(
+                fields=["batch", "lease_expires"], condition=Q(state="claimed"), name="assignment_by_lease"
+            ),
+            models.Index(fields=["person", "-submitted_at"], name="assignment_history"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    @property
+    def is_adjudication(self) -> bool:
+        return self.slot == ADJUDICATION_SLOT
+
+
+class Annotation(models.Model):
+    """What was submitted. A correction is a new revision; the old one stays, no longer ``current``."""
+
+    assignment = models.ForeignKey(Assignment, models.PROTECT, related_name="annotations")
+    revision = models.PositiveSmallIntegerField(_("revision"), default=1)
+    current = models.BooleanField(_("current"), default=True)
+    labels = models.JSONField(_("labels"))
+    rationale = models.TextField(_("rationale"), blank=True)
+    evidence = models.JSONField(_("evidence"), default=list, blank=True)
+    flags = models.JSONField(_("flags"), default=list, blank=True)
+    seconds = models.FloatField(_("seconds"), null=True, blank=True)
+    reason = models.CharField(_("reason for the correction"), max_length=500, blank=True)
+    receipt = models.UUIDField(_("receipt"), default=uuid.uuid4, unique=True, editable=False)
+    idempotency_key = models.CharField(max_length=200)
+    body_sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField(_("created"))
+
+    class Meta:
+        verbose_name = _("annotation")
+        verbose_name_plural = _("annotations")
+        ordering = ["assignment", "revision"]
+        constraints = [
+            models.UniqueConstraint(fields=["assignment", "revision"], name="annotation_once_per_revision"),
+            models.UniqueConstraint(
+                fields=["assignment"], condition=Q(current=True), name="annotation_one_current"
+            ),
+            models.UniqueConstraint(fields=["assignment", "idempotency_key"], name="annotation_once_per_key"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.receipt)
+
+
+class Adjudication(models.Model):
+    """The third person's decision on the disputed criteria of a task."""
+
+    task = models.OneToOneField(Task, models.PROTECT, related_name="adjudication", verbose_name=_("task"))
+    assignment = models.OneToOneField(Assignment, models.PROTECT, related_name="adjudication")
+    labels = models.JSONField(_("labels"))
+    rationale = models.TextField(_("rationale"), blank=True)
+    seconds = models.FloatField(_("seconds"), null=True, blank=True)
+    receipt = models.UUIDField(_("receipt"), default=uuid.uuid4, unique=True, editable=False)
+    idempotency_key = models.CharField(max_length=200)
+    body_sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField(_("created"))
+
+    class Meta:
+        verbose_name = _("adjudication")
+        verbose_name_plural = _("adjudications")
+
+    def __str__(self) -> str:
+        return str(self.receipt)
+
+
+class CorrectionRequest(models.Model):
+    """A correction that came after its task had closed: for the manager to read."""
+
+    assignment = models.ForeignKey(Assignment, models.PROTECT, related_name="correction_requests")
+    labels = models.JSONField(_("labels"))
+    reason = models.TextField(_("reason"), blank=True)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    handled_at = models.DateTimeField(_("handled"), null=True, blank=True)
+    handled_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        verbose_name = _("correction request")
+        verbose_name_plural = _("correction requests")
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.assignment_id}"
+
+
+class GoldLabel(models.Model):
+    """The settled value of one criterion of one task, with its source."""
+
+    class Source(models.TextChoices):
+        SINGLE = "single", _("single")
+        UNANIMOUS = "unanimous", _("unanimous")
+        WITHIN_TOLERANCE = "within_tolerance", _("within tolerance")
+        ADJUDICATED = "adjudicated", _("adjudicated")
+
+    task = models.ForeignKey(Task, models.PROTECT, related_name="gold_labels", verbose_name=_("task"))
+    criterion = models.CharField(_("criterion"), max_length=100)
+    value = models.FloatField(_("value"))
+    source = models.CharField(_("source"), max_length=16, choices=Source.choices)
+    created_at = models.DateTimeField(_("created"))
+
+    class Meta:
+        verbose_name = _("gold label")
+        verbose_name_plural = _("gold labels")
+        constraints = [models.UniqueConstraint(fields=["task", "criterion"], name="gold_label_once")]
+
+    def __str__(self) -> str:
+        return f"{self.task_id}/{self.criterion}={self.value:g}"

@@ -1,0 +1,33 @@
+"""Who may not see what yet. The one place that decides it.
+
+Who annotates or adjudicates in a batch cannot open that batch's results until it closes, whatever else they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db.models import QuerySet
+
+from annotation.errors import N_, Forbidden
+from annotation.models import Batch, Dataset, Person
+
+
+def sealed_batches(person: Person) -> QuerySet[Batch]:
+    """The batches whose results this person may not open now. Whoever left a batch stays blind in it."""
+    return Batch.objects.filter(memberships__person=person).exclude(state=Batch.State.CLOSED).distinct()
+
+
+def refuse_sealed(person: Person, batches: Iterable[Batch] | QuerySet[Batch]) -> None:
+    """Raise Forbidden if the results of any of ``batches`` are sealed for this person."""
+    ids = {batch.pk for batch in batches}
+    sealed = sealed_batches(person).filter(pk__in=ids).first()
+    if sealed is not None:
+        raise Forbidden(
+            N_("You work in the batch {name}: its results open for you when it closes."), name=sealed.name
+        )
+
+
+def sealed_datasets(person: Person) -> QuerySet[Dataset]:
+    """Datasets whose responses (and so the models' names) this person is judging blind now."""
+    return Dataset.objects.filter(prompts__responses__tasks__batch__in=sealed_batches(person)).distinct()

@@ -1,0 +1,225 @@
+"""What an annotator or adjudicator receives: frozen values, and nothing else of the database.
+
+Blindness lives here: a view never holds the Response, so it cannot tell whose it is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+
+from annotation.errors import N_, NotFound
+from annotation.guidelines import Criterion
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Annotation,
+    Assignment,
+    Batch,
+    GoldLabel,
+    Membership,
+    Person,
+    Task,
+)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """``role`` is ``assistant`` for what is judged, ``user`` for what it answers."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Handout:
+    """One item of work. ``turns`` is what is judged; a plain response is one turn of the assistant."""
+
+    assignment: UUID
+    batch: str
+    lease_expires: datetime
+    prompt: str
+    turns: tuple[Turn, ...]
+    criteria: tuple[Criterion, ...]
+    dimension: str
+    subcomponent: str
+
+
+@dataclass(frozen=True)
+class Side:
+    """One annotator's work as the adjudicator sees it: A or B, never a name."""
+
+    letter: str
+    labels: Mapping[str, Any]
+    rationale: str
+    evidence: Sequence[Mapping[str, Any]]
+    flags: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Dispute:
+    handout: Handout
+    sides: tuple[Side, ...]
+
+
+@dataclass(frozen=True)
+class Mine:
+    """A line of my history. ``closed`` tells that the task is over for me, never how."""
+
+    assignment: UUID
+    batch: str
+    prompt: str
+    labels: Mapping[str, Any]
+    revision: int
+    submitted_at: datetime
+    adjudication: bool
+    closed: bool
+
+
+@dataclass(frozen=True)
+class MyProgress:
+    """How far one person is in one batch: their own count, and what is still there for them to take."""
+
+    batch: Batch
+    role: str
+    done: int
+    left: int
+    due: Any
+
+
+def handout(assignment: Assignment) -> Handout:
+    task = Task.objects.select_related("response__prompt", "batch__guideline").get(pk=assignment.task_id)
+    prompt, document = task.response.prompt, task.batch.guideline.document
+    turns = task.response.turns or [{"role": "assistant", "text": task.response.text}]
+    return Handout(
+        assignment=assignment.pk,
+        batch=task.batch.name,
+        lease_expires=assignment.lease_expires,
+        prompt=prompt.text,
+        turns=tuple(Turn(role=turn["role"], text=turn["text"]) for turn in turns),
+        criteria=document.criteria_for(prompt.dimension),
+        dimension=prompt.dimension,
+        subcomponent=prompt.subcomponent,
+    )
+
+
+def dispute(assignment: Assignment) -> Dispute:
+    """The disputed item with its labels as A and B, in an order that only the assignment's id decides.
+
+    Only the criteria that the annotators disagree on are handed out: the adjudicator decides those.
+    """
+    given = list(
+        Annotation.objects.filter(
+            assignment__task=assignment.task_id, current=True, assignment__slot__lt=ADJUDICATION_SLOT
+        ).order_by("assignment__slot")
+    )
+    random.Random(assignment.pk.int).shuffle(given)
+    sides = tuple(
+        Side(
+            letter=chr(ord("A") + place),
+            labels=annotation.labels,
+            rationale=annotation.rationale,
+            evidence=annotation.evidence,
+            flags=annotation.flags,
+        )
+        for place, annotation in enumerate(given)
+    )
+    settled = set(GoldLabel.objects.filter(task=assignment.task_id).values_list("criterion", flat=True))
+    whole = handout(assignment)
+    criteria = tuple(criterion for criterion in whole.criteria if criterion.name not in settled)
+    return Dispute(handout=replace(whole, criteria=criteria), sides=sides)
+
+
+def my_assignment(assignment_id: UUID, person: Person) -> Assignment:
+    found = (
+        Assignment.objects.filter(pk=assignment_id, person=person).select_related("batch__guideline").first()
+    )
+    if found is None:
+        raise NotFound(N_("There is no such item among yours."))
+    return found
+
+
+def my_annotation(assignment: Assignment) -> Annotation | None:
+    return Annotation.objects.filter(assignment=assignment, current=True).first()
+
+
+def my_last(batch: Batch, person: Person) -> Assignment | None:
+    """The person's last submitted annotation in the batch: what "undo" goes back to."""
+    mine = Assignment.objects.filter(
+        batch=batch, person=person, state=Assignment.State.SUBMITTED, slot__lt=ADJUDICATION_SLOT
+    )
+    return mine.order_by("-submitted_at").first()
+
+
+def my_history(person: Person, *, limit: int = 200) -> list[Mine]:
+    """What the person submitted, the latest first."""
+    assignments = (
+        Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
+        .select_related("batch", "task__response__prompt", "adjudication")
+        .order_by("-submitted_at")[:limit]
+    )
+    current = {
+        a.assignment_id: a for a in Annotation.objects.filter(assignment__in=list(assignments), current=True)
+    }
+    return [_mine(assignment, current.get(assignment.pk)) for assignment in assignments]
+
+
+def _mine(assignment: Assignment, annotation: Annotation | None) -> Mine:
+    work = annotation or assignment.adjudication
+    assert assignment.submitted_at is not None
+    return Mine(
+        assignment=assignment.pk,
+        batch=assignment.batch.name,
+        prompt=assignment.task.response.prompt.text,
+        labels=work.labels,
+        revision=annotation.revision if annotation else 1,
+        submitted_at=assignment.submitted_at,
+        adjudication=annotation is None,
+        closed=assignment.task.state != Task.State.OPEN,
+    )
+
+
+def my_batches(person: Person) -> list[MyProgress]:
+    """The open batches in which the person works, with their progress, the earliest due first."""
+    memberships = (
+        Membership.objects.filter(person=person, active=True, batch__state=Batch.State.OPEN)
+        .select_related("batch")
+        .order_by("batch__due_date", "batch__created_at")
+    )
+    return [my_progress(membership) for membership in memberships]
+
+
+def my_progress(membership: Membership) -> MyProgress:
+    adjudicating = membership.role == Membership.Role.ADJUDICATOR
+    slots = Q(slot=ADJUDICATION_SLOT) if adjudicating else Q(slot__lt=ADJUDICATION_SLOT)
+    done = Assignment.objects.filter(
+        slots, batch=membership.batch, person=membership.person, state=Assignment.State.SUBMITTED
+    )
+    return MyProgress(
+        batch=membership.batch,
+        role=membership.role,
+        done=done.count(),
+        left=_still_there(membership, adjudicating=adjudicating).count(),
+        due=membership.batch.due_date,
+    )
+
+
+def _still_there(membership: Membership, *, adjudicating: bool) -> QuerySet[Task]:
+    mine = Assignment.objects.filter(task=OuterRef("pk"), person=membership.person)
+    tasks = Task.objects.filter(batch=membership.batch)
+    if adjudicating:
+        taken = Assignment.objects.filter(
+            task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state__in=[Assignment.State.CLAIMED]
+        ).exclude(person=membership.person)
+        barred = mine.filter(Q(slot__lt=ADJUDICATION_SLOT) | ~Q(skip_reason=""))
+        return tasks.filter(~Exists(barred), ~Exists(taken), state=Task.State.DISPUTED)
+    gone = mine.filter(Q(state=Assignment.State.SUBMITTED) | ~Q(skip_reason="") | Q(slot=ADJUDICATION_SLOT))
+    held = mine.filter(state=Assignment.State.CLAIMED)
+    return tasks.filter(~Exists(gone), state=Task.State.OPEN).filter(
+        Exists(held) | Q(slots_taken__lt=F("overlap"))
+    )

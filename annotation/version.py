@@ -1,0 +1,31 @@
+"""Which code made a number. Pure."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+
+VERSION = "0.1.0"
+
+
+@cache
+def code_version() -> str:
+    """``0.1.0+1a2b3c4`` in a git checkout (``.dirty`` with uncommitted changes), else ``0.1.0``.
+
+    ``ASSAY_CODE_VERSION`` stands in where the code was shipped without its repository.
+    """
+    given = os.environ.get("ASSAY_CODE_VERSION")
+    return given or VERSION + _commit()
+
+
+def _commit() -> str:
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty=.dirty", "--exclude=*"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return f"+{described.stdout.strip()}" if described.returncode == 0 else ""

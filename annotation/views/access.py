@@ -1,0 +1,39 @@
+"""Who may open a page. Signed-in people only (LoginRequiredMiddleware); roles here; rows in the selectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, cast
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponseBase
+
+from annotation.models import Person
+from annotation.selectors.people import roles_of
+
+View = Callable[..., HttpResponseBase]
+
+
+def person_of(request: HttpRequest) -> Person:
+    """The signed-in person; LoginRequiredMiddleware lets nobody else through."""
+    return cast(Person, request.user)
+
+
+def has_role(person: Person, *roles: str) -> bool:
+    return person.is_superuser or not roles_of(person).isdisjoint(roles)
+
+
+def role_required(*roles: str) -> Callable[[View], View]:
+    """Let people of any of these groups (and admins) through; anybody else gets 403."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if not has_role(person_of(request), *roles):
+                raise PermissionDenied
+            return view(request, *args, **kwargs)
+
+        return guarded
+
+    return decorate

@@ -1,0 +1,47 @@
+"""One application error becomes one page, or one JSON shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from rest_framework.response import Response as ApiResponse
+from rest_framework.views import exception_handler
+
+from annotation.errors import AssayError
+from annotation.wording import error_text
+
+
+class ErrorsForPeople:
+    """Answers an AssayError that a page let through with its own status and words."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if not isinstance(error, AssayError):
+            return None
+        return render(request, "error.html", {"message": error_text(error)}, status=error.status)
+
+
+def api_error(error: Exception, context: dict[str, Any]) -> ApiResponse | None:
+    """``{"error": {"code": .., "message": .., ..}}`` for every refusal, ours and the framework's."""
+    if isinstance(error, AssayError):
+        body: dict[str, Any] = {"code": error.code, "message": error_text(error)}
+        receipt = getattr(error, "receipt", None)
+        if receipt is not None:
+            body["receipt"] = str(receipt.receipt)
+        return ApiResponse({"error": body}, status=error.status)
+    answer = exception_handler(error, context)
+    if answer is not None:
+        code = getattr(getattr(error, "detail", None), "code", None) or "invalid"
+        detail = answer.data.get("detail") if isinstance(answer.data, dict) else None
+        answer.data = {
+            "error": {"code": code, "message": str(detail) if detail else "", "fields": answer.data}
+        }
+    return answer

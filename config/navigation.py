@@ -1,0 +1,52 @@
+"""What the top bar shows: each role sees what it does, in the order in which it does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
+from annotation.selectors.people import roles_of
+
+
+@dataclass(frozen=True)
+class Item:
+    url: str
+    label: str | Promise
+    active: bool
+
+
+# (role, URL name, label); a manager and a researcher both read agreement.
+PLACES = (
+    (ANNOTATOR, "work", _("Work")),
+    (ADJUDICATOR, "disputes", _("Disputes")),
+    (ANNOTATOR, "history", _("My history")),
+    (ADJUDICATOR, "history", _("My history")),
+    (MANAGER, "batches", _("Batches")),
+    (MANAGER, "imports", _("Imports")),
+    (MANAGER, "guidelines", _("Guidelines")),
+    (MANAGER, "people", _("People")),
+    (MANAGER, "agreement", _("Agreement")),
+    (RESEARCHER, "agreement", _("Agreement")),
+    (RESEARCHER, "releases", _("Gold")),
+    (RESEARCHER, "scorers", _("Scorers")),
+    (RESEARCHER, "runs", _("Benchmarks")),
+)
+
+
+def navigation(request: HttpRequest) -> dict[str, Any]:
+    user = getattr(request, "user", None)
+    items: dict[str, Item] = {}
+    if user is not None and user.is_authenticated:
+        roles = roles_of(user)
+        for role, name, label in PLACES:
+            if role in roles or user.is_superuser:
+                url = reverse(name)
+                items.setdefault(name, Item(url=url, label=label, active=request.path.startswith(url)))
+    return {"navigation": list(items.values()), "demo": settings.ASSAY_DEMO_PROCESS}

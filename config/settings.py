@@ -1,0 +1,310 @@
+"""Every setting, read from the environment here and nowhere else.
+
+A bad value stops the start with one line that names the variable. docs/settings.md lists them all;
+a test fails for one that is missing there.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import dj_database_url
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_lazy as _
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+T = TypeVar("T")
+
+
+def env(name: str, default: str, read: Callable[[str], T]) -> T:
+    """The environment variable ``name`` read with ``read``; a bad value names itself and stops the start."""
+    text = os.environ.get(name, "").strip() or default
+    try:
+        return read(text)
+    except (ValueError, KeyError) as error:
+        raise ImproperlyConfigured(f"{name}={text!r}: {error}") from error
+
+
+def read_bool(text: str) -> bool:
+    words = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+    }
+    if text.lower() not in words:
+        raise ValueError("say true or false")
+    return words[text.lower()]
+
+
+def read_list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def read_positive(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise ValueError("say a whole number above 0")
+    return int(text)
+
+
+def read_choice(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in choices:
+            raise ValueError(f"say one of {', '.join(choices)}")
+        return text
+
+    return read
+
+
+def read_data_dir(text: str) -> Path:
+    path = Path(text).expanduser().resolve()
+    if path.exists() and not path.is_dir():
+        raise ValueError("this is a file; name a folder")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def read_database(text: str) -> Any:
+    schemes = ("sqlite", "postgres", "postgresql")
+    if text.split(":", 1)[0] not in schemes:
+        raise ValueError("start with sqlite:/// or postgres://")
+    return dj_database_url.parse(text)
+
+
+def read_broker(text: str) -> str:
+    if text.split("://", 1)[0] not in ("filesystem", "redis", "rediss", "memory"):
+        raise ValueError("say filesystem:// or redis://HOST:PORT/N")
+    return text
+
+
+LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
+
+DEBUG = env("DEBUG", "false", read_bool)
+ASSAY_DATA_DIR = env("ASSAY_DATA_DIR", str(BASE_DIR / "var"), read_data_dir)
+ALLOWED_HOSTS = env("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", read_list)
+CSRF_TRUSTED_ORIGINS = env("CSRF_TRUSTED_ORIGINS", "", read_list)
+# Set by the `demo` command for the processes that it starts, and by nobody else.
+ASSAY_DEMO_PROCESS = env("ASSAY_DEMO_PROCESS", "false", read_bool)
+HTTPS = env("ASSAY_HTTPS", "false", read_bool)
+
+if ASSAY_DEMO_PROCESS and not set(ALLOWED_HOSTS) <= LOOPBACK:
+    raise ImproperlyConfigured(
+        "ASSAY_DEMO_PROCESS: the demo serves loopback only, and ALLOWED_HOSTS names more."
+    )
+
+
+def secret_key() -> str:
+    """``SECRET_KEY``; on loopback alone one is made and kept in the data folder."""
+    given = os.environ.get("SECRET_KEY", "")
+    if given:
+        return given
+    if not set(ALLOWED_HOSTS) <= LOOPBACK:
+        raise ImproperlyConfigured(
+            "SECRET_KEY is empty: set it, because ALLOWED_HOSTS names more than loopback."
+        )
+    path = ASSAY_DATA_DIR / "secret_key"
+    try:
+        with open(path, "x", opener=lambda p, flags: os.open(p, flags, 0o600)) as file:
+            file.write(secrets.token_urlsafe(50))
+    except FileExistsError:
+        pass
+    return path.read_text()
+
+
+SECRET_KEY = secret_key()
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "rest_framework.authtoken",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_htmx",
+    "csp",
+    "annotation",
+    "scoring",
+    "benchmark",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.locale.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "config.middleware.ErrorsForPeople",
+]
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+ASGI_APPLICATION = "config.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "config.navigation.navigation",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": env("DATABASE_URL", f"sqlite:///{ASSAY_DATA_DIR / 'assay.sqlite3'}", read_database)}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["OPTIONS"] = {
+        # IMMEDIATE takes the write lock at BEGIN, so that two writers queue instead of failing at the first write.
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-65536;",
+    }
+else:
+    DATABASES["default"]["CONN_MAX_AGE"] = env("CONN_MAX_AGE", "600", read_positive)
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_USER_MODEL = "annotation.Person"
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "login"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
+]
+
+LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
+LANGUAGE_CODE = env("ASSAY_LANGUAGE", "en", read_choice("en", "zh-hans"))
+LOCALE_PATHS = [BASE_DIR / "locale"]
+USE_I18N = True
+USE_TZ = True
+TIME_ZONE = env("TIME_ZONE", "UTC", str)
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = BASE_DIR / "staticfiles"
+# Served straight from static/ where nobody ran collectstatic (a laptop); hashed and compressed where somebody did.
+WHITENOISE_USE_FINDERS = not (STATIC_ROOT / "staticfiles.json").exists()
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if WHITENOISE_USE_FINDERS
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+MEDIA_ROOT = ASSAY_DATA_DIR / "uploads"
+DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 1024 * 1024
+
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+if HTTPS:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+CONTENT_SECURITY_POLICY = {
+    "EXCLUDE_URL_PREFIXES": [],
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    },
+}
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "rest_framework.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.LimitOffsetPagination",
+    "PAGE_SIZE": 100,
+    "EXCEPTION_HANDLER": "config.middleware.api_error",
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Assay",
+    "DESCRIPTION": "From model responses to gold labels, a scorer and a leaderboard.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+}
+
+BROKER_FOLDER = ASSAY_DATA_DIR / "broker"
+CELERY_BROKER_URL = env("CELERY_BROKER_URL", "filesystem://", read_broker)
+if CELERY_BROKER_URL.startswith("filesystem"):
+    for folder in ("messages", "processed", "control"):
+        (BROKER_FOLDER / folder).mkdir(parents=True, exist_ok=True)
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(BROKER_FOLDER / "messages"),
+        "data_folder_out": str(BROKER_FOLDER / "messages"),
+        "processed_folder": str(BROKER_FOLDER / "processed"),
+        "control_folder": str(BROKER_FOLDER / "control"),
+        "store_processed": False,
+        "polling_interval": 0.2,
+    }
+# The job row is the truth: no result backend, and a message is only a hint that there is work.
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_DEFAULT_QUEUE = "assay"
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_CONCURRENCY = env("ASSAY_WORKERS", "1", read_positive)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TIMEZONE = TIME_ZONE
+
+# Seconds between heartbeats of a running job, after which silence means that its worker is dead, and tries in all.
+JOB_HEARTBEAT_SECONDS = env("ASSAY_JOB_HEARTBEAT_SECONDS", "2", read_positive)
+JOB_STALE_SECONDS = env("ASSAY_JOB_STALE_SECONDS", "15", read_positive)
+JOB_MAX_ATTEMPTS = env("ASSAY_JOB_MAX_ATTEMPTS", "3", read_positive)
+CELERY_BEAT_SCHEDULE = {
+    "sweep-jobs": {"task": "annotation.sweep_jobs", "schedule": 5.0, "options": {"expires": 5}},
+}
+CELERY_BEAT_SCHEDULE_FILENAME = str(ASSAY_DATA_DIR / "celerybeat-schedule")
+
+LOG_LEVEL = env("LOG_LEVEL", "INFO", read_choice("DEBUG", "INFO", "WARNING", "ERROR"))
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
+    "loggers": {"django.server": {"handlers": ["console"], "level": LOG_LEVEL, "propagate": False}},
+}

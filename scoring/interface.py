@@ -1,0 +1,77 @@
+"""What every backbone of a scorer offers, and how long work tells of itself.
+
+Pure: no Django, no learning library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from scoring.dataset import Example, Head, Prediction
+
+
+class Cancelled(Exception):
+    """Raised by a report to stop the work it is told of."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the work is: ``fraction`` of all of it; ``part`` of ``parts`` when it is done in rounds."""
+
+    stage: str
+    fraction: float
+    loss: float | None = None
+    part: int | None = None
+    parts: int | None = None
+
+
+Report = Callable[[Progress], None]
+"""Is told of progress, and may raise ``Cancelled``."""
+
+
+def silent(progress: Progress) -> None:
+    """The report of work that nobody watches."""
+
+
+def within(report: Report, start: float, stop: float, **changes: Any) -> Report:
+    """A report for one step of longer work: its 0 to 1 becomes start to stop, its other fields ``changes``."""
+
+    def scaled(progress: Progress) -> None:
+        fraction = start + (stop - start) * progress.fraction
+        report(replace(progress, fraction=fraction, **changes))
+
+    return scaled
+
+
+class FittedScorer(Protocol):
+    """A trained scorer. It predicts every criterion it learned, for any response; the caller knows which apply."""
+
+    @property
+    def backbone(self) -> str: ...
+
+    @property
+    def heads(self) -> tuple[Head, ...]: ...
+
+    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]: ...
+
+    def save(self, folder: Path) -> None: ...
+
+
+class Backbone(Protocol):
+    """Something that can learn. With a ``checkpoints`` folder an interrupted fit goes on where it was."""
+
+    @property
+    def name(self) -> str: ...
+
+    def fit(
+        self,
+        examples: Sequence[Example],
+        heads: Sequence[Head],
+        *,
+        seed: int = 0,
+        report: Report = silent,
+        checkpoints: Path | None = None,
+    ) -> FittedScorer: ...

@@ -1,0 +1,86 @@
+"""The registry of scorers and what they predicted. No torch, no scikit-learn here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models import GoldRelease, Guideline, Job, Response
+
+
+class Scorer(models.Model):
+    """A trained model that predicts gold labels, with its card. ``ready_at`` is null until it is registered."""
+
+    name = models.CharField(_("name"), max_length=100, unique=True)
+    guideline = models.ForeignKey(
+        Guideline, models.PROTECT, related_name="scorers", verbose_name=_("guideline")
+    )
+    release = models.ForeignKey(
+        GoldRelease, models.PROTECT, related_name="scorers", verbose_name=_("gold release")
+    )
+    backbone = models.CharField(_("backbone"), max_length=300)
+    config = models.JSONField(_("configuration"), default=dict)
+    seed = models.PositiveIntegerField(_("seed"), default=0)
+    weights_sha256 = models.CharField(max_length=64, blank=True)
+    evaluation = models.JSONField(_("evaluation"), default=dict)
+    card = models.JSONField(_("card"), default=dict)
+    code_version = models.CharField(_("code version"), max_length=100, blank=True)
+    job = models.OneToOneField(
+        Job, models.PROTECT, null=True, blank=True, related_name="scorer", verbose_name=_("job")
+    )
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("by"),
+    )
+    ready_at = models.DateTimeField(_("ready"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("scorer")
+        verbose_name_plural = _("scorers")
+        ordering = ["-created_at", "-id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def folder(self) -> Path:
+        """Where its weights lie; by number, because a name may hold anything."""
+        return Path(settings.ASSAY_DATA_DIR) / "scorers" / str(self.pk)
+
+
+class Prediction(models.Model):
+    """What a scorer says of one criterion of one response.
+
+    ``fold`` is the fold that the predicting model had not seen, or null where the whole content (prompt and
+    response) is no part of the scorer's release. There is no third kind: an in-sample prediction is never stored.
+    """
+
+    scorer = models.ForeignKey(Scorer, models.CASCADE, related_name="predictions", verbose_name=_("scorer"))
+    response = models.ForeignKey(
+        Response, models.PROTECT, related_name="predictions", verbose_name=_("response")
+    )
+    criterion = models.CharField(_("criterion"), max_length=100)
+    value = models.FloatField(_("value"))
+    probabilities = models.JSONField(_("probabilities"))
+    fold = models.PositiveSmallIntegerField(_("fold"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("prediction")
+        verbose_name_plural = _("predictions")
+        constraints = [
+            models.UniqueConstraint(fields=["scorer", "response", "criterion"], name="prediction_once"),
+            models.CheckConstraint(condition=Q(fold__isnull=True) | Q(fold__gte=0), name="prediction_fold"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scorer_id}/{self.response_id}/{self.criterion}={self.value:g}"

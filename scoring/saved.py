@@ -1,0 +1,52 @@
+"""A scorer's folder: a card that says what the weights beside it are, and the hash of it all.
+
+Pure: no Django, no learning library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from annotation.errors import AssayError, N_
+from scoring.dataset import Head
+
+CARD = "scorer.json"
+FORMAT = 1
+
+
+def write_card(folder: Path, *, kind: str, backbone: str, heads: Sequence[Head], **details: object) -> None:
+    """The file that says what the saved weights beside it are."""
+    card = {"format": FORMAT, "kind": kind, "backbone": backbone, "heads": [h.to_json() for h in heads]}
+    text = json.dumps({**card, **details}, ensure_ascii=False, indent=1, sort_keys=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CARD).write_text(text + "\n", encoding="utf-8")
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    try:
+        card: dict[str, Any] = json.loads((folder / CARD).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise AssayError(
+            N_("No scorer can be read from {folder}: {reason}"), folder=str(folder), reason=str(error)
+        ) from error
+    if card.get("format") != FORMAT:
+        raise AssayError(N_("The scorer in {folder} is of another version."), folder=str(folder))
+    return card
+
+
+def card_heads(card: dict[str, Any]) -> tuple[Head, ...]:
+    return tuple(Head.from_json(head) for head in card["heads"])
+
+
+def fingerprint(folder: Path) -> str:
+    """The sha256 (hex) of everything in a scorer's folder: what a run records of the scorer it used."""
+    total = hashlib.sha256()
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        total.update(f"{digest}  {path.relative_to(folder).as_posix()}\n".encode())
+    return total.hexdigest()

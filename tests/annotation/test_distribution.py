@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.utils import timezone
+
+from annotation.distribution import PastClaim, claims_to_keep, free_slot, may_claim_again
+from annotation.errors import Conflict, Forbidden, NotFound
+from annotation.models import Annotation, Assignment, Batch, GoldLabel, Person, Task
+from annotation.services.annotations import Work, submit
+from annotation.services.batches import set_state
+from annotation.services.distribution import next_assignment, release
+from tests.support import decide_next, label, label_next
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+def test_the_lowest_free_slot_is_given_and_none_when_all_are_taken():
+    assert free_slot({0}, 2) == 1
+    assert free_slot({1}, 2) == 0
+    assert free_slot({0, 1}, 2) is None
+
+
+def test_a_task_comes_back_only_after_an_expired_claim_of_the_same_kind():
+    assert may_claim_again(None, adjudication=True)
+    assert may_claim_again(PastClaim(live=False, skipped=False, adjudication=False), adjudication=False)
+    assert not may_claim_again(PastClaim(live=True, skipped=False, adjudication=False), adjudication=False)
+    assert not may_claim_again(PastClaim(live=False, skipped=True, adjudication=False), adjudication=False)
+    assert not may_claim_again(PastClaim(live=False, skipped=False, adjudication=False), adjudication=True)
+
+
+def test_one_claim_is_kept_and_ahead_allows_a_second():
+    assert [claims_to_keep(live, ahead=False) for live in (0, 1, 2)] == [False, True, True]
+    assert [claims_to_keep(live, ahead=True) for live in (0, 1, 2)] == [False, False, True]
+
+
+def test_next_gives_the_same_item_until_it_is_submitted(batch: Batch, lin: Person):
+    first = next_assignment(batch=batch, person=lin)
+    assert first is not None
+    assert next_assignment(batch=batch, person=lin) == first
+    label(first, lin, 3)
+    assert next_assignment(batch=batch, person=lin) != first
+
+
+def test_ahead_claims_one_more_and_never_a_third(batch: Batch, lin: Person):
+    first = next_assignment(batch=batch, person=lin)
+    second = next_assignment(batch=batch, person=lin, ahead=True)
+    assert first != second
+    assert next_assignment(batch=batch, person=lin, ahead=True) == second
+    assert next_assignment(batch=batch, person=lin) == first
+    assert Assignment.objects.filter(person=lin).count() == 2
+
+
+def test_a_batch_is_emptied_with_exactly_two_annotations_by_two_people(batch: Batch, cast: list[Person]):
+    busy = list(cast)
+    while busy:
+        busy = [person for person in busy if label_next(batch, person, 3) is not None]
+    for task in batch.tasks.all():
+        people = list(task.assignments.filter(state="submitted").values_list("person", flat=True))
+        assert len(people) == len(set(people)) == 2
+        assert task.state == Task.State.AGREED
+    assert GoldLabel.objects.filter(source="unanimous").count() == batch.tasks.count() == 8
+
+
+def test_two_different_labels_open_a_dispute_that_only_a_third_person_decides(
+    batch: Batch, lin: Person, chen: Person, wu: Person
+):
+    label_next(batch, lin, 1)
+    label_next(batch, chen, 3)
+    task = batch.tasks.get(state=Task.State.DISPUTED)
+    assert not task.gold_labels.exists()
+    assert decide_next(batch, wu, 2) is not None
+    task.refresh_from_db()
+    assert task.state == Task.State.ADJUDICATED
+    gold = task.gold_labels.get()
+    assert (gold.value, gold.source) == (2, "adjudicated")
+
+
+def test_who_annotated_a_task_is_never_its_adjudicator(batch: Batch, lin: Person, chen: Person):
+    batch.memberships.create(person=lin, role="adjudicator")
+    label_next(batch, lin, 1)
+    label_next(batch, chen, 3)
+    assert decide_next(batch, lin, 2) is None
+
+
+def test_a_skipped_item_goes_to_others_and_never_back(batch: Batch, lin: Person):
+    first = next_assignment(batch=batch, person=lin)
+    assert first is not None
+    release(assignment_id=first.pk, person=lin, skip_reason="I know the author")
+    Task.objects.exclude(pk=first.task_id).update(state=Task.State.WITHDRAWN)
+    assert next_assignment(batch=batch, person=lin) is None
+    assert Task.objects.get(pk=first.task_id).slots_taken == 0
+
+
+def test_an_expired_lease_frees_its_slot_and_late_work_is_taken_while_it_is_free(batch: Batch, lin: Person):
+    first = next_assignment(batch=batch, person=lin)
+    assert first is not None
+    _let_expire(first)
+    assert next_assignment(batch=batch, person=lin) == first
+    _let_expire(first)
+    assert label(first, lin, 3).created
+
+
+def test_late_work_is_refused_once_others_have_taken_the_slots(
+    batch: Batch, lin: Person, chen: Person, zhou: Person
+):
+    first = next_assignment(batch=batch, person=lin)
+    assert first is not None
+    _let_expire(first)
+    for person in (chen, zhou):
+        other = next_assignment(batch=batch, person=person)
+        assert other is not None
+        assert other.task_id == first.task_id
+        label(other, person, 3)
+    with pytest.raises(Conflict, match="someone else"):
+        label(first, lin, 3)
+    assert Annotation.objects.filter(assignment=first).count() == 0
+
+
+def test_a_stranger_and_a_paused_batch_get_nothing(batch: Batch, stranger: Person, lin: Person):
+    with pytest.raises(NotFound):
+        next_assignment(batch=batch, person=stranger)
+    set_state(batch=batch, state="paused")
+    with pytest.raises(Forbidden):
+        next_assignment(batch=batch, person=lin)
+
+
+def test_closing_ends_live_claims_and_refuses_what_comes_after(batch: Batch, lin: Person):
+    first = next_assignment(batch=batch, person=lin)
+    assert first is not None
+    set_state(batch=batch, state="closed")
+    assert Task.objects.get(pk=first.task_id).slots_taken == 0
+    with pytest.raises(Conflict):
+        submit(assignment_id=first.pk, person=lin, key=str(uuid4()), work=Work(labels={"compliance": 3}))
+    with pytest.raises(Conflict, match="cannot become"):
+        set_state(batch=batch, state="open")
+
+
+def _let_expire(assignment: Assignment) -> None:
+    Assignment.objects.filter(pk=assignment.pk).update(lease_expires=timezone.now() - timedelta(seconds=1))
+
+
+@pytest.fixture
+def cast(lin: Person, chen: Person, zhou: Person) -> list[Person]:
+    return [lin, chen, zhou]
