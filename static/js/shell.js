@@ -1,0 +1,71 @@
+"use strict";
+// What every page shares: menus that close, and a word to the person when a request fails.
+
+(() => {
+  function openMenus() {
+    return document.querySelectorAll("details[data-menu][open]");
+  }
+
+  document.addEventListener("click", (event) => {
+    for (const menu of openMenus()) {
+      if (!menu.contains(event.target)) menu.open = false;
+    }
+  });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const menu of openMenus()) {
+      menu.open = false;
+      menu.querySelector("summary").focus();
+    }
+  });
+
+  function notice(id) {
+    const region = document.getElementById("messages");
+    const template = document.getElementById(id);
+    if (!region || !template) return;
+    for (const old of region.querySelectorAll("[data-notice]")) old.remove();
+    const message = template.content.firstElementChild.cloneNode(true);
+    message.dataset.notice = "";
+    region.append(message);
+  }
+
+  function refused(status) {
+    return status === 401 || status === 403;
+  }
+
+  document.addEventListener("htmx:response:error", (event) => {
+    const { response, text } = event.detail.ctx;
+    const { status } = response;
+    // An answer that brings its own words (errors/part.html) needs none of ours; 400, 409 and 422 are swapped in.
+    if (text.includes("<hx-partial")) return;
+    if (refused(status)) notice("notice-refused");
+    else if (status === 404 || status >= 500) notice("notice-failed");
+  });
+
+  // An ended session answers with the sign-in page: it must not land in the middle of this one, over unsent work.
+  document.addEventListener("htmx:after:request", (event) => {
+    const { raw } = event.detail.ctx.response;
+    if (!raw.redirected || new URL(raw.url).pathname !== document.body.dataset.signIn) return;
+    event.preventDefault();
+    notice("notice-refused");
+  });
+
+  document.addEventListener("htmx:error", (event) => {
+    const { ctx } = event.detail;
+    if (ctx && !ctx.response) notice("notice-offline");
+  });
+
+  // Signing in elsewhere renews the token: the cookie holds the new one, this page the old one.
+  document.addEventListener("htmx:config:request", (event) => {
+    const token = document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1];
+    if (!token) return;
+    const { request } = event.detail.ctx;
+    request.headers["X-CSRFToken"] = token;
+    if (request.body.has("csrfmiddlewaretoken")) request.body.set("csrfmiddlewaretoken", token);
+  });
+
+  document.addEventListener("htmx:before:request", () => {
+    for (const old of document.querySelectorAll("#messages [data-notice]")) old.remove();
+  });
+})();
