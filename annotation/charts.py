@@ -1,0 +1,82 @@
+"""Charts: Vega-Lite specifications, rendered to SVG on the server and kept by their content.
+
+A page writes the specification and links the image; the image is rendered when it is first asked for,
+so that no page waits for a chart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from django.conf import settings
+from django.urls import reverse
+
+from annotation.errors import N_, NotFound
+
+if TYPE_CHECKING:
+    import altair
+
+INK, MUTED, RULE, GOLD = "#20242c", "#5b6270", "#d9dce3", "#a8741a"
+FONT = "system-ui, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
+THEME = {
+    "background": "transparent",
+    "font": FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": MUTED,
+        "titleColor": INK,
+        "titleFontWeight": "normal",
+        "gridColor": RULE,
+        "domainColor": RULE,
+        "tickColor": RULE,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "labelLimit": 220,
+    },
+    "legend": {"labelColor": INK, "titleColor": MUTED, "labelFontSize": 12, "titleFontSize": 12},
+    "header": {"labelColor": INK, "titleColor": MUTED, "labelFontSize": 12},
+    "mark": {"color": GOLD},
+    "range": {"category": [GOLD, "#3b5b92", "#4b7f52", "#8a4f7d", "#7a6a58", "#2f7f86"]},
+}
+
+
+def chart_url(chart: altair.TopLevelMixin) -> str:
+    """Keep the chart's specification and answer the address of its SVG."""
+    spec = chart.to_dict()
+    spec["config"] = {**spec.get("config", {}), **THEME}
+    text = json.dumps(spec, sort_keys=True, ensure_ascii=False)
+    key = hashlib.sha256(text.encode()).hexdigest()
+    path = _folder() / f"{key}.json"
+    if not path.exists():
+        _write(path, text)
+    return reverse("chart", args=[key])
+
+
+def chart_svg(key: str) -> str:
+    """The SVG of a kept specification, rendered once."""
+    drawn, spec = _folder() / f"{key}.svg", _folder() / f"{key}.json"
+    if not drawn.exists():
+        if not spec.exists():
+            raise NotFound(N_("There is no such chart; open its page again."))
+        import vl_convert
+
+        _write(drawn, vl_convert.vegalite_to_svg(spec.read_text(encoding="utf-8")))
+    return drawn.read_text(encoding="utf-8")
+
+
+def _folder() -> Path:
+    folder = Path(settings.ASSAY_DATA_DIR) / "charts"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, whoever else writes the same."""
+    half = path.with_suffix(f".{uuid4().hex}")
+    half.write_text(text, encoding="utf-8")
+    os.replace(half, path)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.utils import timezone
+
+from annotation.errors import N_, NotFound
+from annotation.models import Job, Person
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One live curve in a box of 100 x 40: ``points`` as an SVG polyline wants them, the last value beside it."""
+
+    name: str
+    points: str
+    last: float
+
+
+def job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
+    """A job that the person made, or any job for those who may see all."""
+    job = Job.objects.filter(pk=job_id).first()
+    if job is None or not (any_job or job.created_by_id == person.pk):
+        raise NotFound(N_("There is no such job."))
+    return job
+
+
+def curves(job: Job) -> list[Curve]:
+    """The values that the job reported while it ran, one curve for each name, scaled to its own range."""
+    named: dict[str, list[float]] = {}
+    for point in job.history:
+        named.setdefault(point["name"], []).append(point["value"])
+    return [Curve(name=name, points=_polyline(values), last=values[-1]) for name, values in named.items()]
+
+
+def is_silent(job: Job) -> bool:
+    """Running, and its worker has not been heard of for long enough to be taken for dead."""
+    limit = timezone.now() - timedelta(seconds=settings.JOB_STALE_SECONDS)
+    return job.state == Job.State.RUNNING and job.heartbeat is not None and job.heartbeat < limit
+
+
+def is_waiting_long(job: Job) -> bool:
+    """Queued so long that probably no worker runs."""
+    return (
+        job.state == Job.State.QUEUED
+        and job.depends_on_id is None
+        and (timezone.now() - job.created_at > timedelta(seconds=2 * settings.JOB_STALE_SECONDS))
+    )
+
+
+def _polyline(values: list[float]) -> str:
+    low, high = min(values), max(values)
+    span = (high - low) or 1.0
+    step = 100 / max(1, len(values) - 1)
+    return " ".join(f"{place * step:.2f},{38 - 36 * (v - low) / span:.2f}" for place, v in enumerate(values))

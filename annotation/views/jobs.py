@@ -1,0 +1,45 @@
+"""The live part of every page that waits for a job."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from annotation.models import MANAGER, RESEARCHER, Job
+from annotation.selectors.jobs import curves, is_silent, is_waiting_long, job_for
+from annotation.services import jobs
+from annotation.views.access import has_role, person_of
+
+
+def _job(request: HttpRequest, job_id: int) -> Job:
+    person = person_of(request)
+    return job_for(person, job_id, any_job=has_role(person, MANAGER, RESEARCHER))
+
+
+@require_GET
+@never_cache
+def job_progress(request: HttpRequest, job_id: int) -> HttpResponse:
+    """The progress as a fragment that asks again; once the job is over the whole page is loaded anew."""
+    job = _job(request, job_id)
+    context = {
+        "job": job,
+        "curves": curves(job),
+        "silent": is_silent(job),
+        "waiting_long": is_waiting_long(job),
+    }
+    answer = render(request, "jobs/_live.html", context)
+    if job.is_over:
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
+@require_POST
+def job_cancel(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Cancel, and go back to the page that showed the job."""
+    jobs.cancel(job=_job(request, job_id), actor=person_of(request))
+    back = request.headers.get("referer", "")
+    safe = url_has_allowed_host_and_scheme(back, allowed_hosts={request.get_host()})
+    return redirect(back if safe else "home")
