@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -79,4 +78,4 @@ def _write(path: Path, text: str) -> None:
     """Whole or not at all, whoever else writes the same."""
     half = path.with_suffix(f".{uuid4().hex}")
     half.write_text(text, encoding="utf-8")
-    os.replace(half, path)
+    half.replace(path)

@@ -17,7 +17,7 @@ View = Callable[..., HttpResponseBase]
 
 def person_of(request: HttpRequest) -> Person:
     """The signed-in person; LoginRequiredMiddleware lets nobody else through."""
-    return cast(Person, request.user)
+    return cast("Person", request.user)
 
 
 def has_role(person: Person, *roles: str) -> bool:
