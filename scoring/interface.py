@@ -37,7 +37,7 @@ def silent(progress: Progress) -> None:
 
 
 def within(report: Report, start: float, stop: float, **changes: Any) -> Report:
-    """A report for one step of longer work: its 0 to 1 becomes start to stop, its other fields ``changes``."""
+    """A report for a step of longer work: its 0 to 1 becomes start to stop, other fields as in ``changes``."""
 
     def scaled(progress: Progress) -> None:
         fraction = start + (stop - start) * progress.fraction
@@ -47,7 +47,7 @@ def within(report: Report, start: float, stop: float, **changes: Any) -> Report:
 
 
 class FittedScorer(Protocol):
-    """A trained scorer. It predicts every criterion it learned, for any response; the caller knows which apply."""
+    """A trained scorer. It predicts every criterion it learned; the caller knows which apply to a response."""
 
     @property
     def backbone(self) -> str: ...

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from annotation.errors import AssayError, N_
+from annotation.errors import N_, AssayError
 from scoring.dataset import Head
 
 CARD = "scorer.json"
