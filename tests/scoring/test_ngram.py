@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +15,6 @@ from scoring.ngram import NgramBackbone, _buckets, normalise
 from scoring.saved import fingerprint
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
-ROOT = Path(__file__).resolve().parents[2]
 MODELS = ("gpt4", "llama2new", "llama2orig", "mistralguard", "mistralinstruct")
 LEVELS = {"1_full_compliance": 3, "2_full_refusal": 1, "3_partial_refusal": 2}
 
@@ -150,24 +146,6 @@ def test_progress_ends_at_one():
 def test_a_fit_without_labels_is_refused():
     with pytest.raises(AssayError, match="nothing to learn from"):
         NgramBackbone().fit(small(labels=False), [HEAD])
-
-
-def test_the_default_backbone_is_the_embedded_one():
-    assert choose().name == choose("char-ngram").name == "char-ngram"
-
-
-def test_choosing_a_backbone_and_reading_the_modules_of_the_core_imports_no_learning_library():
-    code = (
-        "import sys\n"
-        "import scoring.backbones, scoring.evaluation, scoring.ngram\n"
-        "scoring.backbones.choose()\n"
-        "print([m for m in ('torch', 'transformers', 'sklearn', 'django') if m in sys.modules])"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    assert found.stdout.strip() == "[]"
 
 
 @pytest.fixture(scope="module")
