@@ -7,6 +7,8 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext
+from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response as ApiResponse
 from rest_framework.views import exception_handler
 
@@ -39,9 +41,12 @@ def api_error(error: Exception, context: dict[str, Any]) -> ApiResponse | None:
         return ApiResponse({"error": body}, status=error.status)
     answer = exception_handler(error, context)
     if answer is not None:
-        code = getattr(getattr(error, "detail", None), "code", None) or "invalid"
-        detail = answer.data.get("detail") if isinstance(answer.data, dict) else None
-        answer.data = {
-            "error": {"code": code, "message": str(detail) if detail else "", "fields": answer.data}
-        }
+        answer.data = {"error": _framework_refusal(error, answer)}
     return answer
+
+
+def _framework_refusal(error: Exception, answer: ApiResponse) -> dict[str, Any]:
+    if isinstance(error, ValidationError):
+        return {"code": "invalid", "message": gettext("The content is not valid."), "fields": answer.data}
+    code = getattr(getattr(error, "detail", None), "code", "not_found")
+    return {"code": code, "message": str(answer.data.get("detail", ""))}

@@ -211,6 +211,7 @@ TIME_ZONE = env("TIME_ZONE", "UTC", str)
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = BASE_DIR / "staticfiles"
+STATIC_ROOT.mkdir(exist_ok=True)  # whitenoise warns of a folder that is not there
 # Served straight from static/ where nobody ran collectstatic (a laptop); hashed and compressed where somebody did.
 WHITENOISE_USE_FINDERS = not (STATIC_ROOT / "staticfiles.json").exists()
 STORAGES = {

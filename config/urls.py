@@ -2,10 +2,14 @@ from __future__ import annotations
 
 from django.contrib import admin
 from django.contrib.auth import views as auth
-from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.decorators import login_not_required, login_required
 from django.urls import include, path
 from django.views.i18n import set_language
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+
+API_DOCS = login_required(
+    SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="api_docs.html")
+)
 
 urlpatterns = [
     path("sign-in/", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
@@ -13,7 +17,7 @@ urlpatterns = [
     path("language/", login_not_required(set_language), name="set_language"),
     path("admin/", admin.site.urls),
     path("api/v1/schema/", SpectacularAPIView.as_view(), name="api-schema"),
-    path("api/v1/docs/", SpectacularSwaggerSplitView.as_view(url_name="api-schema"), name="api-docs"),
+    path("api/v1/docs/", API_DOCS, name="api-docs"),
     path("api/v1/", include("annotation.api_urls")),
     path("", include("annotation.urls")),
     path("", include("scoring.urls")),

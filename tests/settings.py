@@ -11,3 +11,7 @@ os.environ["ASSAY_DEMO_PROCESS"] = "false"
 from config.settings import *  # noqa: E402, F403
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+# A file and not memory: threads and worker processes of a test must meet in one database.
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":  # noqa: F405
+    DATABASES["default"]["TEST"] = {"NAME": str(ASSAY_DATA_DIR / "test.sqlite3")}  # noqa: F405

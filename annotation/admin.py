@@ -1,0 +1,53 @@
+"""Django's admin for what only an admin does: people, their groups and tokens.
+
+Nothing that was annotated, settled or predicted is registered: work changes through the services alone, and an
+admin who annotates is blind like anybody else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models import Job, Person
+
+
+@admin.register(Person)
+class PersonAdmin(UserAdmin):  # type: ignore[type-arg]
+    list_display = ("username", "display_name", "is_active", "is_superuser")
+    fieldsets = (*(UserAdmin.fieldsets or ()), (_("Display"), {"fields": ("display_name",)}))
+
+
+@admin.register(Job)
+class JobAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """To look at only: which jobs ran where and how they ended. Results stand on their own pages."""
+
+    list_display = ("id", "kind", "title", "state", "attempt", "worker", "heartbeat", "created_at")
+    list_filter = ("state", "kind")
+    fields = (
+        "kind",
+        "title",
+        "state",
+        "attempt",
+        "worker",
+        "heartbeat",
+        "stage",
+        "progress",
+        "error",
+        "created_at",
+        "started_at",
+        "finished_at",
+    )
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

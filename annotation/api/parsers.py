@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from django.utils.translation import gettext as _
+from rest_framework.exceptions import APIException, ParseError
+from rest_framework.parsers import BaseParser
+
+LARGEST_BODY = 1024 * 1024
+
+
+class TooLarge(APIException):
+    status_code = 413
+    default_code = "too_large"
+
+
+class JSONParser(BaseParser):
+    """JSON in UTF-8 and nothing else: no NaN, no endless nesting, no body that fills the memory."""
+
+    media_type = "application/json"
+
+    def parse(
+        self, stream: Any, media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        body = stream.read(LARGEST_BODY + 1)
+        if len(body) > LARGEST_BODY:
+            raise TooLarge(_("The content is too large."))
+        try:
+            return json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise ParseError(_("The content is not JSON.")) from error
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)

@@ -1,0 +1,140 @@
+"""What the API takes and gives. Handouts are the frozen values of the selectors, never the models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from annotation.api.fields import LabelsField, NumberField, StrictSerializer
+from annotation.flags import FLAGS
+from annotation.services.annotations import Work
+
+LONGEST_TEXT = 20_000
+LONGEST_REASON = 500
+DAY = 24 * 60 * 60
+
+
+class NextSerializer(StrictSerializer):
+    ahead = serializers.BooleanField(default=False, help_text="Claim one more, at most two live.")
+
+
+class EvidenceSerializer(StrictSerializer):
+    """A span of a turn, in characters; ``end`` is the first one after it."""
+
+    turn = serializers.IntegerField(min_value=0, max_value=1000)
+    start = serializers.IntegerField(min_value=0, max_value=10_000_000)
+    end = serializers.IntegerField(min_value=1, max_value=10_000_000)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs["end"] <= attrs["start"]:
+            raise serializers.ValidationError({"end": ["The end comes after the start."]})
+        return attrs
+
+
+class DecisionSerializer(StrictSerializer):
+    labels = LabelsField(help_text="A level value for each disputed criterion.")
+    rationale = serializers.CharField(
+        default="", allow_blank=True, max_length=LONGEST_TEXT, trim_whitespace=False
+    )
+    seconds = NumberField(default=None, allow_null=True, min_value=0, max_value=DAY)
+
+    def work(self) -> Work:
+        return Work(**self.validated_data)
+
+
+class WorkSerializer(DecisionSerializer):
+    labels = LabelsField(help_text="A level value for each criterion that was handed out.")
+    evidence = EvidenceSerializer(many=True, default=list)
+    flags = serializers.ListField(
+        child=serializers.ChoiceField(choices=sorted(FLAGS)), default=list, max_length=len(FLAGS)
+    )
+
+
+class CorrectionSerializer(WorkSerializer):
+    reason = serializers.CharField(default="", allow_blank=True, max_length=LONGEST_REASON)
+
+
+class SkipSerializer(StrictSerializer):
+    reason = serializers.CharField(max_length=LONGEST_REASON)
+
+
+class NothingSerializer(StrictSerializer):
+    """For calls that take no content."""
+
+
+class LevelSerializer(serializers.Serializer[Any]):
+    value = NumberField()
+    name = serializers.DictField(child=serializers.CharField(), help_text="By language.")
+    definition = serializers.DictField(child=serializers.CharField(), help_text="By language.")
+
+
+class CriterionSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    question = serializers.DictField(child=serializers.CharField(), help_text="By language.")
+    measurement = serializers.ChoiceField(choices=["nominal", "ordinal", "interval"])
+    values = serializers.ListField(child=NumberField(), help_text="Every value that a label may take.")
+    scale = LevelSerializer(many=True)
+
+
+class TurnSerializer(serializers.Serializer[Any]):
+    role = serializers.CharField(help_text="assistant: what is judged; user: what it answers.")
+    text = serializers.CharField()
+
+
+class HandoutSerializer(serializers.Serializer[Any]):
+    assignment = serializers.UUIDField()
+    lease_expires = serializers.DateTimeField()
+    prompt = serializers.CharField()
+    turns = TurnSerializer(many=True)
+    criteria = CriterionSerializer(many=True)
+
+
+class SideSerializer(serializers.Serializer[Any]):
+    letter = serializers.CharField(help_text="A, B, ..: in an order that tells nothing.")
+    labels = serializers.DictField(child=NumberField())
+    rationale = serializers.CharField()
+    evidence = serializers.ListField(child=EvidenceSerializer())
+    flags = serializers.ListField(child=serializers.CharField())
+
+
+class DisputeSerializer(HandoutSerializer):
+    sides = SideSerializer(many=True)
+
+
+class ReceiptSerializer(serializers.Serializer[Any]):
+    receipt = serializers.UUIDField()
+    assignment = serializers.UUIDField()
+    revision = serializers.IntegerField()
+    at = serializers.DateTimeField()
+
+
+class PassedOnSerializer(serializers.Serializer[Any]):
+    message = serializers.CharField()
+
+
+class ClaimSerializer(serializers.Serializer[Any]):
+    """What became of a claim. ``lease_expires`` is null when it is no longer held."""
+
+    assignment = serializers.UUIDField()
+    state = serializers.ChoiceField(choices=["claimed", "released", "expired"])
+    lease_expires = serializers.DateTimeField(allow_null=True)
+
+
+class MyBatchSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(source="batch.name")
+    role = serializers.ChoiceField(choices=["annotator", "adjudicator"])
+    done = serializers.IntegerField(help_text="What this person finished.")
+    left = serializers.IntegerField(help_text="What is there for this person to take.")
+    due = serializers.DateField(allow_null=True)
+
+
+class ErrorDetailSerializer(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    message = serializers.CharField()
+    fields = serializers.DictField(required=False, help_text="What is wrong in which field.")  # type: ignore[assignment]
+    receipt = serializers.UUIDField(required=False, help_text="Of what was submitted before (409).")
+
+
+class ErrorSerializer(serializers.Serializer[Any]):
+    error = ErrorDetailSerializer()
