@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from annotation.errors import N_, AssayError, Conflict
 from annotation.models import (
@@ -137,12 +137,11 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
 
 def _end_claims(batch: Batch) -> None:
     claimed = Assignment.objects.filter(batch=batch, state=Assignment.State.CLAIMED)
-    tasks = Task.objects.select_for_update().filter(assignments__in=claimed).order_by("pk")
-    for task in tasks:
+    for task in Task.objects.select_for_update().filter(pk__in=claimed.values("task")).order_by("pk"):
         held = claimed.filter(task=task)
         freed = held.filter(slot__lt=ADJUDICATION_SLOT).count()
         held.update(state=Assignment.State.RELEASED)
-        Task.objects.filter(pk=task.pk).update(slots_taken=task.slots_taken - freed)
+        Task.objects.filter(pk=task.pk).update(slots_taken=F("slots_taken") - freed)
 
 
 def _check_policy(policy: Policy, annotators: Sequence[Person], *, open_now: bool) -> None:

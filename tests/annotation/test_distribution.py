@@ -145,3 +145,12 @@ def _let_expire(assignment: Assignment) -> None:
 @pytest.fixture
 def cast(lin: Person, chen: Person, zhou: Person) -> list[Person]:
     return [lin, chen, zhou]
+
+
+def test_closing_frees_both_slots_of_a_task_that_two_people_hold(batch: Batch, lin: Person, chen: Person):
+    first, second = (next_assignment(batch=batch, person=person) for person in (lin, chen))
+    assert first is not None
+    assert second is not None
+    assert first.task_id == second.task_id
+    set_state(batch=batch, state="closed")
+    assert Task.objects.get(pk=first.task_id).slots_taken == 0
