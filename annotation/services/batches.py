@@ -9,7 +9,6 @@ from django.db.models import F, QuerySet
 
 from annotation.errors import N_, AssayError, Conflict
 from annotation.models import (
-    ADJUDICATION_SLOT,
     MAX_OVERLAP,
     Assignment,
     Batch,
@@ -23,6 +22,7 @@ from annotation.models import (
 )
 from annotation.names import check_name
 from annotation.services.audit import record
+from annotation.services.distribution import end_claims
 
 CHUNK = 2000
 MOVES = {
@@ -117,7 +117,9 @@ def responses_for(
 @transaction.atomic
 def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch:
     """Open, pause or close. Closing ends every live claim; a closed batch stays closed."""
-    locked = Batch.objects.select_for_update().get(pk=batch.pk)
+    # A claim holds its membership: wait for the claims under way, and let those that come later see the new state.
+    list(Membership.objects.select_for_update().filter(batch=batch).order_by("pk").values_list("pk"))
+    locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
     if locked.state == state:
         return locked
     if state not in MOVES[Batch.State(locked.state)]:
@@ -127,21 +129,14 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
             state=locked.state,
             wanted=state,
         )
+    if locked.state == Batch.State.DRAFT and state == Batch.State.OPEN:
+        _refuse_too_few(batch.overlap, _annotators_in(batch))
     Batch.objects.filter(pk=batch.pk).update(state=state)
     if state == Batch.State.CLOSED:
-        _end_claims(batch)
+        end_claims(Assignment.objects.filter(batch=batch))
     record(actor=actor, verb=f"batch_{state}", target=f"batch:{batch.name}")
     batch.refresh_from_db()
     return batch
-
-
-def _end_claims(batch: Batch) -> None:
-    claimed = Assignment.objects.filter(batch=batch, state=Assignment.State.CLAIMED)
-    for task in Task.objects.select_for_update().filter(pk__in=claimed.values("task")).order_by("pk"):
-        held = claimed.filter(task=task)
-        freed = held.filter(slot__lt=ADJUDICATION_SLOT).count()
-        held.update(state=Assignment.State.RELEASED)
-        Task.objects.filter(pk=task.pk).update(slots_taken=F("slots_taken") - freed)
 
 
 def _check_policy(policy: Policy, annotators: Sequence[Person], *, open_now: bool) -> None:
@@ -157,12 +152,21 @@ def _check_policy(policy: Policy, annotators: Sequence[Person], *, open_now: boo
         )
     if policy.tolerance < 0 or policy.lease_seconds < 1:
         raise AssayError(N_("The tolerance is 0 or more, and the lease at least one second."))
-    if open_now and len(set(annotators)) < policy.overlap:
+    if open_now:
+        _refuse_too_few(policy.overlap, len(set(annotators)))
+
+
+def _refuse_too_few(overlap: int, annotators: int) -> None:
+    if annotators < overlap:
         raise AssayError(
             N_("An overlap of {overlap} needs at least {overlap} annotators; {given} are named."),
-            overlap=policy.overlap,
-            given=len(set(annotators)),
+            overlap=overlap,
+            given=annotators,
         )
+
+
+def _annotators_in(batch: Batch) -> int:
+    return batch.memberships.filter(role=Membership.Role.ANNOTATOR, active=True).count()
 
 
 def _refuse_unknown_dimensions(guideline: Guideline, responses: QuerySet[Response]) -> None:

@@ -2,6 +2,7 @@
 
 Lock order, everywhere: the person's membership, then the task. Two calls of one person queue at the
 membership; two people meet at a task only for the moment in which its slot is taken (SKIP LOCKED).
+Leases are ended in a transaction of their own, before: whoever waits for a task holds no other.
 On SQLite a transaction holds the write lock from its first statement, which gives the same order.
 """
 
@@ -22,15 +23,24 @@ from annotation.services.audit import record
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 
 
-@transaction.atomic
 def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Assignment | None:
     """The person's oldest live claim, else a new one; with ``ahead`` one more, at most two live.
 
     None when there is nothing for this person now.
     """
-    now = timezone.now()
+    expire_leases(batch=batch)
+    return _next_assignment(batch, person, ahead=ahead)
+
+
+def next_dispute(*, batch: Batch, person: Person) -> Assignment | None:
+    """The adjudicator's live claim on a disputed task, else a new one; None when nothing waits for them."""
+    expire_leases(batch=batch)
+    return _next_dispute(batch, person)
+
+
+@transaction.atomic
+def _next_assignment(batch: Batch, person: Person, *, ahead: bool) -> Assignment | None:
     _lock_membership(batch, person, Membership.Role.ANNOTATOR)
-    expire_leases(batch=batch, now=now)
     live = list(live_claims(batch, person).exclude(slot=ADJUDICATION_SLOT).order_by("claimed_at", "id"))
     if claims_to_keep(len(live), ahead=ahead):
         return live[-1] if ahead else live[0]
@@ -41,20 +51,17 @@ def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Ass
     if slot is None:  # the counter said otherwise: refuse rather than break what never breaks
         raise Conflict(N_("This task has no free place."))
     Task.objects.filter(pk=task.pk).update(slots_taken=F("slots_taken") + 1)
-    return _claim(task, person, slot=slot, now=now, batch=batch)
+    return _claim(task, person, slot=slot, batch=batch)
 
 
 @transaction.atomic
-def next_dispute(*, batch: Batch, person: Person) -> Assignment | None:
-    """The adjudicator's live claim on a disputed task, else a new one; None when nothing waits for them."""
-    now = timezone.now()
+def _next_dispute(batch: Batch, person: Person) -> Assignment | None:
     _lock_membership(batch, person, Membership.Role.ADJUDICATOR)
-    expire_leases(batch=batch, now=now)
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
     if live is not None:
         return live
     task = _take_dispute(batch, person)
-    return None if task is None else _claim(task, person, slot=ADJUDICATION_SLOT, now=now, batch=batch)
+    return None if task is None else _claim(task, person, slot=ADJUDICATION_SLOT, batch=batch)
 
 
 @transaction.atomic
@@ -99,6 +106,21 @@ def expire_leases(*, batch: Batch, now: datetime | None = None) -> int:
             continue
         for assignment in overdue.filter(task_id=task_id):
             _free(assignment, Assignment.State.EXPIRED)
+            ended += 1
+    return ended
+
+
+def end_claims(claims: QuerySet[Assignment]) -> int:
+    """Release those of ``claims`` that are live, each under its task's lock. The number released.
+
+    Lock the memberships before, so that no new claim slips in between.
+    """
+    live = claims.filter(state=Assignment.State.CLAIMED)
+    ended = 0
+    for task_id in sorted(set(live.values_list("task_id", flat=True))):
+        Task.objects.select_for_update().get(pk=task_id)
+        for assignment in live.filter(task=task_id):
+            _free(assignment, Assignment.State.RELEASED)
             ended += 1
     return ended
 
@@ -198,7 +220,8 @@ def _slots_taken(task: Task) -> frozenset[int]:
     return frozenset(live.values_list("slot", flat=True))
 
 
-def _claim(task: Task, person: Person, *, slot: int, now: datetime, batch: Batch) -> Assignment:
+def _claim(task: Task, person: Person, *, slot: int, batch: Batch) -> Assignment:
+    now = timezone.now()
     past = Assignment.objects.filter(task=task, person=person).first()
     if not may_claim_again(_past(past), adjudication=slot == ADJUDICATION_SLOT):
         raise Conflict(N_("This item was yours before."))
