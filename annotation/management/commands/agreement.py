@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import unicodedata
+from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from annotation.management.base import AssayCommand
+from annotation.models import Batch
+from annotation.selectors.agreement import FACETS, LabelPatterns, parse_groupings
+from annotation.selectors.batches import batch_named
+
+STATISTICS = (
+    "percent_agreement",
+    "cohen_kappa",
+    "alpha_nominal",
+    "alpha_ordinal",
+    "alpha_interval",
+    "gwet_ac1",
+)
+HEADS = (
+    "criterion",
+    "group",
+    "n",
+    "disputed",
+    "agreement",
+    "kappa",
+    "alpha nom.",
+    "alpha ord.",
+    "alpha int.",
+    "AC1",
+)
+TEXTS = 2
+"""The columns that are text and stand left; the others are numbers."""
+
+
+class Command(AssayCommand):
+    help = "Report how well annotators agree, with 95% bootstrap intervals."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--batch", help="only this batch (default: all)")
+        parser.add_argument(
+            "--by", default="", help=f"a,b each grouping by itself, a*b crossed, of {', '.join(FACETS)}"
+        )
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        groupings = parse_groupings(options["by"])
+        named = options["batch"]
+        batches = Batch.objects.all() if named is None else [batch_named(named)]
+        return {"rows": [row.to_json() for row in LabelPatterns(batches).report(groupings)]}
+
+    def show(self, data: dict[str, Any]) -> None:
+        several = len({row["guideline"] for row in data["rows"]}) > 1
+        table = [HEADS, *(_line(row, with_guideline=several) for row in data["rows"])]
+        widths = [max(_width(row[place]) for row in table) for place in range(len(HEADS))]
+        for row in table:
+            self.stdout.write(_joined(row, widths))
+
+
+def _line(row: Mapping[str, Any], *, with_guideline: bool) -> tuple[str, ...]:
+    criterion = row["criterion"] or "(pooled)"
+    name = f"{row['guideline']} {criterion}" if with_guideline else criterion
+    group = ", ".join(f"{facet}={value or '-'}" for facet, value in row["group"].items()) or "all"
+    counts = str(row["n"]), str(row["disputed"])
+    return name, group, *counts, *(_figure(row[name]) for name in STATISTICS)
+
+
+def _figure(statistic: Mapping[str, float | None] | None) -> str:
+    if statistic is None:
+        return "-"
+    low, high = statistic["low"], statistic["high"]
+    interval = "[-]" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"
+    return f"{statistic['value']:.4f} {interval}"
+
+
+def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = []
+    for place, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        blank = " " * (width - _width(cell))
+        padded.append(cell + blank if place < TEXTS else blank + cell)
+    return "  ".join(padded).rstrip()
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal, where a Chinese character takes two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
