@@ -1,0 +1,117 @@
+"""What never breaks, attacked below the services: each constraint of the database refuses by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.apps import apps
+from django.db import IntegrityError, connection, transaction
+from django.db.models import ProtectedError
+
+from annotation.models import (
+    Adjudication,
+    Annotation,
+    Assignment,
+    Batch,
+    GoldLabel,
+    GoldRelease,
+    Guideline,
+    Membership,
+    Person,
+    Prompt,
+    ReleasedLabel,
+    Response,
+    Task,
+)
+from annotation.services.distribution import next_assignment
+from tests.support import decide_next, label_next
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+def copied(row: Any, **changes: Any) -> Callable[[], Any]:
+    """Insert the row once more under another key."""
+    kept = {f.attname: getattr(row, f.attname) for f in row._meta.concrete_fields if not f.primary_key}
+    fresh = {name: uuid4() for name in kept if name == "receipt"}
+    return lambda: type(row).objects.create(**kept | fresh | changes)
+
+
+def changed(row: Any, **changes: Any) -> Callable[[], Any]:
+    return lambda: type(row).objects.filter(pk=row.pk).update(**changes)
+
+
+@pytest.fixture
+def attacks(
+    batch: Batch, guideline: Guideline, lin: Person, chen: Person, zhou: Person, wu: Person
+) -> dict[str, Callable[[], Any]]:
+    label_next(batch, lin, 1)
+    label_next(batch, chen, 3)
+    decide_next(batch, wu, 2)
+    for person in (chen, zhou):  # the second task: claimed and full
+        next_assignment(batch=batch, person=person)
+    settled, full, free = batch.tasks.order_by("position")[:3]
+    annotation = Annotation.objects.get(assignment__person=lin)
+    live, gold = full.assignments.get(slot=0), settled.gold_labels.get()
+    release = GoldRelease.objects.create(name="r", sha256="0" * 64, labels=1, adjudicated=1)
+    item = ReleasedLabel.objects.create(
+        release=release, gold_label=gold, task=settled, criterion="compliance", value=2, source="adjudicated"
+    )
+    return {
+        "batch_overlap_1_to_5": changed(batch, overlap=6),
+        "batch_tolerance_not_negative": changed(batch, tolerance=-0.5),
+        "batch_lease_positive": changed(batch, lease_seconds=0),
+        "membership_once_per_role": copied(Membership.objects.get(person=lin)),
+        "task_once_per_response": copied(free),
+        "task_slots_within_overlap": changed(full, slots_taken=3),
+        "prompt_once_per_dataset": copied(Prompt.objects.all()[0]),
+        "response_once_per_model_prompt_collection": copied(Response.objects.all()[0]),
+        "guideline_once_per_version": copied(guideline),
+        "assignment_once_per_person": copied(live, slot=1, state="released"),
+        "assignment_once_per_live_slot": copied(live, person_id=lin.pk),
+        "assignment_slot_in_range": copied(live, person_id=lin.pk, slot=6),
+        "annotation_once_per_revision": copied(annotation, current=False, idempotency_key="other"),
+        "annotation_one_current": copied(annotation, revision=2, idempotency_key="other"),
+        "annotation_once_per_key": copied(annotation, revision=2, current=False),
+        "gold_label_once": copied(gold, value=1),
+        "released_label_once": copied(item, value=1),
+    }
+
+
+def constraints() -> list[str]:
+    models = apps.get_app_config("annotation").get_models()
+    return sorted(constraint.name for model in models for constraint in model._meta.constraints)
+
+
+@pytest.mark.parametrize("name", constraints())
+def test_the_database_refuses(attacks: dict[str, Callable[[], Any]], name: str):
+    with pytest.raises(IntegrityError) as refusal, transaction.atomic():
+        attacks[name]()
+    if connection.vendor == "postgresql":  # SQLite names the columns
+        assert name in str(refusal.value)
+
+
+def test_a_task_has_one_adjudication_and_its_adjudicator_cannot_be_an_annotator(
+    attacks: dict[str, Callable[[], Any]], lin: Person
+):
+    decision = Adjudication.objects.get()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        copied(decision)()
+    held = decision.assignment
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Assignment.objects.filter(pk=held.pk).update(person=lin)
+
+
+def test_a_third_live_annotator_has_no_slot(attacks: dict[str, Callable[[], Any]], lin: Person):
+    full = Task.objects.get(slots_taken=2, state="open")
+    held = full.assignments.get(slot=1)
+    for slot in (0, 1):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            copied(held, person_id=lin.pk, slot=slot)()
+
+
+def test_gold_that_a_release_holds_cannot_be_deleted(attacks: dict[str, Callable[[], Any]]):
+    with pytest.raises(ProtectedError):
+        GoldLabel.objects.all().delete()
