@@ -52,9 +52,27 @@ class Scorer(models.Model):
         return self.name
 
     @property
+    def is_ready(self) -> bool:
+        return self.ready_at is not None
+
+    @property
+    def is_in_training(self) -> bool:
+        return not self.is_ready and self.job is not None and not self.job.is_over
+
+    @property
     def folder(self) -> Path:
-        """Where its weights lie; by number, because a name may hold anything."""
+        """Where its files lie; by number, because a name may hold anything."""
         return Path(settings.ASSAY_DATA_DIR) / "scorers" / str(self.pk)
+
+    @property
+    def weights_folder(self) -> Path:
+        """Weights, card and out-of-fold predictions: what ``weights_sha256`` is the hash of."""
+        return self.folder / "weights"
+
+    @property
+    def work_folder(self) -> Path:
+        """Folds and checkpoints of a training that is not over."""
+        return self.folder / "work"
 
 
 class Prediction(models.Model):

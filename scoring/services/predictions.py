@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from annotation.errors import N_, AssayError, Conflict
+from annotation.models import Dataset, EvaluatedModel, Job, Person, Response
+from annotation.selectors.gold import refuse_sealed_gold
+from annotation.services import jobs
+from annotation.services.audit import record
+from scoring.backbones import load
+from scoring.dataset import Example
+from scoring.dataset import Prediction as Predicted
+from scoring.interface import FittedScorer, Progress, Report, silent
+from scoring.models import Prediction, Scorer
+from scoring.saved import fingerprint
+from scoring.selectors.lessons import example_of
+from scoring.services.outoffold import OutOfFold, PredictionRows
+
+SCORE = "score_responses"
+CHUNK = 500
+
+
+@dataclass(frozen=True)
+class Scored:
+    """How many predictions were stored now: of contents in the scorer's release, and of unseen ones."""
+
+    out_of_fold: int = 0
+    unseen: int = 0
+
+
+def score(*, scorer: Scorer, responses: Iterable[Response], report: Report = silent) -> Scored:
+    """Store a prediction for each response and each criterion that applies to it, where there is none yet.
+
+    Never in-sample: a response whose content (the texts of prompt and response) is in the scorer's release gets
+    the prediction of the fold that had not seen it, with that fold's number, under whichever model, collection
+    or dataset it comes now. Any other gets the trained scorer's, with ``fold`` null; its prompt alone may have
+    been seen with other responses. A criterion that the scorer could not learn gets none.
+
+    Call it from a job or a command: it loads the scorer's libraries. Done twice, or again after it was
+    interrupted, it changes nothing that is stored. ``report`` may raise, to stop it between two chunks.
+    """
+    if not scorer.is_ready:
+        raise Conflict(
+            N_("The scorer {name} is not ready: it has not been trained to its end."), name=scorer.name
+        )
+    keys = _keys(responses)
+    known = _loaded(scorer)
+    rows = PredictionRows(scorer)
+    out_of_fold = unseen = 0
+    for start in range(0, len(keys), CHUNK):
+        report(Progress("predict", start / len(keys)))
+        stored = _score_chunk(scorer, keys[start : start + CHUNK], known, rows)
+        out_of_fold += stored.out_of_fold
+        unseen += stored.unseen
+    report(Progress("predict", 1.0))
+    return Scored(out_of_fold, unseen)
+
+
+def _keys(responses: Iterable[Response]) -> list[int]:
+    """Ids, prompt by prompt: identical contents have one prompt, and so come together."""
+    if isinstance(responses, QuerySet):
+        return list(responses.order_by("prompt_id", "pk").values_list("pk", flat=True))
+    return [one.pk for one in sorted(responses, key=lambda one: (one.prompt_id, one.pk))]
+
+
+def _score_chunk(scorer: Scorer, keys: Sequence[int], known: _Known, rows: PredictionRows) -> Scored:
+    lacking = list(_lacking(scorer, keys, rows))
+    examples = {response.pk: example_of(response) for response in lacking}
+    predicted = known.predict(list(examples.values()))
+    found: list[Prediction] = []
+    for pk, example in examples.items():
+        fold, distribution = predicted[example.content_key]
+        found += rows.of(pk, example.dimension, distribution, fold)
+    Prediction.objects.bulk_create(found, ignore_conflicts=True)
+    unseen = sum(1 for one in found if one.fold is None)
+    return Scored(len(found) - unseen, unseen)
+
+
+def _lacking(scorer: Scorer, keys: Sequence[int], rows: PredictionRows) -> Iterator[Response]:
+    """The responses that have no prediction of some applicable criterion."""
+    stored: dict[int, set[str]] = defaultdict(set)
+    there = Prediction.objects.filter(scorer=scorer, response__in=keys)
+    for response, criterion in there.values_list("response_id", "criterion"):
+        stored[response].add(criterion)
+    for one in Response.objects.filter(pk__in=keys).select_related("prompt").order_by("prompt_id", "pk"):
+        if not stored[one.pk].issuperset(rows.applicable(one.prompt.dimension or None)):
+            yield one
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A scorer as it was loaded, with what it may say of its own training data."""
+
+    fitted: FittedScorer
+    out_of_fold: OutOfFold
+
+    def predict(self, examples: Sequence[Example]) -> dict[str, tuple[int | None, Predicted]]:
+        """Fold and prediction by content key; each content that the release does not have is predicted once."""
+        by_content = {example.content_key: example for example in examples}
+        told = self.out_of_fold.predictions
+        found: dict[str, tuple[int | None, Predicted]] = {key: told[key] for key in by_content if key in told}
+        new = [example for key, example in by_content.items() if key not in told]
+        for example, predicted in zip(new, self.fitted.predict(new) if new else [], strict=True):
+            found[example.content_key] = (None, predicted)
+        return found
+
+
+def _loaded(scorer: Scorer) -> _Known:
+    return _load(scorer.weights_folder, scorer.weights_sha256)
+
+
+@lru_cache(maxsize=2)
+def _load(folder: Path, weights_sha256: str) -> _Known:
+    """Once in a process. Weights that are not the registered ones are refused: no number may rest on them."""
+    if not folder.is_dir():
+        raise AssayError(N_("The scorer's weights are not at {folder}."), folder=str(folder))
+    if fingerprint(folder) != weights_sha256:
+        raise AssayError(
+            N_("The weights at {folder} are not those that were registered."), folder=str(folder)
+        )
+    fitted = load(folder)
+    return _Known(fitted, OutOfFold.load(folder, fitted.heads))
+
+
+@transaction.atomic
+def create_scoring(
+    *,
+    scorer: Scorer,
+    dataset: Dataset,
+    models: Sequence[EvaluatedModel] = (),
+    actor: Person | None = None,
+    send: bool = True,
+) -> Job:
+    """The job that scores the dataset's responses, of all models or of these, in every collection."""
+    if actor is not None:
+        refuse_sealed_gold(actor, scorer.release.batches.all())
+    if not scorer.is_ready:
+        raise Conflict(
+            N_("The scorer {name} is not ready: it has not been trained to its end."), name=scorer.name
+        )
+    if not responses_to(dataset, models).exists():
+        raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)
+    payload = {"scorer": scorer.pk, "dataset": dataset.pk, "models": [model.pk for model in models]}
+    title = f"{scorer.name}: {dataset.name}"
+    job = jobs.enqueue(kind=SCORE, payload=payload, title=title, actor=actor, send=send)
+    record(actor=actor, verb="score_responses", target=f"scorer:{scorer.name}", dataset=dataset.name)
+    return job
+
+
+def responses_to(dataset: Dataset, models: Sequence[EvaluatedModel] = ()) -> QuerySet[Response]:
+    found = Response.objects.filter(prompt__dataset=dataset)
+    return found.filter(model__in=models) if models else found

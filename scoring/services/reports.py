@@ -1,0 +1,75 @@
+"""Between long work in the pure core, which knows no jobs, and the job's row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from annotation.errors import N_
+from annotation.services import jobs
+from scoring.interface import Cancelled, Progress, Report
+
+REPORT_EVERY = 0.25
+LOSS_EVERY = 1.0
+"""Seconds. A step of training can be much shorter, and each report writes the row."""
+
+STAGES = {
+    "read": N_("reading the release"),
+    "grouped": N_("learning and predicting, fold by fold"),
+    "leave-one-model-out": N_("learning without one model, model by model"),
+    "final": N_("learning from the whole release"),
+    "compare": N_("comparing with people"),
+    "register": N_("registering the scorer"),
+    "predict": N_("predicting"),
+}
+
+
+def job_report(context: jobs.JobContext) -> Report:
+    """A report that writes the job's row: a new stage at once, else some times a second.
+
+    A cancelled job raises the core's ``Cancelled`` through the work (``cancelling`` turns it back); a job that
+    another worker took over raises ``jobs.LostJob``.
+    """
+    pace = _Pace()
+
+    def report(progress: Progress) -> None:
+        if not pace.due(progress.stage):
+            return
+        loss = {"loss": progress.loss} if progress.loss is not None and pace.loss_due() else {}
+        try:
+            context.report(progress.fraction, STAGES.get(progress.stage, progress.stage), **loss)
+        except jobs.Cancelled as cancelled:
+            raise Cancelled from cancelled
+
+    return report
+
+
+@contextmanager
+def cancelling() -> Iterator[None]:
+    """Around work with a ``job_report``: tell the job that the work let its cancelling pass."""
+    try:
+        yield
+    except Cancelled as cancelled:
+        raise jobs.Cancelled from cancelled
+
+
+class _Pace:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._stage = ""
+        self._told = self._loss_told = float("-inf")
+
+    def due(self, stage: str) -> bool:
+        now = self._clock()
+        if stage == self._stage and now - self._told < REPORT_EVERY:
+            return False
+        self._stage, self._told = stage, now
+        return True
+
+    def loss_due(self) -> bool:
+        now = self._clock()
+        if now - self._loss_told < LOSS_EVERY:
+            return False
+        self._loss_told = now
+        return True
