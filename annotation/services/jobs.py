@@ -33,6 +33,7 @@ Watcher = Callable[[float, str], None]
 HANDLERS: dict[str, Handler] = {}
 HISTORY_LIMIT = 2000
 RESEND_AFTER = timedelta(seconds=10)
+DEAD = (Job.State.FAILED, Job.State.CANCELLED)
 
 
 class Cancelled(Exception):
@@ -94,7 +95,7 @@ def enqueue(
 ) -> Job:
     """Make the row, and on commit tell a worker. With ``send`` False the caller runs it in its own process."""
     job = Job.objects.create(kind=kind, payload=payload, title=title, created_by=actor, depends_on=depends_on)
-    if send and depends_on is None:
+    if send and (depends_on is None or depends_on.state == Job.State.DONE):
         transaction.on_commit(partial(_send, job.pk))
     return job
 
@@ -158,8 +159,11 @@ def sweep() -> int:
     for job in stale.filter(attempt__gte=settings.JOB_MAX_ATTEMPTS):
         reason = N_("The worker died {attempts} times while doing this; look at its log.")
         _finish(job, Job.State.FAILED, error=reason.format(attempts=job.attempt))
-    stale.filter(cancel_requested=True).update(state=Job.State.CANCELLED, finished_at=now)
+    for job in stale.filter(cancel_requested=True):
+        _finish(job, Job.State.CANCELLED)
     stale.update(state=Job.State.QUEUED, worker="", heartbeat=None)
+    for dead in Job.objects.filter(dependents__state=Job.State.QUEUED, state__in=DEAD).distinct():
+        _close_dependents(dead)
     waiting = Job.objects.filter(
         Q(depends_on=None) | Q(depends_on__state=Job.State.DONE), state=Job.State.QUEUED
     )
@@ -204,7 +208,7 @@ def _finish(job: Job, state: str, *, error: str = "", result: dict[str, Any] | N
 
 def _close_dependents(job: Job) -> None:
     """What waits for a failed or cancelled job can never run: say so, all the way down."""
-    if job.state not in {Job.State.FAILED, Job.State.CANCELLED}:
+    if job.state not in DEAD:
         return
     for dependent in Job.objects.filter(depends_on=job, state=Job.State.QUEUED):
         why = N_("It waited for “{title}”, which is {state}.").format(title=job.title, state=job.state)
