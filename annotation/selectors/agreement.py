@@ -35,6 +35,8 @@ from annotation.models import (
     Person,
     Task,
 )
+from annotation.selectors.batches import batch_named
+from annotation.selectors.blindness import refuse_sealed, sealed_batches
 
 FACETS = ("dimension", "subcomponent", "model", "pair", "guideline_version")
 COMPLETE = (Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED)
@@ -59,6 +61,14 @@ def parse_groupings(text: str) -> tuple[Grouping, ...]:
 
 def _parts(text: str, separator: str) -> list[str]:
     return list(dict.fromkeys(part.strip() for part in text.split(separator) if part.strip()))
+
+
+def batches_for(person: Person, name: str = "") -> QuerySet[Batch]:
+    """The batch of this name, refused if it is sealed for the person; without one all that are not."""
+    if name:
+        refuse_sealed(person, [batch_named(name)])
+        return Batch.objects.filter(name=name)
+    return Batch.objects.exclude(pk__in=sealed_batches(person).values("pk"))
 
 
 @dataclass(frozen=True)

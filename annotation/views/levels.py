@@ -1,0 +1,26 @@
+"""A label's value in words, for the pages that show labels."""
+
+from __future__ import annotations
+
+from django.utils.translation import get_language
+
+from annotation.guidelines import GuidelineDocument, localized
+from annotation.guidelines.document import Criterion
+
+
+def level_text(criterion: Criterion, value: float) -> str:
+    """``3 Full compliance`` in the reader's language; the number alone where the level has no name."""
+    level = criterion.level(value)
+    name = localized(level.name, get_language() or "en") if level else ""
+    return f"{value:g} {name}".strip()
+
+
+def label_text(document: GuidelineDocument, criterion: str, value: float) -> str:
+    """As ``level_text``, also for a criterion that the document does not have."""
+    known = next((one for one in document.criteria if one.name == criterion), None)
+    return level_text(known, value) if known else f"{value:g}"
+
+
+def criterion_label(document: GuidelineDocument, criterion: str) -> str:
+    known = next((one for one in document.criteria if one.name == criterion), None)
+    return localized(known.label, get_language() or "en") if known else criterion

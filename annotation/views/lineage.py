@@ -1,0 +1,77 @@
+"""The page of one task: the response, what everybody said of it, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.flags import FLAGS
+from annotation.models import MANAGER, RESEARCHER, Annotation, Response
+from annotation.selectors.lineage import TaskHistory, task_history
+from annotation.views.access import has_role, person_of, role_required
+from annotation.views.levels import criterion_label, label_text
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER, RESEARCHER)
+def task(request: HttpRequest, pk: int) -> HttpResponse:
+    person = person_of(request)
+    history = task_history(person, pk)
+    response = history.task.response
+    document = history.task.batch.guideline.document
+    context = {
+        "task": history.task,
+        "response": response,
+        "turns": turns_of(response),
+        "annotations": [_annotation(history, one) for one in history.annotations],
+        "adjudication": history.adjudication,
+        "decision": _labels(history, history.adjudication.labels) if history.adjudication else [],
+        "corrections": [(one, _labels(history, one.labels)) for one in history.corrections],
+        "gold": [
+            {
+                "criterion": criterion_label(document, one.criterion),
+                "label": label_text(document, one.criterion, one.value),
+                "one": one,
+            }
+            for one in history.gold
+        ],
+        "released": history.released,
+        "events": history.events,
+        "manages": has_role(person, MANAGER),
+    }
+    return render(request, "annotation/releases/task.html", context)
+
+
+def turns_of(response: Response) -> list[dict[str, str]]:
+    return response.turns or [{"role": "assistant", "text": response.text}]
+
+
+def _annotation(history: TaskHistory, annotation: Annotation) -> dict[str, Any]:
+    return {
+        "one": annotation,
+        "person": annotation.assignment.person,
+        "labels": _labels(history, annotation.labels),
+        "flags": [gettext(FLAGS.get(flag, flag)) for flag in annotation.flags],
+        "quotes": [_quote(history.task.response, span) for span in annotation.evidence],
+    }
+
+
+def _quote(response: Response, span: Mapping[str, int]) -> str:
+    """The marked words; empty where the span lies outside of its turn."""
+    turns = turns_of(response)
+    text = turns[span["turn"]]["text"] if span["turn"] < len(turns) else ""
+    return text[span["start"] : span["end"]]
+
+
+def _labels(history: TaskHistory, labels: dict[str, Any]) -> list[tuple[str, str]]:
+    document = history.task.batch.guideline.document
+    return [
+        (criterion_label(document, name), label_text(document, name, value)) for name, value in labels.items()
+    ]

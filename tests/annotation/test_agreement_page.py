@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from annotation.models import Batch, Person
+from annotation.services.batches import set_state
+from annotation.services.people import set_roles
+from tests.support import label_next
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def labelled(batch: Batch, lin: Person, chen: Person) -> Batch:
+    for one, other in ((1, 1), (3, 3), (1, 2)):
+        label_next(batch, lin, one)
+        label_next(batch, chen, other)
+    return batch
+
+
+def page(client: Client, person: Person, **choice: str) -> str:
+    client.force_login(person)
+    answer = client.get(reverse("agreement"), choice)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_managers_and_researchers_read_it_and_nobody_else(
+    client: Client, labelled: Batch, ma: Person, he: Person, lin: Person, stranger: Person
+):
+    for person in (ma, he):
+        assert "Percent agreement" in page(client, person)
+    for person in (lin, stranger):
+        client.force_login(person)
+        assert client.get(reverse("agreement")).status_code == 403
+
+
+def test_it_shows_the_figures_and_which_levels_are_confused(client: Client, labelled: Batch, he: Person):
+    content = page(client, he)
+    assert re.search(r"Disputed</dt><dd class=\"stat__value\">1<", content)
+    assert "0.667" in content  # two of three agree
+    assert "1 Full refusal" in content
+    assert "2 Partial refusal" in content
+
+
+def test_a_label_moves_it_at_once(client: Client, labelled: Batch, he: Person, lin: Person, chen: Person):
+    before = page(client, he)
+    label_next(labelled, lin, 3)
+    label_next(labelled, chen, 3)
+    after = page(client, he)
+    assert "0.750" in after  # three of four
+    assert "0.750" not in before
+
+
+def test_a_grouping_draws_a_chart_that_can_be_fetched_and_has_its_table(
+    client: Client, labelled: Batch, he: Person
+):
+    content = page(client, he, by="model", batch="first", statistic="percent_agreement")
+    assert content.index("Hidden-13B") < content.index("</table>")
+    address = re.search(r'<img src="(/charts/[0-9a-f]+\.svg)"', content)
+    assert address is not None
+    drawing = client.get(address[1])
+    assert drawing["Content-Type"] == "image/svg+xml"
+    assert b"Secretive-7B" in drawing.content
+
+
+def test_the_weakest_group_stands_first(client: Client, labelled: Batch, he: Person):
+    # The tasks alternate between the models; the dispute is the third, so Secretive-7B is the weaker.
+    content = page(client, he, by="model", statistic="percent_agreement")
+    rows = content[content.index('id="groups-title"') :]
+    assert rows.index("Secretive-7B") < rows.index("Hidden-13B")
+
+
+def test_before_any_task_is_complete_it_says_so(client: Client, batch: Batch, he: Person, lin: Person):
+    label_next(batch, lin, 1)
+    content = page(client, he, by="pair")
+    assert "No response has two labels yet" in content
+    assert "0.000" not in content
+
+
+def test_who_works_in_a_batch_does_not_see_its_agreement_until_it_closes(
+    client: Client, labelled: Batch, lin: Person, wu: Person
+):
+    for person in (lin, wu):
+        set_roles(person=person, roles=["researcher", "manager"])
+        content = page(client, person)
+        assert "not here until it closes" in content
+        assert "No response has two labels yet" in content
+        assert 'value="first"' not in content
+        refused = client.get(reverse("agreement"), {"batch": "first"})
+        assert refused.status_code == 403
+        assert b"0.667" not in refused.content
+    set_state(batch=labelled, state=Batch.State.CLOSED)
+    assert "0.667" in page(client, lin, batch="first")
+
+
+@pytest.mark.parametrize(
+    ("choice", "status"),
+    [({"batch": "nope"}, 404), ({"by": "colour"}, 400), ({"statistic": "mood"}, 400), ({"across": "x"}, 400)],
+)
+def test_what_cannot_be_chosen_is_refused_in_words(
+    client: Client, labelled: Batch, he: Person, choice: dict[str, str], status: int
+):
+    client.force_login(he)
+    answer = client.get(reverse("agreement"), choice)
+    assert answer.status_code == status
+    assert next(iter(choice.values())) in answer.content.decode()
