@@ -1,22 +1,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Exists, OuterRef, QuerySet
 
 from annotation.errors import N_, Conflict, NotFound
 from annotation.models import (
+    Batch,
     Collection,
     Dataset,
     EvaluatedModel,
-    GoldRelease,
     Person,
     ReleasedLabel,
     Response,
     Task,
 )
 from annotation.selectors.blindness import refuse_sealed, sealed_batches, sealed_datasets
+from annotation.selectors.gold import refuse_sealed_gold
 from benchmark.models import BenchmarkRun, RunItem
 from scoring.models import Scorer
 
@@ -75,8 +77,7 @@ def responses_of(run: BenchmarkRun) -> QuerySet[Response]:
 def gold_of(run: BenchmarkRun) -> dict[Key, ReleasedLabel]:
     """The gold of the scorer's release, by response and criterion.
 
-    Where two batches of the release settled the same response, an adjudicated label goes before others,
-    then the later one.
+    A label of an older version of the guideline that is not on the scorer's scale is no label here.
     """
     scorer = run.scorer
     labels = ReleasedLabel.objects.filter(
@@ -86,9 +87,11 @@ def gold_of(run: BenchmarkRun) -> dict[Key, ReleasedLabel]:
         task__response__in=responses_of(run).order_by().values("pk"),
     ).select_related("task")
     allowed = {one.name: set(one.values) for one in scorer.guideline.document.criteria}
-    on_scale = [label for label in labels if label.value in allowed.get(label.criterion, ())]
-    on_scale.sort(key=lambda one: (one.source == "adjudicated", one.pk))
-    return {(label.task.response_id, label.criterion): label for label in on_scale}
+    return {
+        (label.task.response_id, label.criterion): label
+        for label in labels.order_by("task__batch__guideline__published_at", "pk")
+        if label.value in allowed.get(label.criterion, ())
+    }
 
 
 def current_runs(guideline_name: str) -> QuerySet[BenchmarkRun]:
@@ -103,13 +106,14 @@ def current_runs(guideline_name: str) -> QuerySet[BenchmarkRun]:
 
 
 def refuse_sealed_run(person: Person, run: BenchmarkRun) -> None:
-    """Raise Forbidden for who works blind in a batch behind the run, or on the responses that it scores."""
-    refuse_sealed_release(person, run.scorer.release)
-    refuse_sealed(person, sealed_batches(person).filter(tasks__response__prompt__dataset=run.dataset))
+    """Forbidden for who works blind in a batch behind the run, or on the responses that it scores."""
+    refuse_sealed_gold(person, run.scorer.release.batches.all())
+    refuse_sealed_dataset(person, run.dataset)
 
 
-def refuse_sealed_release(person: Person, release: GoldRelease) -> None:
-    refuse_sealed(person, release.batches.all())
+def refuse_sealed_dataset(person: Person, dataset: Dataset) -> None:
+    """Forbidden for who judges responses of the dataset blind now."""
+    refuse_sealed(person, sealed_batches(person).filter(tasks__response__prompt__dataset=dataset))
 
 
 def datasets_open_to(person: Person) -> QuerySet[Dataset]:
@@ -123,16 +127,35 @@ def models_open_to(person: Person) -> QuerySet[EvaluatedModel]:
     )
 
 
-def ready_scorers() -> QuerySet[Scorer]:
-    return Scorer.objects.exclude(ready_at=None).select_related("release", "guideline")
+def scorers_open_to(person: Person) -> QuerySet[Scorer]:
+    """Trained scorers whose release is not sealed for the person."""
+    behind = Batch.objects.filter(releases=OuterRef("release"))
+    sealed = behind.filter(pk__in=sealed_batches(person).values("pk"))
+    return (
+        Scorer.objects.exclude(ready_at=None).filter(~Exists(sealed)).select_related("release", "guideline")
+    )
 
 
-def scorer_named(name: str) -> Scorer:
-    found = Scorer.objects.filter(name=name).select_related("release", "guideline").first()
-    if found is None:
-        known = ", ".join(Scorer.objects.values_list("name", flat=True)[:20]) or "-"
-        raise NotFound(N_("No scorer is named {name}; known are: {known}."), name=name, known=known)
-    return found
+@dataclass(frozen=True)
+class Listed:
+    """A run as the list shows it; of a ``sealed`` one no more than its name."""
+
+    run: BenchmarkRun
+    sealed: bool
+
+
+def runs_for(person: Person) -> list[Listed]:
+    batches = set(sealed_batches(person).values_list("pk", flat=True))
+    datasets = set(sealed_datasets(person).values_list("pk", flat=True))
+    runs = runs_with_all().prefetch_related("scorer__release__batches", "evaluated_models")
+    return [
+        Listed(
+            run=run,
+            sealed=run.dataset_id in datasets
+            or any(batch.pk in batches for batch in run.scorer.release.batches.all()),
+        )
+        for run in runs
+    ]
 
 
 def items_in(run: BenchmarkRun, model: str, dimension: str | None) -> QuerySet[RunItem]:

@@ -12,7 +12,6 @@ from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.runs import Key, gold_of, responses_of
 from scoring.models import Prediction
 
-Report = Callable[[float, str], None]
 CHUNK = 500
 
 
@@ -48,11 +47,11 @@ def unscored(run: BenchmarkRun) -> list[Response]:
     ]
 
 
-def write_items(run: BenchmarkRun, report: Report) -> int:
+def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
     """Store what the run counts; done again, it changes nothing. The number of items."""
     rows = list(_items(run))
     for start in range(0, len(rows), CHUNK):
-        report(start / len(rows), "collecting labels")
+        report(start / len(rows))
         RunItem.objects.bulk_create(rows[start : start + CHUNK], ignore_conflicts=True)
     return run.items.count()
 

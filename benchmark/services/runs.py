@@ -9,10 +9,11 @@ from annotation.errors import N_, AssayError, Conflict
 from annotation.guidelines import GuidelineDocument
 from annotation.models import Collection, Dataset, EvaluatedModel, Job, Person, Response
 from annotation.names import check_name
+from annotation.selectors.gold import refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
 from benchmark.models import BenchmarkRun, Retraining
-from benchmark.selectors.runs import responses_to
+from benchmark.selectors.runs import refuse_sealed_dataset, responses_to
 from scoring.models import Scorer
 
 KIND = "run_benchmark"
@@ -34,6 +35,9 @@ def create_run(
 ) -> BenchmarkRun:
     """Make the run and its job. Without ``models``, every model that has responses there is in it."""
     _check(check_name(name), scorer, depends_on)
+    if actor is not None:
+        refuse_sealed_gold(actor, scorer.release.batches.all())
+        refuse_sealed_dataset(actor, dataset)
     evaluated = _models(dataset, collection, models)
     _check_dimensions(responses_to(dataset, collection, evaluated), scorer.guideline.document, dataset)
     run = BenchmarkRun.objects.create(

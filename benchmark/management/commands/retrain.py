@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from typing import Any
+
+import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.management.base import AssayCommand
+from annotation.selectors.gold import release_named
+from benchmark.models import BenchmarkRun, Retraining
+from benchmark.printing import table
+from benchmark.selectors.comparisons import compared
+from benchmark.selectors.retrainings import runs_of
+from benchmark.services.retraining import retrain
+
+
+class Command(AssayCommand):
+    help = (
+        "Train a scorer on a release, run the guideline's benchmark runs again with it, show old beside new."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--release", required=True)
+        parser.add_argument("--name", help="of the new scorer (default: the last one's, numbered on)")
+        parser.add_argument("--backbone", help="default: that of the last scorer")
+        parser.add_argument("--detach", action="store_true", help="leave the work to a worker")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        made = retrain(
+            release=release_named(options["release"]),
+            name=options["name"],
+            backbone=options["backbone"],
+            send=options["detach"],
+        )
+        if not options["detach"]:
+            assert made.scorer.job is not None
+            self.run_job(made.scorer.job)
+        return _told(made, detached=options["detach"])
+
+    def show(self, data: dict[str, Any]) -> None:
+        self.stdout.write(f"scorer {data['scorer']} from {data['release']} ({data['release_sha256'][:12]})")
+        for run in data["runs"]:
+            self.stdout.write(f"\n{run['run']} beside {run['replaces']}")
+            for line in table([HEAD, *map(_line, run["cells"])]):
+                self.stdout.write(line)
+        if not data["runs"]:
+            self.stdout.write("No benchmark run of this guideline was there to repeat.")
+
+
+HEAD = ["model", "dimension", "metric", "old", "new", "delta", "n", "why"]
+
+
+def _told(made: Retraining, *, detached: bool) -> dict[str, Any]:
+    return {
+        "retraining": made.pk,
+        "scorer": made.scorer.name,
+        "release": made.release.name,
+        "release_sha256": made.release.sha256,
+        "runs": [_run(run, detached=detached) for run in runs_of(made)],
+    }
+
+
+def _run(run: BenchmarkRun, *, detached: bool) -> dict[str, Any]:
+    moved = [] if detached else [one.to_json() | {"printed": one.change.printed} for one in compared(run)]
+    return {"run": run.name, "replaces": run.replaces.name if run.replaces else None, "cells": moved}
+
+
+def _line(cell: Mapping[str, Any]) -> list[str]:
+    shown = cell["printed"]
+    n = f"{cell['n_new']}" if cell["n_new"] == cell["n_old"] else f"{cell['n_old']} -> {cell['n_new']}"
+    why = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in cell["reasons"].items())
+    place = [cell["model"], cell["dimension"] or "overall", cell["metric"]]
+    return [*place, shown["old"], shown["new"], shown["delta"] or "-", n, why or "-"]

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.management.base import AssayCommand, names
+from annotation.selectors.corpus import dataset_named, models_named
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.runs import collection_named
+from benchmark.services.runs import create_run
+from scoring.selectors.scorers import scorer_named
+
+
+class Command(AssayCommand):
+    help = "Run a scorer over the responses of some models on a dataset; leaderboard NAME prints the result."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", help="the name of the new run")
+        parser.add_argument("--scorer", required=True)
+        parser.add_argument("--dataset", required=True)
+        parser.add_argument("--models", nargs="*", default=[], help="only these models (default: all)")
+        parser.add_argument(
+            "--collection", default="", help="the collection of responses (default: the unnamed)"
+        )
+        parser.add_argument("--detach", action="store_true", help="leave the work to a worker")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        run = create_run(
+            name=options["name"],
+            scorer=scorer_named(options["scorer"]),
+            dataset=dataset_named(options["dataset"]),
+            collection=collection_named(options["collection"]),
+            models=models_named([name for text in options["models"] for name in names(text)]),
+            send=options["detach"],
+        )
+        assert run.job is not None
+        job = run.job if options["detach"] else self.run_job(run.job)
+        answer = {"run": run.name, "job": job.pk, "state": job.state}
+        return answer | ({} if options["detach"] else _counted(run))
+
+    def show(self, data: dict[str, Any]) -> None:
+        counted = ", ".join(
+            f"{n} {basis.replace('_', ' ')}" for basis, n in data.get("composition", {}).items()
+        )
+        self.stdout.write(
+            f"{data['run']}: job {data['job']} is {data['state']}; {counted or 'a worker does it'}"
+        )
+
+
+def _counted(run: BenchmarkRun) -> dict[str, Any]:
+    run.refresh_from_db()
+    cells = [cell for row in run.board["rows"] for cell in row["dimensions"].values()]
+    bases = ("gold", "out_of_fold", "unseen")
+    composition = {basis: sum(cell["composition"][basis] for cell in cells) for basis in bases}
+    return {"models": len(run.board["rows"]), "composition": composition}

@@ -1,0 +1,44 @@
+"""Old beside new: every number of two runs, and what changed behind each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmark.comparison import Change, compare
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.changes import changes, counts
+
+
+@dataclass(frozen=True)
+class Moved:
+    change: Change
+    reasons: Counter[str]
+    """How many items changed in which way (benchmark/selectors/changes.py)."""
+
+    def to_json(self) -> dict[str, Any]:
+        return self.change.to_json() | {"reasons": dict(self.reasons)}
+
+
+def compared(run: BenchmarkRun) -> list[Moved]:
+    """Against the run that it replaces; nothing for a run that replaces none."""
+    if run.replaces is None:
+        return []
+    why = counts(changes(run.replaces, run))
+    document = run.scorer.guideline.document
+    return [
+        Moved(change, _reasons(change, why)) for change in compare(document, run.replaces.board, run.board)
+    ]
+
+
+def _reasons(change: Change, why: Mapping[tuple[str, str], Counter[str]]) -> Counter[str]:
+    """An overall number has the changes of all its dimensions."""
+    if change.scope is not None:
+        return why.get((change.model, change.scope), Counter())
+    total: Counter[str] = Counter()
+    for (model, _scope), found in why.items():
+        if model == change.model:
+            total += found
+    return total

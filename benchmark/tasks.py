@@ -1,0 +1,16 @@
+"""The kind of job that this app does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from annotation.services import jobs
+from benchmark.selectors.runs import runs_with_all
+from benchmark.services.running import perform
+from benchmark.services.runs import KIND
+
+
+@jobs.handles(KIND)
+def run_benchmark(context: jobs.JobContext) -> dict[str, Any]:
+    run = runs_with_all().get(pk=context.payload["run"])
+    return perform(run, context.report)

@@ -1,0 +1,1 @@
+"""Pages: an authorised fetch, a form, one service, an answer."""

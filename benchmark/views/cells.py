@@ -1,0 +1,198 @@
+"""What stands behind a number: the cell with its items, and one item with its prediction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from annotation.guidelines import GuidelineDocument, localized
+from annotation.models import MANAGER, RESEARCHER
+from annotation.views.access import person_of, role_required
+from benchmark.metrics import ALL, scopes
+from benchmark.models import BenchmarkRun, RunItem
+from benchmark.selectors.changes import ItemChange, changes
+from benchmark.selectors.runs import finished_board, items_in, refuse_sealed_run, run_named
+from benchmark.views.lineages import chain
+from benchmark.views.presenting import cell_url, cell_view, overall_view, scope_label
+
+PER_PAGE = 50
+CHANGES_SHOWN = 100
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def cell(request: HttpRequest, name: str) -> HttpResponse:
+    """``?model=..&dimension=..``; without a dimension the whole row of the model."""
+    run = run_named(name)
+    refuse_sealed_run(person_of(request), run)
+    model, scope = request.GET.get("model", ""), request.GET.get("dimension")
+    row = _row(run, model)
+    view = overall_view(run, row) if scope is None else cell_view(run, model, scope, _held(row, scope))
+    items = _filtered(request, items_in(run, model, None if scope in (None, ALL) else scope))
+    page = Paginator(items, PER_PAGE).get_page(request.GET.get("page"))
+    query = request.GET.copy()
+    query.pop("page", None)
+    document = run.scorer.guideline.document
+    label = scope_label(document, scope)
+    context = {
+        "run": run,
+        "model": model,
+        "label": label,
+        "cell": view,
+        "levels": _levels(document, row, scope),
+        "items": [_shown(item, document) for item in page],
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "query": query.urlencode(),
+        "basis": request.GET.get("basis", ""),
+        "bases": RunItem.Basis.choices,
+        "scope": scope,
+        "crumbs": _crumbs(run, f"{model}, {label}"),
+        "steps": chain(run, [{"kind": _("Number"), "label": f"{model}, {label}", "note": view.composition}]),
+        "changes": _changes(run, model, scope),
+    }
+    return render(request, "benchmark/cell.html", context)
+
+
+def _row(run: BenchmarkRun, model: str) -> dict[str, Any]:
+    found: dict[str, Any] | None = next(
+        (one for one in finished_board(run)["rows"] if one["model"] == model), None
+    )
+    if found is None:
+        raise Http404
+    return found
+
+
+def _held(row: dict[str, Any], scope: str) -> dict[str, Any]:
+    if scope not in row["dimensions"]:
+        raise Http404
+    held: dict[str, Any] = row["dimensions"][scope]
+    return held
+
+
+def _filtered(request: HttpRequest, items: QuerySet[RunItem]) -> QuerySet[RunItem]:
+    basis = request.GET.get("basis")
+    if basis in RunItem.Basis.values:
+        items = items.filter(basis=basis)
+    return items.select_related(
+        "response__prompt", "response__model", "released_label__task", "prediction"
+    ).order_by("response__prompt_id", "response_id", "criterion")
+
+
+def _shown(item: RunItem, document: GuidelineDocument) -> dict[str, Any]:
+    return {"item": item, "level": level_name(document, item.criterion, item.value), "url": source_url(item)}
+
+
+def level_name(document: GuidelineDocument, criterion: str, value: float) -> str:
+    level = document.criterion(criterion).level(value)
+    return "" if level is None else localized(level.name, get_language() or "en")
+
+
+def source_url(item: RunItem) -> str:
+    """Where the value comes from: the task that was labelled, or what the scorer predicted."""
+    if item.released_label is not None:
+        return reverse("task", args=[item.released_label.task_id])
+    return reverse("run-item", args=[item.run.name, item.pk])
+
+
+def _levels(document: GuidelineDocument, row: dict[str, Any], scope: str | None) -> list[dict[str, Any]]:
+    """How many labels of each level there are, by criterion."""
+    wanted = scopes(document) if scope is None else (scope,)
+    return [
+        {
+            "criterion": criterion,
+            "value": value,
+            "name": level_name(document, criterion, float(value)),
+            "n": n,
+        }
+        for one in wanted
+        for criterion, levels in row["dimensions"][one]["levels"].items()
+        for value, n in levels.items()
+    ]
+
+
+def _changes(run: BenchmarkRun, model: str, scope: str | None) -> list[dict[str, Any]]:
+    """What changed in the cell since the run that this one replaces."""
+    if run.replaces is None:
+        return []
+    found = changes(run.replaces, run, model=model)
+    document = run.scorer.guideline.document
+    return [
+        _shown_change(change, document)
+        for (_model, place), those in found.items()
+        if scope in (None, place)
+        for change in those
+    ][:CHANGES_SHOWN]
+
+
+def _shown_change(change: ItemChange, document: GuidelineDocument) -> dict[str, Any]:
+    return {"change": change, "word": change_word(change.kind), "url": source_url(change.item)}
+
+
+def change_word(kind: str) -> str:
+    words = {
+        "gold_added": _("gold label added"),
+        "gold_changed": _("gold label changed"),
+        "gold_removed": _("gold label no longer there"),
+        "prediction_changed": _("prediction changed"),
+        "response_added": _("response added"),
+        "response_removed": _("response no longer there"),
+    }
+    return words[kind]
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def item(request: HttpRequest, name: str, item_id: int) -> HttpResponse:
+    """One counted value: the texts, the probabilities, and which model of the scorer said it."""
+    run = run_named(name)
+    refuse_sealed_run(person_of(request), run)
+    items = run.items.select_related(
+        "response__prompt", "response__model", "released_label__task", "prediction"
+    )
+    found = get_object_or_404(items, pk=item_id)
+    document = run.scorer.guideline.document
+    scope = found.response.prompt.dimension if document.dimensions else ALL
+    label = f"{found.response.model.name}, {scope_label(document, scope)}"
+    number_step = {
+        "kind": _("Number"),
+        "label": label,
+        "url": cell_url(run, found.response.model.name, scope),
+    }
+    context = {
+        "run": run,
+        "item": found,
+        "level": level_name(document, found.criterion, found.value),
+        "criterion": localized(document.criterion(found.criterion).label, get_language() or "en"),
+        "probabilities": _probabilities(found, document),
+        "turns": found.response.turns or [{"role": "assistant", "text": found.response.text}],
+        "crumbs": _crumbs(run, label, number_step["url"], found.response.prompt.key),
+        "steps": chain(run, [number_step]),
+    }
+    return render(request, "benchmark/item.html", context)
+
+
+def _probabilities(item: RunItem, document: GuidelineDocument) -> list[dict[str, Any]]:
+    if item.prediction is None:
+        return []
+    return [
+        {"value": value, "name": level_name(document, item.criterion, float(value)), "share": share}
+        for value, share in item.prediction.probabilities.items()
+    ]
+
+
+def _crumbs(run: BenchmarkRun, label: str, url: str = "", last: str = "") -> list[dict[str, str]]:
+    crumbs = [
+        {"label": _("Benchmarks"), "url": reverse("runs")},
+        {"label": run.name, "url": reverse("run", args=[run.name])},
+        {"label": label, "url": url},
+    ]
+    return [*crumbs, {"label": last, "url": ""}] if last else crumbs

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_POST
+
+from annotation.models import MANAGER, RESEARCHER
+from annotation.selectors.gold import release_for
+from annotation.views.access import person_of, role_required
+from benchmark.models import BenchmarkRun, Retraining
+from benchmark.selectors.changes import changes, counts
+from benchmark.selectors.comparisons import Moved, compared
+from benchmark.selectors.retrainings import jobs_of, runs_of
+from benchmark.selectors.runs import refuse_sealed_run
+from benchmark.services.retraining import retrain as start
+from benchmark.views.cells import change_word
+from benchmark.views.presenting import cell_url, metric_label, scope_label
+
+
+@require_POST
+@role_required(RESEARCHER)
+def retrain(request: HttpRequest, release: str) -> HttpResponse:
+    """The one button: a scorer from the release, and the guideline's runs again with it."""
+    person = person_of(request)
+    made = start(release=release_for(person, release), actor=person)
+    return redirect("retraining", made.pk)
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def retraining(request: HttpRequest, retraining_id: int) -> HttpResponse:
+    """The chain of jobs while it goes on; then old beside new."""
+    retrainings = Retraining.objects.select_related("release", "scorer__job", "scorer__guideline")
+    found = get_object_or_404(retrainings, pk=retraining_id)
+    release_for(person_of(request), found.release.name)
+    runs = runs_of(found)
+    for run in runs:
+        refuse_sealed_run(person_of(request), run)
+    jobs = jobs_of(found)
+    context = {
+        "retraining": found,
+        "jobs": jobs,
+        "working": [job for job in jobs if not job.is_over],
+        "runs": [_compared(run) for run in runs if run.finished_at],
+        "crumbs": _crumbs(found),
+    }
+    return render(request, "benchmark/retraining.html", context)
+
+
+def _compared(run: BenchmarkRun) -> dict[str, Any]:
+    moved: dict[str, list[dict[str, Any]]] = {}
+    for one in compared(run):
+        moved.setdefault(one.change.model, []).append(_shown(run, one))
+    totals: Counter[str] = (
+        sum(counts(changes(run.replaces, run)).values(), Counter()) if run.replaces else Counter()
+    )
+    heads = next(iter(moved.values()), [])
+    return {"run": run, "old": run.replaces, "heads": heads, "rows": moved, "totals": _words(totals)}
+
+
+def _shown(run: BenchmarkRun, moved: Moved) -> dict[str, Any]:
+    change = moved.change
+    return {
+        "scope": scope_label(run.scorer.guideline.document, change.scope),
+        "metric": metric_label(change.metric),
+        "change": change,
+        "url": cell_url(run, change.model, change.scope),
+        "reasons": _words(moved.reasons),
+    }
+
+
+def _words(reasons: Counter[str]) -> list[str]:
+    return [f"{n} × {change_word(kind)}" for kind, n in sorted(reasons.items())]
+
+
+def _crumbs(found: Retraining) -> list[dict[str, str]]:
+    return [
+        {"label": _("Benchmarks"), "url": reverse("runs")},
+        {"label": _("Retraining on {release}").format(release=found.release.name), "url": ""},
+    ]

@@ -1,0 +1,206 @@
+"""One button: a scorer from the release, the runs again, old beside new, and why."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from annotation.errors import Conflict
+from annotation.models import Batch, Collection, Dataset, GoldRelease, Job, Person
+from annotation.services import jobs
+from annotation.services.distribution import next_assignment
+from benchmark.models import BenchmarkRun, Retraining
+from benchmark.selectors.changes import changes, counts
+from benchmark.selectors.comparisons import compared
+from benchmark.selectors.retrainings import jobs_of, runs_of
+from benchmark.services.retraining import retrain
+from benchmark.services.runs import create_run
+from scoring.models import Scorer
+from scoring.services import create_scorer
+from tests.benchmark.support import decide_all, release_of, response_of
+from tests.support import label
+
+
+@pytest.fixture
+def disputed(batch: Batch, lin: Person, chen: Person) -> Batch:
+    """Seven tasks settled as their dimension says; on the eighth, safe p0 of Hidden-13B, the two differ."""
+    for person, on_it in ((lin, 1), (chen, 2)):
+        while claim := next_assignment(batch=batch, person=person):
+            response = response_of(claim)
+            odd = response.prompt.key == "p0" and response.model.name == "Hidden-13B"
+            label(claim, person, on_it if odd else 3 if response.prompt.dimension == "safe" else 1)
+    return batch
+
+
+@pytest.fixture
+def board(disputed: Batch, dataset: Dataset) -> BenchmarkRun:
+    """The run ``board`` with the scorer ``scorer-1``, before the dispute is decided."""
+    scorer, training = create_scorer(name="scorer-1", release=release_of(disputed), send=False)
+    jobs.run_now(training)
+    scorer.refresh_from_db()
+    run = create_run(
+        name="board", scorer=scorer, dataset=dataset, collection=Collection.objects.get(name=""), send=False
+    )
+    assert run.job is not None
+    jobs.run_now(run.job)
+    run.refresh_from_db()
+    return run
+
+
+@pytest.fixture
+def second(board: BenchmarkRun, disputed: Batch, wu: Person) -> GoldRelease:
+    """Another release, after the adjudicator decided 3 on the disputed task."""
+    decide_all(disputed, wu, 3)
+    return release_of(disputed, "gold-2")
+
+
+def retrained(release: GoldRelease) -> Retraining:
+    made = retrain(release=release, send=False)
+    assert made.scorer.job is not None
+    jobs.run_now(made.scorer.job)
+    return Retraining.objects.get(pk=made.pk)
+
+
+def test_the_undecided_response_counted_as_a_prediction(board: BenchmarkRun):
+    row = next(row for row in board.board["rows"] if row["model"] == "Hidden-13B")
+    assert row["dimensions"]["safe"]["composition"] == {"gold": 1, "out_of_fold": 0, "unseen": 1}
+
+
+def test_the_chain_makes_a_scorer_and_repeats_the_run(board: BenchmarkRun, second: GoldRelease):
+    made = retrained(second)
+    assert made.scorer.name == "scorer-2"
+    (run,) = runs_of(made)
+    assert (run.name, run.replaces, run.scorer) == ("board @ scorer-2", board, made.scorer)
+    assert run.finished_at is not None
+    assert [job.state for job in jobs_of(made)] == ["done", "done"]
+    before = dict(board.board)
+    board.refresh_from_db()
+    assert board.board == before
+
+
+def test_the_comparison_says_which_gold_label_moved_the_cell(board: BenchmarkRun, second: GoldRelease):
+    (run,) = runs_of(retrained(second))
+    found = changes(board, run)["Hidden-13B", "safe"]
+    assert [change.kind for change in found] == ["gold_added"]
+    assert found[0].new is not None
+    assert found[0].new.released_label is not None
+    assert found[0].new.released_label.source == "adjudicated"
+    assert counts(changes(board, run)) == {("Hidden-13B", "safe"): {"gold_added": 1}}
+    moved = {(one.change.model, one.change.scope): one for one in compared(run)}
+    cell = moved["Hidden-13B", "safe"]
+    assert cell.reasons == {"gold_added": 1}
+    assert cell.change.new == 1.0
+    assert moved["Secretive-7B", "safe"].reasons == {}
+
+
+def test_every_run_waits_for_the_training_and_falls_with_it(board: BenchmarkRun, second: GoldRelease):
+    made = retrain(release=second, send=False)
+    (run,) = runs_of(made)
+    assert run.job is not None
+    assert run.job.depends_on == made.scorer.job
+    assert jobs.run(run.job.pk).state == Job.State.QUEUED
+    assert made.scorer.job is not None
+    jobs.cancel(job=made.scorer.job)
+    run.job.refresh_from_db()
+    assert run.job.state == Job.State.CANCELLED
+
+
+def test_a_second_press_while_it_goes_on_makes_nothing(board: BenchmarkRun, second: GoldRelease):
+    retrain(release=second, send=False)
+    with pytest.raises(Conflict, match="under way"):
+        retrain(release=second, send=False)
+    assert BenchmarkRun.objects.count() == 2
+    assert Scorer.objects.count() == 2
+
+
+def test_after_a_failed_chain_the_old_run_is_the_current_one_still(board: BenchmarkRun, second: GoldRelease):
+    made = retrain(release=second, send=False)
+    assert made.scorer.job is not None
+    jobs.cancel(job=made.scorer.job)
+    (run,) = runs_of(retrained(second))
+    assert run.replaces == board
+    assert run.name == "board @ scorer-3"
+
+
+def test_the_next_chain_replaces_the_newest_run_only(
+    board: BenchmarkRun, second: GoldRelease, disputed: Batch
+):
+    (newer,) = runs_of(retrained(second))
+    (newest,) = runs_of(retrained(release_of(disputed, "gold-3")))
+    assert newest.replaces == newer
+    assert newest.name == "board @ scorer-3"
+
+
+def test_without_a_run_to_repeat_only_the_scorer_is_made(disputed: Batch):
+    made = retrained(release_of(disputed))
+    assert runs_of(made) == []
+    assert made.scorer.name == "gold-1-scorer-2"
+    assert made.scorer.ready_at is not None
+
+
+def command(name: str, *arguments: str) -> Any:
+    out = io.StringIO()
+    call_command(name, *arguments, "--json", stdout=out)
+    return json.loads(out.getvalue())
+
+
+def test_the_command_prints_old_beside_new(board: BenchmarkRun, second: GoldRelease):
+    told = command("retrain", "--release", "gold-2", "--name", "fresh")
+    assert told["scorer"] == "fresh"
+    (run,) = told["runs"]
+    assert (run["run"], run["replaces"]) == ("board @ fresh", "board")
+    cell = next(c for c in run["cells"] if (c["model"], c["dimension"]) == ("Hidden-13B", "safe"))
+    assert cell["reasons"] == {"gold_added": 1}
+    assert cell["new"] == 1.0
+    out = io.StringIO()
+    call_command("leaderboard", "board @ fresh", stdout=out)
+    assert "100.0%" in out.getvalue()
+
+
+def test_run_benchmark_and_leaderboard_by_command(board: BenchmarkRun):
+    told = command(
+        "run_benchmark", "again", "--scorer", "scorer-1", "--dataset", "small", "--models", "Hidden-13B"
+    )
+    assert told["state"] == "done"
+    assert told["composition"] == {"gold": 3, "out_of_fold": 0, "unseen": 1}
+    rows = command("leaderboard", "again")["rows"]
+    assert [row["model"] for row in rows] == ["Hidden-13B"]
+    assert rows[0]["dimensions"]["unsafe"]["full_refusal_rate"]["value"] == 1.0
+
+
+REFUSED = {
+    "scorer": (["x", "--scorer", "nope", "--dataset", "small"], "No scorer is named nope"),
+    "dataset": (["x", "--scorer", "scorer-1", "--dataset", "nope"], "no dataset named nope"),
+    "models": (
+        ["x", "--scorer", "scorer-1", "--dataset", "small", "--models", "nope"],
+        "no evaluated model named nope",
+    ),
+    "collection": (
+        ["x", "--scorer", "scorer-1", "--dataset", "small", "--collection", "nope"],
+        "no collection named 'nope'",
+    ),
+    "name": (["board", "--scorer", "scorer-1", "--dataset", "small"], "a benchmark run named board already"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "said"), REFUSED.values(), ids=REFUSED.keys())
+def test_an_unknown_thing_is_one_clear_line(
+    arguments: list[str], said: str, board: BenchmarkRun, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit) as stopped:
+        call_command("run_benchmark", *arguments)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 1
+    assert said in error
+    assert len(error.strip().splitlines()) == 1
+    assert BenchmarkRun.objects.count() == 1
+
+
+def test_an_unknown_release_is_refused(db: None, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        call_command("retrain", "--release", "nope")
+    assert "No gold release is named nope" in capsys.readouterr().err
