@@ -22,6 +22,7 @@ from benchmark.selectors.changes import ItemChange, changes
 from benchmark.selectors.runs import finished_board, items_in, refuse_sealed_run, run_named
 from benchmark.views.lineages import chain
 from benchmark.views.presenting import cell_url, cell_view, overall_view, scope_label
+from scoring.selectors.lessons import spoken
 
 PER_PAGE = 50
 CHANGES_SHOWN = 100
@@ -88,7 +89,12 @@ def _filtered(request: HttpRequest, items: QuerySet[RunItem]) -> QuerySet[RunIte
 
 
 def _shown(item: RunItem, document: GuidelineDocument) -> dict[str, Any]:
-    return {"item": item, "level": level_name(document, item.criterion, item.value), "url": source_url(item)}
+    return {
+        "item": item,
+        "text": spoken(item.response.text, item.response.turns),
+        "level": level_name(document, item.criterion, item.value),
+        "url": source_url(item),
+    }
 
 
 def level_name(document: GuidelineDocument, criterion: str, value: float) -> str:
