@@ -1,0 +1,55 @@
+"""The files that people bring: prompts, responses and labels, read as streams of frozen records. Pure.
+
+Each format is one small module with a ``FORMAT``. docs/formats.md describes them for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from annotation.errors import N_, NotFound
+
+from . import csv, flames, jsonl, xstest
+from .guess import Guess, guess_from
+from .reading import Source
+from .records import AdjudicationRecord, AnnotationRecord, PromptRecord, PromptRef, Record, ResponseRecord
+from .shape import ANNOTATIONS, KINDS, PROMPTS, RESPONSES, Format, Reader
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {module.FORMAT.name: module.FORMAT for module in (flames, xstest, jsonl, csv)}
+)
+
+
+def format_named(name: str) -> Format:
+    if name not in FORMATS:
+        raise NotFound(
+            N_("There is no format {name}; the formats are {known}."), name=name, known=", ".join(FORMATS)
+        )
+    return FORMATS[name]
+
+
+def guess(source: Source) -> Guess | None:
+    """Which format and kind the file seems to be, by its name and first record; None if nothing fits."""
+    return guess_from(source, FORMATS.values())
+
+
+__all__ = [
+    "ANNOTATIONS",
+    "FORMATS",
+    "KINDS",
+    "PROMPTS",
+    "RESPONSES",
+    "AdjudicationRecord",
+    "AnnotationRecord",
+    "Format",
+    "Guess",
+    "PromptRecord",
+    "PromptRef",
+    "Reader",
+    "Record",
+    "ResponseRecord",
+    "Source",
+    "format_named",
+    "guess",
+]

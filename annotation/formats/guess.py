@@ -1,0 +1,49 @@
+"""What a file seems to be, from its name and its first record: a suggestion that the person may change."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from annotation.errors import InputError
+
+from .reading import Source, lines
+from .shape import Format
+
+
+@dataclass(frozen=True)
+class Guess:
+    format: str
+    kind: str
+
+
+def guess_from(source: Source, formats: Iterable[Format]) -> Guess | None:
+    """The first format that recognises the fields of the first record."""
+    try:
+        first = next((text for _number, text in lines(source) if text.strip()), "")
+    except InputError:
+        return None
+    is_json = first.lstrip().startswith("{")
+    fields = _json_fields(first) if is_json else _csv_fields(first)
+    for one in formats:
+        kind = one.guess(fields) if one.is_json == is_json else None
+        if kind is not None:
+            return Guess(format=one.name, kind=kind)
+    return None
+
+
+def _json_fields(line: str) -> frozenset[str]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return frozenset()
+    return frozenset(found) if isinstance(found, dict) else frozenset()
+
+
+def _csv_fields(line: str) -> frozenset[str]:
+    try:
+        return frozenset(cell.strip() for cell in next(csv.reader([line]), []))
+    except csv.Error:
+        return frozenset()

@@ -1,0 +1,208 @@
+"""From bytes to rows, as streams: memory holds one record, however long the file is.
+
+What makes the rest of a file unreadable is raised; what is wrong with one row alone is yielded in its
+place, so that a check of the whole file can go on.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from annotation.errors import N_, InputError
+from annotation.files import check_file
+
+from .row import Row
+
+# An escaped NUL, and not an escaped backslash before the letters u0000.
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+LONGEST_LINE = 64 * 1024 * 1024
+Rows: TypeAlias = Iterator[Row | InputError]
+
+
+class Source:
+    """A file to read: where it lies, the name by which errors call it, and how far it has been read."""
+
+    def __init__(self, path: str | Path, name: str | None = None) -> None:
+        self.path = Path(path)
+        self.name = str(path) if name is None else name
+        self.bytes_read = 0
+        self.unused: dict[str, None] = {}
+
+    def again(self) -> Source:
+        return Source(self.path, self.name)
+
+    @property
+    def fraction(self) -> float:
+        """How much of the file has been read, from 0 to 1."""
+        return min(1.0, self.bytes_read / max(1, self.path.stat().st_size))
+
+    def check(self) -> None:
+        """Raise InputError unless this is a readable file with something in it."""
+        try:
+            check_file(self.path)
+        except InputError as error:
+            error.path = self.name
+            raise
+
+
+def lines(source: Source) -> Iterator[tuple[int, str]]:
+    """The physical lines with their numbers from 1, line ends kept, without a byte-order mark."""
+    source.check()
+    with source.path.open("rb") as file:
+        for number in count(1):
+            content = file.readline(LONGEST_LINE + 1)
+            if not content:
+                return
+            source.bytes_read += len(content)
+            yield number, _decoded(content, number, source)
+
+
+def _decoded(content: bytes, number: int, source: Source) -> str:
+    if b"\0" in content:
+        raise InputError(
+            N_("this is a binary file; give a text file in UTF-8."), path=source.name, line=number
+        )
+    if len(content) > LONGEST_LINE:
+        raise InputError(N_("this line is longer than 64 MiB."), path=source.name, line=number)
+    try:
+        return content.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(N_("this is not text in UTF-8."), path=source.name, line=number) from error
+
+
+def json_rows(source: Source) -> Rows:
+    """One JSON object a line; blank lines are passed over."""
+    for number, text in lines(source):
+        if text.strip():
+            yield _json_row(text, number, source)
+
+
+def _json_row(text: str, number: int, source: Source) -> Row | InputError:
+    try:
+        fields = json.loads(text, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        return InputError(
+            N_("this is not JSON ({why}, column {column}); write one object a line."),
+            path=source.name,
+            line=number,
+            why=error.msg,
+            column=error.colno,
+        )
+    except (ValueError, RecursionError) as error:
+        return InputError(N_("this cannot be read: {why}."), path=source.name, line=number, why=str(error))
+    if not isinstance(fields, dict):
+        return InputError(N_("this is no JSON object; write one a line."), path=source.name, line=number)
+    if "\\u" in text and not _is_storable(fields):
+        return InputError(
+            N_("a text holds \\u0000 or half of a surrogate pair; remove it."), path=source.name, line=number
+        )
+    return Row(file=source.name, line=number, fields=fields)
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _value in pairs]
+        raise ValueError(f'"{next(name for name in names if names.count(name) > 1)}" is there twice')
+    return fields
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _is_storable(fields: dict[str, Any]) -> bool:
+    """No database keeps half a surrogate pair, and PostgreSQL keeps no NUL."""
+    content = json.dumps(fields, ensure_ascii=False)
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        return False
+    return _NUL.search(content) is None
+
+
+def csv_rows(
+    source: Source, *, required: Sequence[Sequence[str]], refused: Mapping[str, str] | None = None
+) -> Rows:
+    """The rows under the header. ``required`` lists columns, each with the names that will do for it.
+
+    ``refused`` maps a column that makes the file unfit to the reason.
+    """
+    csv.field_size_limit(LONGEST_LINE)
+    reader = csv.reader((text for _number, text in lines(source)), strict=True)
+    header: list[str] | None = None
+    for number, cells in _records(reader, source):
+        if header is None:
+            header = _checked_header(cells, number, source, required, refused or {})
+        else:
+            yield _csv_row(header, cells, number, source)
+
+
+def _records(reader: Any, source: Source) -> Iterator[tuple[int, list[str]]]:
+    """The records with the number of the physical line on which each begins; blank lines are passed over."""
+    while True:
+        begins = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise _csv_error(error, begins, source) from error
+        if cells is None:
+            return
+        if cells:
+            yield begins, cells
+
+
+def _csv_error(error: csv.Error, line: int, source: Source) -> InputError:
+    if "end of data" in str(error):
+        return InputError(
+            N_("a quotation mark that opens in this row is never closed."), path=source.name, line=line
+        )
+    return InputError(N_("this is not CSV: {why}."), path=source.name, line=line, why=str(error))
+
+
+def _checked_header(
+    cells: list[str],
+    line: int,
+    source: Source,
+    required: Sequence[Sequence[str]],
+    refused: Mapping[str, str],
+) -> list[str]:
+    header = [cell.strip() for cell in cells]
+    for name in header:
+        if name in refused:
+            raise InputError(refused[name], path=source.name, line=line, field=name)
+        if header.count(name) > 1:
+            raise InputError(N_("this column is there twice."), path=source.name, line=line, field=name)
+    for names in required:
+        if not set(names) & set(header):
+            raise InputError(
+                N_("there is no such column; the columns are: {known}."),
+                path=source.name,
+                line=line,
+                field=" / ".join(names),
+                known=_shown(header),
+            )
+    return header
+
+
+def _csv_row(header: list[str], cells: list[str], number: int, source: Source) -> Row | InputError:
+    if len(cells) != len(header):
+        return InputError(
+            N_("this row has {found} cells, the header has {expected}."),
+            path=source.name,
+            line=number,
+            found=len(cells),
+            expected=len(header),
+        )
+    return Row(file=source.name, line=number, fields=dict(zip(header, cells, strict=True)))
+
+
+def _shown(names: Iterable[str]) -> str:
+    text = ", ".join(names)
+    return text if len(text) <= 200 else f"{text[:200]}…"

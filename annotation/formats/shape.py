@@ -1,0 +1,113 @@
+"""The shape that every format has: for each kind of content a reader, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeAlias, TypeVar
+
+from annotation.errors import N_, AssayError, InputError
+
+from .reading import Rows, Source
+from .records import AdjudicationRecord, AnnotationRecord, PromptRecord, ResponseRecord
+from .row import Row
+
+PROMPTS, RESPONSES, ANNOTATIONS = "prompts", "responses", "annotations"
+KINDS = (PROMPTS, RESPONSES, ANNOTATIONS)
+LABEL = "label."
+R_co = TypeVar("R_co", covariant=True)
+Judgement: TypeAlias = AnnotationRecord | AdjudicationRecord
+
+
+@dataclass(frozen=True)
+class Reader(Generic[R_co]):
+    """How one kind of content is read. ``known`` are the fields that it uses or knowingly leaves out."""
+
+    rows: Callable[[Source], Rows]
+    parse: Callable[[Row], Iterable[R_co]]
+    known: frozenset[str]
+
+    def read(self, source: Source) -> Iterator[R_co]:
+        """The records, as a stream; the first thing that is wrong is raised."""
+        for item in self.items(source):
+            if isinstance(item, InputError):
+                raise item
+            yield item
+
+    def items(self, source: Source) -> Iterator[R_co | InputError]:
+        """The records, and in their place what is wrong; ends where the rest cannot be read."""
+        nothing = True
+        try:
+            for row in self.rows(source):
+                nothing = False
+                yield from [row] if isinstance(row, InputError) else self._parsed(row, source)
+        except InputError as error:
+            yield error
+            return
+        if nothing:
+            yield InputError(N_("there are no rows in this file."), path=source.name)
+
+    def _parsed(self, row: Row, source: Source) -> Sequence[R_co | InputError]:
+        unused = [name for name in row.fields if name not in self.known and not name.startswith(LABEL)]
+        source.unused.update(dict.fromkeys(unused[:20]) if len(source.unused) < 20 else {})
+        try:
+            return list(self.parse(row))
+        except InputError as error:
+            return [error]
+
+
+@dataclass(frozen=True)
+class Format:
+    """``joins_on_id``: the wording of a prompt may differ between files; the first is kept.
+
+    ``complete``: a file of labels brings its responses, prompts and people along.
+    ``guess`` says from the fields of the first record which kind of content this would be, if any.
+    """
+
+    name: str
+    is_json: bool
+    guess: Callable[[frozenset[str]], str | None]
+    prompts: Reader[PromptRecord] | None = None
+    responses: Reader[ResponseRecord] | None = None
+    annotations: Reader[Judgement] | None = None
+    joins_on_id: bool = False
+    complete: bool = False
+    model_of: Callable[[str], str | None] = field(default=lambda _file_name: None)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(kind for kind, reader in self._readers().items() if reader is not None)
+
+    def read_prompts(self, source: Source) -> Iterator[PromptRecord]:
+        return self.prompt_reader().read(source)
+
+    def read_responses(self, source: Source) -> Iterator[ResponseRecord]:
+        return self.response_reader().read(source)
+
+    def read_annotations(self, source: Source) -> Iterator[Judgement]:
+        return self.annotation_reader().read(source)
+
+    def prompt_reader(self) -> Reader[PromptRecord]:
+        return self.prompts if self.prompts is not None else self._refuse(PROMPTS)
+
+    def response_reader(self) -> Reader[ResponseRecord]:
+        return self.responses if self.responses is not None else self._refuse(RESPONSES)
+
+    def annotation_reader(self) -> Reader[Judgement]:
+        return self.annotations if self.annotations is not None else self._refuse(ANNOTATIONS)
+
+    def reader(self, kind: str) -> Reader[PromptRecord] | Reader[ResponseRecord] | Reader[Judgement]:
+        return self._readers()[kind] or self._refuse(kind)
+
+    def _readers(
+        self,
+    ) -> Mapping[str, Reader[PromptRecord] | Reader[ResponseRecord] | Reader[Judgement] | None]:
+        return {PROMPTS: self.prompts, RESPONSES: self.responses, ANNOTATIONS: self.annotations}
+
+    def _refuse(self, kind: str) -> Reader[R_co]:
+        raise AssayError(
+            N_("The format {format} has no {kind}; it has: {known}."),
+            format=self.name,
+            kind=kind,
+            known=", ".join(self.kinds),
+        )
