@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from annotation.formats import FORMATS, Source
+from annotation.management.imports import ImportCommand
+from annotation.services.imports import Target, import_annotations
+
+
+class Command(ImportCommand):
+    help = "Replay labels made elsewhere through the same rules; each file is taken whole or not at all."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:  # type: ignore[override]
+        parser.add_argument("files", nargs="+", metavar="file")
+        parser.add_argument("--batch", required=True, help="where they belong; it stays open")
+        parser.add_argument("--format", required=True, help=", ".join(FORMATS))
+        parser.add_argument("--guideline", help="to make the batch: G (latest published) or G@V")
+        parser.add_argument("--dataset", help="to make the batch, or where prompt ids are not unique in it")
+        parser.add_argument("--model", help="whose responses were labelled, where the file does not say")
+        parser.add_argument(
+            "--without-final", action="store_true", help="leave the final decisions out: disputes stay open"
+        )
+
+    def act(self, *, files: list[str], **options: Any) -> dict[str, Any]:
+        reports = []
+        new_people = False
+        for file in files:
+            report = self._one(file, new_people=new_people, options=options)
+            # Who is unknown is made together with the batch: also by the later files of the same command.
+            new_people = new_people or "batches" in report["made"]
+            reports.append(report)
+        return {
+            "batch": options["batch"],
+            "taken": sum(report["taken"] for report in reports),
+            "already_there": sum(report["already_there"] for report in reports),
+            "files": reports,
+        }
+
+    def _one(self, file: str, *, new_people: bool, options: dict[str, Any]) -> dict[str, Any]:
+        with self.watched_run() as run:
+            report = import_annotations(
+                source=Source(file),
+                format=options["format"],
+                target=Target(
+                    batch=options["batch"], guideline=options["guideline"], dataset=options["dataset"]
+                ),
+                model=options["model"],
+                without_final=options["without_final"],
+                new_people=new_people,
+                run=run,
+            )
+        return report.as_json()
+
+    def show(self, data: dict[str, Any]) -> None:
+        for report in data["files"]:
+            self.show_report(report)

@@ -1,0 +1,97 @@
+"""What an import looks up, a chunk at a time, and the imports that a manager may see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db.models import Max, Q
+
+from annotation.errors import N_, NotFound
+from annotation.formats import PROMPTS
+from annotation.models import Batch, Dataset, Import, Job, Person, Prompt, Response, Task
+from annotation.selectors.blindness import sealed_batches, sealed_datasets
+
+LATEST = 200
+
+
+def prompts_by_key(dataset: Dataset, keys: Iterable[str]) -> dict[str, Prompt]:
+    return {prompt.key: prompt for prompt in Prompt.objects.filter(dataset=dataset, key__in=set(keys))}
+
+
+def prompts_by_text(dataset: Dataset, texts: Iterable[str]) -> dict[str, list[Prompt]]:
+    """Texts need not be unique: the prompts that have each."""
+    found: dict[str, list[Prompt]] = {}
+    for prompt in Prompt.objects.filter(dataset=dataset, text__in=set(texts)).order_by("pk"):
+        found.setdefault(prompt.text, []).append(prompt)
+    return found
+
+
+def newest_prompt() -> int:
+    """The highest id so far: what lies above it was made later."""
+    return Prompt.objects.aggregate(newest=Max("pk"))["newest"] or 0
+
+
+def newest_response() -> int:
+    return Response.objects.aggregate(newest=Max("pk"))["newest"] or 0
+
+
+def responses_by_place(
+    prompts: Iterable[int], models: Iterable[int], collections: Iterable[int]
+) -> dict[tuple[int, int, int], tuple[str, int]]:
+    """sha256 and id of the responses to these prompts, by prompt, model and collection."""
+    rows = Response.objects.filter(
+        prompt__in=set(prompts), model__in=set(models), collection__in=set(collections)
+    ).values_list("prompt_id", "model_id", "collection_id", "sha256", "pk")
+    return {(prompt, model, collection): (sha256, pk) for prompt, model, collection, sha256, pk in rows}
+
+
+def locked_tasks(
+    batch: Batch, dataset: Dataset | None, *, keys: Iterable[str], texts: Iterable[str], models: Iterable[str]
+) -> list[Task]:
+    """The batch's tasks for these prompts (by id, or by text) and models, locked in the order of their ids."""
+    named = Q(response__prompt__key__in=set(keys)) | Q(response__prompt__text__in=set(texts))
+    tasks = Task.objects.filter(named, batch=batch, response__model__name__in=set(models))
+    if dataset is not None:
+        tasks = tasks.filter(response__prompt__dataset=dataset)
+    return list(
+        tasks.select_related("response__prompt", "response__model", "response__collection")
+        .defer("response__text", "response__turns")
+        .select_for_update(of=("self",))
+        .order_by("pk")
+    )
+
+
+def visible_imports(person: Person) -> list[Import]:
+    """The latest imports, but for those that would tell this person what they judge blind."""
+    imports = Import.objects.select_related("job", "created_by").order_by("-id")[:LATEST]
+    sealed = _Sealed(person)
+    return [one for one in imports if not sealed.hides(one)]
+
+
+def visible_import(person: Person, import_id: int) -> Import:
+    found = Import.objects.select_related("job", "created_by").filter(pk=import_id).first()
+    if found is None or _Sealed(person).hides(found):
+        raise NotFound(N_("There is no such import."))
+    return found
+
+
+class _Sealed:
+    """Files of responses and labels name models and annotators. A person's own upload tells them nothing new."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        self._batches = set(sealed_batches(person).values_list("name", flat=True))
+        self._datasets = (
+            set(sealed_datasets(person).values_list("name", flat=True)) if self._batches else set()
+        )
+
+    def hides(self, one: Import) -> bool:
+        if one.kind == PROMPTS or not self._batches:
+            return False
+        if not one.options:
+            return one.created_by_id != self._person.pk
+        return one.options.get("batch") in self._batches or one.options.get("dataset") in self._datasets
+
+
+def has_running_job(one: Import) -> bool:
+    return one.job is not None and one.job.state in {Job.State.QUEUED, Job.State.RUNNING}

@@ -1,0 +1,25 @@
+"""Putting files in. One transaction a file: all of it is taken, or nothing.
+
+Idempotent by id: what is stored already is counted and left as it is; a contradiction is an error with its line.
+"""
+
+from __future__ import annotations
+
+from annotation.services.imports.annotations import import_annotations
+from annotation.services.imports.problems import ImportRefused
+from annotation.services.imports.prompts import import_prompts
+from annotation.services.imports.report import ImportReport, Note
+from annotation.services.imports.responses import import_responses
+from annotation.services.imports.run import Run
+from annotation.services.imports.target import Target
+
+__all__ = [
+    "ImportRefused",
+    "ImportReport",
+    "Note",
+    "Run",
+    "Target",
+    "import_annotations",
+    "import_prompts",
+    "import_responses",
+]

@@ -1,0 +1,42 @@
+"""The people whom a file of labels names, and their part in the batch."""
+
+from __future__ import annotations
+
+from annotation.errors import N_, AssayError
+from annotation.models import Batch, Membership, Person
+from annotation.services.imports.report import ImportReport
+from annotation.services.people import add_person
+
+
+class Members:
+    """Whoever labelled is a member: blindness holds for them too. A membership that ended stays ended."""
+
+    def __init__(self, batch: Batch, *, may_make: bool, tell: bool, report: ImportReport) -> None:
+        self._batch, self._may_make, self._tell, self._report = batch, may_make, tell, report
+        self._people: dict[tuple[str, str], Person] = {}
+
+    def named(self, name: str, role: Membership.Role) -> Person:
+        """The person, as a member in this role; raises AssayError for one who is unknown and not to be made."""
+        known = self._people.get((name, role))
+        if known is None:
+            known = self._people[name, role] = self._person(name)
+            self._join(known, role)
+        return known
+
+    def _person(self, name: str) -> Person:
+        found = Person.objects.filter(username=name).first()
+        if found is not None:
+            return found
+        if not self._may_make:
+            raise AssayError(
+                N_("nobody is named {name}; make the person first (add_person {name})."), name=name
+            )
+        self._report.add_made("people")
+        return add_person(name=name)
+
+    def _join(self, person: Person, role: Membership.Role) -> None:
+        _membership, joined = Membership.objects.get_or_create(batch=self._batch, person=person, role=role)
+        if joined and self._tell:
+            self._report.note(
+                N_("{name} is now a member of the batch ({role})."), name=person.username, role=role.value
+            )

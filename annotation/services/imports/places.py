@@ -1,0 +1,123 @@
+"""Where imported labels go: the tasks of a chunk of records, with all that was done on them before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from annotation.errors import N_, InputError
+from annotation.formats.shape import Judgement
+from annotation.models import (
+    Adjudication,
+    Annotation,
+    Assignment,
+    Batch,
+    Dataset,
+    Response,
+    Task,
+)
+from annotation.selectors.imports import locked_tasks
+from annotation.services.imports.run import Intake
+
+LIVE = frozenset({Assignment.State.CLAIMED, Assignment.State.SUBMITTED})
+
+
+@dataclass
+class Place:
+    """A task as the chunk sees it, with what is stored and what the chunk adds. Its row is locked."""
+
+    task: Task
+    assignments: dict[int, Assignment] = field(default_factory=dict)  # by person
+    revisions: dict[int, list[Annotation]] = field(default_factory=dict)  # by person, the current one last
+    decision: Adjudication | None = None
+
+    @property
+    def slots(self) -> frozenset[int]:
+        """The annotation slots that somebody holds."""
+        held = (a.slot for a in self.assignments.values() if a.state in LIVE and not a.is_adjudication)
+        return frozenset(held)
+
+    @property
+    def adjudicating(self) -> Assignment | None:
+        held = (a for a in self.assignments.values() if a.state in LIVE and a.is_adjudication)
+        return next(held, None)
+
+    @property
+    def submitted(self) -> list[Annotation]:
+        """The current annotations in the order of their slots."""
+        people = [
+            person
+            for person, one in self.assignments.items()
+            if one.state == Assignment.State.SUBMITTED and not one.is_adjudication
+        ]
+        people.sort(key=lambda person: self.assignments[person].slot)
+        return [self.revisions[person][-1] for person in people]
+
+
+class Places:
+    def __init__(self, intake: Intake, batch: Batch, dataset: Dataset | None) -> None:
+        self._intake, self._batch, self._dataset = intake, batch, dataset
+        self._places: dict[int, Place] = {}
+        self._tasks: dict[tuple[str, str], list[Task]] = {}
+
+    def load(self, records: Sequence[Judgement]) -> None:
+        """Look up what this chunk is about, in a handful of queries."""
+        self._tasks = {}
+        tasks = locked_tasks(
+            self._batch,
+            self._dataset,
+            keys=(record.ref.key for record in records),
+            texts=(record.ref.text for record in records if not record.ref.id),
+            models=(record.model or self._intake.origin.model or "" for record in records),
+        )
+        for task in tasks:
+            prompt, model = task.response.prompt, task.response.model.name
+            for name in {prompt.key, prompt.text}:
+                self._tasks.setdefault((name, model), []).append(task)
+        self._places = {task.pk: Place(task) for task in tasks}
+        self._load_past()
+
+    def of(self, record: Judgement) -> Place:
+        """The place that a record speaks of; InputError if there is none, or more than one."""
+        model = self._intake.model_of(record.line, record.model)
+        found = self._tasks.get((record.ref.key, model)) or (
+            [] if record.ref.id else self._tasks.get((record.ref.text, model), [])
+        )
+        if record.collection is not None:
+            found = [task for task in found if task.response.collection.name == record.collection]
+        if len(found) > 1:
+            found = [task for task in found if not task.response.collection.name] or found
+        if len(found) != 1:
+            raise self._not_one(record, model, len(found))
+        return self._places[found[0].pk]
+
+    def _load_past(self) -> None:
+        for assignment in Assignment.objects.filter(task__in=list(self._places)):
+            self._places[assignment.task_id].assignments[assignment.person_id] = assignment
+        past = Annotation.objects.filter(assignment__task__in=list(self._places))
+        for annotation in past.select_related("assignment").order_by("assignment", "revision"):
+            place = self._places[annotation.assignment.task_id]
+            place.revisions.setdefault(annotation.assignment.person_id, []).append(annotation)
+        for decision in Adjudication.objects.filter(task__in=list(self._places)):
+            self._places[decision.task_id].decision = decision
+
+    def _not_one(self, record: Judgement, model: str, found: int) -> InputError:
+        template, field = self._why_not(record, model, found)
+        return self._intake.error(
+            record.line, field, template, id=record.ref.key, model=model, batch=self._batch.name
+        )
+
+    def _why_not(self, record: Judgement, model: str, found: int) -> tuple[str, str]:
+        if found:
+            return N_(
+                "several responses of {model} to the prompt {id} are in the batch {batch}; name the dataset"
+                " or the collection."
+            ), "prompt_id"
+        responses = Response.objects.filter(tasks__batch=self._batch)
+        if not responses.filter(prompt__key=record.ref.key).exists():
+            return N_("there is no prompt {id} in the batch {batch}."), "prompt_id"
+        if not responses.filter(model__name=model).exists():
+            return N_("there is no response of a model {model} in the batch {batch}."), "model"
+        return N_(
+            "there is no such response of {model} to the prompt {id} in the batch {batch}."
+        ), "prompt_id"

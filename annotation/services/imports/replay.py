@@ -1,0 +1,293 @@
+"""The rules of labelling, applied to a chunk of records in memory and then written at once.
+
+What ``services.annotations`` does for one submission under a lock, this does for many: the pure rules decide, the
+database's constraints hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+
+from annotation.adjudication import Outcome, Settled, resolve, settle
+from annotation.distribution import free_slot
+from annotation.errors import N_, AssayError, InputError
+from annotation.formats import AdjudicationRecord, AnnotationRecord
+from annotation.formats.shape import Judgement
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Adjudication,
+    Annotation,
+    Assignment,
+    Batch,
+    GoldLabel,
+    Membership,
+    Person,
+    Task,
+)
+from annotation.services.annotations import Work
+from annotation.services.imports.members import Members
+from annotation.services.imports.places import Place
+from annotation.services.imports.run import Intake
+
+KEY = "import:{sha256}:{line}"
+
+
+class Replay:
+    def __init__(self, *, intake: Intake, batch: Batch, members: Members) -> None:
+        self._intake, self._batch, self._members = intake, batch, members
+        self._document = batch.guideline.document
+        self._nominal = frozenset(c.name for c in self._document.criteria if c.measurement == "nominal")
+        self._now: datetime = timezone.now()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._new: list[Assignment] = []
+        self._retaken: list[Assignment] = []
+        self._annotations: list[Annotation] = []
+        self._decisions: list[Adjudication] = []
+        self._gold: list[GoldLabel] = []
+        self._touched: dict[int, Task] = {}
+
+    def annotate(self, place: Place, record: AnnotationRecord) -> bool:
+        """Take an annotation; False if it was there already."""
+        person = self._member(record, record.annotator, Membership.Role.ANNOTATOR, "annotator")
+        labels = self._checked(place, record)
+        past = place.revisions.get(person.pk)
+        if past is not None:
+            return self._again(record, labels, past)
+        assignment = self._assignment(place, record, person)
+        self._submit(place, record, assignment, labels)
+        if len(place.submitted) == place.task.overlap:
+            self._settle(place)
+        return True
+
+    def decide(self, place: Place, record: AdjudicationRecord) -> bool:
+        """Take an adjudication; False if it was there already."""
+        person = self._member(record, record.adjudicator, Membership.Role.ADJUDICATOR, "adjudicator")
+        if place.decision is not None:
+            return self._decided_again(place.decision, place, record, person)
+        labels = self._decision(place, record)
+        assignment = self._adjudication(place, record, person)
+        work = Work(labels=labels, rationale=record.rationale)
+        place.decision = Adjudication(
+            task=place.task,
+            assignment=assignment,
+            labels=labels,
+            rationale=record.rationale,
+            seconds=record.seconds,
+            idempotency_key=self._key(record),
+            body_sha256=work.sha256,
+            created_at=self._now,
+        )
+        self._decisions.append(place.decision)
+        self._write_gold(place.task, resolve(tuple(labels), labels))
+        self._move(place.task, Task.State.ADJUDICATED)
+        return True
+
+    def save(self) -> None:
+        """Write what the chunk added, in the order in which the constraints want it."""
+        Assignment.objects.bulk_create(self._new)
+        for assignment in self._retaken:
+            assignment.save(update_fields=["state", "slot", "submitted_at"])
+        Annotation.objects.bulk_create(self._annotations)
+        Adjudication.objects.bulk_create(self._decisions)
+        GoldLabel.objects.bulk_create(self._gold)
+        self._save_tasks()
+        self._begin()
+
+    def _save_tasks(self) -> None:
+        """One statement for all tasks that end alike: there are few ways to end."""
+        alike: dict[tuple[str, int, datetime | None], list[int]] = {}
+        for task in self._touched.values():
+            alike.setdefault((task.state, task.slots_taken, task.settled_at), []).append(task.pk)
+        for (state, slots_taken, settled_at), ids in alike.items():
+            Task.objects.filter(pk__in=ids).update(
+                state=state, slots_taken=slots_taken, settled_at=settled_at
+            )
+
+    def _member(self, record: Judgement, name: str, role: Membership.Role, field: str) -> Person:
+        try:
+            return self._members.named(name, role)
+        except AssayError as error:
+            raise self._intake.placed(error, record.line, field) from error
+
+    def _checked(self, place: Place, record: AnnotationRecord) -> dict[str, int | float]:
+        try:
+            return self._document.check_labels(place.task.response.prompt.dimension, record.labels)
+        except AssayError as error:
+            raise self._intake.placed(error, record.line, "labels") from error
+
+    def _again(
+        self, record: AnnotationRecord, labels: Mapping[str, int | float], past: list[Annotation]
+    ) -> bool:
+        """The same once more changes nothing, also after a correction here; other labels contradict."""
+        if any(revision.labels == labels for revision in past):
+            return False
+        raise self._contradiction(
+            record,
+            record.annotator,
+            past[-1].idempotency_key,
+            N_("{name} labelled this response otherwise {where}."),
+        )
+
+    def _decided_again(
+        self, decision: Adjudication, place: Place, record: AdjudicationRecord, person: Person
+    ) -> bool:
+        mine = place.assignments.get(person.pk)
+        if mine is not None and mine.pk == decision.assignment_id and decision.labels == record.labels:
+            return False
+        raise self._contradiction(
+            record,
+            record.adjudicator,
+            decision.idempotency_key,
+            N_("this dispute was decided otherwise {where}."),
+        )
+
+    def _contradiction(self, record: Judgement, name: str, key: str, template: str) -> InputError:
+        """Says where the other one stands: on a line of this file, or in the database."""
+        file, _colon, line = key.rpartition(":")
+        here = file == KEY.format(sha256=self._intake.sha256, line="").rstrip(":")
+        where = N_("on line {line}").format(line=line) if here else N_("before")
+        return self._error(record, "labels", template, name=name, where=where)
+
+    def _assignment(self, place: Place, record: AnnotationRecord, person: Person) -> Assignment:
+        """The person's claim on a free slot: their own from before, or a new one."""
+        past = place.assignments.get(person.pk)
+        if place.task.state == Task.State.WITHDRAWN:
+            raise self._error(record, "prompt_id", N_("this response was withdrawn from the batch."))
+        if past is not None and past.is_adjudication:
+            raise self._error(
+                record,
+                "annotator",
+                N_("{name} adjudicates this response and cannot annotate it."),
+                name=person.username,
+            )
+        if past is not None and past.skip_reason:
+            raise self._error(record, "annotator", N_("{name} skipped this response."), name=person.username)
+        if past is not None and past.state == Assignment.State.CLAIMED:
+            self._retaken.append(past)
+            return past
+        slot = free_slot(place.slots, place.task.overlap)
+        if slot is None or place.task.state != Task.State.OPEN:
+            raise self._error(
+                record,
+                "annotator",
+                N_("all {overlap} annotations of this response are taken; {name} has none of them."),
+                overlap=place.task.overlap,
+                name=person.username,
+            )
+        place.task.slots_taken += 1
+        return self._claim(place, person, past, slot)
+
+    def _adjudication(self, place: Place, record: AdjudicationRecord, person: Person) -> Assignment:
+        past, held = place.assignments.get(person.pk), place.adjudicating
+        if past is not None and not past.is_adjudication:
+            raise self._error(
+                record,
+                "adjudicator",
+                N_("{name} had this response to annotate and cannot adjudicate it."),
+                name=person.username,
+            )
+        if past is not None and past.skip_reason:
+            raise self._error(
+                record, "adjudicator", N_("{name} skipped this response."), name=person.username
+            )
+        if held is not None and held is not past:
+            raise self._error(record, "adjudicator", N_("someone else is deciding this dispute now."))
+        assignment = self._claim(place, person, past, ADJUDICATION_SLOT)
+        assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, self._now
+        return assignment
+
+    def _claim(self, place: Place, person: Person, past: Assignment | None, slot: int) -> Assignment:
+        if past is not None:
+            past.slot = slot
+            self._retaken.append(past)
+            return past
+        new = Assignment(
+            batch=self._batch,
+            task=place.task,
+            person=person,
+            slot=slot,
+            claimed_at=self._now,
+            lease_expires=self._now,
+        )
+        place.assignments[person.pk] = new
+        self._new.append(new)
+        return new
+
+    def _submit(
+        self,
+        place: Place,
+        record: AnnotationRecord,
+        assignment: Assignment,
+        labels: Mapping[str, int | float],
+    ) -> None:
+        work = Work(labels=labels, rationale=record.rationale, evidence=record.evidence, flags=record.flags)
+        annotation = Annotation(
+            assignment=assignment,
+            labels=dict(labels),
+            rationale=record.rationale,
+            evidence=list(record.evidence),
+            flags=list(record.flags),
+            seconds=record.seconds,
+            idempotency_key=self._key(record),
+            body_sha256=work.sha256,
+            created_at=self._now,
+        )
+        assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, self._now
+        place.revisions[assignment.person_id] = [annotation]
+        self._annotations.append(annotation)
+        self._touched[place.task.pk] = place.task
+
+    def _settle(self, place: Place) -> None:
+        outcome = self._outcome(place)
+        self._write_gold(place.task, outcome.settled)
+        self._move(place.task, Task.State(outcome.state))
+
+    def _outcome(self, place: Place) -> Outcome:
+        labels = [annotation.labels for annotation in place.submitted]
+        return settle(labels, tolerance=self._batch.tolerance, nominal=self._nominal)
+
+    def _decision(self, place: Place, record: AdjudicationRecord) -> dict[str, int | float]:
+        """The values for the disputed criteria, all of them and no others."""
+        self._refuse_undisputed(place, record)
+        disputed = self._outcome(place).disputed
+        try:
+            resolve(disputed, record.labels)
+            return {name: self._document.criterion(name).check(record.labels[name]) for name in disputed}
+        except AssayError as error:
+            raise self._intake.placed(error, record.line, "labels") from error
+
+    def _refuse_undisputed(self, place: Place, record: AdjudicationRecord) -> None:
+        if place.task.state == Task.State.DISPUTED:
+            return
+        if place.task.state == Task.State.AGREED:
+            template = N_("the annotators agree on this response; there is nothing to decide.")
+        else:
+            template = N_(
+                "this response has {found} of {overlap} annotations; it cannot be decided before it is disputed."
+            )
+        raise self._error(
+            record, "adjudicator", template, found=len(place.submitted), overlap=place.task.overlap
+        )
+
+    def _write_gold(self, task: Task, settled: Mapping[str, Settled]) -> None:
+        self._gold += [
+            GoldLabel(task=task, criterion=name, value=one.value, source=one.source, created_at=self._now)
+            for name, one in settled.items()
+        ]
+
+    def _move(self, task: Task, state: Task.State) -> None:
+        task.state = state
+        task.settled_at = None if state == Task.State.DISPUTED else self._now
+        self._touched[task.pk] = task
+
+    def _key(self, record: Judgement) -> str:
+        return KEY.format(sha256=self._intake.sha256, line=record.line)
+
+    def _error(self, record: Judgement, field: str, template: str, **params: Any) -> InputError:
+        return self._intake.error(record.line, field, template, **params)

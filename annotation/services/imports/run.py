@@ -1,0 +1,164 @@
+"""How an import goes about it, whatever it brings in: who asked, how much is told, and what is written down."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from annotation.errors import N_, AssayError, InputError
+from annotation.formats import Format, Reader, Source, format_named
+from annotation.models import Dataset, Import, Person
+from annotation.names import check_name
+from annotation.services.audit import record
+from annotation.services.imports.problems import Problems
+from annotation.services.imports.report import ImportReport
+
+CHUNK = 1000
+T = TypeVar("T")
+Progress = Callable[[float], None]
+
+
+def _silent(_fraction: float) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """``most_problems`` is after how many problems the file is refused. ``upload`` is the row of a file that was
+    uploaded before; else a row is made. ``progress`` is told the share of the file that was read.
+    """
+
+    actor: Person | None = None
+    progress: Progress = _silent
+    most_problems: int = 1
+    upload: Import | None = None
+
+
+PLAIN = Run()
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Whose responses these are and where they were gathered, for records that do not say it themselves."""
+
+    model: str | None = None
+    collection: str | None = None
+
+
+@dataclass(frozen=True)
+class Intake:
+    """One file on its way in: what it is, what was found wrong with it, and what became of it."""
+
+    source: Source
+    form: Format
+    run: Run
+    report: ImportReport
+    problems: Problems
+    sha256: str
+    origin: Origin = field(default_factory=Origin)
+
+    @classmethod
+    def open(
+        cls,
+        source: Source,
+        format_name: str,
+        kind: str,
+        run: Run,
+        *,
+        model: str | None = None,
+        collection: str | None = None,
+    ) -> Intake:
+        """Refuses an unknown format, one without this kind of content, and a file that is none."""
+        form = format_named(format_name)
+        form.reader(kind)
+        for name in (model, collection):
+            if name:
+                check_name(name)
+        return cls(
+            source=source,
+            form=form,
+            run=run,
+            report=ImportReport(kind=kind, format=form.name, file=source.name),
+            problems=Problems(run.most_problems),
+            sha256=_sha256(source),
+            origin=Origin(model=model or form.model_of(source.name), collection=collection),
+        )
+
+    def chunks(self, reader: Reader[T]) -> Iterator[list[T]]:
+        """The good records, about a thousand at a time."""
+        source = self.source.again()
+        good = self.problems.sift(reader.items(source))
+        while chunk := list(islice(good, CHUNK)):
+            yield chunk
+            self.run.progress(source.fraction)
+        if source.unused:
+            self.report.note(N_("Not used: {fields}."), fields=", ".join(source.unused))
+
+    def error(self, line: int, field: str | None, template: str, **params: Any) -> InputError:
+        return InputError(template, path=self.source.name, line=line, field=field, **params)
+
+    def placed(self, error: AssayError, line: int, field: str | None) -> InputError:
+        """A rule's refusal, with the place in the file that it is about."""
+        return self.error(line, field, error.template, **error.params)
+
+    def model_of(self, line: int, given: str | None) -> str:
+        """The model that a record names, or that was named for the file; the two must not contradict."""
+        name = given or self.origin.model
+        if name is None:
+            raise self.error(
+                line,
+                "model",
+                N_("whose response is this? Name the model in the file, or for the whole file (--model)."),
+            )
+        if self.origin.model not in {None, name}:
+            raise self.error(
+                line,
+                "model",
+                N_("this row is of {found}, but the file was said to be of {expected}."),
+                found=name,
+                expected=self.origin.model,
+            )
+        return name
+
+    def dataset(self, name: str) -> Dataset:
+        """The dataset of this name, made if there is none."""
+        check_name(name)
+        dataset, created = Dataset.objects.get_or_create(name=name)
+        self.report.add_made("datasets", int(created))
+        return locked(dataset)
+
+    def finish(self, *, target: str, **options: Any) -> ImportReport:
+        """Refuse the file if anything was wrong; else write down that it was taken, in the same transaction."""
+        self.problems.refuse_any()
+        row = self.run.upload or Import(
+            created_by=self.run.actor, file_name=PurePath(self.source.name).name[:255]
+        )
+        row.kind, row.format, row.sha256 = self.report.kind, self.report.format, self.sha256
+        row.options = {name: value for name, value in options.items() if value not in (None, "", False)}
+        row.report = self.report.stored()
+        row.save()
+        record(
+            actor=self.run.actor,
+            verb=f"import_{self.report.kind}",
+            target=target[:200],
+            file=row.file_name,
+            sha256=self.sha256,
+            taken=self.report.taken,
+            already_there=self.report.already_there,
+        )
+        return self.report
+
+
+def locked(dataset: Dataset) -> Dataset:
+    """Two files for one dataset go one after the other."""
+    return Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
+
+
+def _sha256(source: Source) -> str:
+    source.check()
+    with source.path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
