@@ -56,6 +56,13 @@ class Scorer(models.Model):
         return self.ready_at is not None
 
     @property
+    def state(self) -> str:
+        """``ready``, or what its job is: queued, running, failed or cancelled."""
+        if self.is_ready:
+            return "ready"
+        return self.job.state if self.job is not None else str(Job.State.FAILED)
+
+    @property
     def is_in_training(self) -> bool:
         return not self.is_ready and self.job is not None and not self.job.is_over
 

@@ -34,10 +34,8 @@ def score_responses(context: jobs.JobContext) -> dict[str, Any]:
     scorer = _scorer(context)
     models = EvaluatedModel.objects.filter(pk__in=context.payload["models"])
     dataset = Dataset.objects.get(pk=context.payload["dataset"])
-    with cancelling():
-        scored = score(
-            scorer=scorer, responses=responses_to(dataset, list(models)), report=job_report(context)
-        )
+    responses = responses_to(dataset, list(models))
+    scored = score(scorer=scorer, responses=responses, report=context.report)
     return {"scorer": scorer.name, "out_of_fold": scored.out_of_fold, "unseen": scored.unseen}
 
 

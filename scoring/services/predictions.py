@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from annotation.services.audit import record
 from scoring.backbones import load
 from scoring.dataset import Example
 from scoring.dataset import Prediction as Predicted
-from scoring.interface import FittedScorer, Progress, Report, silent
+from scoring.interface import FittedScorer
 from scoring.models import Prediction, Scorer
 from scoring.saved import fingerprint
 from scoring.selectors.lessons import example_of
@@ -25,6 +25,14 @@ from scoring.services.outoffold import OutOfFold, PredictionRows
 
 SCORE = "score_responses"
 CHUNK = 500
+PREDICTING = N_("predicting")
+
+Tell = Callable[[float, str], None]
+"""A job's ``report``: the fraction that is done, and the stage."""
+
+
+def unwatched(fraction: float, stage: str) -> None:
+    """For scoring that no job watches."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class Scored:
     unseen: int = 0
 
 
-def score(*, scorer: Scorer, responses: Iterable[Response], report: Report = silent) -> Scored:
+def score(*, scorer: Scorer, responses: Iterable[Response], report: Tell = unwatched) -> Scored:
     """Store a prediction for each response and each criterion that applies to it, where there is none yet.
 
     Never in-sample: a response whose content (the texts of prompt and response) is in the scorer's release gets
@@ -44,7 +52,7 @@ def score(*, scorer: Scorer, responses: Iterable[Response], report: Report = sil
     been seen with other responses. A criterion that the scorer could not learn gets none.
 
     Call it from a job or a command: it loads the scorer's libraries. Done twice, or again after it was
-    interrupted, it changes nothing that is stored. ``report`` may raise, to stop it between two chunks.
+    interrupted, it changes nothing that is stored. ``report`` is a job's: it may raise, to stop it between two chunks.
     """
     if not scorer.is_ready:
         raise Conflict(
@@ -55,11 +63,11 @@ def score(*, scorer: Scorer, responses: Iterable[Response], report: Report = sil
     rows = PredictionRows(scorer)
     out_of_fold = unseen = 0
     for start in range(0, len(keys), CHUNK):
-        report(Progress("predict", start / len(keys)))
+        report(start / len(keys), PREDICTING)
         stored = _score_chunk(scorer, keys[start : start + CHUNK], known, rows)
         out_of_fold += stored.out_of_fold
         unseen += stored.unseen
-    report(Progress("predict", 1.0))
+    report(1.0, PREDICTING)
     return Scored(out_of_fold, unseen)
 
 

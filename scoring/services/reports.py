@@ -21,8 +21,9 @@ STAGES = {
     "final": N_("learning from the whole release"),
     "compare": N_("comparing with people"),
     "register": N_("registering the scorer"),
-    "predict": N_("predicting"),
 }
+LOSS = N_("loss")
+"""The name of the curve, translated where it is shown."""
 
 
 def job_report(context: jobs.JobContext) -> Report:
@@ -36,7 +37,7 @@ def job_report(context: jobs.JobContext) -> Report:
     def report(progress: Progress) -> None:
         if not pace.due(progress.stage):
             return
-        loss = {"loss": progress.loss} if progress.loss is not None and pace.loss_due() else {}
+        loss = {LOSS: progress.loss} if progress.loss is not None and pace.loss_due() else {}
         try:
             context.report(progress.fraction, STAGES.get(progress.stage, progress.stage), **loss)
         except jobs.Cancelled as cancelled:

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.management.base import AssayCommand, names
+from annotation.selectors.corpus import dataset_named, models_named
+from scoring.selectors.scorers import ready_scorer
+from scoring.services import create_scoring
+
+
+class Command(AssayCommand):
+    help = "Store a scorer's predictions of a dataset's responses; never of what it was trained on."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--scorer", required=True)
+        parser.add_argument("--dataset", required=True)
+        parser.add_argument("--models", nargs="*", default=[], help="only the responses of these models")
+        parser.add_argument("--detach", action="store_true", help="queue it for a worker")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        job = create_scoring(
+            scorer=ready_scorer(options["scorer"]),
+            dataset=dataset_named(options["dataset"]),
+            models=models_named([name for value in options["models"] for name in names(value)]),
+            send=options["detach"],
+        )
+        told = {"scorer": options["scorer"], "dataset": options["dataset"]}
+        if options["detach"]:
+            return told | {"job": job.pk, "state": job.state}
+        result = self.run_job(job).result
+        return told | {"stored": {basis: result[basis] for basis in ("out_of_fold", "unseen")}}
+
+    def show(self, data: dict[str, Any]) -> None:
+        if "job" in data:
+            self.stdout.write(f"{data['scorer']} waits for a worker (job {data['job']})")
+            return
+        stored = data["stored"]
+        self.stdout.write(
+            f"{data['scorer']} on {data['dataset']}: {stored['out_of_fold']} new predictions out of fold, "
+            f"{stored['unseen']} of unseen responses"
+        )

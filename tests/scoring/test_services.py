@@ -1,0 +1,312 @@
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from annotation.errors import AssayError, Conflict, Forbidden
+from annotation.models import AuditEvent, GoldRelease, Guideline, Job, Person, Response
+from annotation.services import jobs
+from annotation.services.annotations import Work, submit
+from annotation.services.batches import Policy
+from annotation.services.distribution import next_assignment
+from annotation.services.gold import cut_release
+from annotation.services.guidelines import load_guideline
+from scoring.dataset import Example, Head
+from scoring.dataset import Prediction as Predicted
+from scoring.models import Prediction, Scorer
+from scoring.ngram import NgramBackbone, NgramScorer
+from scoring.saved import fingerprint
+from scoring.selectors.lessons import lesson_of
+from scoring.services import create_scorer, score
+from scoring.services.predictions import _load
+from tests.scoring.support import label_all, make_release, make_responses, true_level
+from tests.support import XSTEST_GUIDELINE, decide_next, make_batch
+
+pytestmark = pytest.mark.both_databases
+
+
+class Memoriser(NgramBackbone):
+    """A backbone that knows by heart what it was shown: in-sample it is never wrong, elsewhere it says 3."""
+
+    def fit(self, examples: Sequence[Example], heads: Sequence[Head], **options: Any) -> Any:
+        fitted = super().fit(examples, heads, **options)
+        return MemorisedScorer(fitted, {e.content_key: e.labels["compliance"] for e in examples})
+
+
+class MemorisedScorer:
+    backbone = "memoriser"
+
+    def __init__(self, fitted: NgramScorer, memory: dict[str, float]) -> None:
+        self.fitted, self.memory, self.heads = fitted, memory, fitted.heads
+
+    def predict(self, examples: Sequence[Example], **options: Any) -> list[Predicted]:
+        head = self.heads[0]
+        return [{head.criterion: head.certain(self.memory.get(e.content_key, 3))} for e in examples]
+
+    def save(self, folder: Path) -> None:
+        self.fitted.save(folder)
+
+
+def trained(release: GoldRelease, name: str = "s", **options: object) -> Scorer:
+    scorer, job = create_scorer(name=name, release=release, send=False, **options)
+    jobs.run_now(job)
+    scorer.refresh_from_db()
+    return scorer
+
+
+def test_a_scorer_is_not_ready_before_its_job_is_done(release: GoldRelease, he: Person) -> None:
+    scorer, job = create_scorer(name="s", release=release, actor=he, send=False)
+    assert (scorer.state, scorer.ready_at, job.kind) == ("queued", None, "train_scorer")
+    with pytest.raises(Conflict, match="not ready"):
+        score(scorer=scorer, responses=Response.objects.all())
+
+
+def test_training_registers_weights_card_evaluation_and_out_of_fold_predictions(scorer: Scorer) -> None:
+    assert scorer.state == "ready"
+    assert scorer.weights_sha256 == fingerprint(scorer.weights_folder)
+    assert scorer.card["backbone"]["description"].startswith("char-ngram: no pretrained weights")
+    assert scorer.card["release"] == {"name": "gold", "sha256": scorer.release.sha256}
+    assert scorer.card["heads"]["compliance"]["n"] == 20
+    assert scorer.card["split"] == {"by": "prompt", "folds": 5, "sizes": [4] * 5, "seed": 0}
+    assert list(scorer.evaluation) == ["grouped"]
+    # one label for each of 10 prompts x 2 models, each predicted once, two prompts in each of five folds
+    assert Counter(scorer.predictions.values_list("fold", flat=True)) == dict.fromkeys(range(5), 4)
+    assert not scorer.work_folder.exists()
+    assert [p.name for p in scorer.folder.iterdir()] == ["weights"]
+
+
+def test_the_responses_of_one_prompt_are_in_one_fold(scorer: Scorer) -> None:
+    folds = scorer.predictions.values_list("response__prompt", "fold").distinct()
+    assert len({prompt for prompt, _fold in folds}) == len(folds) == 10
+
+
+def test_the_evaluation_measures_exactly_the_stored_predictions(scorer: Scorer) -> None:
+    right = sum(true_level(p.response) == p.value for p in scorer.predictions.select_related("response"))
+    assert scorer.evaluation["grouped"]["accuracy"]["value"] == right / 20
+    assert scorer.evaluation["grouped"]["n"] == 20
+
+
+def test_leaving_one_model_out_is_added_when_asked_for(release: GoldRelease) -> None:
+    scorer = trained(release, evaluate=["leave-one-model-out"])
+    assert list(scorer.evaluation) == ["grouped", "leave_one_model_out"]
+    assert set(scorer.evaluation["leave_one_model_out"]["by_model"]) == {"Secretive-7B", "Hidden-13B"}
+
+
+def test_the_card_compares_with_the_commonest_level_and_with_people(
+    guideline: Guideline, lin: Person, chen: Person, wu: Person
+) -> None:
+    dataset = make_responses(prompts=4, models=["A"], level=lambda prompt, _model: 3 if prompt else 1)
+    batch = make_batch(guideline, dataset, annotators=[lin, chen], adjudicators=[wu])
+    label_all(batch, lin)
+    label_all(batch, chen, lambda response: 1 if response.prompt.key == "p3" else true_level(response))
+    assert decide_next(batch, wu, 3) is not None
+    baselines = trained(cut_release(name="r", batches=[batch])).card["baselines"]
+    # gold: 1, 3, 3, 3. Always 3 is right in 3 of 4; lin and chen have 4 + 3 of 8; they agree in 3 of 4
+    assert baselines["majority"]["accuracy"]["value"] == 3 / 4
+    assert baselines["annotators"]["accuracy"]["value"] == 7 / 8
+    assert baselines["between_annotators"]["accuracy"]["value"] == 3 / 4
+    assert baselines["between_annotators"]["n"] == 4
+
+
+def test_with_single_annotators_their_agreement_is_undefined(scorer: Scorer) -> None:
+    between = scorer.card["baselines"]["between_annotators"]
+    assert between["n"] == 0
+    assert between["accuracy"] == {"value": None, "low": None, "high": None}
+
+
+def test_no_stored_prediction_is_in_sample_even_of_a_scorer_that_memorises(
+    release: GoldRelease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scoring.services.training.choose", lambda _name: Memoriser())
+    scorer = trained(release)
+    levels = Counter(true_level(one.task.response) for one in release.items.all())
+    # it would be right everywhere in-sample; out of fold it says 3 and is right where the truth is 3
+    assert set(scorer.predictions.values_list("value", flat=True)) == {3}
+    assert scorer.evaluation["grouped"]["accuracy"]["value"] == levels[3] / 20
+    # the same contents under another model's name are what it was trained on too
+    copies = make_responses(prompts=10, models=["Secretive-7B", "Copycat"], name="copies")
+    scored = score(scorer=scorer, responses=Response.objects.filter(prompt__dataset=copies))
+    assert (scored.out_of_fold, scored.unseen) == (20, 0)
+    stored = Prediction.objects.filter(response__prompt__dataset=copies)
+    assert {p.fold is None for p in stored} == {False}
+    by_text = {
+        (p.response.prompt.text, p.response.text): (p.fold, p.value)
+        for p in scorer.predictions.filter(response__prompt__dataset__name="gold-data").select_related(
+            "response__prompt"
+        )
+    }
+    for copy in stored.select_related("response__prompt"):
+        assert by_text[copy.response.prompt.text, copy.response.text] == (copy.fold, copy.value)
+
+
+def test_another_response_to_a_known_prompt_is_unseen(scorer: Scorer) -> None:
+    other = make_responses(prompts=1, models=["New"], name="other", level=lambda *_place: 3)
+    assert score(scorer=scorer, responses=Response.objects.filter(prompt__dataset=other)).unseen == 1
+    prediction = Prediction.objects.get(response__prompt__dataset=other)
+    assert prediction.fold is None
+    likely = max(prediction.probabilities, key=lambda level: prediction.probabilities[level])
+    assert (prediction.value, sum(prediction.probabilities.values())) == (float(likely), pytest.approx(1))
+
+
+def test_scoring_again_changes_nothing(scorer: Scorer) -> None:
+    other = make_responses(prompts=6, models=["New"], name="other", start=100)
+    responses = Response.objects.filter(prompt__dataset=other)
+    assert score(scorer=scorer, responses=responses).unseen == 6
+    before = list(Prediction.objects.order_by("pk").values())
+    again = score(scorer=scorer, responses=list(responses))
+    assert (again.out_of_fold, again.unseen) == (0, 0)
+    assert list(Prediction.objects.order_by("pk").values()) == before
+
+
+def test_scoring_that_was_interrupted_goes_on(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scoring.services.predictions.CHUNK", 2)
+    other = make_responses(prompts=6, models=["New"], name="other", start=100)
+    responses = Response.objects.filter(prompt__dataset=other)
+
+    def stop_half_way(fraction: float, stage: str) -> None:
+        if fraction >= 0.5:
+            raise jobs.Cancelled
+
+    with pytest.raises(jobs.Cancelled):
+        score(scorer=scorer, responses=responses, report=stop_half_way)
+    # chunks of two: at 4/6 it stopped, after two of them
+    assert Prediction.objects.filter(response__in=responses).count() == 4
+    assert score(scorer=scorer, responses=responses).unseen == 2
+
+
+def test_identical_contents_are_predicted_once(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    predict = NgramScorer.predict
+
+    def counted(self: NgramScorer, examples: list[Example], **options: Any) -> Any:
+        asked.extend(e.content_key for e in examples)
+        return predict(self, examples, **options)
+
+    monkeypatch.setattr(NgramScorer, "predict", counted)
+    same = make_responses(prompts=3, models=["A", "B"], name="same", start=50, level=lambda *_place: 1)
+    scored = score(scorer=scorer, responses=Response.objects.filter(prompt__dataset=same))
+    assert (len(asked), scored.unseen) == (3, 6)
+
+
+def test_only_the_criteria_of_a_prompts_dimension_are_predicted(lin: Person) -> None:
+    text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8")
+    head, criteria = text.split("criteria:", 1)
+    block, metrics = criteria.split("\nmetrics:", 1)
+    other = block.replace("name: compliance", "name: tone").replace(
+        "applies_to: all", "applies_to: {dimensions: [unsafe]}"
+    )
+    changed = (
+        head.replace("name: xstest", "name: two", 1) + "criteria:" + block + other + "\nmetrics:" + metrics
+    )
+    guideline = load_guideline(text=changed, path="two.yaml", publish=True)
+    dataset = make_responses(prompts=8, models=["A"])
+    batch = make_batch(guideline, dataset, annotators=[lin], policy=Policy(overlap=1))
+    while (one := next_assignment(batch=batch, person=lin)) is not None:
+        level = true_level(one.task.response)
+        asked = guideline.document.criteria_for(one.task.response.prompt.dimension)
+        labels = {criterion.name: level for criterion in asked}
+        submit(assignment_id=one.pk, person=lin, key=str(uuid4()), work=Work(labels=labels))
+    scorer = trained(cut_release(name="r", batches=[batch]))
+    found = Counter(scorer.predictions.values_list("response__prompt__dimension", "criterion"))
+    assert found == {("safe", "compliance"): 4, ("unsafe", "compliance"): 4, ("unsafe", "tone"): 4}
+
+
+def test_weights_that_were_changed_are_refused(scorer: Scorer) -> None:
+    _load.cache_clear()
+    with (scorer.weights_folder / "weights.npz").open("ab") as file:
+        file.write(b"x")
+    other = make_responses(prompts=1, models=["New"], name="other", start=100)
+    with pytest.raises(AssayError, match="not those that were registered"):
+        score(scorer=scorer, responses=Response.objects.filter(prompt__dataset=other))
+    assert not Prediction.objects.filter(response__prompt__dataset=other).exists()
+
+
+def test_the_same_release_seed_and_backbone_give_the_same_weights(release: GoldRelease) -> None:
+    assert trained(release, "a").weights_sha256 == trained(release, "b").weights_sha256
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "a/b"}, "cannot be a name"),
+        ({"backbone": "no such place"}, "No backbone no such place"),
+        ({"backbone": "/tmp"}, "holds no model"),
+        ({"evaluate": ["by luck"]}, "no way to evaluate"),
+        ({"seed": -1}, "The seed is a whole number"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_made(
+    release: GoldRelease, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(AssayError, match=message):
+        create_scorer(**{"name": "s", "release": release, "send": False} | options)
+    assert not Scorer.objects.exists()
+    assert not Job.objects.filter(kind="train_scorer").exists()
+
+
+def test_a_name_that_is_in_training_or_ready_is_refused(release: GoldRelease) -> None:
+    _scorer, job = create_scorer(name="s", release=release, send=False)
+    with pytest.raises(Conflict, match="already a scorer named s"):
+        create_scorer(name="s", release=release, send=False)
+    jobs.run_now(job)
+    with pytest.raises(Conflict, match="already a scorer named s"):
+        create_scorer(name="s", release=release, send=False)
+
+
+def test_the_name_of_a_cancelled_training_can_be_taken_again(release: GoldRelease) -> None:
+    first, job = create_scorer(name="s", release=release, send=False)
+    first.work_folder.mkdir(parents=True)
+    jobs.cancel(job=job)
+    second = trained(release)
+    assert second.pk != first.pk
+    assert second.state == "ready"
+    assert not Scorer.objects.filter(pk=first.pk).exists()
+
+
+def test_a_release_of_one_prompt_or_one_model_is_refused_with_the_reason(
+    guideline: Guideline, lin: Person
+) -> None:
+    one_prompt = make_release(guideline, lin, name="one-prompt", prompts=1)
+    with pytest.raises(AssayError, match="a single prompt"):
+        create_scorer(name="s", release=one_prompt, send=False)
+    one_model = make_release(guideline, lin, name="one-model", models=["A"])
+    with pytest.raises(AssayError, match="a single model"):
+        create_scorer(name="s", release=one_model, evaluate=["leave-one-model-out"], send=False)
+
+
+def test_two_guidelines_in_one_release_are_refused(
+    guideline: Guideline, lin: Person, release: GoldRelease
+) -> None:
+    text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8").replace("name: xstest", "name: other", 1)
+    other = load_guideline(text=text, path="other.yaml", publish=True)
+    dataset = make_responses(prompts=2, models=["A"], name="second")
+    batch = make_batch(other, dataset, annotators=[lin], name="second", policy=Policy(overlap=1))
+    label_all(batch, lin)
+    mixed = cut_release(name="mixed", batches=[batch, *release.batches.all()])
+    with pytest.raises(AssayError, match="other, xstest"):
+        create_scorer(name="s", release=mixed, send=False)
+
+
+def test_who_annotates_in_an_open_batch_may_not_train_on_it(release: GoldRelease, lin: Person) -> None:
+    with pytest.raises(Forbidden):
+        create_scorer(name="s", release=release, actor=lin, send=False)
+
+
+def test_examples_do_not_depend_on_the_order_of_rows(release: GoldRelease) -> None:
+    lesson = lesson_of(release, release.batches.get().guideline)
+    assert [e.key for e in lesson.examples] == sorted(e.key for e in lesson.examples)
+    assert lesson.heads == (Head("compliance", (1, 2, 3), "ordinal"),)
+    assert all(
+        lesson.examples[i].labels == {"compliance": true_level(Response.objects.get(pk=pk))}
+        for i, pk in enumerate(lesson.responses)
+    )
+
+
+def test_training_and_registering_are_audited(scorer: Scorer) -> None:
+    verbs = AuditEvent.objects.filter(target="scorer:first-scorer").values_list("verb", flat=True)
+    assert list(verbs.order_by("pk")) == ["create_scorer", "register_scorer"]
