@@ -88,11 +88,13 @@ class Row:
 
 
 def as_number(value: object) -> float | None:
-    """A finite number, also one that is written as text (as in CSV); None for what is none."""
+    """A finite number, a whole one as int, also one that is written as text (as in CSV); None for what is none."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() else number
