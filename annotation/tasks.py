@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from annotation.services import jobs
+from annotation.errors import N_
+from annotation.services import demo, jobs
 
 
 @shared_task(name="annotation.run_job")
@@ -15,3 +16,10 @@ def run_job(job_id: int) -> None:
 @shared_task(name="annotation.sweep_jobs")
 def sweep_jobs() -> None:
     jobs.sweep()
+
+
+@jobs.handles(demo.BOARD_KIND)
+def demo_board(context: jobs.JobContext) -> dict[str, str]:
+    context.report(0.5, N_("starting the benchmark"))
+    demo.run_board()
+    return {"run": demo.BOARD}

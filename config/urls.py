@@ -7,13 +7,17 @@ from django.urls import include, path
 from django.views.i18n import set_language
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
+from annotation.views.demo import SignIn, demo, demo_sign_in
+
 API_DOCS = login_required(
     SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="api_docs.html")
 )
 
 urlpatterns = [
-    path("sign-in/", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("sign-in/", SignIn.as_view(), name="login"),
     path("sign-out/", auth.LogoutView.as_view(), name="logout"),
+    path("demo/", demo, name="demo"),
+    path("demo/sign-in/<str:username>/", demo_sign_in, name="demo-sign-in"),
     path("language/", login_not_required(set_language), name="set_language"),
     path("admin/", admin.site.urls),
     path("api/v1/schema/", SpectacularAPIView.as_view(), name="api-schema"),

@@ -1,0 +1,146 @@
+"""The demo: invented people, prompts, responses and labels (fixtures/demo), put in by the product's own services.
+
+Every step looks first whether it was done, so that a second start keeps what people did since the first.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import transaction
+from django.utils.translation import gettext_lazy as _
+
+from annotation.files import read_text
+from annotation.formats import Source
+from annotation.models import (
+    ADJUDICATOR,
+    ANNOTATOR,
+    MANAGER,
+    RESEARCHER,
+    Annotation,
+    Batch,
+    GoldRelease,
+    Job,
+    Person,
+)
+from annotation.selectors.batches import batch_named
+from annotation.selectors.corpus import dataset_named
+from annotation.selectors.guidelines import guideline_named
+from annotation.selectors.people import people_named
+from annotation.services import jobs
+from annotation.services.batches import create_batch
+from annotation.services.gold import cut_release
+from annotation.services.guidelines import load_guideline
+from annotation.services.imports import Target, import_annotations, import_prompts, import_responses
+from annotation.services.people import add_person
+
+FIXTURES = Path(settings.BASE_DIR) / "fixtures"
+NAME = "demo"
+BOARD = "demo-1"
+BOARD_KIND = "demo_board"
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the demo's people. ``tries`` says what a newcomer does as this person."""
+
+    name: str
+    display_name: str
+    roles: tuple[str, ...]
+    tries: Any
+
+
+CAST = (
+    Member("lin", "Lin", (ANNOTATOR,), _("Label a response")),
+    Member("chen", "Chen", (ANNOTATOR,), _("Label the same responses as the second person")),
+    Member("zhou", "Zhou", (ANNOTATOR,), _("Label as a third person")),
+    Member("wu", "Wu", (ADJUDICATOR,), _("Settle a dispute")),
+    Member(
+        "he", "He", (MANAGER, RESEARCHER), _("Follow agreement, cut a release, train, read the leaderboard")
+    ),
+)
+
+
+def load_demo(*, tell: Tell) -> None:
+    """Guidelines, people, prompts, responses, the batch and its labels, the first release and its board."""
+    tell("guidelines")
+    for file in sorted((FIXTURES / "guidelines").glob("*.yaml")):
+        load_guideline(text=read_text(str(file)), path=str(file), publish=True)
+    tell("people")
+    _add_people()
+    tell("prompts and responses")
+    source = FIXTURES / "demo"
+    import_prompts(source=Source(source / "prompts.jsonl"), format="jsonl", dataset=NAME)
+    import_responses(source=Source(source / "responses.jsonl"), format="jsonl", dataset=NAME)
+    tell("labels")
+    _label(source / "annotations.jsonl")
+    tell("gold")
+    _release_and_train()
+
+
+def demo_person(name: str) -> Person | None:
+    """The person of the demo's cast, and nobody else whatever the database holds."""
+    if name not in {member.name for member in CAST}:
+        return None
+    return Person.objects.filter(username=name, is_active=True).first()
+
+
+def demo_password() -> str:
+    """One password for the cast, made at the first start and kept in the data folder."""
+    path = Path(settings.ASSAY_DATA_DIR) / "demo_password"
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(secrets.token_urlsafe(9))
+    return path.read_text()
+
+
+def run_board() -> None:
+    """Run the benchmark with the demo's scorer, once it is trained (the job that waits for it)."""
+    call_command("run_benchmark", BOARD, scorer=BOARD, dataset=NAME, detach=True, stdout=StringIO())
+
+
+def _add_people() -> None:
+    known = set(Person.objects.values_list("username", flat=True))
+    for member in CAST:
+        if member.name not in known:
+            add_person(
+                name=member.name,
+                roles=member.roles,
+                password=demo_password(),
+                display_name=member.display_name,
+            )
+
+
+@transaction.atomic
+def _label(file: Path) -> None:
+    if not Batch.objects.filter(name=NAME).exists():
+        create_batch(
+            name=NAME,
+            guideline=guideline_named("flames"),
+            dataset=dataset_named(NAME),
+            annotators=people_named([member.name for member in CAST if ANNOTATOR in member.roles]),
+            adjudicators=people_named([member.name for member in CAST if ADJUDICATOR in member.roles]),
+        )
+    if not Annotation.objects.filter(assignment__batch__name=NAME).exists():
+        import_annotations(source=Source(file), format="jsonl", target=Target(batch=NAME))
+
+
+@transaction.atomic
+def _release_and_train() -> None:
+    """The training and, after it, the board are left to the worker: the pages are there at once."""
+    if not GoldRelease.objects.filter(name=BOARD).exists():
+        cut_release(name=BOARD, batches=[batch_named(NAME)])
+    if not Job.objects.filter(kind=BOARD_KIND).exists():
+        answer = StringIO()
+        call_command("train_scorer", BOARD, release=BOARD, detach=True, json=True, stdout=answer)
+        training = Job.objects.get(pk=json.loads(answer.getvalue())["job"])
+        jobs.enqueue(kind=BOARD_KIND, payload={}, title=BOARD, depends_on=training)

@@ -1,0 +1,89 @@
+"""One-click sign-in as one of the demo's people.
+
+It exists in the processes that the ``demo`` command started, for a browser on the same machine; anywhere else, and
+behind any proxy, it is a 404.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from ipaddress import ip_address
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import login
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import LoginView
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http.request import split_domain_port
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from annotation.services.demo import CAST, demo_person
+from annotation.views.access import View
+
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+PROXY_HEADERS = ("HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA", "HTTP_X_FORWARDED")
+
+
+def is_demo(request: HttpRequest) -> bool:
+    """Whether this process serves the demo and this request comes straight from this machine."""
+    return (
+        settings.ASSAY_DEMO_PROCESS
+        and _is_loopback(request.META.get("REMOTE_ADDR", ""))
+        and split_domain_port(request.META.get("HTTP_HOST", ""))[0] in settings.LOOPBACK
+        and not any(name.startswith(PROXY_HEADERS) for name in request.META)
+    )
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
+
+
+def demo_only(view: View) -> View:
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if not is_demo(request):
+            raise Http404
+        return view(request, *args, **kwargs)
+
+    return guarded
+
+
+@login_not_required
+@demo_only
+@require_GET
+def demo(request: HttpRequest) -> HttpResponse:
+    return render(request, "demo.html", {"cast": CAST})
+
+
+@login_not_required
+@demo_only
+@require_POST
+def demo_sign_in(request: HttpRequest, username: str) -> HttpResponse:
+    person = demo_person(username)
+    if person is None:
+        raise Http404
+    login(request, person, backend=BACKEND)
+    return redirect("home")
+
+
+class SignIn(LoginView):
+    """In the demo the sign-in page offers the cast, too."""
+
+    redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        ways = [
+            {
+                "url": reverse("demo-sign-in", args=[member.name]),
+                "label": f"{member.display_name}: {member.tries}",
+            }
+            for member in CAST
+            if is_demo(self.request)
+        ]
+        return super().get_context_data(**kwargs) | {"demo_sign_in": ways}
