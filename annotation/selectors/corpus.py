@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from django.db.models import Count, Exists, OuterRef, QuerySet
+
 from annotation.errors import N_, NotFound
-from annotation.models import Dataset, EvaluatedModel
+from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
 
 
 def dataset_named(name: str) -> Dataset:
@@ -24,3 +28,32 @@ def models_named(names: list[str]) -> list[EvaluatedModel]:
             known=known,
         )
     return [found[name] for name in dict.fromkeys(names)]
+
+
+@dataclass(frozen=True)
+class DatasetLine:
+    dataset: Dataset
+    prompts: int
+    responses: int
+
+
+def dataset_lines() -> list[DatasetLine]:
+    """Every dataset with its size; two queries. Nothing of a model."""
+    prompts = dict(Prompt.objects.order_by().values_list("dataset").annotate(n=Count("pk")))
+    responses = dict(Response.objects.order_by().values_list("prompt__dataset").annotate(n=Count("pk")))
+    return [
+        DatasetLine(dataset, prompts.get(dataset.pk, 0), responses.get(dataset.pk, 0))
+        for dataset in Dataset.objects.all()
+    ]
+
+
+def models_in(dataset: Dataset) -> QuerySet[EvaluatedModel]:
+    return EvaluatedModel.objects.filter(
+        Exists(Response.objects.filter(prompt__dataset=dataset, model=OuterRef("pk")))
+    )
+
+
+def collections_in(dataset: Dataset) -> QuerySet[Collection]:
+    return Collection.objects.filter(
+        Exists(Response.objects.filter(prompt__dataset=dataset, collection=OuterRef("pk")))
+    )

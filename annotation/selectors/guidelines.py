@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from annotation.errors import N_, NotFound
-from annotation.models import Guideline
+from annotation.guidelines import GuidelineDocument, localized
+from annotation.models import Batch, Guideline
 
 
 def guideline_named(reference: str) -> Guideline:
@@ -20,3 +25,71 @@ def guideline_named(reference: str) -> Guideline:
             known=", ".join(known) or "-",
         )
     return found
+
+
+@dataclass(frozen=True)
+class Version:
+    guideline: Guideline
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A guideline with its versions, the latest first."""
+
+    name: str
+    title: dict[str, str]
+    versions: tuple[Version, ...]
+
+
+def families(*, drafts: bool) -> list[Family]:
+    """Every guideline by name, with the batches that use each version; two queries."""
+    guidelines = Guideline.objects.defer("source").order_by("name", "-created_at", "-id")
+    if not drafts:
+        guidelines = guidelines.exclude(published_at=None)
+    used: dict[int, list[Batch]] = {}
+    for batch in Batch.objects.only("name", "state", "guideline_id"):
+        used.setdefault(batch.guideline_id, []).append(batch)
+    named: dict[str, list[Version]] = {}
+    for guideline in guidelines:
+        version = Version(guideline, tuple(used.get(guideline.pk, ())))
+        named.setdefault(guideline.name, []).append(version)
+    return [
+        Family(name, versions[0].guideline.document.title, tuple(versions))
+        for name, versions in named.items()
+    ]
+
+
+def localized_title(family: Family, language: str) -> str:
+    return localized(family.title, language)
+
+
+def version_named(name: str, version: str, *, drafts: bool) -> Guideline:
+    """That version; a draft does not exist for those who may not see drafts."""
+    found = Guideline.objects.filter(name=name, version=version).first()
+    if found is None or not (found.is_published or drafts):
+        raise NotFound(N_("There is no guideline {name}@{version}."), name=name, version=version)
+    return found
+
+
+def language_for(document: GuidelineDocument, wish: str) -> str:
+    """The document's language that comes closest to the wish: itself, a kin (zh-hans finds zh), or its first."""
+    languages: Sequence[str] = document.languages
+    primary = wish.lower().partition("-")[0]
+    kin = [one for one in languages if one.partition("-")[0] == primary]
+    return wish if wish in languages else (kin or languages)[0]
+
+
+def in_language(thing: Any, language: str) -> Any:
+    """The document, or a part of it, as plain values with every text in this one language."""
+    if hasattr(type(thing), "model_fields"):
+        fields = type(thing).model_fields
+        return {name: _field(name, getattr(thing, name), language) for name in fields}
+    if isinstance(thing, tuple):
+        return [in_language(one, language) for one in thing]
+    return thing[language] if isinstance(thing, dict) else thing
+
+
+def _field(name: str, value: Any, language: str) -> Any:
+    """The levels of a metric are the one mapping that is no text."""
+    return value if name == "levels" else in_language(value, language)

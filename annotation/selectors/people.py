@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from annotation.errors import N_, NotFound
-from annotation.models import Person
+from annotation.models import Batch, Membership, Person
 
 
 def roles_of(person: Person) -> frozenset[str]:
@@ -26,3 +26,24 @@ def people_named(names: list[str]) -> list[Person]:
 
 def people_in_role(role: str) -> QuerySet[Person]:
     return Person.objects.filter(groups__name=role, is_active=True).order_by("username")
+
+
+def person_named(name: str) -> Person:
+    return people_named([name])[0]
+
+
+def everybody() -> QuerySet[Person]:
+    """All people with their groups, and the number of unclosed batches in which they work."""
+    working = Q(memberships__active=True) & ~Q(memberships__batch__state=Batch.State.CLOSED)
+    batches = Count("memberships__batch", filter=working, distinct=True)
+    return (
+        Person.objects.prefetch_related("groups").annotate(batches=batches).order_by("-is_active", "username")
+    )
+
+
+def memberships_of(person: Person) -> QuerySet[Membership]:
+    return (
+        Membership.objects.filter(person=person)
+        .select_related("batch")
+        .order_by("-batch__created_at", "role")
+    )

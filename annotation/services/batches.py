@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 
 from annotation.errors import N_, AssayError, Conflict
 from annotation.models import (

@@ -1,0 +1,47 @@
+"""The shape that people give to plain text: headings, numbered lines, paragraphs. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_NUMBERED = re.compile(r"^\d+[.、)]\s*(.+)$")
+_ENDED = re.compile(r"[.。!！?？:：;；,，…”\"')）]$")
+
+
+@dataclass(frozen=True)
+class Block:
+    """``kind`` is ``heading``, ``list`` (its ``lines`` without their numbers, from 1) or ``paragraph`` (one line)."""
+
+    kind: str
+    lines: tuple[str, ...]
+
+
+def blocks(text: str) -> list[Block]:
+    """The blocks of a text whose paragraphs are parted by empty lines.
+
+    The first line of a group of lines is its heading unless it ends like a sentence or is numbered.
+    """
+    found: list[Block] = []
+    for group in re.split(r"\n\s*\n", text.strip()):
+        lines = [line.strip() for line in group.splitlines()]
+        if len(lines) > 1 and not _ENDED.search(lines[0]) and not _NUMBERED.match(lines[0]):
+            found.append(Block("heading", (lines.pop(0),)))
+        found.extend(_body(lines))
+    return found
+
+
+def _body(lines: list[str]) -> list[Block]:
+    body: list[Block] = []
+    numbered: list[str] = []
+    for line in [*lines, ""]:
+        match = _NUMBERED.match(line)
+        if match:
+            numbered.append(match[1])
+            continue
+        if numbered:
+            body.append(Block("list", tuple(numbered)))
+            numbered = []
+        if line:
+            body.append(Block("paragraph", (line,)))
+    return body

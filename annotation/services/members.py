@@ -1,0 +1,96 @@
+"""Who works in a batch: joining while it runs, leaving, coming back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import Q
+
+from annotation.errors import N_, Conflict, NotFound
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    ADJUDICATOR,
+    MANAGER,
+    RESEARCHER,
+    Assignment,
+    Batch,
+    Membership,
+    Person,
+)
+from annotation.services.audit import record
+from annotation.services.batches import add_members
+from annotation.services.distribution import end_claims
+
+
+@transaction.atomic
+def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Person | None = None) -> None:
+    """Add people to a batch, also while it runs; whoever had left it comes back.
+
+    Whoever could have read its results may not join once there are any: they would not judge blind.
+    """
+    _refuse_closed(batch)
+    _refuse_who_may_have_read(batch, people)
+    add_members(batch=batch, role=role, people=people)
+    names = [person.username for person in people]
+    record(actor=actor, verb="join_batch", target=f"batch:{batch.name}", role=role, people=names)
+
+
+@transaction.atomic
+def set_member_active(
+    *, batch: Batch, person: Person, role: str, active: bool, actor: Person | None = None
+) -> Membership:
+    """Let a member go, which gives their live claims of this role back, or take them in again.
+
+    Saying the same twice changes nothing. What they submitted stays, and so does their blindness.
+    """
+    # Locked before the tasks, as a claim does.
+    membership = Membership.objects.select_for_update().filter(batch=batch, person=person, role=role).first()
+    if membership is None:
+        raise NotFound(N_("{name} is not in the batch {batch}."), name=str(person), batch=batch.name)
+    if membership.active == active:
+        return membership
+    _refuse_closed(batch)
+    membership.active = active
+    membership.save(update_fields=["active"])
+    released = (
+        0 if active else end_claims(Assignment.objects.filter(_slots(role), batch=batch, person=person))
+    )
+    record(
+        actor=actor,
+        verb="member_returns" if active else "member_leaves",
+        target=f"batch:{batch.name}",
+        person=person.username,
+        role=role,
+        released=released,
+    )
+    return membership
+
+
+def _slots(role: str) -> Q:
+    return Q(slot=ADJUDICATION_SLOT) if role == ADJUDICATOR else Q(slot__lt=ADJUDICATION_SLOT)
+
+
+def _refuse_closed(batch: Batch) -> None:
+    if Batch.objects.filter(pk=batch.pk, state=Batch.State.CLOSED).exists():
+        raise Conflict(N_("The batch {name} is closed; its people stay as they are."), name=batch.name)
+
+
+def _refuse_who_may_have_read(batch: Batch, people: Sequence[Person]) -> None:
+    if not batch.assignments.filter(state=Assignment.State.SUBMITTED).exists():
+        return
+    readers = Person.objects.filter(Q(groups__name__in=[MANAGER, RESEARCHER]) | Q(is_superuser=True))
+    reader = (
+        readers.filter(pk__in=[person.pk for person in people])
+        .exclude(memberships__batch=batch)
+        .order_by("username")
+        .first()
+    )
+    if reader is not None:
+        raise Conflict(
+            N_(
+                "{name} could already read the labels of {batch} and would not judge blind; choose someone else."
+            ),
+            name=str(reader),
+            batch=batch.name,
+        )
