@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from django.template.loader import get_template
+
+ROOT = Path(__file__).resolve().parent.parent
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+CSS = (ROOT / "static" / "css" / "assay.css").read_text(encoding="utf-8")
+ERROR_PAGES = ("400.html", "403.html", "403_csrf.html", "404.html", "500.html")
+TAG = re.compile(r"\{%.*?%\}|\{#.*?#\}|\{\{.*?\}\}", re.DOTALL)
+
+
+class Inline(HTMLParser):
+    """Collects what the Content-Security-Policy refuses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _value in attrs]
+        if tag == "style" or (tag == "script" and "src" not in names):
+            self.found.append(f"<{tag}>")
+        for name, value in attrs:
+            if (
+                name == "style"
+                or name.startswith(("on", "hx-on"))
+                or (value or "").startswith(("js:", "javascript:"))
+            ):
+                self.found.append(f"{name}={value}")
+            if name.startswith("hx-trigger") and "[" in (value or ""):
+                self.found.append(f"{name}={value}")
+
+
+def inline_in(source: str) -> list[str]:
+    parser = Inline()
+    parser.feed(TAG.sub(" ", source))
+    return parser.found
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT / "templates")))
+def test_no_template_has_inline_style_or_script(path: Path) -> None:
+    assert inline_in(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '<p style="color: red">',
+        "<p {% if x %}style='a'{% endif %}>",
+        "<script>1</script>",
+        "<style>p {}</style>",
+        '<p onclick="x()">',
+        '<p hx-on:click="x()">',
+        '<a href="javascript:x()">',
+        '<p hx-vals="js:{a: 1}">',
+        '<p hx-trigger="click[ctrlKey]">',
+    ],
+)
+def test_the_check_itself_finds_what_is_inline(source: str) -> None:
+    assert inline_in(source)
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT / "templates")))
+def test_every_template_compiles(path: Path) -> None:
+    get_template(str(path.relative_to(ROOT / "templates")))
+
+
+@pytest.mark.parametrize("name", ERROR_PAGES)
+def test_an_error_page_stands_without_any_context(name: str) -> None:
+    page = get_template(name).render({})
+    assert "<h1>" in page
+    assert "</html>" in page
+
+
+def tokens_after(opening: str) -> dict[str, str]:
+    block = CSS.split(opening, 1)[1].split("}", 1)[0]
+    return dict(re.findall(r"(--[\w-]+):\s*([^;]+);", block))
+
+
+def test_the_dark_tokens_are_the_same_for_the_systems_wish_and_the_persons() -> None:
+    system = tokens_after(':root:not([data-theme="light"]) {')
+    person = tokens_after(':root[data-theme="dark"] {')
+    assert system == person
+    assert len(system) > 20
+    assert set(system) <= set(tokens_after(":root {"))
+
+
+def test_the_stylesheet_uses_no_token_that_it_does_not_set() -> None:
+    used = set(re.findall(r"var\((--[\w-]+)", CSS))
+    assert used - set(re.findall(r"(--[\w-]+):", CSS)) == set()
