@@ -1,0 +1,69 @@
+"""One's own account: name, password, API token. For everybody who signs in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+from rest_framework.authtoken.models import Token
+
+from annotation.forms.people import NameForm, OwnPasswordForm
+from annotation.services import people as services
+from annotation.views.access import person_of
+
+
+@require_GET
+def account(request: HttpRequest) -> HttpResponse:
+    return _show(request)
+
+
+@require_POST
+def account_name(request: HttpRequest) -> HttpResponse:
+    me, form = person_of(request), NameForm(request.POST)
+    if not form.is_valid():
+        return _show(request, name_form=form)
+    services.set_display_name(person=me, actor=me, **form.cleaned_data)
+    messages.success(request, _("Your name is changed."))
+    return redirect("account")
+
+
+@require_POST
+def account_password(request: HttpRequest) -> HttpResponse:
+    me = person_of(request)
+    form = OwnPasswordForm(request.POST, person=me)
+    if not form.is_valid():
+        return _show(request, password_form=form)
+    services.set_password(person=me, password=form.cleaned_data["password"], actor=me)
+    update_session_auth_hash(request, me)  # this session goes on; the others have ended
+    messages.success(request, _("Your password is changed."))
+    return redirect("account")
+
+
+@require_POST
+@never_cache
+def account_token(request: HttpRequest) -> HttpResponse:
+    """Make a new token, which this answer alone shows; or end the one there is (``revoke``)."""
+    me = person_of(request)
+    if "revoke" in request.POST:
+        services.revoke_token(person=me, actor=me)
+        return redirect("account")
+    return _show(request, token=services.renew_token(person=me, actor=me))
+
+
+def _show(request: HttpRequest, **given: Any) -> HttpResponse:
+    me = person_of(request)
+    context = {
+        "has_token": Token.objects.filter(user=me).exists(),
+        "name_form": NameForm(initial={"display_name": me.display_name}),
+        "password_form": OwnPasswordForm(person=me),
+        "can_change_password": me.has_usable_password(),
+    }
+    failed = any(isinstance(value, forms.Form) for value in given.values())
+    return render(request, "annotation/people/account.html", context | given, status=422 if failed else 200)

@@ -1,0 +1,118 @@
+"""Making a batch: choose a dataset, fill the form with the plan beside it, open it or keep it as a draft."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.durations import about
+from annotation.errors import AssayError
+from annotation.forms.batches import BatchForm
+from annotation.models import MANAGER, Batch, Dataset, Guideline
+from annotation.selectors.blindness import sealed_datasets
+from annotation.selectors.corpus import dataset_lines, dataset_named
+from annotation.selectors.plans import pace, plan_of_responses
+from annotation.services.batches import create_batch, responses_for
+from annotation.views.access import person_of, role_required
+from annotation.views.crumbs import trail
+from annotation.wording import error_text
+
+
+@require_GET
+@role_required(MANAGER)
+def batch_dataset(request: HttpRequest) -> HttpResponse:
+    """The first step: which dataset's responses are to be judged."""
+    context = {
+        "lines": dataset_lines(),
+        "guideline_there": Guideline.objects.exclude(published_at=None).exists(),
+        "crumbs": trail((_("Batches"), "batches", []), here=_("New batch")),
+    }
+    return render(request, "annotation/batches/dataset.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@role_required(MANAGER)
+def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
+    found = dataset_named(dataset)
+    form = _form(request, found)
+    if request.method == "GET" or not form.is_valid():
+        return _show(request, form, found, status=422 if form.is_bound else 200)
+    try:
+        made = _create(request, form, found)
+    except AssayError as error:
+        form.add_error(None, error_text(error))
+        return _show(request, form, found, status=422)
+    is_open = made.state == Batch.State.OPEN
+    messages.success(request, _("The batch is open.") if is_open else _("The batch is kept as a draft."))
+    return redirect("batch", made.name)
+
+
+@require_POST
+@role_required(MANAGER)
+def batch_plan(request: HttpRequest, dataset: str) -> HttpResponse:
+    """The plan of the form as it stands, complete or not."""
+    found = dataset_named(dataset)
+    return render(request, "annotation/batches/_plan.html", _plan(_form(request, found), found))
+
+
+def _form(request: HttpRequest, dataset: Dataset) -> BatchForm:
+    blind = sealed_datasets(person_of(request)).filter(pk=dataset.pk).exists()
+    return BatchForm(request.POST or None, dataset=dataset, models_shown=not blind)
+
+
+def _create(request: HttpRequest, form: BatchForm, dataset: Dataset) -> Batch:
+    data = form.cleaned_data
+    collection = data.get("collection")
+    return create_batch(
+        name=data["name"],
+        guideline=data["guideline"],
+        dataset=dataset,
+        models=list(data.get("models", ())),
+        collection=None if collection is None else collection.name,
+        annotators=list(data["annotators"]),
+        adjudicators=list(data["adjudicators"]),
+        policy=form.policy(),
+        open_now="draft" not in request.POST,
+        actor=person_of(request),
+    )
+
+
+def _plan(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
+    """From whatever of the form is valid; an empty form is planned with its initial values."""
+    form.is_valid()
+    data = form.cleaned_data if form.is_bound else {}
+    guideline = data.get("guideline") or (
+        None if form.is_bound else Guideline.objects.exclude(published_at=None).first()
+    )
+    measured = pace(guideline.name) if guideline is not None else None
+    collection = data.get("collection")
+    plan = plan_of_responses(
+        responses_for(
+            dataset=dataset,
+            models=list(data.get("models", ())),
+            collection=None if collection is None else collection.name,
+        ),
+        guideline=guideline,
+        overlap=data.get("overlap") or form.fields["overlap"].initial,
+        annotators=list(data.get("annotators", ())),
+        adjudicators=list(data.get("adjudicators", ())),
+        seconds=data.get("seconds") or (measured.seconds if measured else None),
+    )
+    return {
+        "plan": plan,
+        "measured": measured,
+        "typed": data.get("seconds"),
+        "total_time": about(plan.total_seconds),
+        "each_time": about(plan.each_seconds),
+    }
+
+
+def _show(request: HttpRequest, form: BatchForm, dataset: Dataset, *, status: int) -> HttpResponse:
+    crumbs = trail((_("Batches"), "batches", []), (_("New batch"), "batch-dataset", []), here=dataset.name)
+    context = {"form": form, "dataset": dataset, "crumbs": crumbs} | _plan(form, dataset)
+    return render(request, "annotation/batches/new.html", context, status=status)
