@@ -4,7 +4,6 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.errors import N_, AssayError
-from annotation.guidelines import GuidelineDocument
 from annotation.management.base import AssayCommand
 from benchmark.metrics import board
 from benchmark.printing import board_table
@@ -42,18 +41,15 @@ class Command(AssayCommand):
     def _from_file(self, name: str | None, path: str, guideline: str | None) -> dict[str, Any]:
         if name is not None or guideline is None:
             raise AssayError(N_("--from-file takes the place of a run's name, and needs --guideline."))
-        self.document = self._document(guideline)
-        return board(self.document, read_cells(path, self.document))
-
-    def _document(self, reference: str) -> GuidelineDocument:
-        found = document_named(reference)
+        found = document_named(guideline)
+        self.document = found.document
+        printed = board(self.document, read_cells(path, self.document))
         if found.shipped:
-            document = found.document
             self.stderr.write(
-                f"{document.name} is not in the database: "
-                f"using {document.name}@{document.version} as shipped with Assay"
+                f"{self.document.name} is not in the database: "
+                f"using {self.document.name}@{self.document.version} as shipped with Assay"
             )
-        return found.document
+        return printed
 
     def show(self, data: dict[str, Any]) -> None:
         for line in board_table(data, self.document, intervals=self.intervals):

@@ -1,0 +1,183 @@
+"""Every command, given something bad: one clear line, exit code 1, nothing stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.core.management import call_command, get_commands
+
+from annotation.models import AuditEvent
+from tests.support import FIXTURES
+
+pytestmark = pytest.mark.django_db
+
+# A good line of each kind of file, for the seventh line to be bad after six good ones.
+PROMPT = {"prompt": "Is it?", "dimension": "safe"}
+RESPONSE = {"prompt": "Is it?", "model": "M", "response": "It is."}
+ROW = {"model": "M", "dimension": "Fairness", "predicted": 3}
+XSTEST_HEADER = "id,type,prompt,completion,annotation_1,annotation_2,agreement,final_label\n"
+
+FILE_COMMANDS: dict[str, list[str]] = {
+    "load_guideline": [],
+    "import_prompts": ["--dataset", "new", "--format", "jsonl"],
+    "import_responses": ["--dataset", "small", "--format", "jsonl"],
+    "import_annotations": ["--batch", "first", "--format", "jsonl"],
+    "leaderboard": ["--guideline", "flames"],
+}
+UNKNOWN: dict[str, list[list[str]]] = {
+    "add_person": [["lin"], ["new", "--groups", "king"], ["a/b"]],
+    "create_batch": [
+        ["b", "--guideline", "none", "--dataset", "small", "--annotators", "lin", "chen"],
+        ["b", "--guideline", "xstest", "--dataset", "none", "--annotators", "lin", "chen"],
+        [
+            "b",
+            "--guideline",
+            "xstest",
+            "--dataset",
+            "small",
+            "--models",
+            "none",
+            "--annotators",
+            "lin",
+            "chen",
+        ],
+        ["b", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin"],
+        ["b", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "nobody"],
+        ["b", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "chen", "--overlap", "9"],
+        ["first", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "chen"],
+    ],
+    "import_prompts": [[str(FIXTURES / "demo" / "prompts.jsonl"), "--dataset", "new", "--format", "none"]],
+    "import_responses": [
+        [str(FIXTURES / "demo" / "responses.jsonl"), "--dataset", "none", "--format", "jsonl"]
+    ],
+    "import_annotations": [
+        [str(FIXTURES / "demo" / "annotations.jsonl"), "--batch", "none", "--format", "jsonl"],
+        [str(FIXTURES / "demo" / "annotations.jsonl"), "--batch", "first", "--format", "none"],
+    ],
+    "agreement": [["--batch", "none"], ["--by", "weather"]],
+    "release_gold": [["r", "--batches", "none"], ["r", "--batches", "first"]],
+    "export_gold": [
+        ["none", "--format", "jsonl", "--out", "OUT"],
+        ["none", "--format", "none", "--out", "OUT"],
+    ],
+    "train_scorer": [["s", "--release", "none"]],
+    "score_responses": [["--scorer", "none", "--dataset", "small"]],
+    "run_benchmark": [["r", "--scorer", "none", "--dataset", "small"]],
+    "leaderboard": [["none"], []],
+    "retrain": [["--release", "none"]],
+    "load_guideline": [],
+    "demo": [["--port", "eighty"]],
+}
+
+
+def _write(folder: Path, name: str, content: str | bytes) -> str:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+BAD_FILES: dict[str, Callable[[Path], str]] = {
+    "missing": lambda folder: str(folder / "nowhere.jsonl"),
+    "folder": str,
+    "empty": lambda folder: _write(folder, "empty.jsonl", ""),
+    "binary": lambda folder: _write(folder, "binary.jsonl", bytes(range(256)) * 20),
+    "not UTF-8": lambda folder: _write(folder, "gbk.jsonl", '{"prompt": "你好"}\n'.encode("gb18030")),
+}
+
+
+@pytest.fixture
+def out() -> StringIO:
+    return StringIO()
+
+
+def counts() -> dict[str, int]:
+    return {
+        model.__name__: model.objects.count()
+        for app in ("annotation", "scoring", "benchmark")
+        for model in apps.get_app_config(app).get_models()
+        if model is not AuditEvent
+    }
+
+
+def refused(command: str, arguments: list[str], err: StringIO) -> str:
+    """The one line with which the command refuses; it must leave every table as it was."""
+    before = counts()
+    with pytest.raises(SystemExit) as exit_, redirect_stderr(err):
+        call_command(command, *arguments, stderr=err)
+    assert exit_.value.code == 1
+    assert counts() == before
+    lines = [line for line in err.getvalue().splitlines() if line.strip()]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def test_every_command_is_in_the_tables_above():
+    ours = {name for name, app in get_commands().items() if app in {"annotation", "scoring", "benchmark"}}
+    assert ours == set(UNKNOWN)
+
+
+@pytest.mark.parametrize("command", sorted(FILE_COMMANDS))
+@pytest.mark.parametrize("kind", sorted(BAD_FILES))
+def test_a_bad_file_is_named(command: str, kind: str, batch: object, tmp_path: Path, out: StringIO):
+    path = BAD_FILES[kind](tmp_path)
+    option = ["--from-file"] if command == "leaderboard" else []
+    assert path in refused(command, [*option, path, *FILE_COMMANDS[command]], out)
+
+
+@pytest.mark.parametrize(
+    ("command", "good"),
+    [("import_prompts", PROMPT), ("import_responses", RESPONSE), ("leaderboard", ROW)],
+)
+@pytest.mark.parametrize("seventh", ["{not json", '["a", "list"]', "{}"])
+def test_what_is_wrong_on_line_7_is_found_there(
+    command: str, good: dict[str, object], seventh: str, batch: object, tmp_path: Path, out: StringIO
+):
+    lines = [json.dumps(good | ({"prompt": f"Is it {n}?"} if "prompt" in good else {})) for n in range(6)]
+    if command == "import_responses":
+        lines = [json.dumps(RESPONSE | {"prompt_id": f"p{n % 4}", "model": f"M{n}"}) for n in range(6)]
+    path = _write(tmp_path, "seven.jsonl", "\n".join([*lines, seventh]) + "\n")
+    option = ["--from-file"] if command == "leaderboard" else []
+    assert f"{path}:7" in refused(command, [*option, path, *FILE_COMMANDS[command]], out)
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "csv", "flames", "xstest"])
+@pytest.mark.parametrize("command", ["import_prompts", "import_responses", "import_annotations"])
+def test_a_wrong_column_is_named(command: str, format_: str, batch: object, tmp_path: Path, out: StringIO):
+    text = "colour,shape\nred,round\n" if format_ in {"csv", "xstest"} else '{"colour": "red"}\n'
+    path = _write(tmp_path, f"wrong.{format_}", text)
+    place = ["--batch", "first"] if command == "import_annotations" else ["--dataset", "small"]
+    line = refused(command, [path, *place, "--format", format_], out)
+    assert path in line or (command, format_) == ("import_annotations", "flames")  # which has none
+
+
+def test_a_label_off_the_scale_is_named_with_its_line(batch: object, tmp_path: Path, out: StringIO):
+    good = "1,homonyms,Is it?,It is.,1_full_compliance,1_full_compliance,True,1_full_compliance\n"
+    bad = "2,homonyms,Was it?,It was.,9_something,1_full_compliance,False,1_full_compliance\n"
+    path = _write(tmp_path, "xstest_v2_completions_some.csv", XSTEST_HEADER + good + bad)
+    line = refused("import_annotations", [path, "--batch", "other", "--format", "xstest"], out)
+    assert f"{path}:3 [annotation_1]" in line
+
+
+def test_a_prediction_off_the_scale_is_named_with_its_line(tmp_path: Path, out: StringIO):
+    path = _write(tmp_path, "rows.jsonl", json.dumps(ROW) + "\n" + json.dumps(ROW | {"predicted": 7}) + "\n")
+    assert f"{path}:2 [predicted]" in refused(
+        "leaderboard", ["--from-file", path, "--guideline", "flames"], out
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [(command, arguments) for command, cases in sorted(UNKNOWN.items()) for arguments in cases],
+)
+def test_what_does_not_exist_is_named(
+    command: str, arguments: list[str], batch: object, tmp_path: Path, out: StringIO
+):
+    given = [str(tmp_path / "out") if argument == "OUT" else argument for argument in arguments]
+    assert refused(command, given, out)
+    assert not (tmp_path / "out").exists()
