@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from babel.messages.catalog import Catalog
+from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract, extract_from_file
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
@@ -26,6 +26,7 @@ PO = ROOT / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
 MO = PO.with_suffix(".mo")
 KEYWORDS: dict[str, tuple[int | tuple[int, str], ...] | None] = {
     "_": None,
+    "_now": None,
     "N_": None,
     "gettext": None,
     "gettext_lazy": None,
@@ -38,7 +39,10 @@ KEYWORDS: dict[str, tuple[int | tuple[int, str], ...] | None] = {
     "npgettext_lazy": ((1, "c"), 2, 3),
 }
 # Header lines that say nothing here or change by themselves.
-HEADER_NOISE = rb'(?:^#(?: .*)?\n)+|"(?:POT-Creation-Date|PO-Revision-Date|Generated-By|Last-Translator|Language-Team|Report-Msgid-Bugs-To|Project-Id-Version):[^\n]*\n'
+HEADER_NOISE = (
+    rb'(?:^#(?: .*)?\n)+|"(?:POT-Creation-Date|PO-Revision-Date|Generated-By|Last-Translator|Language-Team'
+    rb"|Report-Msgid-Bugs-To|Project-Id-Version):[^\n]*\n"
+)
 PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\w*\}|%[sd]")
 
 
@@ -77,7 +81,8 @@ def _templates() -> Iterator[tuple[Path, object, str | None]]:
 
 def _calls(templatized: str) -> Iterator[str]:
     """The gettext calls alone: what stands between them is the template's text, blotted out, and no Python."""
-    pattern = r"""(?:\bu?(?:n?p?gettext)|\b_)\((?:\s*u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|'''.*?'''|count)\s*,?)+\)"""
+    text = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|'''.*?''')"""
+    pattern = rf"(?:\bu?n?p?gettext|\b_)\((?:\s*u?(?:{text}|count)\s*,?)+\)"
     for found in re.finditer(pattern, templatized, re.DOTALL):
         yield found.group()
 
@@ -114,17 +119,29 @@ def _compiled(catalog: Catalog) -> bytes:
 def faults() -> list[str]:
     found = [f"not translated: {message.id!r}" for message in untranslated(merged())]
     for message in stored():
-        texts = [message.id, message.string]
-        if message.id and all(isinstance(text, str) for text in texts) and message.string:
-            wanted, given = (sorted(PLACEHOLDER.findall(str(text))) for text in texts)
-            if set(wanted) != set(given):
-                found.append(f"placeholders differ: {message.id!r} -> {message.string!r}")
+        found += [f"fuzzy: {message.id!r}"] if message.fuzzy and message.id else []
+        for given in _strings(message):
+            if given and set(PLACEHOLDER.findall(given)) != set(PLACEHOLDER.findall(_source(message))):
+                found.append(f"placeholders differ: {message.id!r} -> {given!r}")
     if {(m.id, m.context) for m in gathered()} != {(m.id, m.context) for m in stored()}:
         found.append("the .po file is behind the code: run ./run messages")
     with PO.open("rb") as file:
         if not MO.exists() or MO.read_bytes() != _compiled(read_po(file)):
             found.append("the .mo file is behind the .po file: run ./run messages")
     return found
+
+
+def _source(message: Message) -> str:
+    """The English text; of two forms the plural one, for which the only Chinese form stands."""
+    if not message.id:
+        return ""
+    return str(message.id) if isinstance(message.id, str) else str(message.id[-1])
+
+
+def _strings(message: Message) -> list[str]:
+    if not message.id or not message.string:
+        return []
+    return [message.string] if isinstance(message.string, str) else [text or "" for text in message.string]
 
 
 def untranslated(catalog: Catalog) -> list[object]:

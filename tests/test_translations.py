@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+from django.utils import translation
+
+from annotation.models import Batch, GoldRelease, Person, Task
+from annotation.services.gold import cut_release
+from tests.support import label_next
+
+ROOT = Path(__file__).resolve().parent.parent
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+# What holds no text for a person: comments, class names; and what is translated as a whole.
+BLOCK = re.compile(
+    r"\{%\s*(comment|blocktranslate|block page_class)\b.*?\{%\s*(?:endcomment|endblocktranslate|endblock)\s*%\}",
+    re.DOTALL,
+)
+TAG = re.compile(r"\{%.*?%\}|\{#.*?#\}|\{\{.*?\}\}", re.DOTALL)
+INCLUDE = re.compile(r"\{%\s*include\s.*?%\}", re.DOTALL)
+LITERAL = re.compile(r"""\b(?:title|text|label|action|note|unit)=(["'])(.*?)\1""")
+ELEMENT_ID = re.compile(r"[a-z]+(-[a-z]+)+")
+WORD = re.compile(r"[A-Za-z]{2,}")
+# Names and notations that are the same in every language.
+ALLOWED = {"Assay", "SHA", "sha256", "JSONL", "CSV", "JSON", "YAML", "API", "id"}
+SEEN = {"alt", "title", "placeholder", "aria-label"}
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+UNSEEN = {"script", "style", "code", "kbd"}
+
+
+class Visible(HTMLParser):
+    """Collects what a person reads: text, and the attributes that are read out or shown."""
+
+    def __init__(self, *, foreign: bool = False) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self._foreign, self._within = foreign, list[tuple[str, bool]]()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        hidden = tag in UNSEEN or (not self._foreign and "lang" in given and tag != "html")
+        self.texts += [value for name, value in attrs if name in SEEN and value]
+        if tag not in VOID:
+            self._within.append((tag, hidden))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in (name for name, _hidden in self._within):
+            while self._within.pop()[0] != tag:
+                pass
+
+    def handle_data(self, data: str) -> None:
+        if data.strip() and not any(hidden for _tag, hidden in self._within):
+            self.texts.append(" ".join(data.split()))
+
+
+def bare_words(source: str) -> list[str]:
+    """The words of a template that are shown as they stand, whatever the reader's language."""
+    source = BLOCK.sub("", source)
+    given = [found[1] for tag in INCLUDE.findall(source) for found in LITERAL.findall(tag)]
+    literals = [text for text in given if not ELEMENT_ID.fullmatch(text)]
+    parser = Visible(foreign=True)
+    parser.feed(TAG.sub("", source))
+    return [
+        word
+        for text in (*parser.texts, *literals)
+        for word in re.findall(r"\w+", text)
+        if WORD.search(word) and word not in ALLOWED
+    ]
+
+
+@pytest.fixture(scope="module")
+def messages() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("messages", ROOT / "locale" / "messages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_string_is_gathered_translated_and_compiled(messages: ModuleType) -> None:
+    assert messages.faults() == []
+
+
+def test_a_chinese_sentence_ends_as_the_english_one_does(messages: ModuleType) -> None:
+    """A full stop more or less shows where a sentence was lost, or a label became one."""
+    unlike = [
+        (message.id, text)
+        for message in messages.stored()
+        for text in messages._strings(message)
+        if messages._source(message).endswith(".") != text.endswith("。")
+    ]
+    assert unlike == []
+
+
+def test_chinese_punctuation_is_full_width(messages: ModuleType) -> None:
+    half = re.compile(r"[一-鿿][,;:?!]|[,;?!][一-鿿]")
+    assert [t for m in messages.stored() for t in messages._strings(m) if half.search(t)] == []
+
+
+def test_a_space_stands_between_chinese_and_latin(messages: ModuleType) -> None:
+    touching = re.compile(r"[一-鿿][A-Za-z0-9]|[A-Za-z0-9][一-鿿]")
+    texts = [
+        re.sub(r"%\(\w+\)[sd]|%%|\{\w*\}", "", t) for m in messages.stored() for t in messages._strings(m)
+    ]
+    assert [text for text in texts if touching.search(text)] == []
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT / "templates")))
+def test_no_template_shows_a_text_that_cannot_be_translated(path: Path) -> None:
+    assert bare_words(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "<p>Bare words</p>",
+        '<p>{% translate "Good" %} bad</p>',
+        '<img alt="A chart">',
+        '<input placeholder="Search">',
+        "<button aria-label='Close'></button>",
+        '<p title="Help">{{ x }}</p>',
+        '{% include "components/stat.html" with label="Open" value=1 %}',
+    ],
+)
+def test_the_check_itself_finds_bare_words(source: str) -> None:
+    assert bare_words(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '<p>{% translate "Words" %}</p>',
+        "<p>{% blocktranslate %}Some {{ n }} words{% endblocktranslate %}</p>",
+        "<img alt=\"{% translate 'A chart' %}\">",
+        "<kbd>Esc</kbd><code>add_person</code><script>const x = 1;</script>",
+        '<p class="some words" hx-trigger="load">sha256, n = {{ n }}</p>',
+        '{% include "components/stat.html" with label=_("Open") value=1 %}',
+    ],
+)
+def test_the_check_itself_passes_what_is_in_order(source: str) -> None:
+    assert bare_words(source) == []
+
+
+@pytest.fixture
+def settled(batch: Batch, lin: Person, chen: Person) -> Batch:
+    """Three of eight tasks agreed, one disputed; lin corrected nothing."""
+    for one, other in ((1, 1), (3, 3), (2, 2), (1, 3)):
+        label_next(batch, lin, one)
+        label_next(batch, chen, other)
+    return batch
+
+
+@pytest.fixture
+def release(settled: Batch) -> GoldRelease:
+    return cut_release(name="gold-1", batches=[settled])
+
+
+def addresses(role: str, batch: Batch, release: GoldRelease) -> list[str]:
+    task = Task.objects.filter(batch=batch, state=Task.State.AGREED).first()
+    assert task is not None
+    annotating = ["work", ("work-batch", batch.name), "history", "account"]
+    guideline = ("guideline", batch.guideline.name, batch.guideline.version)
+    managing = [
+        *("batches", "batch-dataset", "guidelines", "guideline-new", "people", "person-new", "agreement"),
+        *((f"batch{page}", batch.name) for page in ("", "-members", "-items", "-close")),
+        ("batch-new", release.batches.get().tasks.first().response.prompt.dataset.name),  # type: ignore[union-attr]
+        *(guideline, ("person", "lin"), ("task", str(task.pk))),
+    ]
+    researching = [
+        *("agreement", "releases", "release-new", "runs", "new-run", "guidelines"),
+        *(("release", release.name), ("release-labels", release.name)),
+    ]
+    pages = {
+        "lin": annotating,
+        "wu": ["disputes", ("dispute-batch", batch.name), "history"],
+        "ma": managing,
+        "he": researching,
+        "stranger": ["home"],
+    }
+    return [
+        reverse(page[0], args=page[1:]) if isinstance(page, tuple) else reverse(page) for page in pages[role]
+    ]
+
+
+def in_chinese(client: Client, address: str) -> list[str]:
+    client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
+    answer = client.get(address, follow=True)
+    assert answer.status_code == 200, address
+    return visible(answer.content.decode())
+
+
+def visible(page: str) -> list[str]:
+    parser = Visible()
+    parser.feed(page)
+    return parser.texts
+
+
+def english(messages: ModuleType) -> Iterator[str]:
+    for message in messages.stored():
+        for text in (message.id,) if isinstance(message.id, str) else message.id:
+            if text and WORD.search(text) and text not in messages._strings(message):
+                yield text
+
+
+@pytest.mark.parametrize("name", ["lin", "wu", "ma", "he", "stranger"])
+def test_a_page_in_chinese_shows_no_english_of_ours(
+    request: pytest.FixtureRequest,
+    client: Client,
+    messages: ModuleType,
+    settled: Batch,
+    release: GoldRelease,
+    name: str,
+) -> None:
+    known = set(english(messages)) - {"first", "small"}
+    for one in ("ma", "he", "stranger"):
+        request.getfixturevalue(one)
+    client.force_login(Person.objects.get(username=name))
+    for address in addresses(name, settled, release):
+        shown = in_chinese(client, address)
+        assert any(re.search("[一-鿿]", text) for text in shown), address
+        assert [text for text in shown if text in known] == [], address
+
+
+@pytest.mark.django_db
+def test_the_sign_in_page_is_chinese_with_the_frameworks_own_words(
+    client: Client, messages: ModuleType
+) -> None:
+    shown = in_chinese(client, reverse("login"))
+    assert "密码" in shown
+    assert [text for text in shown if text in set(english(messages)) | {"Username", "Password"}] == []
+    client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
+    refused = client.post(reverse("login"), {"username": "nobody", "password": "wrong"}).content.decode()
+    with translation.override("zh-hans"):
+        assert "请输入" in refused
+    assert "Please enter" not in refused
+
+
+@pytest.mark.django_db
+def test_without_a_wish_the_page_is_english(client: Client) -> None:
+    page = client.get(reverse("login"), headers={"accept-language": "en"}).content.decode()
+    assert "Sign in" in visible(page)
+    assert not re.search(r"登录 Assay", page)
