@@ -6,7 +6,7 @@ Blindness lives here: a view never holds the Response, so it cannot tell whose i
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -48,6 +48,7 @@ class Handout:
     criteria: tuple[Criterion, ...]
     dimension: str
     subcomponent: str
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ def handout(assignment: Assignment) -> Handout:
         criteria=document.criteria_for(prompt.dimension),
         dimension=prompt.dimension,
         subcomponent=prompt.subcomponent,
+        language=prompt.language,
     )
 
 
@@ -158,15 +160,22 @@ def my_last(batch: Batch, person: Person) -> Assignment | None:
 
 def my_history(person: Person, *, limit: int = 200) -> list[Mine]:
     """What the person submitted, the latest first."""
-    assignments = (
-        Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
-        .select_related("batch", "task__response__prompt", "adjudication")
-        .order_by("-submitted_at")[:limit]
-    )
-    current = {
-        a.assignment_id: a for a in Annotation.objects.filter(assignment__in=list(assignments), current=True)
-    }
-    return [_mine(assignment, current.get(assignment.pk)) for assignment in assignments]
+    return history_lines(my_submissions(person)[:limit])
+
+
+def my_submissions(person: Person, *, batch: str = "") -> QuerySet[Assignment]:
+    """The person's submitted assignments, the latest first; ``batch`` names one, empty means all."""
+    mine = Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
+    if batch:
+        mine = mine.filter(batch__name=batch)
+    return mine.select_related("batch", "task__response__prompt", "adjudication").order_by("-submitted_at")
+
+
+def history_lines(assignments: Iterable[Assignment]) -> list[Mine]:
+    """A line for each of ``assignments`` (a part of ``my_submissions``), in this order."""
+    mine = list(assignments)
+    current = {a.assignment_id: a for a in Annotation.objects.filter(assignment__in=mine, current=True)}
+    return [_mine(assignment, current.get(assignment.pk)) for assignment in mine]
 
 
 def _mine(assignment: Assignment, annotation: Annotation | None) -> Mine:
@@ -180,8 +189,13 @@ def _mine(assignment: Assignment, annotation: Annotation | None) -> Mine:
         revision=annotation.revision if annotation else 1,
         submitted_at=assignment.submitted_at,
         adjudication=annotation is None,
-        closed=assignment.task.state != Task.State.OPEN,
+        closed=is_closed(assignment),
     )
+
+
+def is_closed(assignment: Assignment) -> bool:
+    """Whether what was submitted can no longer be revised by the person, only by way of the manager."""
+    return assignment.task.state != Task.State.OPEN or assignment.batch.state == Batch.State.CLOSED
 
 
 def my_batches(person: Person) -> list[MyProgress]:

@@ -1,0 +1,120 @@
+"""What I submitted, and the way to correct it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from annotation.errors import N_, AssayError, Conflict, NotFound
+from annotation.forms.work import WorkForm
+from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
+from annotation.selectors.mine import Given, given, my_batch_names
+from annotation.selectors.work import handout, history_lines, my_assignment, my_submissions
+from annotation.services import annotations as answers
+from annotation.views.access import person_of, role_required
+from annotation.views.workspace import choices, go, questions, turns_of, typed
+from annotation.wording import error_text
+
+PAGE = 50
+of_mine = role_required(ANNOTATOR, ADJUDICATOR)
+
+
+@require_GET
+@never_cache
+@of_mine
+def history(request: HttpRequest) -> HttpResponse:
+    person, chosen = person_of(request), request.GET.get("batch", "")
+    page = Paginator(my_submissions(person, batch=chosen), PAGE).get_page(request.GET.get("page"))
+    context = {
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "lines": history_lines(page.object_list),
+        "batches": my_batch_names(person),
+        "chosen": chosen,
+        "query": urlencode({"batch": chosen}) if chosen else "",
+    }
+    return render(request, "annotation/history.html", context)
+
+
+@require_GET
+@never_cache
+@of_mine
+def item(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    assignment = my_assignment(assignment_id, person_of(request))
+    return show_item(request, assignment, _given(assignment), back=request.GET.get("back", ""))
+
+
+@require_POST
+@never_cache
+@of_mine
+def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    person, back = person_of(request), request.POST.get("back", "")
+    assignment = my_assignment(assignment_id, person)
+    done, form = _given(assignment), WorkForm(request.POST)
+    if done.adjudication:
+        raise Conflict(N_("A decision stands as it is; tell the manager if it is wrong."))
+    if not form.is_valid():
+        say = form.first_error()
+        return show_item(request, assignment, done, form=form, error=say, back=back, status=422)
+    try:
+        receipt = answers.revise(
+            assignment_id=assignment.pk,
+            person=person,
+            key=form.cleaned_data["key"],
+            work=form.work(done.evidence),
+        )
+    except AssayError as error:
+        say = error_text(error)
+        return show_item(request, assignment, done, form=form, error=say, back=back, status=error.status)
+    return _leave(request, assignment, back, corrected=receipt is not None)
+
+
+def show_item(
+    request: HttpRequest,
+    assignment: Assignment,
+    done: Given,
+    *,
+    form: WorkForm | None = None,
+    error: str = "",
+    back: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    """What was submitted, to be corrected; a decision of an adjudicator is only shown."""
+    item = handout(assignment)
+    asked = [one for one in item.criteria if one.name in done.labels]
+    context: dict[str, Any] = {
+        "item": item,
+        "turns": turns_of(item),
+        "questions": questions(asked, form.labels() if form else done.labels),
+        "values": typed(form) if form else {"rationale": done.rationale, "flags": done.flags},
+        "given": done,
+        "key": uuid4(),
+        "draft": f"{item.assignment}:{done.revision}",
+        "error": error,
+        "back": "work" if back == "work" else "",
+        "batch": assignment.batch,
+        **choices(assignment.batch),
+    }
+    return render(request, "annotation/work/given.html", context, status=status)
+
+
+def _given(assignment: Assignment) -> Given:
+    done = given(assignment)
+    if done is None:
+        raise NotFound(N_("There is no such item among yours."))
+    return done
+
+
+def _leave(request: HttpRequest, assignment: Assignment, back: str, *, corrected: bool) -> HttpResponse:
+    say = _("Corrected.") if corrected else _("This item is closed; your correction was sent to the manager.")
+    to = ("work-batch", assignment.batch.name) if back == "work" else ("history",)
+    return go(request, *to, level=messages.SUCCESS, say=say)

@@ -1,0 +1,193 @@
+"""What the annotation and the adjudication page show of a guideline, in the reader's language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import get_language
+from django_htmx.http import HttpResponseClientRedirect
+
+from annotation.flags import FLAGS
+from annotation.forms.work import LABEL, SKIP_REASONS, WorkForm
+from annotation.guidelines import Criterion, Level, LocalizedText, localized
+from annotation.models import Batch
+from annotation.selectors.work import Handout, Side, Turn
+
+# The keys 1 to 9 and 0: a longer scale is typed as a number.
+MOST_KEYS = 10
+# The lease is given out anew well before it ends, also when one request of the kind is lost.
+EXTENSIONS_IN_A_LEASE = 3
+SLOWEST_EXTENSION = 240
+
+
+@dataclass(frozen=True)
+class LevelCard:
+    """One level to choose. ``key`` is the key that chooses it: its position in the scale's order."""
+
+    key: str
+    value: str
+    name: str
+    definition: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class ExampleText:
+    prompt: str
+    response: str
+    note: str
+
+
+@dataclass(frozen=True)
+class GuideLevel:
+    value: str
+    name: str
+    definition: str
+    reason: str
+    examples: tuple[ExampleText, ...]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A criterion as it is asked; ``typed`` is the number at hand where the scale is too long for cards."""
+
+    name: str
+    field: str
+    lang: str
+    label: str
+    question: str
+    cards: tuple[LevelCard, ...]
+    lowest: str
+    highest: str
+    typed: str
+    guide: tuple[GuideLevel, ...]
+
+
+@dataclass(frozen=True)
+class SideLabel:
+    criterion: str
+    value: str
+    name: str
+
+
+@dataclass(frozen=True)
+class SideCard:
+    letter: str
+    labels: tuple[SideLabel, ...]
+    rationale: str
+    flags: tuple[str, ...]
+
+
+def questions(criteria: Iterable[Criterion], labels: Mapping[str, Any]) -> list[Question]:
+    """The criteria in the reader's language, with the ``labels`` at hand chosen."""
+    return [_question(criterion, labels.get(criterion.name)) for criterion in criteria]
+
+
+def turns_of(handout: Handout) -> list[Turn]:
+    """The prompt and then what answers it; a dialogue that begins with the prompt does not repeat it."""
+    first = handout.turns[0]
+    repeated = first.role == "user" and first.text == handout.prompt
+    asked = [] if repeated or not handout.prompt else [Turn(role="prompt", text=handout.prompt)]
+    return [*asked, *handout.turns]
+
+
+def side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> list[SideCard]:
+    asked = list(criteria)
+    return [
+        SideCard(
+            letter=side.letter,
+            labels=tuple(_side_label(criterion, side.labels[criterion.name]) for criterion in asked),
+            rationale=side.rationale,
+            flags=tuple(FLAGS.get(flag, flag) for flag in side.flags),
+        )
+        for side in sides
+    ]
+
+
+def typed(form: WorkForm) -> dict[str, Any]:
+    """What the person had filled in, for a page that comes back to be mended."""
+    fields = ("rationale", "reason", "flags")
+    return {name: form[name].value() for name in fields}
+
+
+def choices(batch: Batch) -> dict[str, Any]:
+    """What every item page offers beside the decision."""
+    every = min(SLOWEST_EXTENSION, max(1, batch.lease_seconds // EXTENSIONS_IN_A_LEASE))
+    return {"flags": FLAGS.items(), "skip_reasons": SKIP_REASONS, "extend_every": every}
+
+
+def go(
+    request: HttpRequest, to: str, *arguments: Any, level: int = messages.INFO, say: str = ""
+) -> HttpResponse:
+    """Leave the page, with a word for the next one; for htmx the whole page changes too."""
+    if say:
+        messages.add_message(request, level, say)
+    answer = redirect(to, *arguments)
+    return HttpResponseClientRedirect(answer.url) if getattr(request, "htmx", False) else answer
+
+
+def _question(criterion: Criterion, given: Any) -> Question:
+    language = get_language() or "en"
+    keyed = len(criterion.values) <= MOST_KEYS
+    return Question(
+        name=criterion.name,
+        field=LABEL + criterion.name,
+        lang=_language_found(criterion.question, language),
+        label=localized(criterion.label, language),
+        question=localized(criterion.question, language),
+        cards=tuple(_cards(criterion, given, language)) if keyed else (),
+        lowest=str(criterion.values[0]),
+        highest=str(criterion.values[-1]),
+        typed="" if given is None else str(given),
+        guide=tuple(_guide_level(level, language) for level in criterion.scale),
+    )
+
+
+def _cards(criterion: Criterion, given: Any, language: str) -> Iterable[LevelCard]:
+    for place, value in enumerate(criterion.values, start=1):
+        level = criterion.level(value)
+        yield LevelCard(
+            key=str(place % 10),
+            value=str(value),
+            name=localized(level.name, language) if level else "",
+            definition=localized(level.definition, language) if level else "",
+            chosen=given == value,
+        )
+
+
+def _guide_level(level: Level, language: str) -> GuideLevel:
+    return GuideLevel(
+        value=str(level.value),
+        name=localized(level.name, language),
+        definition=localized(level.definition, language),
+        reason=localized(level.reason, language) if level.reason else "",
+        examples=tuple(
+            ExampleText(
+                prompt=localized(example.prompt, language),
+                response=localized(example.response, language),
+                note=localized(example.note, language) if example.note else "",
+            )
+            for example in level.examples
+        ),
+    )
+
+
+def _side_label(criterion: Criterion, value: Any) -> SideLabel:
+    language = get_language() or "en"
+    level = criterion.level(value)
+    return SideLabel(
+        criterion=localized(criterion.label, language),
+        value=f"{value:g}",
+        name=localized(level.name, language) if level else "",
+    )
+
+
+def _language_found(text: LocalizedText, language: str) -> str:
+    """The language in which ``localized`` found the text."""
+    found = localized(text, language)
+    return next(name for name, words in text.items() if words == found)

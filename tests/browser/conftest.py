@@ -1,0 +1,103 @@
+"""Chromium against the real server. ``sign_in(person)`` gives a page of that person's own browser session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from annotation.models import Person
+from tests.conftest import missing
+
+CHROMIUM = os.environ.get("ASSAY_CHROMIUM", "/usr/bin/chromium")
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+WINDOW = {"width": 1280, "height": 800}
+PATIENCE = 10_000  # milliseconds; two busy cores are slow
+
+# Playwright runs its own event loop in this thread, which Django would take for asynchronous code.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+SignIn = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    found = (
+        CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium") or shutil.which("chromium-browser")
+    )
+    if found is None:
+        missing("chromium", f"there is no Chromium at {CHROMIUM}")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def sign_in(
+    browser: Browser, live_server: Any, transactional_db: None, django_db_serialized_rollback: None
+) -> Iterator[SignIn]:
+    """``sign_in(person)``; further arguments go to the browser context, such as ``color_scheme="dark"``.
+
+    At the end the test fails if any page broke the Content-Security-Policy or threw a script error.
+    """
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def enter(person: Person, *, language: str = "en", **options: Any) -> Page:
+        context = browser.new_context(base_url=live_server.url, **{"viewport": WINDOW, **options})
+        contexts.append(context)
+        cookies = {settings.SESSION_COOKIE_NAME: _session(person), settings.LANGUAGE_COOKIE_NAME: language}
+        context.add_cookies(
+            [{"name": name, "value": value, "url": live_server.url} for name, value in cookies.items()]
+        )
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console", lambda line: complaints.append(line.text) if "Content Security" in line.text else None
+        )
+        return page
+
+    yield enter
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+@pytest.fixture
+def violations() -> Callable[[Page], list[str]]:
+    """What axe-core finds wrong with a page for people who use assistive technology."""
+    axe = Axe()
+
+    def check(page: Page) -> list[str]:
+        found = axe.run(page).response["violations"]
+        return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
+
+    return check
+
+
+def _session(person: Person) -> str:
+    session = SessionStore()
+    session[SESSION_KEY] = str(person.pk)
+    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
+    session[HASH_SESSION_KEY] = person.get_session_auth_hash()
+    session.create()
+    return str(session.session_key)

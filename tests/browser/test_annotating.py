@@ -1,0 +1,323 @@
+"""An annotator's and an adjudicator's day at the keyboard: no mouse anywhere in this file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from annotation.models import Annotation, Assignment, Batch, CorrectionRequest, Person, Task
+from tests.annotation.test_dispute_pages import two_criteria
+from tests.browser.conftest import SignIn
+from tests.support import label_next
+
+pytestmark = [pytest.mark.browser]
+
+TOLD = "What was asked and answered"
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def shown(page: Page) -> str:
+    return str(page.locator("form[data-item]").get_attribute("data-item"))
+
+
+def answer(page: Page, *keys: str) -> None:
+    """Press the keys that decide the item, and wait for the next page."""
+    before = shown(page)
+    press(page, *keys)
+    page.wait_for_function("id => document.querySelector('form[data-item]')?.dataset.item !== id", arg=before)
+
+
+def given(person: Person) -> list[int]:
+    """The person's current labels, in the order in which they were first submitted."""
+    mine = Annotation.objects.filter(assignment__person=person, current=True)
+    return [a.labels["compliance"] for a in mine.order_by("assignment__submitted_at")]
+
+
+def test_labels_by_keyboard_one_after_another(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    page.goto("/")
+    expect(page).to_have_url(f"{page.url.split('/work')[0]}/work/{batch.name}/")
+    answer(page, "3", "Enter")
+    answer(page, "1", "Enter")
+    answer(page, "3", "2", "Enter")  # a change of mind before submitting
+    assert given(lin) == [3, 1, 2]
+    expect(page.get_by_text("3 done, 5 still there")).to_be_visible()
+
+
+def test_enter_without_a_level_says_what_is_missing(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    page.goto("/work/")
+    press(page, "Enter")
+    expect(page.get_by_role("alert").filter(has_text="Choose a level")).to_be_visible()
+    assert given(lin) == []
+
+
+def test_a_rationale_is_typed_left_and_sent_with_the_seconds(
+    sign_in: SignIn, batch: Batch, lin: Person
+) -> None:
+    page = sign_in(lin)
+    page.goto("/work/")
+    press(page, "2", "r")
+    page.keyboard.type("Gives 1 of 3 things; skips the rest.")  # s, r, g and digits are plain letters here
+    press(page, "Escape")
+    answer(page, "Enter")
+    stored = Annotation.objects.get()
+    assert (stored.labels, stored.rationale) == ({"compliance": 2}, "Gives 1 of 3 things; skips the rest.")
+    assert stored.seconds is not None
+    assert 0 < stored.seconds < 60
+
+
+def test_the_rationale_submits_with_control_and_enter(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    page.goto("/work/")
+    press(page, "2", "r")
+    page.keyboard.type("first line")
+    press(page, "Enter")
+    page.keyboard.type("second line")
+    answer(page, "Control+Enter")
+    assert Annotation.objects.get().rationale == "first line\nsecond line"
+
+
+def test_skips_with_a_reason(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    page.goto("/work/")
+    skipped = shown(page)
+    press(page, "s", "Tab", "Tab")
+    expect(page.get_by_role("button", name="Skip this item")).to_be_focused()
+    press(page, "Enter")
+    expect(page.get_by_text("Choose why you skip this item")).to_be_visible()
+    assert shown(page) == skipped
+    page.keyboard.type("It quotes a private letter")
+    answer(page, "Enter")
+    answer(page, "s", "2", "Enter")
+    reasons = Assignment.objects.exclude(skip_reason="").order_by("claimed_at")
+    assert [one.skip_reason for one in reasons] == [
+        "It quotes a private letter",
+        "The response is empty, cut off or garbled",
+    ]
+    assert str(reasons[0].pk) == skipped
+
+
+def test_undo_goes_back_to_the_last_one_and_corrects_it(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    page.goto("/work/")
+    answer(page, "1", "Enter")
+    answer(page, "3", "Enter")
+    waiting = shown(page)
+    press(page, "1", "r")
+    page.keyboard.type("half a thought")
+    press(page, "Escape")
+    answer(page, "u")
+    expect(page.get_by_role("radio", name="3 Full compliance")).to_be_checked()
+    answer(page, "2", "Enter")
+    expect(page.get_by_text("Corrected.")).to_be_visible()
+    assert given(lin) == [1, 2]
+    assert Annotation.objects.filter(current=False).get().labels == {"compliance": 3}
+    assert shown(page) == waiting
+    expect(page.get_by_label("Rationale")).to_have_value("half a thought")
+
+
+@pytest.mark.parametrize("partner", [1, 3], ids=["agreed", "disputed"])
+def test_a_closed_item_is_corrected_by_way_of_the_manager(
+    sign_in: SignIn, batch: Batch, lin: Person, chen: Person, partner: int
+) -> None:
+    label_next(batch, chen, partner)
+    page = sign_in(lin)
+    page.goto("/work/")
+    answer(page, "1", "Enter")
+    answer(page, "u")
+    answer(page, "2", "Enter")
+    expect(page.get_by_text("This item is closed; your correction was sent to the manager.")).to_be_visible()
+    assert given(lin) == [1]
+    assert CorrectionRequest.objects.get().labels == {"compliance": 2}
+
+
+def test_a_double_enter_submits_once(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    page.goto("/work/")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    answer(page, "2", "Enter", "Enter", "Enter")
+    page.wait_for_load_state("networkidle")
+    assert [url.rsplit("/", 2)[1] for url in sent] == ["submit"]
+    assert given(lin) == [2]
+
+
+def test_a_lost_connection_loses_nothing_and_the_same_key_is_sent_again(
+    sign_in: SignIn, batch: Batch, lin: Person
+) -> None:
+    page = sign_in(lin)
+    page.goto("/work/")
+    key = page.locator("form[data-item] [name=key]").input_value()
+    press(page, "2", "r")
+    page.keyboard.type("typed before the tunnel")
+    press(page, "Escape")
+    page.context.set_offline(True)
+    press(page, "Enter")
+    expect(page.get_by_text("No answer from the server")).to_be_visible()
+    expect(page.get_by_label("Rationale")).to_have_value("typed before the tunnel")
+    page.context.set_offline(False)
+    answer(page, "Enter")
+    stored = Annotation.objects.get()
+    assert (stored.idempotency_key, stored.rationale) == (key, "typed before the tunnel")
+
+
+def test_an_answer_lost_on_its_way_back_is_corrected_instead(
+    sign_in: SignIn, batch: Batch, lin: Person
+) -> None:
+    """The submission arrives, its answer does not; the person thinks better of it and submits again."""
+    page = sign_in(lin)
+    page.goto("/work/")
+    page.route("**/submit/", lambda route: (route.fetch(), route.abort()))
+    press(page, "2", "Enter")
+    expect(page.get_by_text("No answer from the server")).to_be_visible()
+    assert given(lin) == [2]
+    page.unroute("**/submit/")
+    press(page, "3", "Enter")
+    expect(page.get_by_text("This item was submitted already.")).to_be_visible()
+    expect(page.get_by_role("radio", name="3 Full compliance")).to_be_checked()
+    answer(page, "Enter")
+    assert given(lin) == [3]
+    assert Annotation.objects.get(current=False).labels == {"compliance": 2}
+
+
+def test_a_reload_keeps_what_was_typed(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    page.goto("/work/")
+    press(page, "3", "r")
+    page.keyboard.type("not lost")
+    page.reload()
+    expect(page.get_by_role("radio", name="3 Full compliance")).to_be_checked()
+    expect(page.get_by_label("Rationale")).to_have_value("not lost")
+    answer(page, "Enter")
+    expect(page.get_by_label("Rationale")).to_have_value("")
+    assert page.evaluate("Object.keys(localStorage).filter(key => key.startsWith('assay-draft:'))") == []
+
+
+def test_the_guideline_hides_and_comes_back(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    page.goto("/work/")
+    guide = page.get_by_role("complementary", name="Guideline")
+    expect(guide).to_contain_text("The response gives nothing of what was asked for.")
+    press(page, "g")
+    expect(guide).to_be_hidden()
+    answer(page, "1", "Enter")
+    expect(guide).to_be_hidden()  # the wish holds for the next item
+    press(page, "g")
+    expect(guide).to_be_visible()
+    press(page, "?")
+    expect(page.get_by_text("Skip, with a reason")).to_be_visible()
+    press(page, "Escape")
+    expect(page.get_by_text("Skip, with a reason")).to_be_hidden()
+
+
+def test_the_keys_move_on_to_the_next_criterion(
+    sign_in: SignIn, lin: Person, chen: Person, wu: Person
+) -> None:
+    """Compliance is chosen by key; the tone, on a scale of 21 values, is typed."""
+    two_criteria(lin, chen, wu)
+    page = sign_in(lin)
+    page.goto("/work/")
+    guide = page.get_by_role("complementary", name="Guideline")
+    expect(guide.get_by_role("heading", name="Tone")).to_be_hidden()
+    press(page, "2")
+    expect(page.get_by_role("spinbutton", name="Tone")).to_be_focused()
+    expect(guide.get_by_role("heading", name="Tone")).to_be_visible()
+    expect(guide.get_by_role("heading", name="Compliance")).to_be_hidden()
+    answer(page, "1", "7", "Enter")
+    assert Annotation.objects.get().labels == {"compliance": 2, "tone": 17}
+    expect(page.get_by_role("heading", name="Nothing more for you in two")).to_be_visible()
+
+
+def test_the_lease_is_extended_while_the_page_is_in_use(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    Batch.objects.filter(pk=batch.pk).update(lease_seconds=6)
+    page = sign_in(lin)
+    with page.expect_response("**/extend/") as extended:
+        page.goto("/work/")
+    assert extended.value.status == 204
+
+
+def test_adjudicates_by_keyboard_with_a_third_value(
+    sign_in: SignIn, batch: Batch, lin: Person, chen: Person, wu: Person
+) -> None:
+    for _ in range(2):
+        label_next(batch, lin, 1)
+        label_next(batch, chen, 3)
+    page = sign_in(wu)
+    page.goto("/")
+    sides = page.locator(".side")
+    expect(sides).to_have_count(2)
+    expect(page.get_by_role("heading", name="Annotator A")).to_be_visible()
+    press(page, "g")
+    expect(page.get_by_text("The response gives nothing of what was asked for.").first).to_be_visible()
+    press(page, "2", "r")
+    page.keyboard.type("Both have a point.")
+    press(page, "Escape")
+    answer(page, "Enter")
+    settled = Task.objects.get(state=Task.State.ADJUDICATED)
+    assert (settled.adjudication.labels, settled.adjudication.rationale) == (
+        {"compliance": 2},
+        "Both have a point.",
+    )
+    answer(page, "3", "Enter")
+    expect(page.get_by_role("heading", name=f"No dispute waits in {batch.name}")).to_be_visible()
+
+
+def test_without_scripts_the_forms_work_all_the_same(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin, java_script_enabled=False)
+    page.goto("/work/")
+    before = shown(page)
+    page.get_by_role("radio", name="2 Partial refusal").focus()
+    press(page, "Space", "Enter")
+    expect(page.locator(f"form[data-item='{before}']")).to_have_count(0)
+    expect(page.locator("form[data-item]")).to_be_visible()
+    assert given(lin) == [2]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_pages_are_accessible_and_fit_the_screen(
+    sign_in: SignIn,
+    batch: Batch,
+    lin: Person,
+    chen: Person,
+    wu: Person,
+    stranger: Person,
+    violations: Callable[[Page], list[str]],
+    theme: str,
+) -> None:
+    label_next(batch, lin, 1)
+    label_next(batch, chen, 3)
+    mine = Assignment.objects.get(person=lin).pk
+    visits = {
+        lin: ["/work/", "/work/?list", "/history/", f"/history/{mine}/"],
+        wu: ["/disputes/", "/disputes/?list"],
+        stranger: ["/"],
+    }
+    for person, places in visits.items():
+        page = sign_in(person, color_scheme=theme)
+        for place in places:
+            page.goto(place)
+            assert violations(page) == [], place
+            assert page.evaluate("document.documentElement.scrollHeight <= innerHeight"), place
+        page.set_viewport_size({"width": 360, "height": 740})
+        for place in places:
+            page.goto(place)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+
+
+def test_the_open_menus_are_accessible(
+    sign_in: SignIn, batch: Batch, lin: Person, violations: Callable[[Page], list[str]]
+) -> None:
+    page = sign_in(lin)
+    page.goto("/work/")
+    for key in ("s", "f", "?"):
+        press(page, key)
+        assert violations(page) == []
+        press(page, "Escape")
+    assert page.get_by_label(TOLD).is_visible()
