@@ -133,7 +133,8 @@ def _web(port: int) -> Child:
 
 
 def _worker() -> Child:
-    command = [sys.executable, "-m", "celery", "-A", "config", "worker", "--beat", "--loglevel", "warning"]
+    celery = [sys.executable, "-m", "celery", "--quiet", "-A", "config"]
+    command = [*celery, "worker", "--beat", "--loglevel", "warning"]
     return Child("worker", command, _environment())
 
 
