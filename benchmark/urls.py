@@ -6,10 +6,10 @@ from benchmark.views import cells, retrainings, runs
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/", runs.runs, name="runs"),
-    path("new-run/", runs.new_run, name="new-run"),
+    path("runs/-/new/", runs.new_run, name="new-run"),
     path("runs/<str:name>/", runs.run, name="run"),
     path("runs/<str:name>/cell/", cells.cell, name="run-cell"),
     path("runs/<str:name>/items/<int:item_id>/", cells.item, name="run-item"),
-    path("retrain/<str:release>/", retrainings.retrain, name="retrain"),
-    path("retrainings/<int:retraining_id>/", retrainings.retraining, name="retraining"),
+    path("runs/-/retrain/<str:release>/", retrainings.retrain, name="retrain"),
+    path("runs/-/retrainings/<int:retraining_id>/", retrainings.retraining, name="retraining"),
 ]

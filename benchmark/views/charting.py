@@ -11,6 +11,7 @@ from benchmark.models import BenchmarkRun
 from benchmark.views.presenting import metric_label, overall_metrics, scope_label
 
 PANELS_IN_A_ROW = 3
+PANEL_WIDTH = 240
 
 
 def board_chart(run: BenchmarkRun) -> str | None:
@@ -45,9 +46,8 @@ def _unit(document: GuidelineDocument) -> int:
 def _points(
     document: GuidelineDocument, rows: list[dict[str, Any]], scope: str | None, metric: Metric
 ) -> list[dict[str, Any]]:
-    panel = scope_label(document, scope)
-    if metric.name != document.rank_by or scope is None:
-        panel = f"{panel}: {metric_label(metric)}"
+    lead = metric.name == document.rank_by
+    panel = scope_label(document, scope) if lead else metric_label(metric)
     points = []
     for row in rows:
         statistic = (row["overall"] if scope is None else row["dimensions"][scope])[metric.name]
@@ -73,6 +73,8 @@ def _chart(points: list[dict[str, Any]], models: list[str], unit: int) -> Any:
         x=altair.X("low:Q", title=title), x2="high:Q"
     )
     dots = base.mark_point(size=60, filled=True, opacity=1).encode(x=x)
-    panel = altair.layer(whiskers, dots).properties(width=220, height=max(60, 22 * len(models)))
-    facet = altair.Facet("panel:N", sort=panels, title=None)
+    panel = altair.layer(whiskers, dots).properties(width=PANEL_WIDTH, height=max(60, 22 * len(models)))
+    facet = altair.Facet(
+        "panel:N", sort=panels, title=None, header=altair.Header(labelLimit=PANEL_WIDTH + 40)
+    )
     return panel.facet(facet, columns=PANELS_IN_A_ROW, data=altair.InlineData(values=points))
