@@ -14,6 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 from babel.messages.catalog import Catalog, Message
@@ -43,6 +44,7 @@ HEADER_NOISE = (
     rb'(?:^#(?: .*)?\n)+|"(?:POT-Creation-Date|PO-Revision-Date|Generated-By|Last-Translator|Language-Team'
     rb"|Report-Msgid-Bugs-To|Project-Id-Version):[^\n]*\n"
 )
+UNDATED = datetime(2000, 1, 1, tzinfo=UTC)
 PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\w*\}|%[sd]")
 
 
@@ -111,6 +113,7 @@ def _form(catalog: Catalog) -> bytes:
 
 
 def _compiled(catalog: Catalog) -> bytes:
+    catalog.creation_date = UNDATED  # the .po holds no date; today's would make every compilation another
     file = io.BytesIO()
     write_mo(file, catalog)
     return file.getvalue()

@@ -13,6 +13,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
+from annotation.formats import FORMATS
 from annotation.models import Batch, GoldRelease, Person, Task
 from annotation.services.gold import cut_release
 from tests.support import label_next
@@ -30,7 +31,7 @@ LITERAL = re.compile(r"""\b(?:title|text|label|action|note|unit)=(["'])(.*?)\1""
 ELEMENT_ID = re.compile(r"[a-z]+(-[a-z]+)+")
 WORD = re.compile(r"[A-Za-z]{2,}")
 # Names and notations that are the same in every language.
-ALLOWED = {"Assay", "SHA", "sha256", "JSONL", "CSV", "JSON", "YAML", "API", "id"}
+ALLOWED = {"Assay", "SHA", "sha256", "JSONL", "CSV", "JSON", "YAML", "API", "id", *FORMATS}
 SEEN = {"alt", "title", "placeholder", "aria-label"}
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 UNSEEN = {"script", "style", "code", "kbd"}
