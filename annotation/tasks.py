@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from celery import shared_task
 
 from annotation.errors import N_
 from annotation.services import demo, jobs
+from annotation.services.imports import uploads
 
 
 @shared_task(name="annotation.run_job")
@@ -23,3 +26,8 @@ def demo_board(context: jobs.JobContext) -> dict[str, str]:
     context.report(0.5, N_("starting the benchmark"))
     demo.run_board()
     return {"run": demo.BOARD}
+
+
+@jobs.handles(uploads.JOB_KIND)
+def import_upload(context: jobs.JobContext) -> dict[str, Any]:
+    return uploads.run_upload(context.payload["import"], report=context.report)

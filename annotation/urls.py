@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from django.urls import URLPattern, URLResolver, path
-from django.views.generic import TemplateView
 
 from annotation.views import (
     account,
@@ -12,6 +11,7 @@ from annotation.views import (
     guidelines,
     history,
     home,
+    imports,
     jobs,
     lineage,
     members,
@@ -20,8 +20,6 @@ from annotation.views import (
     releases,
     work,
 )
-
-later = TemplateView.as_view(template_name="base.html")
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("charts/<str:key>.svg", charts.chart, name="chart"),
@@ -55,7 +53,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("batches/<str:name>/people/<str:username>/<str:role>/", members.batch_member, name="batch-member"),
     path("batches/<str:name>/items/", members.batch_items, name="batch-items"),
     path("batches/<str:name>/items/<int:request_id>/", members.correction_handled, name="correction-handled"),
-    path("imports/", later, name="imports"),
+    path("imports/", imports.imports, name="imports"),
+    path("imports/new/", imports.import_new, name="import-new"),
+    path("imports/<int:import_id>/", imports.import_report, name="import-report"),
+    path("imports/<int:import_id>/confirm/", imports.import_confirm, name="import-confirm"),
+    path("imports/<int:import_id>/discard/", imports.import_discard, name="import-discard"),
     path("guidelines/", guidelines.guidelines, name="guidelines"),
     path("guidelines/-/new/", guidelines.guideline_new, name="guideline-new"),
     path("guidelines/<str:name>/<str:version>/", guidelines.guideline, name="guideline"),

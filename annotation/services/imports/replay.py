@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from annotation.adjudication import Outcome, Settled, resolve, settle
 from annotation.distribution import free_slot
@@ -151,7 +152,7 @@ class Replay:
         """Says where the other one stands: on a line of this file, or in the database."""
         file, _colon, line = key.rpartition(":")
         here = file == KEY.format(sha256=self._intake.sha256, line="").rstrip(":")
-        where = N_("on line {line}").format(line=line) if here else N_("before")
+        where = _("on line {line}").format(line=line) if here else _("before")
         return self._error(record, "labels", template, name=name, where=where)
 
     def _assignment(self, place: Place, record: AnnotationRecord, person: Person) -> Assignment:

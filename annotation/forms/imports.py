@@ -1,0 +1,108 @@
+"""What an upload needs to know, beside the file: what it is, and where it goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+
+from annotation.formats import ANNOTATIONS, FORMATS, PROMPTS, RESPONSES
+from annotation.models import Batch, Dataset, Guideline, Import
+
+NAME = 100
+
+
+class UploadForm(forms.Form):
+    file = forms.FileField(
+        label=_("File"), help_text=_("JSON lines or CSV in UTF-8: prompts, responses, or people's labels.")
+    )
+
+
+class WhatForm(forms.Form):
+    kind = forms.ChoiceField(label=_("It holds"), choices=Import.Kind.choices)
+    format = forms.ChoiceField(label=_("Format"), choices=[(name, name) for name in FORMATS])
+
+
+class TargetForm(forms.Form):
+    """``known`` are the suggestions for each field, shown as a datalist."""
+
+    known: dict[str, list[str]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.known = {}
+
+    def suggest(self, name: str, values: Any) -> None:
+        self.known[name] = list(values)
+        self.fields[name].widget.attrs |= {"list": f"known-{name}", "autocomplete": "off"}
+
+
+class PromptsForm(TargetForm):
+    dataset = forms.CharField(
+        label=_("Dataset"), max_length=NAME, help_text=_("An existing one, or the name of a new one.")
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.suggest("dataset", Dataset.objects.values_list("name", flat=True))
+
+
+class ResponsesForm(TargetForm):
+    dataset = forms.ModelChoiceField(
+        Dataset.objects.all(), to_field_name="name", label=_("Dataset"), empty_label=None
+    )
+    model = forms.CharField(
+        label=_("Model"),
+        max_length=NAME,
+        required=False,
+        help_text=_("Whose responses these are, where the file does not say."),
+    )
+    collection = forms.CharField(
+        label=_("Collection"),
+        max_length=NAME,
+        required=False,
+        help_text=_("A name for this gathering, if the same model is asked the same prompts more than once."),
+    )
+
+
+class AnnotationsForm(TargetForm):
+    batch = forms.CharField(
+        label=_("Batch"),
+        max_length=NAME,
+        help_text=_("An existing one, or a new name with the guideline and the dataset to make it of."),
+    )
+    guideline = forms.ModelChoiceField(
+        Guideline.objects.exclude(published_at=None), label=_("Guideline"), required=False
+    )
+    dataset = forms.ModelChoiceField(
+        Dataset.objects.all(), to_field_name="name", label=_("Dataset"), required=False
+    )
+    model = forms.CharField(
+        label=_("Model"),
+        max_length=NAME,
+        required=False,
+        help_text=_("Whose responses were labelled, where the file does not say."),
+    )
+    without_final = forms.BooleanField(
+        label=_("Leave final decisions out, so that disputes stay open"), required=False
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.suggest("batch", Batch.objects.exclude(state="closed").values_list("name", flat=True))
+
+
+TARGETS: dict[str, type[TargetForm]] = {
+    PROMPTS: PromptsForm,
+    RESPONSES: ResponsesForm,
+    ANNOTATIONS: AnnotationsForm,
+}
+
+
+def options_of(form: TargetForm) -> dict[str, Any]:
+    """The checked values as names, which is what commands and rows keep."""
+    return {
+        name: str(value) if isinstance(value, Dataset | Guideline) else value
+        for name, value in form.cleaned_data.items()
+    }

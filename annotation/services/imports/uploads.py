@@ -1,0 +1,171 @@
+"""A file that comes through the browser: stored, looked at, confirmed, and then imported by a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import PurePath
+from typing import Any
+from uuid import uuid4
+
+from django.core.files.base import File
+from django.core.files.storage import default_storage
+from django.db import transaction
+
+from annotation.errors import N_, Conflict, Forbidden, InputError
+from annotation.formats import ANNOTATIONS, PROMPTS, RESPONSES, format_named, guess
+from annotation.models import Batch, Import, Job, Person
+from annotation.selectors.blindness import refuse_sealed, sealed_datasets
+from annotation.selectors.imports import has_running_job
+from annotation.selectors.uploads import MOST_PROBLEMS, source_of
+from annotation.services import jobs
+from annotation.services.audit import record
+from annotation.services.imports.annotations import import_annotations
+from annotation.services.imports.problems import ImportRefused
+from annotation.services.imports.prompts import import_prompts
+from annotation.services.imports.report import ImportReport
+from annotation.services.imports.responses import import_responses
+from annotation.services.imports.run import Run
+from annotation.services.imports.target import Target
+
+JOB_KIND = "import"
+# A file up to this many bytes is tried against the database before the job is made, in a second or two.
+REHEARSED = 4_000_000
+# Reading is about half of the work; while the rest is stored, in one transaction, nobody can be told how far it is.
+READ = 0.5
+Report = Callable[[float, str], None]
+
+
+@transaction.atomic
+def receive(*, file: File[bytes], name: str, actor: Person) -> Import:
+    """Keep the file under a random name, and guess what it is."""
+    path = default_storage.save(f"imports/{uuid4().hex}", file)
+    upload = Import(
+        kind=PROMPTS, format="jsonl", file_name=PurePath(name).name[:255], path=path, created_by=actor
+    )
+    found = guess(source_of(upload))
+    if found is not None:
+        upload.kind, upload.format = found.kind, found.format
+    upload.save()
+    record(actor=actor, verb="upload", target=f"import:{upload.pk}", file=upload.file_name)
+    return upload
+
+
+def confirm(*, upload: Import, kind: str, format_name: str, options: dict[str, Any], actor: Person) -> Job:
+    """Import the file as a job. What is wrong with a file of ordinary size is said at once (ImportRefused)."""
+    format_named(format_name).reader(kind)
+    options = {name: value for name, value in options.items() if value}
+    _refuse_sealed(kind, options, actor)
+    upload.kind, upload.format, upload.options = kind, format_name, options
+    source_of(upload).check()
+    if default_storage.size(upload.path) <= REHEARSED:
+        _rehearse(upload, actor)
+    with transaction.atomic():
+        locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
+        _refuse_again(locked)
+        upload.report = {}
+        upload.job = jobs.enqueue(
+            kind=JOB_KIND,
+            payload={"import": upload.pk},
+            title=f"import {upload.file_name}"[:200],
+            actor=actor,
+        )
+        upload.save(update_fields=["kind", "format", "options", "report", "job"])
+    return upload.job
+
+
+def discard(*, upload: Import, actor: Person) -> None:
+    """Forget a file that was uploaded and never imported."""
+    with transaction.atomic():
+        locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
+        _refuse_again(locked)
+        if not locked.path:
+            raise Conflict(N_("This file was imported by a command; there is nothing to discard."))
+        path = locked.path
+        locked.delete()
+        record(actor=actor, verb="discard_upload", target=f"import:{upload.pk}", file=upload.file_name)
+        transaction.on_commit(lambda: default_storage.delete(path))
+
+
+def run_upload(import_id: int, *, report: Report) -> dict[str, Any]:
+    """The body of the job. Done again after a worker died, it finds what it did, or finds nothing done."""
+    upload = Import.objects.select_related("created_by", "job").get(pk=import_id)
+    if "taken" in upload.report:
+        return dict(upload.report)
+    _read_through(upload, report)
+    report(READ, N_("storing"))
+    actor = upload.job.created_by if upload.job is not None else upload.created_by
+    try:
+        done = _put(upload, Run(actor=actor, most_problems=MOST_PROBLEMS, upload=upload))
+    except ImportRefused as error:
+        _keep_problems(import_id, error.problems)
+        raise
+    return done.stored()
+
+
+def _read_through(upload: Import, report: Report) -> None:
+    """Tells how far it is, and can be cancelled; what is wrong is found again when storing."""
+    source = source_of(upload)
+    source.check()
+    for number, _item in enumerate(format_named(upload.format).reader(upload.kind).items(source)):
+        if number % 1000 == 0:
+            report(READ * source.fraction, N_("reading the file"))
+
+
+def _rehearse(upload: Import, actor: Person) -> None:
+    """The import itself, rolled back: raises what it would raise."""
+    with transaction.atomic():
+        _put(upload, Run(actor=actor, most_problems=MOST_PROBLEMS))
+        transaction.set_rollback(True)
+
+
+def _put(upload: Import, run: Run) -> ImportReport:
+    source, options = source_of(upload), upload.options
+    if upload.kind == PROMPTS:
+        return import_prompts(source=source, format=upload.format, dataset=options["dataset"], run=run)
+    if upload.kind == RESPONSES:
+        return import_responses(
+            source=source,
+            format=upload.format,
+            dataset=options["dataset"],
+            model=options.get("model"),
+            collection=options.get("collection"),
+            run=run,
+        )
+    return import_annotations(
+        source=source,
+        format=upload.format,
+        target=Target(
+            batch=options["batch"], guideline=options.get("guideline"), dataset=options.get("dataset")
+        ),
+        model=options.get("model"),
+        without_final=bool(options.get("without_final")),
+        run=run,
+    )
+
+
+def _keep_problems(import_id: int, problems: list[InputError]) -> None:
+    kept = [
+        {"line": one.line, "field": one.field, "template": one.template, "params": one.params}
+        for one in problems
+    ]
+    Import.objects.filter(pk=import_id).update(report={"problems": kept})
+
+
+def _refuse_again(upload: Import) -> None:
+    if "taken" in upload.report:
+        raise Conflict(N_("This file was imported already."))
+    if has_running_job(upload):
+        raise Conflict(N_("This file is being imported now."))
+
+
+def _refuse_sealed(kind: str, options: dict[str, Any], actor: Person) -> None:
+    """A report on responses and labels would tell whoever judges them blind too much."""
+    if kind == PROMPTS:
+        return
+    if kind == ANNOTATIONS:
+        refuse_sealed(actor, Batch.objects.filter(name=options.get("batch")))
+    if sealed_datasets(actor).filter(name=options.get("dataset")).exists():
+        raise Forbidden(
+            N_("You work in a batch of the dataset {name}: somebody else must import this."),
+            name=options["dataset"],
+        )

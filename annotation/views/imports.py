@@ -1,0 +1,146 @@
+"""Putting files in: upload, look at what was read and what is wrong, say where it goes, watch it go in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.errors import AssayError
+from annotation.formats import ANNOTATIONS, FORMATS
+from annotation.forms.imports import TARGETS, TargetForm, UploadForm, WhatForm, options_of
+from annotation.models import MANAGER, Dataset, Import
+from annotation.selectors.imports import has_running_job, visible_import, visible_imports
+from annotation.selectors.uploads import notes_of, preview, problem_of, problems_of
+from annotation.services.imports import ImportRefused
+from annotation.services.imports.uploads import confirm, discard, receive
+from annotation.views.access import person_of, role_required
+from annotation.views.crumbs import trail
+from annotation.wording import error_text
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER)
+def imports(request: HttpRequest) -> HttpResponse:
+    context = {"imports": visible_imports(person_of(request))}
+    return render(request, "annotation/imports/list.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@role_required(MANAGER)
+def import_new(request: HttpRequest) -> HttpResponse:
+    form = UploadForm(request.POST or None, request.FILES or None)
+    if request.method == "POST" and form.is_valid():
+        file = form.cleaned_data["file"]
+        upload = receive(file=file, name=file.name, actor=person_of(request))
+        return redirect("import-report", upload.pk)
+    context = {"form": form, "crumbs": _crumbs(_("New import"))}
+    return render(request, "annotation/imports/new.html", context, status=422 if form.is_bound else 200)
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER)
+def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
+    """A file before it is imported, while it is, and afterwards."""
+    upload = visible_import(person_of(request), import_id)
+    if "taken" in upload.report or has_running_job(upload):
+        return _show_report(request, upload)
+    what = WhatForm(request.GET or None, initial={"kind": upload.kind, "format": upload.format})
+    if what.is_bound and what.is_valid():
+        upload.kind, upload.format = what.cleaned_data["kind"], what.cleaned_data["format"]
+    form = TARGETS[upload.kind](initial=upload.options or _first_guess(upload))
+    return _show_check(request, upload, what, form)
+
+
+@require_POST
+@role_required(MANAGER)
+def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
+    upload = visible_import(person_of(request), import_id)
+    what = WhatForm(request.POST)
+    if not what.is_valid():
+        return redirect("import-report", upload.pk)
+    upload.kind, upload.format = what.cleaned_data["kind"], what.cleaned_data["format"]
+    form = TARGETS[upload.kind](request.POST)
+    if not form.is_valid():
+        return _show_check(request, upload, what, form, status=422)
+    try:
+        confirm(
+            upload=upload,
+            kind=upload.kind,
+            format_name=upload.format,
+            options=options_of(form),
+            actor=person_of(request),
+        )
+    except AssayError as error:
+        return _show_check(request, upload, what, form, refusal=error, status=error.status)
+    return redirect("import-report", upload.pk)
+
+
+@require_POST
+@role_required(MANAGER)
+def import_discard(request: HttpRequest, import_id: int) -> HttpResponse:
+    upload = visible_import(person_of(request), import_id)
+    discard(upload=upload, actor=person_of(request))
+    messages.success(request, _("The file was discarded; nothing of it was stored."))
+    return redirect("imports")
+
+
+def _show_report(request: HttpRequest, upload: Import) -> HttpResponse:
+    context = {
+        "upload": upload,
+        "job": upload.job,
+        "notes": notes_of(upload),
+        "crumbs": _crumbs(upload.file_name),
+    }
+    return render(request, "annotation/imports/report.html", context)
+
+
+def _show_check(
+    request: HttpRequest,
+    upload: Import,
+    what: WhatForm,
+    form: TargetForm,
+    *,
+    refusal: AssayError | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    context: dict[str, Any] = {"upload": upload, "what": what, "form": form, "job": upload.job}
+    try:
+        context["preview"] = preview(upload, kind=upload.kind, format_name=upload.format)
+    except AssayError as error:  # this format has nothing of this kind
+        context["unreadable"] = error_text(error)
+    context |= {"complete": FORMATS[upload.format].complete, "is_labels": upload.kind == ANNOTATIONS}
+    context |= {"crumbs": _crumbs(upload.file_name)} | _refusal(refusal, upload)
+    return render(request, "annotation/imports/check.html", context, status=status)
+
+
+def _refusal(error: AssayError | None, upload: Import) -> dict[str, Any]:
+    """What was wrong when it was tried: now, or earlier in a job that failed."""
+    if isinstance(error, ImportRefused):
+        return {"refused": [problem_of(problem) for problem in error.problems]}
+    if error is not None:
+        return {"refusal": error_text(error)}
+    return {"refused": problems_of(upload)}
+
+
+def _first_guess(upload: Import) -> dict[str, str]:
+    """A complete format names its own dataset and batch; with one dataset there is nothing to choose."""
+    form = FORMATS[upload.format]
+    names = list(Dataset.objects.values_list("name", flat=True)[:2])
+    only = names[0] if len(names) == 1 else ""
+    return {
+        "dataset": form.name if form.complete else only,
+        "batch": form.name if form.complete else "",
+        "model": form.model_of(upload.file_name) or "",
+    }
+
+
+def _crumbs(here: str) -> Any:
+    return trail((_("Imports"), "imports", []), here=here)
