@@ -13,9 +13,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
+from annotation.errors import AssayError
 from annotation.formats import FORMATS
 from annotation.models import Batch, GoldRelease, Person, Task
+from annotation.services.batches import set_state
 from annotation.services.gold import cut_release
+from annotation.wording import error_text
 from tests.support import label_next
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -240,8 +243,7 @@ def test_the_sign_in_page_is_chinese_with_the_frameworks_own_words(
     assert [text for text in shown if text in set(english(messages)) | {"Username", "Password"}] == []
     client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
     refused = client.post(reverse("login"), {"username": "nobody", "password": "wrong"}).content.decode()
-    with translation.override("zh-hans"):
-        assert "请输入" in refused
+    assert "请输入" in refused
     assert "Please enter" not in refused
 
 
@@ -250,3 +252,14 @@ def test_without_a_wish_the_page_is_english(client: Client) -> None:
     page = client.get(reverse("login"), headers={"accept-language": "en"}).content.decode()
     assert "Sign in" in visible(page)
     assert not re.search(r"登录 Assay", page)
+
+
+@pytest.mark.django_db
+def test_an_error_says_a_state_in_the_readers_language(batch: Batch) -> None:
+    set_state(batch=batch, state=Batch.State.CLOSED)
+    with pytest.raises(AssayError) as refused:
+        set_state(batch=batch, state=Batch.State.OPEN)
+    with translation.override("zh-hans"):
+        assert error_text(refused.value) == "批次 first 的状态为“已关闭”，不能改为“开放”。"
+    with translation.override("en"):
+        assert error_text(refused.value) == "The batch first is closed; it cannot become open."

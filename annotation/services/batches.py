@@ -126,8 +126,8 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
         raise Conflict(
             N_("The batch {name} is {state}; it cannot become {wanted}."),
             name=batch.name,
-            state=locked.state,
-            wanted=state,
+            state=Batch.State(locked.state).label,
+            wanted=Batch.State(state).label,
         )
     if locked.state == Batch.State.DRAFT and state == Batch.State.OPEN:
         _refuse_too_few(batch.overlap, _annotators_in(batch))
