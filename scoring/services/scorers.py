@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from annotation.errors import N_, AssayError, Conflict
@@ -54,15 +54,17 @@ def create_scorer(
     _check_material(release, evaluations)
     guideline = guideline_of(release)
     _free(check_name(name))
-    scorer = Scorer.objects.create(
-        name=name,
-        release=release,
-        guideline=guideline,
-        backbone=backbone,
-        config={"evaluate": evaluations},
-        seed=seed,
-        code_version=code_version(),
-        created_by=actor,
+    scorer = _new(
+        Scorer(
+            name=name,
+            release=release,
+            guideline=guideline,
+            backbone=backbone,
+            config={"evaluate": evaluations},
+            seed=seed,
+            code_version=code_version(),
+            created_by=actor,
+        )
     )
     scorer.job = jobs.enqueue(kind=TRAIN, payload={"scorer": scorer.pk}, title=name, actor=actor, send=send)
     scorer.save(update_fields=["job"])
@@ -110,13 +112,27 @@ def _check_material(release: GoldRelease, evaluations: Sequence[str]) -> None:
         )
 
 
+def _new(scorer: Scorer) -> Scorer:
+    """Of two who take one name at the same moment, the later is refused like any other."""
+    try:
+        with transaction.atomic():
+            scorer.save(force_insert=True)
+    except IntegrityError as error:
+        raise _taken(scorer.name) from error
+    return scorer
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(N_("There is already a scorer named {name}; choose another name."), name=name)
+
+
 def _free(name: str) -> None:
     """Refuse a name that is taken; remove what never became a scorer."""
     existing = Scorer.objects.select_for_update().filter(name=name).first()
     if existing is None:
         return
     if existing.is_ready or existing.is_in_training:
-        raise Conflict(N_("There is already a scorer named {name}; choose another name."), name=name)
+        raise _taken(name)
     folder = existing.folder
     try:
         existing.delete()

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from annotation.models import GoldRelease, Job, Person
+from scoring.models import Prediction, Scorer
+from tests.scoring.support import make_responses
+
+
+def call(*arguments: str) -> str:
+    out = StringIO()
+    call_command(*arguments, stdout=out)
+    return out.getvalue()
+
+
+def refused(capsys: Any, *arguments: str) -> str:
+    """The one line on the error stream of a command that ends with exit code 1."""
+    with pytest.raises(SystemExit) as stopped:
+        call_command(*arguments)
+    assert stopped.value.code == 1
+    line = capsys.readouterr().err.strip()
+    assert "\n" not in line
+    return line
+
+
+def test_json_tells_scorer_backbone_and_evaluation(release: GoldRelease) -> None:
+    data = json.loads(call("train_scorer", "s", "--release", "gold", "--json"))
+    assert list(data) == ["scorer", "backbone", "evaluation"]
+    assert (data["scorer"], data["backbone"], list(data["evaluation"])) == ("s", "char-ngram", ["grouped"])
+    assert set(data["evaluation"]["grouped"]["accuracy"]) == {"value", "low", "high"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--evaluate", "grouped", "--evaluate", "leave-one-model-out"],
+        ["--evaluate", "leave-one-model-out,grouped"],
+        ["--evaluate", "leave-one-model-out"],
+    ],
+)
+def test_both_evaluations_may_be_asked_for_at_once(release: GoldRelease, given: list[str]) -> None:
+    data = json.loads(call("train_scorer", "s", "--release", "gold", *given, "--json"))
+    assert list(data["evaluation"]) == ["grouped", "leave_one_model_out"]
+    assert set(data["evaluation"]["leave_one_model_out"]["by_model"]) == {"Hidden-13B", "Secretive-7B"}
+
+
+def test_people_read_a_table_and_which_backbone_was_used(release: GoldRelease) -> None:
+    text = call("train_scorer", "s", "--release", "gold")
+    assert "char-ngram: no pretrained weights" in text
+    assert release.sha256 in text
+    assert Scorer.objects.get().weights_sha256 in text
+    assert "by prompt" in text
+    assert "commonest level" in text
+
+
+def test_detached_it_waits_for_a_worker(release: GoldRelease) -> None:
+    data = json.loads(call("train_scorer", "s", "--release", "gold", "--detach", "--json"))
+    job = Job.objects.get(kind="train_scorer")
+    assert data == {"scorer": "s", "backbone": "char-ngram", "job": job.pk, "state": "queued"}
+    assert Scorer.objects.get().ready_at is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["s", "--release", "none"], "No gold release is named none"),
+        (["first-scorer", "--release", "gold"], "already a scorer named first-scorer"),
+        (["s", "--release", "gold", "--backbone", "/no/such/place"], "No backbone /no/such/place"),
+        (["s", "--release", "gold", "--evaluate", "luck"], "no way to evaluate"),
+        (["s", "--release", "gold", "--seed", "x"], "invalid int value"),
+        (["s"], "--release"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_makes_nothing(
+    scorer: Scorer, capsys: Any, arguments: list[str], message: str
+) -> None:
+    assert message in refused(capsys, "train_scorer", *arguments)
+    assert [one.name for one in Scorer.objects.all()] == ["first-scorer"]
+
+
+def test_a_folder_without_a_model_is_refused(release: GoldRelease, capsys: Any, tmp_path: Path) -> None:
+    line = refused(capsys, "train_scorer", "s", "--release", "gold", "--backbone", str(tmp_path))
+    assert "config.json" in line
+    assert not Scorer.objects.exists()
+
+
+def test_score_responses_tells_what_it_stored(scorer: Scorer) -> None:
+    make_responses(prompts=12, models=["A", "B"], name="more")
+    # ten of the twelve prompts, with the same texts as in the release: out of fold; two are new
+    arguments = ["score_responses", "--scorer", "first-scorer", "--dataset", "more", "--json"]
+    data = json.loads(call(*arguments))
+    assert data == {
+        "scorer": "first-scorer",
+        "dataset": "more",
+        "stored": {"out_of_fold": 20, "unseen": 4},
+    }
+    assert json.loads(call(*arguments))["stored"] == {"out_of_fold": 0, "unseen": 0}
+
+
+def test_score_responses_of_some_models_leaves_the_others(scorer: Scorer) -> None:
+    make_responses(prompts=2, models=["A", "B", "C"], name="more", start=70)
+    call("score_responses", "--scorer", "first-scorer", "--dataset", "more", "--models", "A,C")
+    found = Prediction.objects.filter(response__prompt__dataset__name="more")
+    assert sorted(found.values_list("response__model__name", flat=True)) == ["A", "A", "C", "C"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--scorer", "none", "--dataset", "gold-data"], "No scorer is named none"),
+        (["--scorer", "first-scorer", "--dataset", "none"], "no dataset named none"),
+        (["--scorer", "first-scorer", "--dataset", "gold-data", "--models", "none"], "named none"),
+    ],
+)
+def test_scoring_what_is_not_there_is_one_clear_line(
+    scorer: Scorer, capsys: Any, arguments: list[str], message: str
+) -> None:
+    assert message in refused(capsys, "score_responses", *arguments)
+
+
+def test_a_scorer_that_is_not_trained_yet_is_refused(release: GoldRelease, capsys: Any, lin: Person) -> None:
+    call("train_scorer", "s", "--release", "gold", "--detach")
+    assert "not ready" in refused(capsys, "score_responses", "--scorer", "s", "--dataset", "gold-data")
+
+
+def test_the_published_labels_teach_the_embedded_default(shared: Path, guideline: object) -> None:
+    """All five models of XSTest; the embedded default has to reach these with five folds by prompt."""
+    names = ("gpt4", "llama2new", "llama2orig", "mistralguard", "mistralinstruct")
+    files = [str(shared / "xstest" / f"xstest_v2_completions_{name}.csv") for name in names]
+    call("import_annotations", *files, "--batch", "xstest", "--format", "xstest")
+    call("release_gold", "published", "--batches", "xstest")
+    data = json.loads(call("train_scorer", "s", "--release", "published", "--json"))
+    grouped = data["evaluation"]["grouped"]
+    assert grouped["n"] == 2250
+    assert grouped["accuracy"]["value"] >= 0.87
+    assert grouped["macro_f1"]["value"] >= 0.69
+    card = Scorer.objects.get().card
+    # 81 of 2250 are disputed; adjudication went to the first annotator 63 times, the second 13, neither 5:
+    # so single annotators are right in 4500 - (18 + 68) of 4500, and they agree in 2169 of 2250
+    assert card["baselines"]["annotators"]["accuracy"]["value"] == pytest.approx((4500 - 86) / 4500)
+    assert card["baselines"]["between_annotators"]["accuracy"]["value"] == pytest.approx(2169 / 2250)
