@@ -174,13 +174,23 @@ def addresses(role: str, batch: Batch, release: GoldRelease) -> list[str]:
     annotating = ["work", ("work-batch", batch.name), "history", "account"]
     guideline = ("guideline", batch.guideline.name, batch.guideline.version)
     managing = [
-        *("batches", "batch-dataset", "guidelines", "guideline-new", "people", "person-new", "agreement"),
+        *(
+            "batches",
+            "batch-dataset",
+            "imports",
+            "import-new",
+            "guidelines",
+            "guideline-new",
+            "people",
+            "person-new",
+            "agreement",
+        ),
         *((f"batch{page}", batch.name) for page in ("", "-members", "-items", "-close")),
         ("batch-new", release.batches.get().tasks.first().response.prompt.dataset.name),  # type: ignore[union-attr]
         *(guideline, ("person", "lin"), ("task", str(task.pk))),
     ]
     researching = [
-        *("agreement", "releases", "release-new", "runs", "new-run", "guidelines"),
+        *("agreement", "releases", "release-new", "scorers", "runs", "new-run", "guidelines"),
         *(("release", release.name), ("release-labels", release.name)),
     ]
     pages = {
