@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 from collections.abc import Iterator
@@ -190,7 +191,7 @@ def addresses(role: str, batch: Batch, release: GoldRelease) -> list[str]:
         *(guideline, ("person", "lin"), ("task", str(task.pk))),
     ]
     researching = [
-        *("agreement", "releases", "release-new", "scorers", "runs", "new-run", "guidelines"),
+        *("agreement", "releases", "release-new", "scorers", "scorer-new", "runs", "new-run", "guidelines"),
         *(("release", release.name), ("release-labels", release.name)),
     ]
     pages = {
@@ -273,3 +274,29 @@ def test_an_error_says_a_state_in_the_readers_language(batch: Batch) -> None:
         assert error_text(refused.value) == "批次 first 的状态为“已关闭”，不能改为“开放”。"
     with translation.override("en"):
         assert error_text(refused.value) == "The batch first is closed; it cannot become open."
+
+
+def bare_stages(source: str) -> list[str]:
+    """Stages of jobs that are reported as a bare literal: they are shown on pages, and must be marked with N_."""
+    calls = [
+        node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and len(node.args) > 1
+    ]
+    return [
+        call.args[1].value
+        for call in calls
+        if getattr(call.func, "attr", getattr(call.func, "id", "")) == "report"
+        and isinstance(call.args[1], ast.Constant)
+        and isinstance(call.args[1].value, str)
+    ]
+
+
+def test_every_stage_that_a_job_reports_is_marked_for_translation() -> None:
+    files = [path for app in ("annotation", "scoring", "benchmark") for path in (ROOT / app).rglob("*.py")]
+    assert [
+        (path.name, bare) for path in files if (bare := bare_stages(path.read_text(encoding="utf-8")))
+    ] == []
+
+
+def test_the_check_itself_finds_a_bare_stage() -> None:
+    assert bare_stages('context.report(0.5, "cooking")') == ["cooking"]
+    assert bare_stages('context.report(0.5, N_("cooking"))') == []
