@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from django.db.models import Max, Q
+from django.db.models import Max
 
 from annotation.errors import N_, NotFound
-from annotation.formats import PROMPTS
+from annotation.formats import PROMPTS, PromptRef
 from annotation.models import Batch, Dataset, Import, Job, Person, Prompt, Response, Task
 from annotation.selectors.blindness import sealed_batches, sealed_datasets
 
@@ -45,20 +45,32 @@ def responses_by_place(
     return {(prompt, model, collection): (sha256, pk) for prompt, model, collection, sha256, pk in rows}
 
 
+def datasets_of(batch: Batch) -> list[Dataset]:
+    return list(Dataset.objects.filter(prompts__responses__tasks__batch=batch).distinct())
+
+
 def locked_tasks(
-    batch: Batch, dataset: Dataset | None, *, keys: Iterable[str], texts: Iterable[str], models: Iterable[str]
+    batch: Batch, datasets: Sequence[Dataset], *, refs: Iterable[PromptRef], models: Iterable[str]
 ) -> list[Task]:
-    """The batch's tasks for these prompts (by id, or by text) and models, locked in the order of their ids."""
-    named = Q(response__prompt__key__in=set(keys)) | Q(response__prompt__text__in=set(texts))
-    tasks = Task.objects.filter(named, batch=batch, response__model__name__in=set(models))
-    if dataset is not None:
-        tasks = tasks.filter(response__prompt__dataset=dataset)
+    """The batch's tasks for these prompts and models, locked in the order of their ids."""
+    responses = Response.objects.filter(prompt__in=_prompt_ids(datasets, refs), model__name__in=set(models))
     return list(
-        tasks.select_related("response__prompt", "response__model", "response__collection")
+        Task.objects.filter(batch=batch, response__in=responses.values("pk"))
+        .select_related("response__prompt", "response__model", "response__collection")
         .defer("response__text", "response__turns")
         .select_for_update(of=("self",))
         .order_by("pk")
     )
+
+
+def _prompt_ids(datasets: Sequence[Dataset], refs: Iterable[PromptRef]) -> list[int]:
+    """By id, which is indexed; what has none and is not known by its hash either is looked for by its text."""
+    wanted = {ref.key: ref for ref in refs}
+    prompts = Prompt.objects.filter(dataset__in=datasets)
+    found = dict(prompts.filter(key__in=wanted.keys()).values_list("pk", "key"))
+    loose = {ref.text for key, ref in wanted.items() if not ref.id} if len(found) < len(wanted) else set()
+    by_text = prompts.filter(text__in=loose).values_list("pk", flat=True) if loose else ()
+    return list({*found, *by_text})
 
 
 def visible_imports(person: Person) -> list[Import]:

@@ -44,6 +44,12 @@ class Preview:
     more_problems: int = 0
     unused: list[str] = field(default_factory=list)
 
+    @property
+    def filled(self) -> frozenset[str]:
+        """The columns that say something in any of the rows; the others need no room."""
+        names = {name for row in self.rows for name, value in row.items() if value}
+        return frozenset(names | {"prompt_text"} if any(row["prompt"].text for row in self.rows) else names)
+
 
 def source_of(upload: Import) -> Source:
     """The stored file, under the name that the person knows."""

@@ -9,6 +9,7 @@ import pytest
 
 from annotation.content import prompt_key
 from annotation.errors import AssayError, InputError, NotFound
+from annotation.flags import FLAGS
 from annotation.formats import (
     ANNOTATIONS,
     FORMATS,
@@ -368,3 +369,9 @@ def test_the_published_files_are_read_whole(shared: Path):
         assert sum(isinstance(record, AnnotationRecord) for record in records) == 900
         disputes += sum(isinstance(record, AdjudicationRecord) for record in records)
     assert disputes == 81
+
+
+def test_the_page_about_formats_names_them_all_and_every_flag():
+    page = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
+    assert all(f"| `{name}` |" in page for name in FORMATS)
+    assert all(f"`{flag}`" in page for flag in FLAGS)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from io import StringIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from annotation.errors import AssayError, Conflict, InputError
 from annotation.formats import Source
@@ -492,3 +494,44 @@ def test_positions_follow_the_file(xstest: Write):
     put(xstest((FULL, FULL, FULL), (FULL, FULL, FULL), model="other"), "x", "xstest")
     positions = list(Task.objects.order_by("pk").values_list("position", flat=True))
     assert all(later == earlier + 1 for earlier, later in pairwise(positions))
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def run_command(*arguments: str) -> tuple[int, str, str]:
+    out, err = StringIO(), StringIO()
+    try:
+        call_command("import_annotations", *arguments, stdout=out, stderr=err)
+    except SystemExit as stop:
+        return int(stop.code or 0), out.getvalue(), err.getvalue()
+    return 0, out.getvalue(), err.getvalue()
+
+
+def test_the_command_refuses_a_label_off_the_scale_in_one_line(batch: Batch, write: Write):
+    source = write(said("lin", 3), said("chen", 7))
+    before = whole()
+    code, out, err = run_command(str(source.path), "--batch", "first", "--format", "jsonl")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith(f'{source.path}:2 [labels]: "compliance" cannot be 7; use one of 1, 2, 3.')
+    assert whole() == before
+
+
+def test_the_files_of_one_command_may_bring_the_people_of_a_new_batch(
+    dataset: Dataset, guideline: Guideline, write: Write
+):
+    first = write(said("ann", 3), said("ben", 1))
+    second = write(said("cat", 3, "p1"), name="more.jsonl")
+    place = ("--batch", "new", "--guideline", "xstest", "--dataset", "small", "--format", "jsonl")
+    code, out, _err = run_command(str(first.path), str(second.path), *place, "--json")
+    assert code == 0
+    assert json.loads(out)["taken"] == 3
+    third = write(said("dan", 3, "p2"), name="last.jsonl")
+    code, _out, err = run_command(str(third.path), "--batch", "new", "--format", "jsonl")
+    assert (code, "nobody is named dan" in err) == (1, True)
+
+
+def test_the_files_before_a_bad_one_stay(batch: Batch, write: Write):
+    good, bad = write(said("lin", 3)), write(said("chen", 9), name="bad.jsonl")
+    code, _out, _err = run_command(str(good.path), str(bad.path), "--batch", "first", "--format", "jsonl")
+    assert (code, Annotation.objects.count()) == (1, 1)

@@ -182,6 +182,16 @@ def test_a_file_that_stopped_fitting_fails_with_its_lines_and_may_be_tried_again
     assert jobs.run(Job.objects.latest("pk").pk).state == Job.State.DONE
 
 
+def test_a_long_file_is_left_to_the_job(manager: Client, dataset: Dataset, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("annotation.services.imports.uploads.REHEARSED", 1)
+    row = {"prompt_id": "p9", "model": "M", "response": "x"}
+    one = upload(manager, rows(row, row), "responses.jsonl")
+    assert press_import(manager, one, dataset=dataset.name).status_code == 302
+    assert jobs.run(Job.objects.get().pk).state == Job.State.FAILED
+    text = page(manager, one)
+    assert text.count("there is no prompt p9 in the dataset small") == 2
+
+
 def test_a_job_that_is_run_again_after_its_commit_reports_what_it_did(manager: Client):
     one = upload(manager, rows({"prompt": "a"}))
     press_import(manager, one, dataset="d")
@@ -230,7 +240,8 @@ def test_labels_can_make_a_batch_of_a_guideline_and_a_dataset(
 def test_the_guess_can_be_corrected(manager: Client):
     one = upload(manager, rows({"prompt": "a", "response": "b"}))
     assert one.kind == "responses"
-    assert '<th scope="col">Attack method</th>' in page(manager, one, kind="prompts", format="jsonl")
+    assert '<th scope="col">Response</th>' in page(manager, one)
+    assert '<th scope="col">Response</th>' not in page(manager, one, kind="prompts", format="jsonl")
     assert "The format flames has no annotations" in page(manager, one, kind="annotations", format="flames")
 
 

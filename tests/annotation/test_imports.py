@@ -200,7 +200,9 @@ def test_flames_responses_find_prompts_that_were_imported_with_ids(write: Write)
 def test_a_second_response_to_the_same_prompt_names_the_first(write: Write):
     prompts(write({"id": "1", "prompt": "a"}))
     rows = [{"prompt_id": "1", "model": "M", "response": text} for text in ("x", "x", "y")]
-    with pytest.raises(InputError, match=r"file.jsonl:3 .*: line 1 has another response of M to the prompt 1"):
+    with pytest.raises(
+        InputError, match=r"file.jsonl:3 .*: line 1 has another response of M to the prompt 1"
+    ):
         responses(write(*rows))
     responses(write(rows[0]))
     with pytest.raises(InputError, match="another response of M to the prompt 1 is stored"):

@@ -16,7 +16,7 @@ from annotation.models import (
     Response,
     Task,
 )
-from annotation.selectors.imports import locked_tasks
+from annotation.selectors.imports import datasets_of, locked_tasks
 from annotation.services.imports.run import Intake
 
 LIVE = frozenset({Assignment.State.CLAIMED, Assignment.State.SUBMITTED})
@@ -56,33 +56,35 @@ class Place:
 
 class Places:
     def __init__(self, intake: Intake, batch: Batch, dataset: Dataset | None) -> None:
-        self._intake, self._batch, self._dataset = intake, batch, dataset
+        self._intake, self._batch = intake, batch
+        self._datasets = [dataset] if dataset is not None else datasets_of(batch)
         self._places: dict[int, Place] = {}
-        self._tasks: dict[tuple[str, str], list[Task]] = {}
+        self._by_key: dict[tuple[str, str], list[Task]] = {}
+        self._by_text: dict[tuple[str, str], list[Task]] = {}
 
     def load(self, records: Sequence[Judgement]) -> None:
         """Look up what this chunk is about, in a handful of queries."""
-        self._tasks = {}
+        self._by_key.clear()
+        self._by_text.clear()
         tasks = locked_tasks(
             self._batch,
-            self._dataset,
-            keys=(record.ref.key for record in records),
-            texts=(record.ref.text for record in records if not record.ref.id),
+            self._datasets,
+            refs=(record.ref for record in records),
             models=(record.model or self._intake.origin.model or "" for record in records),
         )
         for task in tasks:
             prompt, model = task.response.prompt, task.response.model.name
-            for name in {prompt.key, prompt.text}:
-                self._tasks.setdefault((name, model), []).append(task)
-        self._places = {task.pk: Place(task) for task in tasks}
+            self._by_key.setdefault((prompt.key, model), []).append(task)
+            self._by_text.setdefault((prompt.text, model), []).append(task)
+        # Every model of the chunk times every prompt was looked up; only what a record speaks of is looked into.
+        wanted = (task for record in records for task in self._candidates(record))
+        self._places = {task.pk: Place(task) for task in wanted}
         self._load_past()
 
     def of(self, record: Judgement) -> Place:
         """The place that a record speaks of; InputError if there is none, or more than one."""
         model = self._intake.model_of(record.line, record.model)
-        found = self._tasks.get((record.ref.key, model)) or (
-            [] if record.ref.id else self._tasks.get((record.ref.text, model), [])
-        )
+        found = self._candidates(record)
         if record.collection is not None:
             found = [task for task in found if task.response.collection.name == record.collection]
         if len(found) > 1:
@@ -90,6 +92,11 @@ class Places:
         if len(found) != 1:
             raise self._not_one(record, model, len(found))
         return self._places[found[0].pk]
+
+    def _candidates(self, record: Judgement) -> list[Task]:
+        model = record.model or self._intake.origin.model or ""
+        by_key = self._by_key.get((record.ref.key, model))
+        return by_key or ([] if record.ref.id else self._by_text.get((record.ref.text, model), []))
 
     def _load_past(self) -> None:
         for assignment in Assignment.objects.filter(task__in=list(self._places)):
