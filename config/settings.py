@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from zoneinfo import ZoneInfo
 
 import dj_database_url
 from csp.constants import NONE, SELF
@@ -26,7 +27,7 @@ def env(name: str, default: str, read: Callable[[str], T]) -> T:
     text = os.environ.get(name, "").strip() or default
     try:
         return read(text)
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, OSError) as error:
         raise ImproperlyConfigured(f"{name}={text!r}: {error}") from error
 
 
@@ -63,6 +64,10 @@ def read_choice(*choices: str) -> Callable[[str], str]:
         return text
 
     return read
+
+
+def read_time_zone(text: str) -> str:
+    return str(ZoneInfo(text))
 
 
 def read_data_dir(text: str) -> Path:
@@ -206,7 +211,7 @@ LANGUAGE_CODE = env("ASSAY_LANGUAGE", "en", read_choice("en", "zh-hans"))
 LOCALE_PATHS = [BASE_DIR / "locale"]
 USE_I18N = True
 USE_TZ = True
-TIME_ZONE = env("TIME_ZONE", "UTC", str)
+TIME_ZONE = env("TIME_ZONE", "UTC", read_time_zone)
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
@@ -294,6 +299,11 @@ CELERY_TIMEZONE = TIME_ZONE
 # Seconds between heartbeats of a running job, after which silence means that its worker is dead, and tries in all.
 JOB_HEARTBEAT_SECONDS = env("ASSAY_JOB_HEARTBEAT_SECONDS", "2", read_positive)
 JOB_STALE_SECONDS = env("ASSAY_JOB_STALE_SECONDS", "15", read_positive)
+if JOB_STALE_SECONDS <= JOB_HEARTBEAT_SECONDS:
+    raise ImproperlyConfigured(
+        f"ASSAY_JOB_STALE_SECONDS={JOB_STALE_SECONDS}: a job that beats every {JOB_HEARTBEAT_SECONDS} s "
+        "(ASSAY_JOB_HEARTBEAT_SECONDS) would be taken for dead; say more."
+    )
 JOB_MAX_ATTEMPTS = env("ASSAY_JOB_MAX_ATTEMPTS", "3", read_positive)
 CELERY_BEAT_SCHEDULE = {
     "sweep-jobs": {"task": "annotation.sweep_jobs", "schedule": 5.0, "options": {"expires": 5}},

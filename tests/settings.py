@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 
 os.environ["ASSAY_DATA_DIR"] = tempfile.mkdtemp(prefix="assay-tests-")
+atexit.register(shutil.rmtree, os.environ["ASSAY_DATA_DIR"], ignore_errors=True)
 os.environ["ASSAY_DEMO_PROCESS"] = "false"
 
 from config.settings import *  # noqa: E402, F403

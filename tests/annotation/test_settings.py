@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import ast
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+SETTINGS = ROOT / "config" / "settings.py"
+SHOW = "import config.settings as s, sys; print(*(getattr(s, name) for name in sys.argv[1:]), sep='\\n')"
+
+
+def start(folder: Path, *names: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Read the settings in a process of its own with this environment alone."""
+    return subprocess.run(
+        [sys.executable, "-c", SHOW, *names],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "ASSAY_DATA_DIR": str(folder), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def read_by_settings() -> set[str]:
+    """The names of the variables, from the source: the first argument of env() and of os.environ.get()."""
+    names = set()
+    for node in ast.walk(ast.parse(SETTINGS.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"env", "os.environ.get", "os.getenv"}:
+            first = node.args[0]
+            if isinstance(first, ast.Constant):
+                names.add(str(first.value))
+    return names
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DEBUG", "perhaps"),
+        ("DATABASE_URL", "mysql://localhost/assay"),
+        ("CELERY_BROKER_URL", "carrier-pigeon://"),
+        ("ASSAY_WORKERS", "0"),
+        ("ASSAY_WORKERS", "many"),
+        ("ASSAY_JOB_STALE_SECONDS", "-3"),
+        ("ASSAY_LANGUAGE", "klingon"),
+        ("LOG_LEVEL", "loud"),
+        ("ASSAY_DATA_DIR", "/etc/passwd"),
+        ("ASSAY_DATA_DIR", "/proc/nowhere"),
+        ("TIME_ZONE", "Mars/Olympus"),
+        ("ASSAY_DEMO_PROCESS", "2"),
+        ("ASSAY_HTTPS", "sometimes"),
+    ],
+)
+def test_a_bad_value_names_itself_and_stops_the_start(tmp_path: Path, name: str, value: str):
+    told = start(tmp_path, **{name: value})
+    assert told.returncode == 1
+    last = told.stderr.strip().splitlines()[-1]
+    assert f"{name}={value!r}: " in last
+
+
+def test_a_beat_slower_than_its_patience_is_refused(tmp_path: Path):
+    told = start(tmp_path, ASSAY_JOB_HEARTBEAT_SECONDS="15", ASSAY_JOB_STALE_SECONDS="15")
+    assert told.returncode == 1
+    assert "ASSAY_JOB_STALE_SECONDS=15: " in told.stderr.strip().splitlines()[-1]
+
+
+def test_an_empty_value_is_the_default(tmp_path: Path):
+    told = start(tmp_path, "LANGUAGE_CODE", "CELERY_BROKER_URL", ASSAY_LANGUAGE="", CELERY_BROKER_URL="")
+    assert told.stdout.split() == ["en", "filesystem://"]
+
+
+def test_every_variable_is_documented_and_every_documented_one_is_read():
+    documented = set(
+        re.findall(r"^\| `([A-Z_]+)`", (ROOT / "docs" / "settings.md").read_text(), re.MULTILINE)
+    )
+    assert documented == read_by_settings()
+    assert len(documented) > 10
+
+
+def test_on_loopback_a_secret_key_is_made_once_and_only_its_owner_reads_it(tmp_path: Path):
+    first, second = (start(tmp_path, "SECRET_KEY").stdout.strip() for _ in range(2))
+    assert first == second == (tmp_path / "secret_key").read_text()
+    assert len(first) > 50
+    assert stat.S_IMODE((tmp_path / "secret_key").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("hosts", ["assay.example.org", "localhost,10.0.0.7", "*", ".example.org"])
+@pytest.mark.parametrize("database", ["", "postgres://assay@db/assay"])
+def test_beyond_loopback_a_secret_key_is_demanded_whatever_the_database(
+    tmp_path: Path, hosts: str, database: str
+):
+    refused = start(tmp_path, ALLOWED_HOSTS=hosts, DATABASE_URL=database)
+    assert refused.returncode == 1
+    assert "SECRET_KEY is empty" in refused.stderr.strip().splitlines()[-1]
+    assert not (tmp_path / "secret_key").exists()
+    given = start(tmp_path, "SECRET_KEY", ALLOWED_HOSTS=hosts, DATABASE_URL=database, SECRET_KEY="k" * 50)
+    assert given.stdout.strip() == "k" * 50
+
+
+def test_the_demo_serves_loopback_only(tmp_path: Path):
+    refused = start(
+        tmp_path, ASSAY_DEMO_PROCESS="true", ALLOWED_HOSTS="assay.example.org", SECRET_KEY="k" * 50
+    )
+    assert refused.returncode == 1
+    assert "ASSAY_DEMO_PROCESS" in refused.stderr.strip().splitlines()[-1]
+
+
+def test_the_embedded_default_needs_no_server(tmp_path: Path):
+    told = start(tmp_path, "DATABASES", "CELERY_BROKER_URL")
+    assert str(tmp_path / "assay.sqlite3") in told.stdout
+    assert "'transaction_mode': 'IMMEDIATE'" in told.stdout
+
+
+def test_production_is_chosen_by_two_addresses_alone(tmp_path: Path):
+    told = start(
+        tmp_path,
+        "DATABASES",
+        "CELERY_BROKER_URL",
+        DATABASE_URL="postgres://assay:secret@db.example.org:5433/gold",
+        CELERY_BROKER_URL="redis://broker.example.org:6379/2",
+    )
+    assert "'ENGINE': 'django.db.backends.postgresql'" in told.stdout
+    assert "'CONN_MAX_AGE': 600" in told.stdout
+    assert told.stdout.rstrip().endswith("redis://broker.example.org:6379/2")
+
+
+def test_behind_https_cookies_are_secure(tmp_path: Path):
+    names = ("SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SECURE_HSTS_SECONDS")
+    assert start(tmp_path, *names, ASSAY_HTTPS="true").stdout.split() == ["True", "True", "31536000"]
+    assert start(tmp_path, *names).stdout.split() == ["False", "False", "0"]

@@ -1,0 +1,421 @@
+"""Every address of the product, asked for by everyone.
+
+The addresses come from the resolver, so that a new one fails here until it stands in the table of who may open it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import altair
+import pytest
+from django.contrib import admin
+from django.db import transaction
+from django.test import Client, override_settings
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+
+import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
+import scoring.tasks  # noqa: F401
+from annotation.charts import chart_url
+from annotation.models import Batch, CorrectionRequest, Import, Person, Task
+from annotation.services import jobs
+from annotation.services.annotations import Work, revise, submit
+from annotation.services.distribution import next_assignment, next_dispute
+from annotation.services.gold import cut_release
+from annotation.services.people import add_person, set_roles
+from benchmark.models import RunItem
+from benchmark.services.retraining import retrain
+from benchmark.services.runs import create_run
+from scoring.services import create_scorer
+from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
+
+MODELS = ("Secretive-7B", "Hidden-13B")
+RATIONALE = "zebra, as only one of them would write"
+LANGUAGES = ("en", "zh-hans")
+
+ALL = frozenset({"annotator", "adjudicator", "manager", "researcher", "stranger"})
+WORKERS = frozenset({"annotator", "adjudicator"})
+OFFICE = frozenset({"manager", "researcher"})
+ANNOTATOR, ADJUDICATOR = frozenset({"annotator"}), frozenset({"adjudicator"})
+MANAGER, RESEARCHER = frozenset({"manager"}), frozenset({"researcher"})
+GROUPED = ALL - {"stranger"}
+NOBODY: frozenset[str] = frozenset()
+PUBLIC = {"login", "logout", "set_language", "api-nowhere"}
+
+# Who may open what. Everybody else gets 403 or 404; whoever is not signed in is sent to sign in.
+MAY: dict[str, frozenset[str]] = {
+    "login": ALL,
+    "logout": ALL,
+    "set_language": ALL,
+    "demo": NOBODY,  # only in the process that the demo command starts: tests/annotation/test_demo.py
+    "demo-sign-in": NOBODY,
+    "home": ALL,
+    "account": ALL,
+    "account-name": ALL,
+    "account-password": ALL,
+    "account-token": ALL,
+    "api-schema": ALL,
+    "api-docs": ALL,
+    "api-batches": ALL,
+    "api-nowhere": NOBODY,
+    "api-next": ANNOTATOR,
+    "api-next-dispute": ADJUDICATOR,
+    "api-submit": ANNOTATOR,
+    "api-revise": ANNOTATOR,
+    "api-adjudicate": ADJUDICATOR,
+    "api-skip": ANNOTATOR,
+    "api-release": ANNOTATOR,
+    "api-extend": ANNOTATOR,
+    "work": ANNOTATOR,
+    "work-batch": ANNOTATOR,
+    "work-undo": ANNOTATOR,
+    "work-submit": ANNOTATOR,
+    "work-skip": ANNOTATOR,
+    "work-extend": ANNOTATOR,
+    "disputes": ADJUDICATOR,
+    "dispute-batch": ADJUDICATOR,
+    "dispute-submit": ADJUDICATOR,
+    "dispute-skip": ADJUDICATOR,
+    "dispute-release": ADJUDICATOR,
+    "history": WORKERS,
+    "history-item": ANNOTATOR,  # of the annotator whose item it is
+    "history-revise": ANNOTATOR,
+    "batches": MANAGER,
+    "batch-dataset": MANAGER,
+    "batch-new": MANAGER,
+    "batch-plan": MANAGER,
+    "batch": MANAGER,
+    "batch-progress": MANAGER,
+    "batch-state": MANAGER,
+    "batch-close": MANAGER,
+    "batch-members": MANAGER,
+    "batch-member": MANAGER,
+    "batch-items": MANAGER,
+    "correction-handled": MANAGER,
+    "imports": MANAGER,
+    "import-new": MANAGER,
+    "import-report": MANAGER,
+    "import-confirm": MANAGER,
+    "import-discard": MANAGER,
+    "guidelines": GROUPED,
+    "guideline": GROUPED,
+    "guideline-new": MANAGER,
+    "guideline-publish": MANAGER,
+    "people": MANAGER,
+    "person": MANAGER,
+    "person-new": MANAGER,
+    "person-roles": MANAGER,
+    "person-name": MANAGER,
+    "person-password": MANAGER,
+    "person-token": MANAGER,
+    "person-active": MANAGER,
+    "agreement": OFFICE,
+    "chart": OFFICE,
+    "task": OFFICE,
+    "releases": OFFICE,
+    "release": OFFICE,
+    "release-labels": OFFICE,
+    "release-download": OFFICE,
+    "release-new": RESEARCHER,
+    "job-progress": OFFICE,
+    "job-cancel": OFFICE,
+    "scorers": OFFICE,
+    "scorer": OFFICE,
+    "scorer-new": RESEARCHER,
+    "runs": OFFICE,
+    "run": OFFICE,
+    "run-cell": OFFICE,
+    "run-item": OFFICE,
+    "new-run": RESEARCHER,
+    "retrain": RESEARCHER,
+    "retraining": OFFICE,
+}
+# What the API takes; pages get an empty form, which is refused by who may not send any.
+WORK = {"labels": {"compliance": 3}}
+BODIES = {"submit": WORK, "revise": WORK, "adjudicate": WORK, "skip": {"reason": "I know the author"}}
+QUERIES = {"run-cell": f"?model={MODELS[0]}"}
+REFUSED = {403, 404}
+ANSWERED = {200, 201, 202, 204, 302, 400, 409, 415, 422}
+
+
+@dataclass(frozen=True)
+class World:
+    people: dict[str, Person]
+    batch: Batch
+    claimed: UUID
+    submitted: UUID
+    disputed: UUID
+    values: dict[str, Any]
+    """What stands in an address: by ``URL name.parameter``, else by ``parameter``."""
+
+    def path(self, name: str, parameters: list[str]) -> str:
+        return reverse(
+            name, kwargs={p: self.values.get(f"{name}.{p}", self.values.get(p)) for p in parameters}
+        )
+
+
+@pytest.fixture(autouse=True)
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """Refusals are what is asked for here; a page of them would hide what went wrong."""
+    caplog.set_level("CRITICAL", "django.request")
+
+
+@pytest.fixture
+def world(db: None) -> Iterator[World]:
+    """A batch in the middle of its work, with a release, a scorer, a run and a retraining behind it."""
+    with override_settings(JOB_HEARTBEAT_SECONDS=1000):  # the beat would wait for this test's transaction
+        yield make_world()
+
+
+def make_world() -> World:
+    roles = {"annotator": "lin", "adjudicator": "wu", "manager": "ma", "researcher": "he"}
+    people = {role: add_person(name=name, roles=[role]) for role, name in roles.items()}
+    people["stranger"] = add_person(name="stranger")
+    lin, wu = people["annotator"], people["adjudicator"]
+    chen = add_person(name="chen", roles=["annotator"], display_name="Xiao Chen")
+    guideline = XSTEST_GUIDELINE.load()
+    corpus = make_corpus(prompts=12, models=MODELS)
+    batch = make_batch(guideline, corpus, annotators=[lin, chen], adjudicators=[wu])
+    for number in range(20):
+        label_next(batch, lin, 1 + 2 * (number % 2))
+    first = batch.tasks.order_by("position")[0].assignments.get(person=lin)
+    for number in range(19):
+        item = next_assignment(batch=batch, person=chen)
+        assert item is not None
+        work = Work({"compliance": 2 if number % 9 == 8 else 1 + 2 * (number % 2)}, rationale=RATIONALE)
+        submit(assignment_id=item.pk, person=chen, key="k", work=work)
+    decide_next(batch, wu, 2)
+    held, dispute = next_assignment(batch=batch, person=lin), next_dispute(batch=batch, person=wu)
+    assert held is not None
+    assert dispute is not None
+    revise(assignment_id=first.pk, person=lin, key="again", work=Work({"compliance": 2}, reason="sorry"))
+    release = cut_release(name="r1", batches=[batch])
+    scorer, training = create_scorer(name="s1", release=release, send=False)
+    jobs.run_now(training)
+    scorer.refresh_from_db()
+    collection = batch.tasks.all()[0].response.collection
+    run = create_run(name="b1", scorer=scorer, dataset=corpus, collection=collection, send=False)
+    assert run.job is not None
+    jobs.run_now(run.job)
+    retraining = retrain(release=release, send=False)
+    upload = Import.objects.create(kind="prompts", format="jsonl", file_name="prompts.jsonl")
+    return World(
+        people=people,
+        batch=batch,
+        claimed=held.pk,
+        submitted=first.pk,
+        disputed=dispute.pk,
+        values={
+            "name": "first",
+            "username": "chen",
+            "role": "annotator",
+            "dataset": "small",
+            "version": guideline.version,
+            "guideline.name": guideline.name,
+            "guideline-publish.name": guideline.name,
+            "release.name": "r1",
+            "release-labels.name": "r1",
+            "release-download.name": "r1",
+            "kind": "jsonl",
+            "release": "r1",
+            "scorer.name": "s1",
+            "run.name": "b1",
+            "run-cell.name": "b1",
+            "run-item.name": "b1",
+            "item_id": RunItem.objects.filter(run=run)[0].pk,
+            "retraining_id": getattr(retraining, "pk", None),
+            "request_id": CorrectionRequest.objects.get().pk,
+            "import_id": upload.pk,
+            "job_id": training.pk,
+            "pk": batch.tasks.filter(state=Task.State.AGREED)[0].pk,
+            "key": chart_key(),
+            "assignment_id": held.pk,
+            "history-item.assignment_id": first.pk,
+            "history-revise.assignment_id": first.pk,
+            "api-revise.assignment_id": first.pk,
+            "api-adjudicate.assignment_id": dispute.pk,
+            "dispute-submit.assignment_id": dispute.pk,
+            "dispute-skip.assignment_id": dispute.pk,
+            "dispute-release.assignment_id": dispute.pk,
+        },
+    )
+
+
+def chart_key() -> str:
+    data = altair.Data(values=[{"at": 1, "loss": 2}])
+    url = chart_url(altair.Chart(data).mark_line().encode(x="at:Q", y="loss:Q"))
+    return Path(url).stem
+
+
+def addresses(resolver: URLResolver | None = None) -> Iterator[tuple[str, list[str]]]:
+    """Every name in the resolver with its parameters, but for the admin's own."""
+    for pattern in (resolver or get_resolver()).url_patterns:
+        if isinstance(pattern, URLPattern):
+            yield str(pattern.name), list(pattern.pattern.converters)
+        elif pattern.app_name != "admin":
+            yield from addresses(pattern)
+
+
+ADDRESSES = sorted(addresses())
+
+
+def paths(world: World) -> Iterator[tuple[str, str]]:
+    for name, parameters in ADDRESSES:
+        yield name, world.path(name, parameters)
+
+
+def test_every_address_stands_in_the_table():
+    assert {name for name, _parameters in ADDRESSES} == set(MAY)
+
+
+def client_of(person: Person | None) -> Client:
+    client = Client()
+    if person is not None:
+        client.force_login(person)
+    return client
+
+
+def ask(client: Client, path: str, **headers: str) -> list[Any]:
+    """GET and a POST; what a POST changes is taken back."""
+    answers = [client.get(path, headers=headers)]
+    body = BODIES.get(path.rstrip("/").rpartition("/")[2], {}) if path.startswith("/api/") else {}
+    with transaction.atomic():
+        answers.append(
+            client.post(path, body, content_type=kind(path), headers={"Idempotency-Key": "k", **headers})
+        )
+        transaction.set_rollback(True)
+    return answers
+
+
+def kind(path: str) -> str:
+    return "application/json" if path.startswith("/api/") else "application/x-www-form-urlencoded"
+
+
+def test_who_is_not_signed_in_is_sent_to_sign_in(world: World):
+    wrong = [
+        (path, answer.status_code)
+        for name, path in paths(world)
+        for answer in ask(client_of(None), path)
+        if not sent_away(name, path, answer)
+    ]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def sent_away(name: str, path: str, answer: Any) -> bool:
+    if name in PUBLIC:
+        return bool(answer.status_code < 500)
+    if not MAY[name]:
+        return bool(answer.status_code == 404)
+    if path.startswith("/api/") and name != "api-docs":
+        return bool(answer.status_code == 401)
+    return bool(answer.status_code == 302 and answer.headers["Location"].startswith("/sign-in/?"))
+
+
+def test_everyone_gets_what_is_theirs_and_nothing_else(world: World):
+    clients = {role: client_of(person) for role, person in world.people.items()}
+    wrong = [
+        (name, path, role, statuses)
+        for name, path in paths(world)
+        if name != "logout"  # it would end what follows
+        for role, client in clients.items()
+        for statuses in [{a.status_code for a in ask(client, path + QUERIES.get(name, ""))} - {405}]
+        if not is_right(statuses, theirs=role in MAY[name])
+    ]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def is_right(statuses: set[int], *, theirs: bool) -> bool:
+    if theirs:
+        return bool(statuses & ANSWERED) and 403 not in statuses
+    return bool(statuses) and statuses <= REFUSED
+
+
+def test_an_admin_meets_no_broken_page(world: World):
+    client = client_of(Person.objects.create_superuser("root"))
+    answers = {path: [a.status_code for a in ask(client, path)] for _name, path in paths(world)}
+    assert {path: statuses for path, statuses in answers.items() if max(statuses) >= 500} == {}
+
+
+def test_djangos_admin_is_for_admins_alone_and_holds_no_results(world: World):
+    pages = [
+        "admin:index",
+        *(f"admin:{m._meta.app_label}_{m._meta.model_name}_changelist" for m in admin.site._registry),
+    ]
+    superuser = client_of(Person.objects.create_superuser("root"))
+    for page in map(reverse, pages):
+        answer = superuser.get(page)
+        assert answer.status_code == 200
+        assert b"Secretive" not in answer.content
+        for person in world.people.values():
+            refused = client_of(person).get(page)
+            assert (refused.status_code, refused.headers["Location"][:13]) == (302, "/admin/login/")
+    assert {model._meta.model_name for model in admin.site._registry} == {
+        "person",
+        "group",
+        "tokenproxy",
+        "job",
+    }
+
+
+# Blindness.
+
+
+def links(content: str, here: str) -> Iterator[str]:
+    for link in re.findall(r'(?:href|src|hx-get|action)="([^"#]+)"', content):
+        parts = urlsplit(link.replace("&amp;", "&"))
+        if parts.scheme or parts.netloc or parts.path.startswith("/static/") or "sign-out" in link:
+            continue
+        yield (parts.path or here.partition("?")[0]) + (f"?{parts.query}" if parts.query else "")
+
+
+def everything_seen_by(client: Client, world: World, language: str) -> Iterator[tuple[str, str]]:
+    """All that the person can reach: every address of the table, and every link on what they see."""
+    headers = {"Accept-Language": language}
+    waiting = deque(path for _name, path in paths(world))
+    seen: set[str] = set()
+    while waiting and len(seen) < 400:
+        path = waiting.popleft()
+        if path in seen or path == reverse("logout"):
+            continue
+        seen.add(path)
+        for answer in ask(client, path, **headers):
+            content = b"".join(answer) if answer.streaming else answer.content
+            text = content.decode("utf-8", "replace")
+            yield path, f"{answer.headers}\n{text}"
+            if answer.status_code == 200 and "html" in answer.headers.get("Content-Type", ""):
+                waiting.extend(links(text, path))
+
+
+def leaks(world: World, role: str, secrets: list[str]) -> list[tuple[str, list[str]]]:
+    """Where a secret reaches the person, in any language. What they wrote into an address themselves is none."""
+    found = []
+    for language in LANGUAGES:
+        for path, text in everything_seen_by(client_of(world.people[role]), world, language):
+            told = [secret for secret in secrets if re.search(secret, text.replace(path, ""), re.IGNORECASE)]
+            found += [(path, told)] if told else []
+    return found
+
+
+def test_nothing_that_reaches_an_annotator_tells_model_partner_label_or_prediction(world: World):
+    secrets = [*MODELS, r"\bchen\b", "Xiao Chen", r"\bwu\b", "zebra", "predict", "预测", "probabilit"]
+    assert leaks(world, "annotator", secrets) == []
+
+
+def test_an_adjudicator_sees_sides_and_never_whose_they_are(world: World):
+    secrets = [*MODELS, r"\bchen\b", "Xiao Chen", r"\blin\b", "predict", "预测"]
+    assert leaks(world, "adjudicator", secrets) == []
+
+
+def test_who_annotates_is_blind_whatever_else_they_are(world: World):
+    lin = world.people["annotator"]
+    set_roles(person=lin, roles=["annotator", "manager", "researcher", "adjudicator"])
+    Person.objects.filter(pk=lin.pk).update(is_superuser=True, is_staff=True)
+    lin.refresh_from_db()
+    assert leaks(world, "annotator", [*MODELS, "zebra"]) == []
