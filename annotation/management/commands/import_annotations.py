@@ -11,7 +11,7 @@ from annotation.services.imports import Target, import_annotations
 class Command(ImportCommand):
     help = "Replay labels made elsewhere through the same rules; each file is taken whole or not at all."
 
-    def add_arguments(self, parser: ArgumentParser) -> None:  # type: ignore[override]
+    def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("files", nargs="+", metavar="file")
         parser.add_argument("--batch", required=True, help="where they belong; it stays open")
         parser.add_argument("--format", required=True, help=", ".join(FORMATS))
@@ -22,10 +22,10 @@ class Command(ImportCommand):
             "--without-final", action="store_true", help="leave the final decisions out: disputes stay open"
         )
 
-    def act(self, *, files: list[str], **options: Any) -> dict[str, Any]:
+    def act(self, **options: Any) -> dict[str, Any]:
         reports = []
         new_people = False
-        for file in files:
+        for file in options["files"]:
             report = self._one(file, new_people=new_people, options=options)
             # Who is unknown is made together with the batch: also by the later files of the same command.
             new_people = new_people or "batches" in report["made"]

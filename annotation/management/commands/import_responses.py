@@ -11,7 +11,7 @@ from annotation.services.imports import import_responses
 class Command(ImportCommand):
     help = "Take responses to a dataset's prompts; the same file twice changes nothing."
 
-    def add_arguments(self, parser: ArgumentParser) -> None:  # type: ignore[override]
+    def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file")
         parser.add_argument("--dataset", required=True)
         parser.add_argument("--format", required=True, help=", ".join(FORMATS))
