@@ -28,7 +28,7 @@ class _Parser(CommandParser):
 
 
 class AssayCommand(BaseCommand):
-    requires_system_checks: list[str] = []  # noqa: RUF012 (Django's own declaration)
+    requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         kwargs.setdefault("prog", f"{prog_name} {subcommand}")
@@ -46,7 +46,7 @@ class AssayCommand(BaseCommand):
         self.add_arguments(parser)
         return parser
 
-    def add_arguments(self, parser: ArgumentParser) -> None:  # type: ignore[override]
+    def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the arguments."""
 
     def handle(self, *args: Any, **options: Any) -> None:

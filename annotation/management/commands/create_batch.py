@@ -15,7 +15,7 @@ from annotation.services.batches import Policy, create_batch
 class Command(AssayCommand):
     help = "Make and open a batch of a dataset's responses."
 
-    def add_arguments(self, parser: ArgumentParser) -> None:  # type: ignore[override]
+    def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
         parser.add_argument("--guideline", required=True, help="G (latest published) or G@V")
         parser.add_argument("--dataset", required=True)

@@ -11,14 +11,15 @@ from annotation.services.guidelines import load_guideline
 class Command(AssayCommand):
     help = "Validate and store a guideline version; --publish freezes it."
 
-    def add_arguments(self, parser: ArgumentParser) -> None:  # type: ignore[override]
+    def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", help="the YAML document")
         parser.add_argument(
             "--publish", action="store_true", help="publish it: from then on it never changes"
         )
 
-    def act(self, *, file: str, publish: bool, **_options: Any) -> dict[str, Any]:
-        guideline = load_guideline(text=read_text(file), path=file, publish=publish)
+    def act(self, **options: Any) -> dict[str, Any]:
+        file = options["file"]
+        guideline = load_guideline(text=read_text(file), path=file, publish=options["publish"])
         return {
             "name": guideline.name,
             "version": guideline.version,
