@@ -296,10 +296,8 @@ def _distances(values: tuple[Value, ...], totals: Floats, *, level: Measurement)
     """
     if level == "nominal":
         return 1 - np.eye(len(values))[None, :, :]
-    if level == "ordinal":
-        places = totals.cumsum(axis=1) - totals / 2
-    else:
-        places = np.array([values], dtype=np.float64)
+    ranks = totals.cumsum(axis=1) - totals / 2
+    places = ranks if level == "ordinal" else np.array([values], dtype=np.float64)
     return np.square(places[:, :, None] - places[:, None, :])
 
 

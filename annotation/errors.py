@@ -75,7 +75,7 @@ class InputError(AssayError):
 
     @property
     def where(self) -> str:
-        """``FILE``, ``FILE, line 7`` or ``FILE, line 7, field "label"`` (a language-neutral form: ``FILE:7 [label]``)."""
+        """``FILE``, ``FILE:7`` or ``FILE:7 [field]``: the same in every language."""
         place = self.path if self.line is None else f"{self.path}:{self.line}"
         return place if self.field is None else f"{place} [{self.field}]"
 
