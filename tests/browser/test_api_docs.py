@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import pytest
+
+from annotation.models import Person
+from tests.browser.conftest import SignIn
+
+pytestmark = pytest.mark.browser
+
+
+def test_the_api_can_be_browsed_under_the_strict_policy(sign_in: SignIn, lin: Person):
+    """``sign_in`` fails for anything that the Content-Security-Policy refused."""
+    page = sign_in(lin)
+    page.goto("/api/v1/docs/")
+    page.locator(".opblock").first.wait_for()
+    assert page.locator(".opblock").count() == 9  # my batches, two to claim with, six on an item
+    page.locator("text=/api/v1/batches/{name}/next/").first.click()
+    page.locator("text=Try it out").first.wait_for()
