@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -20,6 +21,7 @@ from annotation.errors import N_, NotFound
 if TYPE_CHECKING:
     import altair
 
+_KEY = re.compile("[0-9a-f]{64}")  # a sha256
 INK, MUTED, RULE, GOLD = "#20242c", "#5b6270", "#d9dce3", "#a8741a"
 FONT = "system-ui, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
 THEME = {
@@ -59,9 +61,9 @@ def chart_url(chart: altair.TopLevelMixin) -> str:
 def chart_svg(key: str) -> str:
     """The SVG of a kept specification, rendered once."""
     drawn, spec = _folder() / f"{key}.svg", _folder() / f"{key}.json"
+    if not _KEY.fullmatch(key) or not (drawn.exists() or spec.exists()):
+        raise NotFound(N_("There is no such chart; open its page again."))
     if not drawn.exists():
-        if not spec.exists():
-            raise NotFound(N_("There is no such chart; open its page again."))
         import vl_convert
 
         _write(drawn, vl_convert.vegalite_to_svg(spec.read_text(encoding="utf-8")))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.translation import gettext
-from rest_framework.exceptions import ValidationError
+from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.response import Response as ApiResponse
 from rest_framework.views import exception_handler
 
@@ -23,12 +23,27 @@ class ErrorsForPeople:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
+        if _holds_nul(request):
+            return _nothing_there(request)
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if not isinstance(error, AssayError):
             return None
         return render(request, "error.html", {"message": error_text(error)}, status=error.status)
+
+
+def _holds_nul(request: HttpRequest) -> bool:
+    """Nothing has a NUL in its name: PostgreSQL cannot even be asked for it."""
+    return "\0" in request.path_info or "%00" in request.META.get("QUERY_STRING", "")
+
+
+def _nothing_there(request: HttpRequest) -> HttpResponse:
+    if not request.path_info.startswith("/api/"):
+        raise Http404
+    missing = NotFound()
+    body = {"code": missing.default_code, "message": str(missing.detail)}
+    return JsonResponse({"error": body}, status=missing.status_code)
 
 
 def api_error(error: Exception, context: dict[str, Any]) -> ApiResponse | None:
