@@ -128,6 +128,8 @@ class CorrectionRequest(models.Model):
     assignment = models.ForeignKey(Assignment, models.PROTECT, related_name="correction_requests")
     labels = models.JSONField(_("labels"))
     reason = models.TextField(_("reason"), blank=True)
+    idempotency_key = models.CharField(max_length=200)
+    body_sha256 = models.CharField(max_length=64)
     created_at = models.DateTimeField(_("created"), auto_now_add=True)
     handled_at = models.DateTimeField(_("handled"), null=True, blank=True)
     handled_by = models.ForeignKey(
@@ -138,6 +140,11 @@ class CorrectionRequest(models.Model):
         verbose_name = _("correction request")
         verbose_name_plural = _("correction requests")
         ordering = ["-created_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["assignment", "idempotency_key"], name="correction_request_once_per_key"
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.assignment_id}"

@@ -110,15 +110,14 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
     earlier = _by_key(assignment, key, work)
     if earlier is not None:
         return earlier
+    if _was_asked(assignment, key, work):
+        return None
     current = Annotation.objects.filter(assignment=assignment, current=True).first()
     if current is None:
         raise Conflict(N_("Nothing was submitted for this item yet."))
     labels = _checked_labels(assignment, work.labels)
     if assignment.task.state != Task.State.OPEN or assignment.batch.state == Batch.State.CLOSED:
-        CorrectionRequest.objects.get_or_create(
-            assignment=assignment, labels=labels, reason=work.reason or work.rationale, handled_at=None
-        )
-        record(actor=person, verb="request_correction", target=f"assignment:{assignment.pk}", labels=labels)
+        _ask(assignment, work=work, labels=labels, key=key)
         return None
     Annotation.objects.filter(pk=current.pk).update(current=False)
     annotation = _store(assignment, work=work, labels=labels, key=key, revision=current.revision + 1)
@@ -222,6 +221,32 @@ def _by_key(assignment: Assignment, key: str, work: Work) -> Receipt | None:
         return None
     _refuse_other_body(earlier.body_sha256, work)
     return _receipt(earlier, created=False)
+
+
+def _was_asked(assignment: Assignment, key: str, work: Work) -> bool:
+    """Whether this key brought a request to the manager before, handled by now or not."""
+    asked = CorrectionRequest.objects.filter(assignment=assignment, idempotency_key=key).first()
+    if asked is not None:
+        _refuse_other_body(asked.body_sha256, work)
+    return asked is not None
+
+
+def _ask(assignment: Assignment, *, work: Work, labels: dict[str, int | float], key: str) -> None:
+    """A request for the manager; the same wish under another key is the same request while it waits."""
+    _request, created = CorrectionRequest.objects.get_or_create(
+        assignment=assignment,
+        labels=labels,
+        reason=work.reason or work.rationale,
+        handled_at=None,
+        defaults={"idempotency_key": key, "body_sha256": work.sha256},
+    )
+    if created:
+        record(
+            actor=assignment.person,
+            verb="request_correction",
+            target=f"assignment:{assignment.pk}",
+            labels=labels,
+        )
 
 
 def _decided_again(decided: Adjudication, key: str, work: Work) -> Receipt:

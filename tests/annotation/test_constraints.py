@@ -16,6 +16,7 @@ from annotation.models import (
     Annotation,
     Assignment,
     Batch,
+    CorrectionRequest,
     GoldLabel,
     GoldRelease,
     Guideline,
@@ -59,6 +60,9 @@ def attacks(
     item = ReleasedLabel.objects.create(
         release=release, gold_label=gold, task=settled, criterion="compliance", value=2, source="adjudicated"
     )
+    request = CorrectionRequest.objects.create(
+        assignment=annotation.assignment, labels={"compliance": 2}, idempotency_key="k", body_sha256="0" * 64
+    )
     return {
         "batch_overlap_1_to_5": changed(batch, overlap=6),
         "batch_tolerance_not_negative": changed(batch, tolerance=-0.5),
@@ -75,6 +79,7 @@ def attacks(
         "annotation_once_per_revision": copied(annotation, current=False, idempotency_key="other"),
         "annotation_one_current": copied(annotation, revision=2, idempotency_key="other"),
         "annotation_once_per_key": copied(annotation, revision=2, current=False),
+        "correction_request_once_per_key": copied(request, labels={"compliance": 3}),
         "gold_label_once": copied(gold, value=1),
         "released_label_once": copied(item, value=1),
     }
