@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -105,13 +106,16 @@ def add_tasks(*, batch: Batch, responses: Iterable[Response]) -> int:
 def responses_for(
     *, dataset: Dataset, models: Sequence[EvaluatedModel] = (), collection: str | None = None
 ) -> QuerySet[Response]:
-    """The dataset's responses, prompt by prompt; ``models`` empty means all, ``collection`` None means all."""
+    """The dataset's responses, prompt by prompt; ``models`` empty means all, ``collection`` None means all.
+
+    Those to one prompt come in the order of their hashes: any order of models would tell whose each is.
+    """
     responses = Response.objects.filter(prompt__dataset=dataset).select_related("prompt")
     if models:
         responses = responses.filter(model__in=models)
     if collection is not None:
         responses = responses.filter(collection__name=collection)
-    return responses.order_by("prompt_id", "id")
+    return responses.order_by("prompt_id", "-sha256", "id")
 
 
 @transaction.atomic
@@ -150,7 +154,7 @@ def _check_policy(policy: Policy, annotators: Sequence[Person], *, open_now: boo
             pairing=policy.pairing,
             known=", ".join(Batch.Pairing.values),
         )
-    if policy.tolerance < 0 or policy.lease_seconds < 1:
+    if not 0 <= policy.tolerance < math.inf or policy.lease_seconds < 1:
         raise AssayError(N_("The tolerance is 0 or more, and the lease at least one second."))
     if open_now:
         _refuse_too_few(policy.overlap, len(set(annotators)))

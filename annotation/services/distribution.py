@@ -145,9 +145,14 @@ def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
 def retake_slot(assignment: Assignment) -> None:
     """Take a slot again for work that comes after its lease ended; refused where the last slot is gone.
 
-    The task's row must be locked.
+    Also refused to whoever has left the batch. The task's row must be locked.
     """
     task = assignment.task
+    role = Membership.Role.ADJUDICATOR if assignment.is_adjudication else Membership.Role.ANNOTATOR
+    if not Membership.objects.filter(
+        batch=assignment.batch_id, person=assignment.person_id, role=role, active=True
+    ).exists():
+        raise Conflict(N_("This item is no longer yours to work on."))
     if assignment.is_adjudication:
         taken = task.assignments.filter(slot=ADJUDICATION_SLOT, state__in=LIVE).exists()
         slot = None if taken else ADJUDICATION_SLOT
@@ -184,11 +189,12 @@ def _annotatable(batch: Batch, person: Person) -> QuerySet[Task]:
 
 
 def _adjudicable(batch: Batch, person: Person) -> QuerySet[Task]:
+    """Prompt by prompt, not in the order of the batch: labels imported file by file stand there model by model."""
     held = Assignment.objects.filter(task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state__in=LIVE)
     return (
         Task.objects.filter(batch=batch, state=Task.State.DISPUTED)
         .filter(~Exists(_barring(person, adjudication=True)), ~Exists(held))
-        .order_by("-priority", "position")
+        .order_by("-priority", "response__prompt", "-response__sha256", "position")
     )
 
 

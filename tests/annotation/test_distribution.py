@@ -8,11 +8,12 @@ from django.utils import timezone
 
 from annotation.distribution import PastClaim, claims_to_keep, free_slot, may_claim_again
 from annotation.errors import Conflict, Forbidden, NotFound
-from annotation.models import Annotation, Assignment, Batch, GoldLabel, Person, Task
-from annotation.services.annotations import Work, submit
-from annotation.services.batches import set_state
-from annotation.services.distribution import next_assignment, release
-from tests.support import decide_next, label, label_next
+from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Person, Task
+from annotation.services.annotations import Work, adjudicate, revise, submit
+from annotation.services.batches import Policy, set_state
+from annotation.services.distribution import next_assignment, next_dispute, release
+from annotation.services.members import set_member_active
+from tests.support import decide_next, label, label_next, make_batch, make_corpus
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -154,3 +155,54 @@ def test_closing_frees_both_slots_of_a_task_that_two_people_hold(batch: Batch, l
     assert first.task_id == second.task_id
     set_state(batch=batch, state="closed")
     assert Task.objects.get(pk=first.task_id).slots_taken == 0
+
+
+def test_the_order_of_work_does_not_tell_whose_response_it_is(guideline: Guideline, lin: Person):
+    dataset = make_corpus(prompts=12, models=["Secretive-7B", "Hidden-13B"], name="twelve")
+    batch = make_batch(guideline, dataset, annotators=[lin], policy=Policy(overlap=1))
+    models = []
+    while (claim := next_assignment(batch=batch, person=lin)) is not None:
+        models.append(claim.task.response.model.name)
+        label(claim, lin, 1)
+    # Prompt by prompt; were the models always in one order, whoever knows one response knew all of them.
+    assert len(models) == 24
+    assert {tuple(models[at : at + 2]) for at in range(0, 24, 2)} == {
+        ("Secretive-7B", "Hidden-13B"),
+        ("Hidden-13B", "Secretive-7B"),
+    }
+
+
+def test_disputes_come_prompt_by_prompt_also_where_the_batch_stands_model_by_model(
+    batch: Batch, lin: Person, chen: Person, wu: Person
+):
+    for position, task in enumerate(batch.tasks.order_by("response__model", "response__prompt")):
+        Task.objects.filter(pk=task.pk).update(position=position)
+    for _task in range(8):
+        label_next(batch, lin, 1)
+        label_next(batch, chen, 3)
+    disputes = []
+    while (claim := next_dispute(batch=batch, person=wu)) is not None:
+        disputes.append(claim.task.response.prompt.key)
+        work = Work(labels={"compliance": 2})
+        adjudicate(assignment_id=claim.pk, person=wu, key=str(uuid4()), work=work)
+    assert disputes == ["p0", "p0", "p1", "p1", "p2", "p2", "p3", "p3"]
+
+
+def test_late_work_of_who_has_left_the_batch_is_refused(batch: Batch, lin: Person):
+    held = next_assignment(batch=batch, person=lin)
+    assert held is not None
+    set_member_active(batch=batch, person=lin, role="annotator", active=False)
+    with pytest.raises(Conflict, match="no longer yours"):
+        label(held, lin, 1)
+    set_member_active(batch=batch, person=lin, role="annotator", active=True)
+    assert label(held, lin, 1).created
+
+
+def test_in_a_paused_batch_what_is_at_hand_is_submitted_and_corrected(batch: Batch, lin: Person):
+    held = next_assignment(batch=batch, person=lin)
+    assert held is not None
+    set_state(batch=batch, state="paused")
+    assert label(held, lin, 1).created
+    receipt = revise(assignment_id=held.pk, person=lin, key="r", work=Work(labels={"compliance": 2}))
+    assert receipt is not None
+    assert receipt.revision == 2
