@@ -11,11 +11,11 @@ def check_file(path: str | Path) -> Path:
     """The path, if it is a readable, non-empty file."""
     found = Path(path)
     shown = str(path)
-    if found.is_dir():
-        raise InputError(N_("this is a folder; name a file."), path=shown)
-    if not found.exists():
-        raise InputError(N_("there is no such file."), path=shown)
     try:
+        if found.is_dir():
+            raise InputError(N_("this is a folder; name a file."), path=shown)
+        if not found.exists():
+            raise InputError(N_("there is no such file."), path=shown)
         with found.open("rb") as file:
             if not file.read(1):
                 raise InputError(N_("the file is empty."), path=shown)

@@ -31,7 +31,7 @@ FILE_COMMANDS: dict[str, list[str]] = {
     "leaderboard": ["--guideline", "flames"],
 }
 UNKNOWN: dict[str, list[list[str]]] = {
-    "add_person": [["lin"], ["new", "--groups", "king"], ["a/b"]],
+    "add_person": [["lin"], ["new", "--groups", "king"], ["a/b"], [".."]],
     "create_batch": [
         ["b", "--guideline", "none", "--dataset", "small", "--annotators", "lin", "chen"],
         ["b", "--guideline", "xstest", "--dataset", "none", "--annotators", "lin", "chen"],
@@ -51,6 +51,15 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["b", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "nobody"],
         ["b", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "chen", "--overlap", "9"],
         ["first", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "chen"],
+        *(
+            ["b", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "chen", *bad]
+            for bad in (
+                ["--tolerance", "nan"],
+                ["--tolerance", "inf"],
+                ["--lease", "0"],
+                ["--lease", "1000000000000"],
+            )
+        ),
     ],
     "import_prompts": [[str(FIXTURES / "demo" / "prompts.jsonl"), "--dataset", "new", "--format", "none"]],
     "import_responses": [
@@ -84,6 +93,7 @@ def _write(folder: Path, name: str, content: str | bytes) -> str:
 
 BAD_FILES: dict[str, Callable[[Path], str]] = {
     "missing": lambda folder: str(folder / "nowhere.jsonl"),
+    "a name too long for any file": lambda _folder: "a" * 300,
     "folder": str,
     "empty": lambda folder: _write(folder, "empty.jsonl", ""),
     "binary": lambda folder: _write(folder, "binary.jsonl", bytes(range(256)) * 20),

@@ -9,6 +9,7 @@ from rest_framework.authtoken.models import Token
 
 from annotation.errors import N_, AssayError, Conflict, Forbidden
 from annotation.models import MANAGER, ROLES, Assignment, Membership, Person
+from annotation.names import check_name
 from annotation.services.audit import record
 from annotation.services.distribution import end_claims
 
@@ -25,10 +26,11 @@ def add_person(
     """Make a person. Without a password they cannot sign in, only hold what was made elsewhere or use a token."""
     roles = list(roles)
     _refuse_unknown_roles(roles)
+    check_name(name)
     if Person.objects.filter(username=name).exists():
         raise AssayError(N_("There is already a person named {name}."), name=name)
     person = Person(username=name, display_name=display_name)
-    person.set_password(password)
+    person.set_password(password or None)
     try:
         person.full_clean(exclude=["password"])
     except ValidationError as error:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from datetime import date
 from typing import Any
 
@@ -10,6 +10,8 @@ from annotation.selectors.corpus import dataset_named, models_named
 from annotation.selectors.guidelines import guideline_named
 from annotation.selectors.people import people_named
 from annotation.services.batches import Policy, create_batch
+
+LONGEST_LEASE = 7 * 24 * 60 * 60
 
 
 class Command(AssayCommand):
@@ -29,7 +31,7 @@ class Command(AssayCommand):
             "--tolerance", type=float, default=0, help="distance that still settles (default 0)"
         )
         parser.add_argument(
-            "--lease", type=int, default=1800, help="seconds that a claim holds (default 1800)"
+            "--lease", type=_lease, default=1800, help="seconds that a claim holds (default 1800)"
         )
         parser.add_argument("--due", type=date.fromisoformat, help="YYYY-MM-DD")
         parser.add_argument("--draft", action="store_true", help="do not open it yet")
@@ -57,6 +59,13 @@ class Command(AssayCommand):
 
     def show(self, data: dict[str, Any]) -> None:
         self.stdout.write(f"{data['name']} ({data['state']}): {data['tasks']} tasks")
+
+
+def _lease(text: str) -> int:
+    seconds = int(text)
+    if seconds > LONGEST_LEASE:
+        raise ArgumentTypeError(f"{text} is more than {LONGEST_LEASE} seconds, a week")
+    return seconds
 
 
 def _flat(values: list[str]) -> list[str]:
