@@ -18,6 +18,9 @@ from annotation.goldfile import FORMATS, GoldFormat
 from annotation.models import GoldRelease
 from annotation.selectors.gold import gold_rows, release_criteria
 
+# A response is as long as it is; the csv module reads cells of 128 KiB unless told otherwise.
+LONGEST_CELL = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class Export:
@@ -37,9 +40,9 @@ def export_release(*, release: GoldRelease, format_name: str, folder: str | Path
     gold_format = format_named(format_name)
     place = Path(folder)
     target, manifest = place / gold_format.file_name, place / "manifest.json"
-    if place.is_file():
-        raise InputError(N_("this is a file; name a folder."), path=str(place))
     with _plain_refusals(place):
+        if place.is_file():
+            raise InputError(N_("this is a file; name a folder."), path=str(place))
         place.mkdir(parents=True, exist_ok=True)
         with _beside(target) as data, _beside(manifest) as facts:
             _write(data, export_lines(release, gold_format))
@@ -103,6 +106,7 @@ def _counted(path: Path, gold_format: GoldFormat) -> tuple[int, int]:
 def _records(file: Iterable[str], gold_format: GoldFormat) -> Iterator[dict[str, Any]]:
     """Each row as a flat mapping with a ``label.<criterion>`` key for every label."""
     if gold_format.name == "csv":
+        csv.field_size_limit(LONGEST_CELL)
         yield from csv.DictReader(file)
     else:
         for line in file:

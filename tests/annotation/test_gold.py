@@ -343,6 +343,19 @@ def test_an_unknown_format_and_a_file_for_a_folder_are_refused(settled: Batch, t
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="name a folder"):
         export_release(release=release, format_name="csv", folder=tmp_path / "file")
+    with pytest.raises(InputError, match="cannot be written"):
+        export_release(release=release, format_name="csv", folder=tmp_path / ("a" * 300))
+
+
+@pytest.mark.django_db
+def test_a_response_of_any_length_is_exported(settled: Batch, tmp_path: Path):
+    long = "long " * 100_000
+    Response.objects.update(text=long)
+    release = cut_release(name="r", batches=[settled])
+    for name in ("csv", "jsonl"):
+        export = export_release(release=release, format_name=name, folder=tmp_path)
+        assert export.rows == release.labels
+        assert long in export.path.read_text(encoding="utf-8")
 
 
 def run(*arguments: str) -> Any:
