@@ -22,7 +22,7 @@ class Item:
     active: bool
 
 
-# (role, URL name, label); a manager and a researcher both read agreement.
+# (role, URL name, label); a manager and a researcher both read agreement and gold.
 PLACES = (
     (ANNOTATOR, "work", _("Work")),
     (ADJUDICATOR, "disputes", _("Disputes")),
@@ -33,6 +33,7 @@ PLACES = (
     (MANAGER, "guidelines", _("Guidelines")),
     (MANAGER, "people", _("People")),
     (MANAGER, "agreement", _("Agreement")),
+    (MANAGER, "releases", _("Gold")),
     (RESEARCHER, "agreement", _("Agreement")),
     (RESEARCHER, "releases", _("Gold")),
     (RESEARCHER, "scorers", _("Scorers")),

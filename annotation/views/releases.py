@@ -80,7 +80,7 @@ def release_new(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "choices": batch_choices(person_of(request)),
-        "chosen": set(request.POST.getlist("batches")),
+        "chosen": set((request.POST if form.is_bound else request.GET).getlist("batches")),
     }
     return render(request, "annotation/releases/new.html", context, status=400 if form.errors else 200)
 

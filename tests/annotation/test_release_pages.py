@@ -74,8 +74,18 @@ def test_a_researcher_cuts_a_release_from_chosen_batches(client: Client, settled
     assert release.sha256 in body(client, he, reverse("release", args=["r"]))
 
 
+def test_the_page_of_a_batch_leads_to_the_form_with_the_batch_chosen(
+    client: Client, settled: Batch, he: Person
+):
+    set_roles(person=he, roles=["manager", "researcher"])
+    link = f"{reverse('release-new')}?batches={settled.pk}"
+    assert link in body(client, he, reverse("batch", args=[settled.name]))
+    assert f'value="{settled.pk}" checked' in body(client, he, link)
+    assert "checked" not in body(client, he, reverse("release-new") + "?batches=none")
+
+
 def test_a_manager_reads_and_does_not_cut(client: Client, settled: Batch, ma: Person):
-    client.force_login(ma)
+    assert f'href="{reverse("releases")}"' in body(client, ma, reverse("people"))  # the bar leads there
     assert client.post(reverse("release-new"), {"name": "r", "batches": [settled.pk]}).status_code == 403
     assert not GoldRelease.objects.exists()
 
