@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from annotation.errors import N_, NotFound
 from annotation.models import Job, Person
+from annotation.selectors.imports import visible_import
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ def job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
     job = Job.objects.filter(pk=job_id).first()
     if job is None or not (any_job or job.created_by_id == person.pk):
         raise NotFound(N_("There is no such job."))
+    if "import" in job.payload:  # its errors and its file's name can tell what this person judges blind
+        visible_import(person, job.payload["import"])
     return job
 
 

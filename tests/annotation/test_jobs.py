@@ -15,11 +15,14 @@ import pytest
 from django.conf import settings
 from django.db import connection
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from annotation.errors import N_, AssayError, Conflict
-from annotation.models import AuditEvent, Job, Person
+from annotation.models import AuditEvent, Batch, Import, Job, Person
 from annotation.services import jobs
+from annotation.services.batches import set_state
+from annotation.services.people import set_roles
 from tests.annotation import job_kinds
 from tests.conftest import ROOT, missing
 
@@ -115,6 +118,24 @@ def test_a_message_that_was_lost_is_sent_again_after_a_while(sent: Sent, kind: A
     Job.objects.update(created_at=timezone.now() - timedelta(seconds=11))
     assert jobs.sweep() == 1
     assert sent == [job.pk]
+
+
+def test_the_job_of_an_import_is_as_blind_as_the_import(
+    batch: Batch, lin: Person, he: Person, client: Client
+):
+    set_roles(person=lin, roles=["annotator", "manager"])
+    told = "a.jsonl:3: another response of Secretive-7B to the prompt p1 is stored."
+    upload = Import.objects.create(
+        kind="responses", format="jsonl", file_name="Secretive-7B.jsonl", options={"dataset": "small"}
+    )
+    job = Job.objects.create(
+        kind="import", payload={"import": upload.pk}, created_by=he, state="failed", error=told
+    )
+    address = reverse("job-progress", args=[job.pk])
+    client.force_login(lin)
+    assert client.get(address).status_code == 404
+    set_state(batch=batch, state="closed")
+    assert told in client.get(address).content.decode()
 
 
 def test_a_broker_that_is_away_loses_nothing(monkeypatch: pytest.MonkeyPatch, kind: Any, caplog: Any):
@@ -234,6 +255,45 @@ def test_a_chain_runs_to_its_end_in_one_process(sent: Sent, kind: Any):
     jobs.run_now(first)
     second.refresh_from_db()
     assert (second.state, sent) == ("done", [])
+
+
+def test_a_chain_waits_for_what_a_worker_took_of_it_first(
+    sent: Sent, kind: Any, monkeypatch: pytest.MonkeyPatch
+):
+    first = queue(kind(lambda _context: {}), send=False)
+    taken, third = (queue("here", depends_on=first, send=False) for _ in range(2))
+
+    def a_worker_ends_it(_seconds: float) -> None:
+        Job.objects.filter(pk=taken.pk).update(state="done")
+
+    def a_worker_takes_it(job_id: int) -> None:
+        Job.objects.filter(pk=job_id, pk__in=[taken.pk]).update(state="running", attempt=1)
+
+    def handler(context: jobs.JobContext) -> dict[str, Any]:
+        a_worker_takes_it(taken.pk)
+        return {}
+
+    kind(handler)
+    monkeypatch.setattr(jobs.time, "sleep", a_worker_ends_it)
+    jobs.run_now(first)
+    third.refresh_from_db()
+    assert third.state == "done"
+
+
+def test_a_process_that_imported_no_tasks_does_every_kind_of_job(sent: Sent):
+    kinds = ("train_scorer", "score_responses", "run_benchmark", "import_upload", "demo_board")
+    code = (
+        "import sys, django; django.setup();"
+        "from annotation.services import jobs; assert not jobs.HANDLERS, jobs.HANDLERS;"
+        "[jobs._handler(kind) for kind in sys.argv[1:]];"
+        "heavy = {'torch', 'transformers', 'sklearn'} & set(sys.modules); assert not heavy, heavy"
+    )
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}
+    subprocess.run([sys.executable, "-c", code, *kinds], cwd=ROOT, env=environment, check=True, timeout=120)
+
+
+def test_a_job_of_an_unknown_kind_says_so(sent: Sent):
+    assert jobs.run(queue("nobody").pk).error == "Nothing here does jobs of the kind nobody."
 
 
 def test_what_waits_for_a_failed_job_is_closed_all_the_way_down(sent: Sent, kind: Any, caplog: Any):
