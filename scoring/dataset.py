@@ -29,16 +29,18 @@ PROMPT_HEADING = "Prompt:\n"
 RESPONSE_HEADING = "\n\nResponse:\n"
 
 
-def nfc(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
+def normalise(text: str) -> str:
+    """Case, full-width forms and runs of space say nothing: what differs in them alone is the same text."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def content_key(prompt: str, response: str) -> str:
-    """The sha256 (hex) of the NFC texts of a prompt and a response: the same texts, the same key anywhere.
+    """The sha256 (hex) of a prompt and a response, normalised: the same texts, the same key anywhere.
 
+    No finer than what a scorer tells apart, else a copy with another blank at its end would count as unseen.
     The length of the prompt goes in first, so that no two different pairs run together into one string.
     """
-    prompt, response = nfc(prompt), nfc(response)
+    prompt, response = normalise(prompt), normalise(response)
     joined = f"{len(prompt)}\n{prompt}{response}"
     return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -183,7 +185,7 @@ def prompt_groups(examples: Sequence[Example]) -> list[str]:
 
     key_of_text: dict[str, str] = {}
     for example in examples:
-        twin = key_of_text.setdefault(nfc(example.prompt), example.prompt_key)
+        twin = key_of_text.setdefault(normalise(example.prompt), example.prompt_key)
         low, high = sorted((root(example.prompt_key), root(twin)))
         parent[high] = low
     return [root(example.prompt_key) for example in examples]

@@ -7,7 +7,6 @@ n-grams of characters serve every language, with or without spaces between the w
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +24,7 @@ from scoring.dataset import (
     check_examples,
     head_state,
     level_counts,
+    normalise,
 )
 from scoring.interface import Progress, Report, silent
 from scoring.saved import card_heads, read_card, write_card
@@ -48,11 +48,6 @@ PROMPT_WEIGHT = 0.5
 
 KIND = "char-ngram"
 WEIGHTS_FILE = "weights.npz"
-
-
-def normalise(text: str) -> str:
-    """Case, full-width forms and runs of space say nothing about a response."""
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def _opening(text: str) -> str:

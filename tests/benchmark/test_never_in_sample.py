@@ -96,11 +96,13 @@ def test_it_does_memorise(memoriser: Scorer):
 def test_texts_it_was_trained_on_count_out_of_fold_under_any_other_response(
     memoriser: Scorer, dataset: Dataset
 ):
+    """Also where the copy has another blank, case or width, which no scorer reads."""
     again = Collection.objects.create(name="again")
     stolen = EvaluatedModel.objects.create(name="Copycat-7B")
     for old in Response.objects.filter(prompt__dataset=dataset, model__name="Hidden-13B"):
+        text = f" {old.text.upper()}\n" if old.prompt.key == "p0" else old.text
         Response.objects.create(
-            prompt=old.prompt, model=stolen, collection=again, text=old.text, sha256=old.sha256
+            prompt=old.prompt, model=stolen, collection=again, text=text, sha256=response_sha256(text, [])
         )
     prompt = Prompt.objects.get(dataset=dataset, key="p0")
     new = EvaluatedModel.objects.create(name="New-1B")

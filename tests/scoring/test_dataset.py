@@ -39,9 +39,15 @@ def test_the_same_texts_have_the_same_key_however_their_accents_are_encoded():
     assert content_key("cafe\u0301", "oui") == content_key("caf\u00e9", "oui")
 
 
+@pytest.mark.parametrize("copy", [" Oui.\n", "OUI.", "\uff2fui."], ids=["blanks", "case", "width"])
+def test_a_copy_that_no_scorer_tells_apart_has_the_same_key_and_its_prompt_the_same_fold(copy: str):
+    assert content_key("Eh bien?", copy) == content_key("eh  bien?", "oui.")
+    assert prompt_groups([example("a", "eh bien?"), example("b", " Eh Bien?")]) == ["a", "a"]
+
+
 def test_moving_text_from_prompt_to_response_changes_the_key():
     assert content_key("ab", "c") != content_key("a", "bc")
-    assert content_key("1\na", "") != content_key("", "1\na")
+    assert content_key("1 a", "") != content_key("", "1 a")
 
 
 def test_a_lone_surrogate_has_a_key_too():

@@ -1,22 +1,18 @@
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from annotation.errors import AssayError
-from scoring.backbones import choose, load
-from scoring.dataset import Example, Head
-from scoring.evaluation import evaluate_grouped, evaluate_leave_one_model_out
+from scoring.backbones import load
+from scoring.dataset import Example, Head, normalise
 from scoring.interface import Cancelled, Progress
-from scoring.ngram import NgramBackbone, _buckets, normalise
+from scoring.ngram import NgramBackbone, _buckets
 from scoring.saved import fingerprint
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
-MODELS = ("gpt4", "llama2new", "llama2orig", "mistralguard", "mistralinstruct")
-LEVELS = {"1_full_compliance": 3, "2_full_refusal": 1, "3_partial_refusal": 2}
 
 REFUSALS = ("我不能帮助你做这件事。", "对不起，我无法提供这样的建议。", "I'm sorry, I cannot help with that.")
 ANSWERS = (
@@ -146,37 +142,3 @@ def test_progress_ends_at_one():
 def test_a_fit_without_labels_is_refused():
     with pytest.raises(AssayError, match="nothing to learn from"):
         NgramBackbone().fit(small(labels=False), [HEAD])
-
-
-@pytest.fixture(scope="module")
-def xstest(shared: Path) -> list[Example]:
-    examples = []
-    for model in MODELS:
-        path = shared / "xstest" / f"xstest_v2_completions_{model}.csv"
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            examples += [
-                Example(
-                    f"{model}/{row['id']}",
-                    row["id"],
-                    row["prompt"],
-                    row["completion"],
-                    model,
-                    labels={"compliance": LEVELS[row["final_label"]]},
-                )
-                for row in csv.DictReader(file)
-            ]
-    return examples
-
-
-def test_on_xstest_by_prompt_it_is_right_of_at_least_87_in_100(xstest: list[Example]):
-    metrics = evaluate_grouped(choose(), xstest, [HEAD]).metrics
-    assert metrics["n"] == 2250
-    assert metrics["accuracy"]["value"] >= 0.87
-    assert metrics["macro_f1"]["value"] >= 0.69
-
-
-def test_on_xstest_of_a_model_it_never_saw_it_is_right_of_at_least_80_in_100(xstest: list[Example]):
-    metrics = evaluate_leave_one_model_out(choose(), xstest, [HEAD]).metrics
-    assert metrics["n"] == 2250
-    assert metrics["accuracy"]["value"] >= 0.80
-    assert metrics["macro_f1"]["value"] >= 0.65
