@@ -21,10 +21,9 @@ def train_scorer(context: jobs.JobContext) -> dict[str, Any]:
     try:
         with cancelling():
             train(scorer=scorer, report=job_report(context))
-    except jobs.LostJob:
-        raise  # what is kept is now another worker's
     except Exception:
-        give_up(scorer=scorer)
+        if context.is_held:  # else what is kept is now another worker's
+            give_up(scorer=scorer)
         raise
     return {"scorer": scorer.name, "weights_sha256": scorer.weights_sha256}
 

@@ -11,6 +11,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
@@ -20,8 +21,9 @@ from typing import Any
 from celery import current_app
 from django.conf import settings
 from django.db import DatabaseError, connection, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
+from django.utils.module_loading import autodiscover_modules
 
 from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import Job, Person
@@ -33,6 +35,7 @@ Watcher = Callable[[float, str], None]
 HANDLERS: dict[str, Handler] = {}
 HISTORY_LIMIT = 2000
 RESEND_AFTER = timedelta(seconds=10)
+WAIT_SECONDS = 0.5
 DEAD = (Job.State.FAILED, Job.State.CANCELLED)
 
 
@@ -63,12 +66,17 @@ class JobContext:
         self.attempt = job.attempt
         self._watcher = watcher
 
+    @property
+    def is_held(self) -> bool:
+        """Whether the job is still this worker's: nobody took it over, nobody declared it dead."""
+        return self._row().exists()
+
     def report(self, progress: float, stage: str = "", **values: float) -> None:
         """Show ``progress`` (0 to 1), what is being done (an English phrase), and points for the live curves.
 
         Raises Cancelled or LostJob, which the handler must not catch.
         """
-        row = Job.objects.filter(pk=self.job.pk, state=Job.State.RUNNING, attempt=self.attempt)
+        row = self._row()
         self.job.progress = progress
         self.job.stage = stage or self.job.stage
         changes: dict[str, Any] = {"progress": progress, "stage": self.job.stage, "heartbeat": timezone.now()}
@@ -82,6 +90,9 @@ class JobContext:
             self._watcher(progress, self.job.stage)
         if row.filter(cancel_requested=True).exists():
             raise Cancelled
+
+    def _row(self) -> QuerySet[Job]:
+        return Job.objects.filter(pk=self.job.pk, state=Job.State.RUNNING, attempt=self.attempt)
 
 
 def enqueue(
@@ -108,7 +119,7 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
     context = JobContext(job, watcher)
     with _Heartbeat(job):
         try:
-            result = HANDLERS[job.kind](context)
+            result = _handler(job.kind)(context)
         except Cancelled:
             _finish(job, Job.State.CANCELLED)
         except LostJob:
@@ -124,9 +135,24 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
     return job
 
 
+def _handler(kind: str) -> Handler:
+    """Of whichever app does this kind of job: a process may have imported the tasks of some apps only."""
+    if kind not in HANDLERS:
+        autodiscover_modules("tasks")
+    if kind not in HANDLERS:
+        raise AssayError(N_("Nothing here does jobs of the kind {kind}."), kind=kind)
+    return HANDLERS[kind]
+
+
 def run_now(job: Job, *, watcher: Watcher | None = None) -> Job:
-    """Run a job and what it made to depend on it, in this process; raises the reason if one failed."""
+    """Run a job and what it made to depend on it, in this process; raises the reason if one failed.
+
+    A worker may be faster at what depends on it, which is told to all as soon as it can run: that is waited for.
+    """
     done = run(job.pk, watcher=watcher)
+    while job.depends_on_id is not None and done.state == Job.State.RUNNING:
+        time.sleep(WAIT_SECONDS)
+        done = run(job.pk, watcher=watcher)
     if done.state == Job.State.FAILED:
         raise AssayError(N_("The job failed: {why}"), why=done.error)
     if done.state != Job.State.DONE:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -37,6 +38,7 @@ FITTED = 0.96
 """The share of the work that is fitting; the rest is measuring and registering."""
 PACKAGES = ("numpy", "scikit-learn", "torch", "transformers")
 ROWS = 500
+PART = "part-"
 
 
 def train(*, scorer: Scorer, report: Report = silent) -> Scorer:
@@ -45,6 +47,7 @@ def train(*, scorer: Scorer, report: Report = silent) -> Scorer:
     A scorer that is ready is left as it is. Whatever happens before the end leaves nothing that counts.
     """
     if scorer.is_ready:
+        give_up(scorer=scorer)  # the worker that registered it died before it had tidied up
         return scorer
     report(Progress("read", 0.0))
     course = _Course(scorer, lesson_of(scorer.release, scorer.guideline), report)
@@ -56,20 +59,21 @@ def train(*, scorer: Scorer, report: Report = silent) -> Scorer:
     report(Progress("compare", FITTED))
     baselines = course.baselines()
     out_of_fold = OutOfFold(grouped.by_content(course.lesson.examples))
-    _save(scorer, fitted, out_of_fold)
-    scorer.weights_sha256 = fingerprint(scorer.weights_folder)
-    scorer.code_version = code_version()
-    scorer.evaluation = evaluation
-    scorer.config |= course.config()
-    scorer.card = course.card(grouped, baselines)
-    _register(scorer, course.lesson, grouped, report)
+    with _saved(scorer, fitted, out_of_fold) as weights:
+        scorer.weights_sha256 = fingerprint(weights)
+        scorer.code_version = code_version()
+        scorer.evaluation = evaluation
+        scorer.config |= course.config()
+        scorer.card = course.card(grouped, baselines)
+        _register(scorer, weights, course.lesson, grouped, report)
     give_up(scorer=scorer)
     return scorer
 
 
 def give_up(*, scorer: Scorer) -> None:
     """Remove what was kept for resuming; for a training that is over, well or badly."""
-    shutil.rmtree(scorer.work_folder, ignore_errors=True)
+    for folder in (scorer.work_folder, *scorer.folder.glob(f"{PART}*")):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass
@@ -215,23 +219,29 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _save(scorer: Scorer, fitted: FittedScorer, out_of_fold: OutOfFold) -> None:
-    """Written beside and moved in place. What an earlier attempt left there was never registered."""
-    beside = scorer.folder / f"part-{uuid4().hex}"
+@contextmanager
+def _saved(scorer: Scorer, fitted: FittedScorer, out_of_fold: OutOfFold) -> Iterator[Path]:
+    """Written beside where weights lie: until it is registered, another worker may have the job."""
+    beside = scorer.folder / f"{PART}{uuid4().hex}"
     beside.mkdir(parents=True)
     try:
         fitted.save(beside)
         out_of_fold.save(beside)
-        shutil.rmtree(scorer.weights_folder, ignore_errors=True)
-        beside.replace(scorer.weights_folder)
+        yield beside
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _register(scorer: Scorer, lesson: Lesson, grouped: Evaluation, report: Report) -> None:
-    """The report inside makes sure, under the lock of the job's row, that the job is still ours."""
+def _register(scorer: Scorer, weights: Path, lesson: Lesson, grouped: Evaluation, report: Report) -> None:
+    """The report inside makes sure, under the lock of the job's row, that the job is still ours.
+
+    Only then do the weights come into place, so that a worker that lost the job replaces no registered ones.
+    What lies there already was never registered.
+    """
     with transaction.atomic():
         report(Progress("register", 0.99))
+        shutil.rmtree(scorer.weights_folder, ignore_errors=True)
+        weights.replace(scorer.weights_folder)
         _store_predictions(scorer, lesson, grouped)
         scorer.ready_at = timezone.now()
         scorer.save(

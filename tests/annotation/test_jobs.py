@@ -281,7 +281,7 @@ def test_a_chain_waits_for_what_a_worker_took_of_it_first(
 
 
 def test_a_process_that_imported_no_tasks_does_every_kind_of_job(sent: Sent):
-    kinds = ("train_scorer", "score_responses", "run_benchmark", "import_upload", "demo_board")
+    kinds = ("train_scorer", "score_responses", "run_benchmark", "import", "demo_board")
     code = (
         "import sys, django; django.setup();"
         "from annotation.services import jobs; assert not jobs.HANDLERS, jobs.HANDLERS;"

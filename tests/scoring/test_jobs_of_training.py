@@ -162,6 +162,45 @@ def test_what_another_worker_took_over_is_not_removed(release: GoldRelease, fits
     assert Scorer.objects.get(pk=scorer.pk).ready_at is None
 
 
+def test_a_worker_that_lost_the_job_leaves_the_registered_weights_alone(release: GoldRelease) -> None:
+    """It stalled after the last fold, while another worker took over, trained and registered."""
+    scorer, job = queued(release)
+    registered = scorer.weights_folder / "of-the-other-worker"
+
+    def lose(_fraction: float, stage: str) -> None:
+        if stage == "comparing with people":
+            Job.objects.filter(pk=job.pk).update(attempt=2, worker="other:2")
+            registered.parent.mkdir(parents=True)
+            registered.touch()
+
+    assert jobs.run(job.pk, watcher=lose).state == "running"
+    assert registered.exists()
+    assert not list(scorer.folder.glob("part-*"))
+
+
+def test_what_another_worker_keeps_outlives_an_error_of_the_one_that_lost_the_job(
+    release: GoldRelease, fits: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scorer, job = queued(release)
+
+    def fail(*_args: Any, **_options: Any) -> Any:
+        Job.objects.filter(pk=job.pk).update(attempt=2, worker="other:2")
+        raise OSError("gone")
+
+    monkeypatch.setattr("scoring.services.training.annotators", fail)
+    assert jobs.run(job.pk).state == "running"
+    assert scorer.work_folder.is_dir()
+
+
+def test_a_registered_training_that_could_not_tidy_up_is_tidied_up(scorer: Scorer) -> None:
+    assert scorer.job is not None
+    for left in (scorer.work_folder, scorer.folder / "part-1"):
+        left.mkdir()
+    Job.objects.filter(pk=scorer.job.pk).update(state="queued")
+    assert jobs.run(scorer.job.pk).state == "done"
+    assert [path.name for path in scorer.folder.iterdir()] == ["weights"]
+
+
 def test_a_report_tells_a_new_stage_at_once_and_losses_as_a_curve(release: GoldRelease) -> None:
     _scorer, job = queued(release)
     Job.objects.filter(pk=job.pk).update(state="running", attempt=1)
