@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from annotation.errors import N_, AssayError
 from scoring.dataset import Example, Head
 from scoring.interface import Backbone, FittedScorer, Report, silent
 from scoring.saved import read_card
+from scoring.tuning import TransformerSettings
 
 EMBEDDED = "char-ngram"
 """The backbone that needs no weights: the default."""
@@ -55,25 +56,11 @@ def require_torch(name: str) -> None:
 
 
 @dataclass(frozen=True)
-class TransformerSettings:
-    """How a transformer is fine-tuned. Learning rates are AdamW's; ``warmup`` is a share of all steps."""
-
-    epochs: int = 3
-    batch_size: int = 16
-    max_tokens: int = 768
-    learning_rate: float = 2e-5
-    head_learning_rate: float = 1e-3
-    weight_decay: float = 0.01
-    warmup: float = 0.1
-    checkpoint_every: int = 200
-
-
-@dataclass(frozen=True)
 class TransformerBackbone:
     """A pretrained transformer with one head per criterion. ``name`` is a local folder or a hub name."""
 
     name: str
-    settings: TransformerSettings = TransformerSettings()
+    settings: TransformerSettings = field(default_factory=TransformerSettings)
 
     def fit(
         self,

@@ -130,11 +130,14 @@ def token_limit(tokenizer: Any, config: Any, wanted: int) -> int:
 
 
 def from_pretrained(source: str, heads: Sequence[Head], max_tokens: int) -> tuple[ScorerModel, Reader]:
-    """A pretrained backbone with new heads. A folder is read alone; only a hub name may use the network."""
+    """A pretrained backbone with new heads. A folder is read alone; only a hub name may use the network.
+
+    Weights are read from safetensors alone, never from a pickle, which could run what it likes here.
+    """
     options = {"local_files_only": Path(source).is_dir(), "trust_remote_code": False}
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
-        encoder = AutoModel.from_pretrained(source, dtype=torch.float32, **options)
+        encoder = AutoModel.from_pretrained(source, dtype=torch.float32, use_safetensors=True, **options)
     except (OSError, ValueError, ImportError, KeyError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise AssayError(

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, load_model, save_file, save_model
 
-from scoring.backbones import TransformerSettings
 from scoring.dataset import Example, Head, Value, check_examples, head_state, level_counts, only_level
 from scoring.interface import Progress, Report, silent
 from scoring.modeling import (
@@ -31,6 +30,7 @@ from scoring.modeling import (
     mixed_precision,
 )
 from scoring.predictor import TransformerScorer
+from scoring.tuning import TransformerSettings
 
 GRADIENT_NORM = 1.0
 BUCKET_BATCHES = 50

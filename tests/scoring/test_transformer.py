@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from annotation.errors import AssayError
-from scoring.backbones import TransformerBackbone, TransformerSettings, choose, load
+from scoring.backbones import TransformerBackbone, choose, load
 from scoring.dataset import Example, Head
 from scoring.evaluation import evaluate_grouped
 from scoring.interface import Cancelled, Progress
+from scoring.tuning import TransformerSettings
 from tests.conftest import missing
 
 HAS_TORCH = all(find_spec(name) for name in ("torch", "transformers", "safetensors"))
 
 if HAS_TORCH:
     import torch
+    from safetensors.torch import load_file
     from tokenizers import Regex, Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Split
@@ -124,6 +126,14 @@ def test_an_encoder_learns_eight_examples_by_heart_while_its_loss_falls(encoder:
     assert len(losses) == 60  # 8 examples in batches of 4, 30 epochs
     assert losses[-1] < 0.2 < losses[0]
     assert told[-1].fraction == 1.0
+
+
+def test_pretrained_weights_in_a_pickle_are_refused(encoder: str):
+    weights = load_file(Path(encoder) / "model.safetensors")
+    torch.save(weights, Path(encoder) / "pytorch_model.bin")
+    (Path(encoder) / "model.safetensors").unlink()
+    with pytest.raises(AssayError, match="cannot be loaded"):
+        TransformerBackbone(encoder, TINY).fit(eight(), [COMPLIANCE])
 
 
 def test_a_decoder_learns_eight_examples_by_heart(decoder: str):
