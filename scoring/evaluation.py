@@ -113,7 +113,7 @@ def bootstrap_weights(groups: int, *, resamples: int, seed: int) -> Array:
 def summary(tables: Sequence[Array], weights: Array) -> Metrics:
     """Accuracy, correct of all labels; macro-F1, the unweighted mean of the heads' macro-F1."""
     drawn = [np.tensordot(weights, table, axes=1) for table in tables]
-    filled = sum(int((table.sum(axis=(1, 2)) > 0).sum()) for table in tables)
+    filled = int(np.any([table.sum(axis=(1, 2)) > 0 for table in tables], axis=0).sum())
     with np.errstate(invalid="ignore", divide="ignore"):
         accuracy = _total([np.trace(t, axis1=1, axis2=2) for t in drawn]) / _total(
             [t.sum(axis=(1, 2)) for t in drawn]

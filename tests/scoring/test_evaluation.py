@@ -106,6 +106,14 @@ def test_one_prompt_has_no_interval():
     assert measure(examples, predictions, [HEAD])["accuracy"] == {"value": 1.0, "low": None, "high": None}
 
 
+def test_one_prompt_has_no_interval_however_many_criteria_it_has():
+    heads = [HEAD, Head("tone", (1, 2), "ordinal")]
+    labels = {"compliance": 3, "tone": 1}
+    row = Example("r", "p", "prompt", "response", "m", labels=labels)
+    said = {head.criterion: head.certain(labels[head.criterion]) for head in heads}
+    assert measure([row], [said], heads)["accuracy"] == {"value": 1.0, "low": None, "high": None}
+
+
 def test_responses_to_one_prompt_are_drawn_together():
     # 40 prompts of 10 responses, all right or all wrong: as spread as 40 coin flips, not as 400.
     # Standard error of a share 1/2 of 40: 0.079, so the interval is about 0.31 wide; of 400 it would be 0.10.
