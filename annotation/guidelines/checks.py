@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Location = tuple[str | int, ...]
 MOST_VALUES = 101
+RESERVED = ("n", "levels", "composition", "missing")
+"""What a cell of a leaderboard holds beside its metrics, under the same keys."""
 
 
 def check_dimension(dimension: Dimension) -> None:
@@ -66,6 +68,12 @@ def _check_range(criterion: Criterion) -> None:
 
 def check_metric(metric: Metric) -> None:
     """Only what the metric alone can tell; its references are checked with the document."""
+    if metric.name in RESERVED:
+        raise flaw(
+            N_("A leaderboard has a {name} of its own; name the metric otherwise."),
+            at=("name",),
+            name=show(metric.name),
+        )
     wanted, other = ("levels", "formula") if metric.kind == "rate" else ("formula", "levels")
     if getattr(metric, wanted) is None:
         raise flaw(N_("A metric of kind {kind} needs {part}; add it."), kind=metric.kind, part=wanted)

@@ -182,6 +182,8 @@ MISTAKES = [
     ("- name: Biluochun", "- name: Longjing", 15, "dimensions[0].subcomponents[1].name", "twice"),
     ("- name: taste", "- name: aroma", 38, "criteria[1].name", "twice"),
     ("- name: aroma_score", "- name: sweet_rate", 56, "metrics[1].name", "twice"),
+    ("- name: aroma_score", "- name: n", 56, "metrics[1].name", "otherwise"),
+    ("- name: aroma_score", "- name: missing", "- name: missing", "metrics[1].name", "otherwise"),
     ("- name: aroma\n", "- name: Aroma 1\n", "Aroma 1", "criteria[0].name", "must match"),
     ("value: 2", "value: 1", 31, "criteria[0].scale[1].value", "twice"),
     ("value: 2", "value: 1.0", "value: 1.0", "criteria[0].scale[1].value", "twice"),
