@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations, groupby
 from typing import Any, NamedTuple, TypeAlias
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from annotation.agreement import (
     MEASUREMENTS,
@@ -36,7 +36,8 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.batches import batch_named
-from annotation.selectors.blindness import refuse_sealed, sealed_batches
+from annotation.selectors.blindness import sealed_batches, sealed_datasets
+from annotation.selectors.gold import refuse_sealed_gold
 
 FACETS = ("dimension", "subcomponent", "model", "pair", "guideline_version")
 COMPLETE = (Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED)
@@ -64,11 +65,16 @@ def _parts(text: str, separator: str) -> list[str]:
 
 
 def batches_for(person: Person, name: str = "") -> QuerySet[Batch]:
-    """The batch of this name, refused if it is sealed for the person; without one all that are not."""
+    """The batch of this name, refused if it is sealed for the person; without one all that are not.
+
+    A batch on responses that they judge blind elsewhere is: its report names the models.
+    """
     if name:
-        refuse_sealed(person, [batch_named(name)])
+        refuse_sealed_gold(person, [batch_named(name)])
         return Batch.objects.filter(name=name)
-    return Batch.objects.exclude(pk__in=sealed_batches(person).values("pk"))
+    judged = Task.objects.filter(response__prompt__dataset__in=sealed_datasets(person).values("pk"))
+    sealed = Q(pk__in=sealed_batches(person).values("pk")) | Q(pk__in=judged.values("batch"))
+    return Batch.objects.exclude(sealed)
 
 
 @dataclass(frozen=True)

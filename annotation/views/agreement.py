@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET
 from annotation.agreement import Statistic
 from annotation.charts import chart_url
 from annotation.errors import N_, AssayError
-from annotation.models import MANAGER, RESEARCHER, Batch
+from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.agreement import FACETS, Grouping, LabelPatterns, ReportRow, batches_for
 from annotation.selectors.blindness import sealed_batches
 from annotation.views.access import has_role, person_of, role_required
@@ -94,13 +94,12 @@ def agreement(request: HttpRequest) -> HttpResponse:
     choice = replace(choice, statistic=choice.statistic or _usual_statistic(overall))
     grouped = _weakest_first([row for row in rows if row.group], choice.statistic)
     shown = _shown_statistics(rows)
-    sealed = sealed_batches(person)
     context = {
         "choice": choice,
         "manages": has_role(person, MANAGER),
         "tabs": _tabs(choice),
-        "batches": Batch.objects.exclude(pk__in=sealed.values("pk")).order_by("name"),
-        "sealed": sealed.count(),
+        "batches": batches_for(person).order_by("name"),
+        "sealed": sealed_batches(person).count(),
         "facets": [(name, FACET_LABELS[name]) for name in FACETS if name != choice.by],
         "statistics": STATISTICS.items(),
         "headline": _headline(overall),

@@ -6,10 +6,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from annotation.models import Batch, Person
+from annotation.models import Batch, Dataset, Person
 from annotation.services.batches import set_state
 from annotation.services.people import set_roles
-from tests.support import label_next
+from tests.support import label_next, make_batch
 
 pytestmark = pytest.mark.django_db
 
@@ -37,6 +37,15 @@ def test_managers_and_researchers_read_it_and_nobody_else(
     for person in (lin, stranger):
         client.force_login(person)
         assert client.get(reverse("agreement")).status_code == 403
+
+
+def test_who_judges_the_same_responses_in_another_batch_reads_no_model_of_them(
+    client: Client, labelled: Batch, he: Person, lin: Person
+):
+    set_state(batch=labelled, state=Batch.State.CLOSED)
+    make_batch(labelled.guideline, Dataset.objects.get(), annotators=[he, lin], name="second")
+    assert "Hidden-13B" not in page(client, he, by="model")
+    assert client.get(reverse("agreement"), {"batch": "first", "by": "model"}).status_code == 403
 
 
 def test_it_shows_the_figures_and_which_levels_are_confused(client: Client, labelled: Batch, he: Person):
