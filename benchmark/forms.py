@@ -9,7 +9,12 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Collection, Dataset, EvaluatedModel, Person
-from benchmark.selectors.runs import datasets_open_to, models_open_to, scorers_open_to
+from benchmark.selectors.runs import (
+    collections_open_to,
+    datasets_open_to,
+    models_open_to,
+    scorers_open_to,
+)
 from scoring.models import Scorer
 
 
@@ -45,7 +50,7 @@ class NewRunForm(forms.Form):
         choices = {
             "scorer": scorers_open_to(person),
             "dataset": datasets_open_to(person),
-            "collection": Collection.objects.all(),
+            "collection": collections_open_to(person),
             "models": models_open_to(person),
         }
         for name, queryset in choices.items():

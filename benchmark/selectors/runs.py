@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from annotation.errors import N_, Conflict, NotFound
 from annotation.models import (
@@ -95,11 +95,16 @@ def gold_of(run: BenchmarkRun) -> dict[Key, ReleasedLabel]:
 
 
 def current_runs(guideline_name: str) -> QuerySet[BenchmarkRun]:
-    """The finished runs of a guideline that no finished run has replaced."""
-    replaced = BenchmarkRun.objects.filter(replaces=OuterRef("pk"), finished_at__isnull=False)
+    """The finished runs of a guideline that no finished run has replaced.
+
+    Two chains at once may have replaced the same run: the later of the two stands, or each chain would double it.
+    """
+    finished = BenchmarkRun.objects.filter(finished_at__isnull=False)
+    replaced = finished.filter(replaces=OuterRef("pk"))
+    rival = finished.filter(replaces=OuterRef("replaces"), pk__gt=OuterRef("pk"))
     return (
-        BenchmarkRun.objects.filter(scorer__guideline__name=guideline_name, finished_at__isnull=False)
-        .filter(~Exists(replaced))
+        finished.filter(scorer__guideline__name=guideline_name)
+        .filter(~Exists(replaced), ~Exists(rival))
         .select_related("scorer__release", "scorer__guideline", "dataset", "collection")
         .order_by("created_at", "pk")
     )
@@ -129,11 +134,21 @@ def models_open_to(person: Person) -> QuerySet[EvaluatedModel]:
 
 def scorers_open_to(person: Person) -> QuerySet[Scorer]:
     """Trained scorers whose release is not sealed for the person."""
-    behind = Batch.objects.filter(releases=OuterRef("release"))
-    sealed = behind.filter(pk__in=sealed_batches(person).values("pk"))
-    return (
-        Scorer.objects.exclude(ready_at=None).filter(~Exists(sealed)).select_related("release", "guideline")
-    )
+    ready = Scorer.objects.exclude(ready_at=None).select_related("release", "guideline")
+    return ready.exclude(release__batches__in=_sealed_for_gold(person))
+
+
+def collections_open_to(person: Person) -> QuerySet[Collection]:
+    """Collections of responses outside of what the person judges blind: a collection's name may tell the model's."""
+    open_to = Response.objects.filter(collection=OuterRef("pk"), prompt__dataset__in=datasets_open_to(person))
+    return Collection.objects.filter(Exists(open_to))
+
+
+def _sealed_for_gold(person: Person) -> list[int]:
+    """The batches whose gold ``refuse_sealed_gold`` refuses: sealed ones, and others on the same datasets."""
+    sealed = Q(pk__in=sealed_batches(person).values("pk"))
+    judged = Task.objects.filter(response__prompt__dataset__in=sealed_datasets(person).values("pk"))
+    return list(Batch.objects.filter(sealed | Q(pk__in=judged.values("batch"))).values_list("pk", flat=True))
 
 
 @dataclass(frozen=True)
@@ -145,7 +160,7 @@ class Listed:
 
 
 def runs_for(person: Person) -> list[Listed]:
-    batches = set(sealed_batches(person).values_list("pk", flat=True))
+    batches = set(_sealed_for_gold(person))
     datasets = set(sealed_datasets(person).values_list("pk", flat=True))
     runs = runs_with_all().prefetch_related("scorer__release__batches", "evaluated_models")
     return [
@@ -160,7 +175,7 @@ def runs_for(person: Person) -> list[Listed]:
 
 def items_in(run: BenchmarkRun, model: str, dimension: str | None) -> QuerySet[RunItem]:
     """The items of one cell; of the model's whole row without a dimension."""
-    items = RunItem.objects.filter(run=run, response__model__name=model)
+    items = run.items.filter(response__model__name=model)  # which knows its run
     if dimension is not None:
         items = items.filter(response__prompt__dimension=dimension)
     return items

@@ -73,15 +73,21 @@ def _models(
     there = responses_to(dataset, collection).order_by().values("model")
     answered = list(EvaluatedModel.objects.filter(pk__in=there))
     silent = [model.name for model in models if model not in answered]
-    if silent or not answered:
+    if not answered:
+        raise AssayError(
+            N_("{dataset} has no responses in the collection {collection}."),
+            dataset=dataset.name,
+            collection=repr(collection.name),
+        )
+    if silent:
         raise AssayError(
             N_(
                 "{dataset} has no responses of {models} in the collection {collection}; there are those of: {known}."
             ),
             dataset=dataset.name,
-            models=", ".join(silent) or "any model",
+            models=", ".join(silent),
             collection=repr(collection.name),
-            known=", ".join(model.name for model in answered) or "-",
+            known=", ".join(model.name for model in answered),
         )
     return list(models) or answered
 

@@ -148,7 +148,9 @@ def cell_url(run: BenchmarkRun, model: str, scope: str | None) -> str:
 def number(document: GuidelineDocument, metric: Metric, statistic: Mapping[str, float | None]) -> Number:
     value, low, high = (statistic[part] for part in ("value", "low", "high"))
     top = axis_top(document, metric)
-    at, at_low, at_high = (None if one is None else round(100 * one / top, 2) for one in (value, low, high))
+    at, at_low, at_high = (
+        None if one is None or top <= 0 else round(100 * one / top, 2) for one in (value, low, high)
+    )
     interval = "-"
     if low is not None and high is not None:
         interval = _("{low} to {high}").format(low=printed(metric, low), high=printed(metric, high))
@@ -156,7 +158,7 @@ def number(document: GuidelineDocument, metric: Metric, statistic: Mapping[str, 
 
 
 def axis_top(document: GuidelineDocument, metric: Metric) -> float:
-    """What a metric can reach at most: the right end of its axis."""
+    """What a metric can reach at most: the right end of its axis. Not above 0 there is no axis to draw."""
     if metric.kind == "rate":
         return 1.0
     highest = max(

@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from annotation.guidelines import Metric, parse_guideline
 from annotation.models import Batch, Collection, Dataset, Person, Response
-from benchmark.models import BenchmarkRun, Retraining
+from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.services.boards import finish_run
 from benchmark.services.items import unscored, write_items
 from benchmark.services.runs import create_run
+from benchmark.views.presenting import number
 from tests.benchmark.support import predict, ready_scorer, release_of, settle
-from tests.support import make_batch
+from tests.support import XSTEST_GUIDELINE, make_batch, make_corpus
 
 PAGES = ("runs", "run", "cell", "item", "retraining")
 
@@ -99,6 +103,67 @@ def test_the_list_and_the_form_tell_a_blind_judge_nothing(
         assert "Hidden-13B" not in page
         assert "Secretive-7B" not in page
         assert reverse("run", args=[run.name]) not in page
+
+
+def test_nor_does_the_list_of_a_scorer_whose_gold_lies_under_what_they_judge(
+    client: Client, run: BenchmarkRun, he: Person, lin: Person
+):
+    """The run is over another dataset; its scorer learned from a closed batch on what he judges now."""
+    elsewhere = make_corpus(prompts=2, models=["Other-1B"], name="elsewhere")
+    BenchmarkRun.objects.update(dataset=elsewhere)
+    Batch.objects.update(state=Batch.State.CLOSED)
+    client.force_login(he)
+    assert reverse("run", args=[run.name]) in client.get(reverse("runs")).content.decode()
+    assert run.scorer.name in client.get(reverse("new-run")).content.decode()
+    make_batch(run.scorer.guideline, Dataset.objects.get(name="small"), annotators=[he, lin], name="second")
+    assert client.get(reverse("run", args=[run.name])).status_code == 403
+    assert reverse("run", args=[run.name]) not in client.get(reverse("runs")).content.decode()
+    assert run.scorer.name not in client.get(reverse("new-run")).content.decode()
+
+
+def test_the_form_names_no_collection_of_what_is_judged_blind(
+    client: Client, run: BenchmarkRun, he: Person, lin: Person
+):
+    make_corpus(prompts=1, models=["Other-1B"], name="elsewhere")
+    telling = Collection.objects.create(name="asked-of-Hidden")
+    Response.objects.filter(prompt__dataset=run.dataset, model__name="Hidden-13B").update(collection=telling)
+    client.force_login(he)
+    assert telling.name in client.get(reverse("new-run")).content.decode()
+    make_batch(run.scorer.guideline, run.dataset, annotators=[he, lin], name="second")
+    assert telling.name not in client.get(reverse("new-run")).content.decode()
+
+
+def test_a_cell_asks_the_database_as_often_however_many_items_it_has(
+    client: Client, run: BenchmarkRun, he: Person
+):
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            assert client.get(address("cell", run)).status_code == 200
+        return len(asked)
+
+    client.force_login(he)
+    queries()  # fills what is kept for the session
+    few = queries()
+    scorer, cells = run.scorer, run.items.filter(response__prompt__dimension="safe")
+    for item in cells.filter(response__model__name="Hidden-13B"):
+        prediction, _made = scorer.predictions.get_or_create(
+            response=item.response, criterion=item.criterion, defaults={"value": 3, "probabilities": {}}
+        )
+        RunItem.objects.filter(pk=item.pk).update(basis="unseen", released_label=None, prediction=prediction)
+    assert queries() == few
+
+
+def test_a_scale_that_ends_at_nought_has_no_axis_and_breaks_no_page():
+    text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8")
+    document = parse_guideline(text, path="xstest.yaml")
+    metric = Metric(name="refusals", label=document.title, kind="mean", formula="1 * mean", overall="pooled")
+    levels = tuple(
+        level.model_copy(update={"value": level.value - 3}) for level in document.criteria[0].scale
+    )
+    criterion = document.criteria[0].model_copy(update={"scale": levels})
+    lowered = document.model_copy(update={"criteria": (criterion,), "metrics": (metric,)})
+    shown = number(lowered, metric, {"value": -1.5, "low": -2.0, "high": -1.0})
+    assert (shown.value, shown.at, shown.low) == ("-1.5", None, None)
 
 
 def test_the_board_shows_value_interval_n_composition_and_rank(client: Client, run: BenchmarkRun, he: Person):

@@ -178,7 +178,7 @@ def test_what_cannot_be_run_is_refused(scorer: Scorer, dataset: Dataset, guideli
     make_run(scorer, dataset)
     with pytest.raises(Conflict, match="named board already"):
         make_run(scorer, dataset)
-    with pytest.raises(AssayError, match="no responses of any model in the collection 'empty'"):
+    with pytest.raises(AssayError, match="no responses in the collection 'empty'"):
         make_run(scorer, dataset, name="b", collection=Collection.objects.create(name="empty"))
     silent = EvaluatedModel.objects.create(name="Silent-1B")
     with pytest.raises(AssayError, match="no responses of Silent-1B"):
