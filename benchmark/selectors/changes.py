@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from benchmark.metrics import ALL
 from benchmark.models import BenchmarkRun, RunItem
@@ -35,40 +37,86 @@ class ItemChange:
         return found
 
 
+class _Counted(NamedTuple):
+    """What a run counts for one criterion of one response; ``item`` is the row's id."""
+
+    item: int
+    value: float
+    basis: str
+    place: Place
+
+
+class _Difference(NamedTuple):
+    kind: str
+    old: _Counted | None
+    new: _Counted | None
+
+    @property
+    def place(self) -> Place:
+        found = self.new or self.old
+        assert found is not None
+        return found.place
+
+
+def counts(old: BenchmarkRun, new: BenchmarkRun) -> dict[Place, Counter[str]]:
+    """How many changes of each kind there are in each place; of a whole board without loading one item."""
+    found: dict[Place, Counter[str]] = defaultdict(Counter)
+    for one in _differences(old, new, None):
+        found[one.place][one.kind] += 1
+    return dict(found)
+
+
 def changes(
     old: BenchmarkRun, new: BenchmarkRun, *, model: str | None = None
 ) -> dict[Place, list[ItemChange]]:
     """What differs between two runs, by place."""
-    before, now = _items(old, model), _items(new, model)
+    differences = list(_differences(old, new, model))
+    items = _items((old, new), [side.item for one in differences for side in one[1:] if side])
     found: dict[Place, list[ItemChange]] = defaultdict(list)
-    for key in sorted(before.keys() | now.keys()):
-        kind = _kind(before.get(key), now.get(key))
-        if kind is not None:
-            change = ItemChange(kind, before.get(key), now.get(key))
-            found[_place(new, change.item)].append(change)
+    for one in differences:
+        before, now = (items[side.item] if side else None for side in one[1:])
+        found[one.place].append(ItemChange(one.kind, before, now))
     return dict(found)
 
 
-def counts(found: dict[Place, list[ItemChange]]) -> dict[Place, Counter[str]]:
-    """How many changes of each kind there are in each place."""
-    return {place: Counter(change.kind for change in those) for place, those in found.items()}
+def _differences(old: BenchmarkRun, new: BenchmarkRun, model: str | None) -> Iterator[_Difference]:
+    dimensions = bool(new.scorer.guideline.document.dimensions)
+    before, now = (_counted(run, model, dimensions=dimensions) for run in (old, new))
+    for key in sorted(before.keys() | now.keys()):
+        kind = _kind(before.get(key), now.get(key))
+        if kind is not None:
+            yield _Difference(kind, before.get(key), now.get(key))
 
 
-def _items(run: BenchmarkRun, model: str | None) -> dict[tuple[int, str], RunItem]:
-    items = run.items.select_related(
+def _counted(run: BenchmarkRun, model: str | None, *, dimensions: bool) -> dict[tuple[int, str], _Counted]:
+    items = run.items.all() if model is None else run.items.filter(response__model__name=model)
+    rows = items.values_list(
+        "response_id",
+        "criterion",
+        "pk",
+        "value",
+        "basis",
+        "response__model__name",
+        "response__prompt__dimension",
+    )
+    return {
+        (response, criterion): _Counted(pk, value, basis, (name, dimension if dimensions else ALL))
+        for response, criterion, pk, value, basis, name, dimension in rows.iterator()
+    }
+
+
+def _items(runs: Iterable[BenchmarkRun], wanted: Sequence[int]) -> dict[int, RunItem]:
+    related = RunItem.objects.select_related(
         "response__prompt", "response__model", "released_label__task", "prediction"
     )
-    if model is not None:
-        items = items.filter(response__model__name=model)
-    return {(item.response_id, item.criterion): item for item in items}
+    found = related.in_bulk(wanted)
+    by_key = {run.pk: run for run in runs}
+    for item in found.values():
+        item.run = by_key[item.run_id]
+    return found
 
 
-def _place(run: BenchmarkRun, item: RunItem) -> Place:
-    dimensions = run.scorer.guideline.document.dimensions
-    return item.response.model.name, item.response.prompt.dimension if dimensions else ALL
-
-
-def _kind(old: RunItem | None, new: RunItem | None) -> str | None:
+def _kind(old: _Counted | None, new: _Counted | None) -> str | None:
     if old is None or new is None:
         present = new or old
         assert present is not None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.comparison import Change, compare
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.changes import changes, counts
+from benchmark.selectors.changes import counts
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,22 @@ class Moved:
         return self.change.to_json() | {"reasons": dict(self.reasons)}
 
 
-def compared(run: BenchmarkRun) -> list[Moved]:
+@dataclass(frozen=True)
+class Comparison:
+    """``totals`` are the changes of all items, each once."""
+
+    moved: tuple[Moved, ...] = ()
+    totals: Counter[str] = field(default_factory=Counter)
+
+
+def compared(run: BenchmarkRun) -> Comparison:
     """Against the run that it replaces; nothing for a run that replaces none."""
     if run.replaces is None:
-        return []
-    why = counts(changes(run.replaces, run))
-    document = run.scorer.guideline.document
-    return [
-        Moved(change, _reasons(change, why)) for change in compare(document, run.replaces.board, run.board)
-    ]
+        return Comparison()
+    why = counts(run.replaces, run)
+    found = compare(run.scorer.guideline.document, run.replaces.board, run.board)
+    moved = tuple(Moved(change, _reasons(change, why)) for change in found)
+    return Comparison(moved, sum(why.values(), Counter()))
 
 
 def _reasons(change: Change, why: Mapping[tuple[str, str], Counter[str]]) -> Counter[str]:

@@ -24,16 +24,21 @@ def scope_of(run: BenchmarkRun, dimension: str) -> str | None:
 
 
 def asked(run: BenchmarkRun) -> list[tuple[Response, tuple[str, ...]]]:
-    """The run's responses that its guideline can judge, with the criteria that apply to each."""
+    """The run's responses that its guideline can judge, with the criteria that apply to each.
+
+    Without their texts, which nothing here reads and of which there may be very many.
+    """
     document = run.scorer.guideline.document
+    responses = list(responses_of(run).select_related(None).select_related("prompt").only(*_WITHOUT_TEXTS))
     criteria = {
         dimension: tuple(one.name for one in document.criteria_for(dimension or None))
-        for dimension in {response.prompt.dimension for response in responses_of(run)}
+        for dimension in {response.prompt.dimension for response in responses}
         if scope_of(run, dimension) is not None
     }
-    return [
-        (one, criteria[one.prompt.dimension]) for one in responses_of(run) if one.prompt.dimension in criteria
-    ]
+    return [(one, criteria[one.prompt.dimension]) for one in responses if one.prompt.dimension in criteria]
+
+
+_WITHOUT_TEXTS = ("prompt_id", "prompt__dimension")
 
 
 def unscored(run: BenchmarkRun) -> list[Response]:

@@ -37,11 +37,11 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
     model, scope = request.GET.get("model", ""), request.GET.get("dimension")
     row = _row(run, model)
     view = overall_view(run, row) if scope is None else cell_view(run, model, scope, _held(row, scope))
-    items = _filtered(request, items_in(run, model, None if scope in (None, ALL) else scope))
+    document = run.scorer.guideline.document
+    items = _filtered(request, items_in(run, model, scope if document.dimensions else None))
     page = Paginator(items, PER_PAGE).get_page(request.GET.get("page"))
     query = request.GET.copy()
     query.pop("page", None)
-    document = run.scorer.guideline.document
     label = scope_label(document, scope)
     context = {
         "run": run,
@@ -131,12 +131,10 @@ def _changes(run: BenchmarkRun, model: str, scope: str | None) -> list[dict[str,
         return []
     found = changes(run.replaces, run, model=model)
     document = run.scorer.guideline.document
-    return [
-        _shown_change(change, document)
-        for (_model, place), those in found.items()
-        if scope in (None, place)
-        for change in those
-    ][:CHANGES_SHOWN]
+    chosen = [
+        change for (_model, place), those in found.items() if scope in (None, place) for change in those
+    ]
+    return [_shown_change(change, document) for change in chosen[:CHANGES_SHOWN]]
 
 
 def _shown_change(change: ItemChange, document: GuidelineDocument) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.gold import release_for
 from annotation.views.access import person_of, role_required
 from benchmark.models import BenchmarkRun, Retraining
-from benchmark.selectors.changes import changes, counts
 from benchmark.selectors.comparisons import Moved, compared
 from benchmark.selectors.retrainings import jobs_of, runs_of
 from benchmark.selectors.runs import refuse_sealed_run
@@ -53,14 +52,12 @@ def retraining(request: HttpRequest, retraining_id: int) -> HttpResponse:
 
 
 def _compared(run: BenchmarkRun) -> dict[str, Any]:
+    found = compared(run)
     moved: dict[str, list[dict[str, Any]]] = {}
-    for one in compared(run):
+    for one in found.moved:
         moved.setdefault(one.change.model, []).append(_shown(run, one))
-    totals: Counter[str] = (
-        sum(counts(changes(run.replaces, run)).values(), Counter()) if run.replaces else Counter()
-    )
     heads = next(iter(moved.values()), [])
-    return {"run": run, "old": run.replaces, "heads": heads, "rows": moved, "totals": _words(totals)}
+    return {"run": run, "old": run.replaces, "heads": heads, "rows": moved, "totals": _words(found.totals)}
 
 
 def _shown(run: BenchmarkRun, moved: Moved) -> dict[str, Any]:

@@ -89,8 +89,8 @@ def test_the_comparison_says_which_gold_label_moved_the_cell(board: BenchmarkRun
     assert found[0].new is not None
     assert found[0].new.released_label is not None
     assert found[0].new.released_label.source == "adjudicated"
-    assert counts(changes(board, run)) == {("Hidden-13B", "safe"): {"gold_added": 1}}
-    moved = {(one.change.model, one.change.scope): one for one in compared(run)}
+    assert counts(board, run) == {("Hidden-13B", "safe"): {"gold_added": 1}}
+    moved = {(one.change.model, one.change.scope): one for one in compared(run).moved}
     cell = moved["Hidden-13B", "safe"]
     assert cell.reasons == {"gold_added": 1}
     assert cell.change.new == 1.0
@@ -133,6 +133,18 @@ def test_the_next_chain_replaces_the_newest_run_only(
     (newest,) = runs_of(retrained(release_of(disputed, "gold-3")))
     assert newest.replaces == newer
     assert newest.name == "board @ scorer-3"
+
+
+def test_two_chains_at_once_leave_one_current_run_and_not_two(
+    board: BenchmarkRun, second: GoldRelease, disputed: Batch
+):
+    chains = [retrain(release=one, send=False) for one in (second, release_of(disputed, "gold-3"))]
+    for made in chains:
+        assert made.scorer.job is not None
+        jobs.run_now(made.scorer.job)
+    (later,) = runs_of(chains[1])
+    (newest,) = runs_of(retrained(release_of(disputed, "gold-4")))
+    assert newest.replaces == later
 
 
 def test_without_a_run_to_repeat_only_the_scorer_is_made(disputed: Batch):

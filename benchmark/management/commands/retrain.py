@@ -62,7 +62,9 @@ def _told(made: Retraining, *, detached: bool) -> dict[str, Any]:
 
 
 def _run(run: BenchmarkRun, *, detached: bool) -> dict[str, Any]:
-    moved = [] if detached else [one.to_json() | {"printed": one.change.printed} for one in compared(run)]
+    moved = (
+        [] if detached else [one.to_json() | {"printed": one.change.printed} for one in compared(run).moved]
+    )
     return {"run": run.name, "replaces": run.replaces.name if run.replaces else None, "cells": moved}
 
 
@@ -70,5 +72,6 @@ def _line(cell: Mapping[str, Any]) -> list[str]:
     shown = cell["printed"]
     n = f"{cell['n_new']}" if cell["n_new"] == cell["n_old"] else f"{cell['n_old']} -> {cell['n_new']}"
     why = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in cell["reasons"].items())
+    delta = "-" if cell["delta"] is None else shown["delta"] or "0"
     place = [cell["model"], cell["dimension"] or "overall", cell["metric"]]
-    return [*place, shown["old"], shown["new"], shown["delta"] or "-", n, why or "-"]
+    return [*place, shown["old"], shown["new"], delta, n, why or "-"]
