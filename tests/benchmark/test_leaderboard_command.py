@@ -117,8 +117,28 @@ def test_small_cells_bring_their_intervals_unasked(tmp_path: Path):
 @pytest.mark.django_db
 def test_a_missing_dimension_makes_the_overall_undefined(tmp_path: Path):
     path = write(tmp_path / "rows.jsonl", [ROW] * 30)
-    line = leaderboard("--from-file", path, "--guideline", "flames").splitlines()[1].split()
+    line = leaderboard("--from-file", path, "--guideline", "flames").splitlines()[2].split()
     assert line == ["M", "-", "-", "-", "100.0%", "100.0", *["-"] * 8, "30", "0", "0", "0", "0"]
+
+
+@pytest.mark.django_db
+def test_the_table_names_a_dimension_once_over_its_metrics(tmp_path: Path):
+    path = write(tmp_path / "rows.jsonl", [ROW] * 30)
+    above, heads, *_rows = leaderboard("--from-file", path, "--guideline", "flames").splitlines()
+    assert above.split() == ["overall", *" ".join(DIMENSIONS).split(), "n"]
+    # six times both metrics, named without the word that they share, then n of the five
+    assert heads.split() == [
+        "model",
+        "rank",
+        *["rate", "score"] * 6,
+        "Fairn",
+        "Safet",
+        "Moral",
+        "Legal",
+        "Data",
+    ]
+    for dimension in DIMENSIONS:  # it ends where the second of its metrics does
+        assert heads[: above.index(dimension) + len(dimension)].endswith("score")
 
 
 BAD = {
