@@ -82,7 +82,10 @@ def read_database(text: str) -> Any:
     schemes = ("sqlite", "postgres", "postgresql")
     if text.split(":", 1)[0] not in schemes:
         raise ValueError("start with sqlite:/// or postgres://")
-    return dj_database_url.parse(text)
+    database = dj_database_url.parse(text)
+    if database["NAME"] in {"", ":memory:"}:  # a database in memory would lose everything in silence
+        raise ValueError("name the database: sqlite:///FILE or postgres://HOST/NAME")
+    return database
 
 
 def read_broker(text: str) -> str:
@@ -91,12 +94,20 @@ def read_broker(text: str) -> str:
     return text
 
 
+def read_origins(text: str) -> list[str]:
+    origins = read_list(text)
+    for origin in origins:
+        if not origin.startswith(("http://", "https://")):
+            raise ValueError(f"write an origin with its scheme: https://{origin}")
+    return origins
+
+
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 
 DEBUG = env("DEBUG", "false", read_bool)
 ASSAY_DATA_DIR = env("ASSAY_DATA_DIR", str(BASE_DIR / "var"), read_data_dir)
 ALLOWED_HOSTS = env("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", read_list)
-CSRF_TRUSTED_ORIGINS = env("CSRF_TRUSTED_ORIGINS", "", read_list)
+CSRF_TRUSTED_ORIGINS = env("CSRF_TRUSTED_ORIGINS", "", read_origins)
 # Set by the `demo` command for the processes that it starts, and by nobody else.
 ASSAY_DEMO_PROCESS = env("ASSAY_DEMO_PROCESS", "false", read_bool)
 HTTPS = env("ASSAY_HTTPS", "false", read_bool)

@@ -44,6 +44,10 @@ def read_by_settings() -> set[str]:
     [
         ("DEBUG", "perhaps"),
         ("DATABASE_URL", "mysql://localhost/assay"),
+        ("DATABASE_URL", "sqlite:///"),
+        ("DATABASE_URL", "sqlite://:memory:"),
+        ("DATABASE_URL", "postgres://127.0.0.1:5432"),
+        ("CSRF_TRUSTED_ORIGINS", "assay.example"),
         ("CELERY_BROKER_URL", "carrier-pigeon://"),
         ("ASSAY_WORKERS", "0"),
         ("ASSAY_WORKERS", "many"),
