@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 from annotation.gold import Value
 
-DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
-"""What a spreadsheet may take for the start of a formula."""
+DANGEROUS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
+"""What a spreadsheet may take for the start of a formula; in a Chinese or Japanese one also the wide forms."""
 
 
 @dataclass(frozen=True)

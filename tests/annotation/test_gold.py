@@ -281,6 +281,9 @@ HOSTILE = [
     "@SUM(A1)",
     "\tx",
     "\rx",
+    "\n=1+1",
+    "＝1+1",
+    "＠SUM(A1)",
     "'quoted",
     'a "b", c',
     "line\nline",
@@ -294,7 +297,7 @@ def test_no_cell_starts_a_formula_and_every_text_comes_back():
     text = "".join(csv_lines(rows, ["c"]))
     read = list(csv.DictReader(StringIO(text, newline="")))
     cells = [row["response"] for row in read]
-    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in cells)
+    assert not any(cell.startswith(("=", "+", "-", "@", "＝", "＠", "\t", "\r", "\n")) for cell in cells)
     assert [cell.removeprefix("'") for cell in cells] == HOSTILE
     assert {row["label.c"] for row in read} == {"-1"}  # a number stays a number
     assert safe_cell("plain") == "plain"
