@@ -77,10 +77,10 @@ def create_batch(
 
 
 def new_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person | None) -> Batch:
-    check_name(name)
-    if Batch.objects.filter(name=name).exists():
+    given = {"guideline": guideline, "created_by": actor, **policy.__dict__}
+    batch, created = Batch.objects.get_or_create(name=check_name(name), defaults=given)
+    if not created:
         raise AssayError(N_("There is already a batch named {name}."), name=name)
-    batch = Batch.objects.create(name=name, guideline=guideline, created_by=actor, **policy.__dict__)
     record(actor=actor, verb="create_batch", target=f"batch:{name}", guideline=str(guideline))
     return batch
 
