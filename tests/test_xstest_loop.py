@@ -57,7 +57,7 @@ def states() -> dict[str, int]:
 
 
 @pytest.mark.both_databases
-def test_files_become_gold_and_the_same_gold_everywhere(files: list[str], tmp_path: Path):
+def test_files_become_gold_and_the_same_gold_everywhere(files: list[str], tmp_path: Path) -> None:
     take(files, "--without-final")
     assert states() == {"agreed": RESPONSES - DISPUTES, "disputed": DISPUTES, "adjudicated": 0}
     early = command("release_gold", "early", "--batches", "xstest")
@@ -114,7 +114,7 @@ def published(files: list[str]) -> Labels:
 
 def test_gold_becomes_a_scorer_and_a_leaderboard_that_leads_back_to_the_labels(
     files: list[str], client: Client, he: Person
-):
+) -> None:
     """The thresholds are the issue's; both evaluations together train ten models, most of this suite's time."""
     take(files)
     command("release_gold", "gold", "--batches", "xstest")
@@ -196,7 +196,7 @@ def links(text: str) -> set[str]:
 
 def test_again_one_decision_moves_its_cell_and_the_comparison_names_it(
     files: list[str], client: Client, he: Person, wu: Person
-):
+) -> None:
     """gpt4 alone, since this trains twice. The label decided is the opposite of what stood for it."""
     take([file for file in files if "gpt4" in file], "--without-final")
     command("release_gold", "first", "--batches", "xstest")
