@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.forms.batches import JoinForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch, Membership
 from annotation.selectors.batches import batch_named
-from annotation.selectors.blindness import refuse_sealed
+from annotation.selectors.gold import refuse_sealed_gold
 from annotation.selectors.people import person_named
 from annotation.selectors.progress import correction_in, corrections, skips
 from annotation.services.corrections import handle_correction_request
@@ -70,7 +70,7 @@ def batch_member(request: HttpRequest, name: str, username: str, role: str) -> H
 def batch_items(request: HttpRequest, name: str) -> HttpResponse:
     """Skipped items and requests for correction: they show responses and labels."""
     found = batch_named(name)
-    refuse_sealed(person_of(request), [found])
+    refuse_sealed_gold(person_of(request), [found])
     page = Paginator(skips(found), PAGE).get_page(request.GET.get("page"))
     context = batch_context(found, person_of(request), tab="items") | {
         "page": page,
@@ -83,7 +83,7 @@ def batch_items(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(MANAGER)
 def correction_handled(request: HttpRequest, name: str, request_id: int) -> HttpResponse:
     found = batch_named(name)
-    refuse_sealed(person_of(request), [found])
+    refuse_sealed_gold(person_of(request), [found])
     handle_correction_request(request=correction_in(found, request_id), actor=person_of(request))
     return redirect("batch-items", name)
 

@@ -391,6 +391,23 @@ def test_a_correction_is_marked_as_handled_once(
     }
 
 
+def test_who_judges_the_same_responses_in_another_batch_reads_no_corrections(
+    client: Client,
+    batch: Batch,
+    guideline: Guideline,
+    dataset: Dataset,
+    correction: CorrectionRequest,
+    ma: Person,
+):
+    make_batch(guideline, dataset, annotators=[ma, batch.memberships.all()[0].person], name="other")
+    client.force_login(ma)
+    handled = reverse("correction-handled", args=[batch.name, correction.pk])
+    assert client.get(reverse("batch-items", args=[batch.name])).status_code == 403
+    assert client.post(handled).status_code == 403
+    set_state(batch=Batch.objects.get(name="other"), state="closed")
+    assert client.get(reverse("batch-items", args=[batch.name])).status_code == 200
+
+
 def test_a_correction_is_reached_through_its_own_batch_only(
     manager: Client,
     guideline: Guideline,

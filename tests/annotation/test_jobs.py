@@ -134,8 +134,12 @@ def test_the_job_of_an_import_is_as_blind_as_the_import(
     address = reverse("job-progress", args=[job.pk])
     client.force_login(lin)
     assert client.get(address).status_code == 404
+    Person.objects.filter(pk=lin.pk).update(is_superuser=True, is_staff=True)
+    admins = reverse("admin:annotation_job_changelist")
+    assert f"/{job.pk}/change/" not in client.get(admins).content.decode()
     set_state(batch=batch, state="closed")
     assert told in client.get(address).content.decode()
+    assert f"/{job.pk}/change/" in client.get(admins).content.decode()
 
 
 def test_a_broker_that_is_away_loses_nothing(monkeypatch: pytest.MonkeyPatch, kind: Any, caplog: Any):
