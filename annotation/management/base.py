@@ -61,7 +61,7 @@ class AssayCommand(BaseCommand):
                 raise
             self._refuse("The database has no tables yet: run python manage.py migrate", error, options)
         if as_json:
-            self.stdout.write(json.dumps(data, ensure_ascii=False, indent=1, sort_keys=False))
+            self.stdout.write(json.dumps(undefined_as_null(data), ensure_ascii=False, indent=1))
         else:
             self.show(data)
 
@@ -92,6 +92,16 @@ class AssayCommand(BaseCommand):
             raise error
         self.stderr.write(" ".join(line.splitlines()))
         raise SystemExit(1)
+
+
+def undefined_as_null(data: Any) -> Any:
+    """The data with every undefined statistic, ``{"value": None, ..}``, as None: one word for it in all JSON."""
+    if isinstance(data, dict):
+        undefined = "value" in data and data["value"] is None and {"low", "high"} & data.keys()
+        return None if undefined else {key: undefined_as_null(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [undefined_as_null(value) for value in data]
+    return data
 
 
 def names(text: str) -> list[str]:
