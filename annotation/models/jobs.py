@@ -5,6 +5,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from annotation.wording import kept_error_text
+
 
 class Job(models.Model):
     """Long work as a row. A message only says that there is a row to claim (docs/decisions/jobs-are-rows.md).
@@ -56,6 +58,12 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.pk}"
+
+    @property
+    def why(self) -> str:
+        """Why it failed, in the reader's language; ``error`` has it in English."""
+        kept = self.result.get("error") if self.error else None
+        return kept_error_text(kept) if kept else self.error
 
     @property
     def is_over(self) -> bool:

@@ -28,6 +28,7 @@ from django.utils.module_loading import autodiscover_modules
 from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import Job, Person
 from annotation.services.audit import record
+from annotation.wording import kept_error
 
 logger = logging.getLogger(__name__)
 Handler = Callable[["JobContext"], dict[str, Any]]
@@ -125,10 +126,10 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
         except LostJob:
             logger.warning("job %s was taken over by another worker", job.pk)
         except AssayError as error:
-            _finish(job, Job.State.FAILED, error=str(error))
+            _finish(job, Job.State.FAILED, error=error)
         except Exception as error:  # the reason belongs on the page, whatever it is
             logger.exception("job %s failed", job.pk)
-            _finish(job, Job.State.FAILED, error=f"{type(error).__name__}: {error}")
+            _finish(job, Job.State.FAILED, error=AssayError("{why}", why=f"{type(error).__name__}: {error}"))
         else:
             _finish(job, Job.State.DONE, result=result)
     job.refresh_from_db()
@@ -184,7 +185,7 @@ def sweep() -> int:
     stale = Job.objects.filter(state=Job.State.RUNNING, heartbeat__lt=silent)
     for job in stale.filter(attempt__gte=settings.JOB_MAX_ATTEMPTS):
         reason = N_("The worker died {attempts} times while doing this; look at its log.")
-        _finish(job, Job.State.FAILED, error=reason.format(attempts=job.attempt))
+        _finish(job, Job.State.FAILED, error=AssayError(reason, attempts=job.attempt))
     for job in stale.filter(cancel_requested=True):
         _finish(job, Job.State.CANCELLED)
     stale.update(state=Job.State.QUEUED, worker="", heartbeat=None)
@@ -217,14 +218,16 @@ def _claim(job_id: int) -> Job | None:
 
 
 @transaction.atomic
-def _finish(job: Job, state: str, *, error: str = "", result: dict[str, Any] | None = None) -> None:
+def _finish(
+    job: Job, state: str, *, error: AssayError | None = None, result: dict[str, Any] | None = None
+) -> None:
     mine = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt)
-    changes: dict[str, Any] = {"state": state, "error": error, "finished_at": timezone.now()}
+    changes: dict[str, Any] = {"state": state, "finished_at": timezone.now(), **_told(error)}
     if state == Job.State.DONE:
         changes |= {"progress": 1.0, "result": result or {}}
     if not mine.update(**changes):
         return
-    job.state, job.error = state, error
+    job.state = state
     if state == Job.State.DONE:
         for dependent_id in job.dependents.values_list("pk", flat=True):
             transaction.on_commit(partial(_send, dependent_id))
@@ -232,14 +235,19 @@ def _finish(job: Job, state: str, *, error: str = "", result: dict[str, Any] | N
         _close_dependents(job)
 
 
+def _told(error: AssayError | None) -> dict[str, Any]:
+    """The fields that say why a job ended: in English for the log, and to be told in any language."""
+    return {} if error is None else {"error": str(error), "result": {"error": kept_error(error)}}
+
+
 def _close_dependents(job: Job) -> None:
     """What waits for a failed or cancelled job can never run: say so, all the way down."""
     if job.state not in DEAD:
         return
     for dependent in Job.objects.filter(depends_on=job, state=Job.State.QUEUED):
-        why = N_("It waited for “{title}”, which is {state}.").format(title=job.title, state=job.state)
+        why = AssayError(N_("It waited for “{title}”, which did not come to its end."), title=job.title)
         Job.objects.filter(pk=dependent.pk).update(
-            state=Job.State.CANCELLED, error=why, finished_at=timezone.now()
+            state=Job.State.CANCELLED, finished_at=timezone.now(), **_told(why)
         )
         dependent.state = Job.State.CANCELLED
         _close_dependents(dependent)

@@ -17,8 +17,9 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import override
 
-from annotation.errors import N_, AssayError, Conflict
+from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import AuditEvent, Batch, Import, Job, Person
 from annotation.services import jobs
 from annotation.services.batches import set_state
@@ -437,3 +438,15 @@ def test_a_worker_killed_in_the_middle_loses_nothing_and_the_page_says_so(
     assert job.result == {"strokes": 30, "began_at": written}  # it went on, and did nothing twice
     client.force_login(he)
     assert b"attempt 2" in client.get(f"/jobs/{job.pk}/").content
+
+
+def test_a_failure_is_told_in_the_language_of_whoever_reads_it():
+    @jobs.handles("fails in words")
+    def fail(context: jobs.JobContext) -> dict[str, Any]:
+        raise NotFound(N_("There is no person named {names}."), names="Lin")
+
+    job = jobs.run(jobs.enqueue(kind="fails in words", payload={}, send=False).pk)
+    assert job.error == "There is no person named Lin."
+    with override("zh-hans"):
+        assert "Lin" in job.why
+        assert job.why != job.error
