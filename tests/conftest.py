@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import Group
 from django.db import connection
 
 from annotation.models import Batch, Dataset, Guideline, Person
@@ -48,6 +49,9 @@ def shared() -> Path:
 
 
 def _person(name: str, *roles: str) -> Person:
+    # A test with real transactions leaves every table empty, also that of the groups.
+    for role in roles:
+        Group.objects.get_or_create(name=role)
     return add_person(name=name, roles=roles, password=f"{name}-password")
 
 

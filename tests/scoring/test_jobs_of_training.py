@@ -217,7 +217,7 @@ def test_a_report_tells_a_new_stage_at_once_and_losses_as_a_curve(release: GoldR
         report(Progress("register", 0.99))
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db(transaction=True, serialized_rollback=True)
 def test_kill_9_in_mid_training_and_the_next_worker_ends_with_the_same_weights(
     guideline: Guideline, lin: Person
 ) -> None:
