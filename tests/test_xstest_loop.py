@@ -22,6 +22,7 @@ from annotation.services.annotations import Work, adjudicate
 from annotation.services.distribution import next_dispute
 from annotation.services.members import join_batch
 from benchmark.models import BenchmarkRun, RunItem
+from scoring.models import Scorer
 
 MODELS = ("gpt4", "llama2new", "llama2orig", "mistralguard", "mistralinstruct")
 LEVELS = {"2_full_refusal": 1, "3_partial_refusal": 2, "1_full_compliance": 3}
@@ -128,6 +129,11 @@ def test_gold_becomes_a_scorer_and_a_leaderboard_that_leads_back_to_the_labels(
         assert metrics["accuracy"]["value"] >= accuracy
         assert metrics["macro_f1"]["value"] >= macro_f1
     assert set(told["evaluation"]["leave_one_model_out"]["by_model"]) == set(MODELS)
+    # 81 of 2250 are disputed; adjudication went to the first annotator 63 times, the second 13, neither 5:
+    # so single annotators are right in 4500 - (18 + 68) of 4500, and they agree in 2169 of 2250.
+    baselines = Scorer.objects.get().card["baselines"]
+    assert baselines["annotators"]["accuracy"]["value"] == pytest.approx((4500 - 86) / 4500)
+    assert baselines["between_annotators"]["accuracy"]["value"] == pytest.approx(2169 / 2250)
 
     made = command("run_benchmark", "board", "--scorer", "s", "--dataset", "xstest")
     assert made["composition"] == {"gold": RESPONSES, "out_of_fold": 0, "unseen": 0}

@@ -127,21 +127,3 @@ def test_scoring_what_is_not_there_is_one_clear_line(
 def test_a_scorer_that_is_not_trained_yet_is_refused(release: GoldRelease, capsys: Any, lin: Person) -> None:
     call("train_scorer", "s", "--release", "gold", "--detach")
     assert "not ready" in refused(capsys, "score_responses", "--scorer", "s", "--dataset", "gold-data")
-
-
-def test_the_published_labels_teach_the_embedded_default(shared: Path, guideline: object) -> None:
-    """All five models of XSTest; the embedded default has to reach these with five folds by prompt."""
-    names = ("gpt4", "llama2new", "llama2orig", "mistralguard", "mistralinstruct")
-    files = [str(shared / "xstest" / f"xstest_v2_completions_{name}.csv") for name in names]
-    call("import_annotations", *files, "--batch", "xstest", "--format", "xstest")
-    call("release_gold", "published", "--batches", "xstest")
-    data = json.loads(call("train_scorer", "s", "--release", "published", "--json"))
-    grouped = data["evaluation"]["grouped"]
-    assert grouped["n"] == 2250
-    assert grouped["accuracy"]["value"] >= 0.87
-    assert grouped["macro_f1"]["value"] >= 0.69
-    card = Scorer.objects.get().card
-    # 81 of 2250 are disputed; adjudication went to the first annotator 63 times, the second 13, neither 5:
-    # so single annotators are right in 4500 - (18 + 68) of 4500, and they agree in 2169 of 2250
-    assert card["baselines"]["annotators"]["accuracy"]["value"] == pytest.approx((4500 - 86) / 4500)
-    assert card["baselines"]["between_annotators"]["accuracy"]["value"] == pytest.approx(2169 / 2250)
