@@ -10,10 +10,9 @@ import os
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import Group
 from django.db import connection
 
-from annotation.models import ROLES, Batch, Dataset, Guideline, Person
+from annotation.models import Batch, Dataset, Guideline, Person
 from annotation.services.people import add_person
 from tests.support import XSTEST_GUIDELINE, make_batch, make_corpus
 
@@ -49,9 +48,6 @@ def shared() -> Path:
 
 
 def _person(name: str, *roles: str) -> Person:
-    # A test with real transactions leaves every table empty, also that of the groups.
-    if Group.objects.count() < len(ROLES):
-        Group.objects.bulk_create([Group(name=role) for role in ROLES], ignore_conflicts=True)
     return add_person(name=name, roles=roles, password=f"{name}-password")
 
 

@@ -38,7 +38,7 @@ def add_person(
             N_("{name} cannot be a person's name: {why}"), name=repr(name), why=" ".join(error.messages)
         ) from error
     person.save()
-    person.groups.set(Group.objects.filter(name__in=roles))
+    person.groups.set(_groups(roles))
     record(actor=actor, verb="add_person", target=f"person:{name}", roles=roles)
     return person
 
@@ -50,7 +50,7 @@ def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = No
     _refuse_above(person, actor)
     if person == actor and not actor.is_superuser and MANAGER not in roles:
         raise Conflict(N_("You cannot take the manager's group from yourself; ask another manager."))
-    person.groups.set(Group.objects.filter(name__in=roles))
+    person.groups.set(_groups(roles))
     record(actor=actor, verb="set_roles", target=f"person:{person.username}", roles=roles)
 
 
@@ -132,6 +132,11 @@ def _refuse_above(person: Person, actor: Person | None) -> None:
     """A manager has no power over an admin: else a new password would make them one."""
     if actor is not None and actor != person and person.is_superuser and not actor.is_superuser:
         raise Forbidden(N_("{name} is an admin: only an admin may change that."), name=str(person))
+
+
+def _groups(roles: list[str]) -> list[Group]:
+    """The roles' groups; one that somebody deleted is made again, so that no role is lost in silence."""
+    return [Group.objects.get_or_create(name=role)[0] for role in roles]
 
 
 def _refuse_unknown_roles(roles: list[str]) -> None:

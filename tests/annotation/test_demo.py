@@ -260,7 +260,7 @@ def test_the_command_serves_at_once_signs_in_revives_the_dead_and_leaves_no_orph
     family = descendants_of(process.pid)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=30) == 0
-    assert [pid for pid in family if Path(f"/proc/{pid}").exists()] == []
+    eventually(lambda: not [pid for pid in family if runs(pid)])
     assert not answers(f"{address}demo/")
 
 
@@ -294,6 +294,14 @@ def answers(url: str) -> bool:
         with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310
             return bool(answer.status == 200)
     except OSError:
+        return False
+
+
+def runs(pid: int) -> bool:
+    """Whether the process is there and no mere entry that its parent has not read yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in {"Z", "X"}
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
