@@ -28,9 +28,19 @@ class JSONParser(BaseParser):
         if len(body) > LARGEST_BODY:
             raise TooLarge(_("The content is too large."))
         try:
-            return json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+            data = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+            _refuse_half_characters(data)
         except (ValueError, RecursionError) as error:
             raise ParseError(_("The content is not JSON.")) from error
+        return data
+
+
+def _refuse_half_characters(data: Any) -> None:
+    """Half a character (a lone surrogate) or a NUL can be written in JSON, and neither stored nor sent back."""
+    text = json.dumps(data, ensure_ascii=False)
+    text.encode("utf-8")
+    if "\\u0000" in text:
+        raise ValueError("NUL")
 
 
 def _refuse_constant(name: str) -> NoReturn:

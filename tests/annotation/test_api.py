@@ -293,6 +293,8 @@ def test_content_of_the_wrong_type_is_400_in_one_shape(batch: Batch, lin: Person
 
 BAD_BYTES = {
     "not JSON": (b"{labels", 400),
+    "half a character": (rb'{"labels": {"compliance": 3}, "flags": ["\ud800"]}', 400),
+    "a NUL": (rb'{"labels": {"compliance": 3}, "rationale": "a\u0000b"}', 400),
     "not UTF-8": (b'{"labels": "\xff"}', 400),
     "NaN": (b'{"labels": {"compliance": NaN}}', 400),
     "Infinity": (b'{"labels": {"compliance": 3}, "seconds": Infinity}', 400),
