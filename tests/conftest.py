@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from django.db import connection
+from django.utils import translation
 
 from annotation.models import Batch, Dataset, Guideline, Person
 from annotation.services.people import add_person
@@ -31,6 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("postgres"):
             item.fixturenames.insert(0, "on_postgres")
+
+
+@pytest.fixture(autouse=True)
+def _in_english() -> Iterator[None]:
+    """A request in Chinese leaves its language in this thread; the next test begins in the default one."""
+    yield
+    translation.deactivate()
 
 
 @pytest.fixture
