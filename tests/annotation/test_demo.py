@@ -305,14 +305,6 @@ def runs(pid: int) -> bool:
         return False
 
 
-def is_running(pid: int) -> bool:
-    """A process that ended and that nobody has collected yet is a zombie, and runs no more."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def children_of(parent: int) -> list[int]:
     """From /proc, the youngest first."""
     found = []
