@@ -6,6 +6,7 @@ Subclasses implement ``act``, which returns the data that ``--json`` prints, and
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import ArgumentParser
 from typing import Any, NoReturn
@@ -60,10 +61,17 @@ class AssayCommand(BaseCommand):
             if "no such table" not in str(error) and "does not exist" not in str(error):
                 raise
             self._refuse("The database has no tables yet: run python manage.py migrate", error, options)
+        try:
+            self._print(data, as_json=as_json)
+        except BrokenPipeError:  # whoever read, such as `head`, has read enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _print(self, data: Any, *, as_json: bool) -> None:
         if as_json:
             self.stdout.write(json.dumps(undefined_as_null(data), ensure_ascii=False, indent=1))
         else:
             self.show(data)
+        sys.stdout.flush()
 
     def act(self, **options: Any) -> Any:
         """Do it, and return what ``--json`` prints."""
