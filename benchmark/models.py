@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Collection, Dataset, EvaluatedModel, GoldRelease, Job, ReleasedLabel, Response
+from annotation.models.authored import Authored
 from scoring.models import Prediction, Scorer
 
 
-class Retraining(models.Model):
+class Retraining(Authored):
     """One press of the button: a scorer from a release, and the guideline's runs again with it."""
 
     release = models.ForeignKey(
         GoldRelease, models.PROTECT, related_name="retrainings", verbose_name=_("gold release")
     )
     scorer = models.OneToOneField(Scorer, models.PROTECT, related_name="retraining", verbose_name=_("scorer"))
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.PROTECT,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("by"),
-    )
 
     class Meta:
         verbose_name = _("retraining")
@@ -37,7 +28,7 @@ class Retraining(models.Model):
         return f"{self.release} -> {self.scorer}"
 
 
-class BenchmarkRun(models.Model):
+class BenchmarkRun(Authored):
     """``replaces`` is the run that this one repeats with a newer scorer; the old one stays as it was."""
 
     name = models.CharField(_("name"), max_length=150, unique=True)
@@ -59,15 +50,6 @@ class BenchmarkRun(models.Model):
     code_version = models.CharField(_("code version"), max_length=100, blank=True)
     weights_sha256 = models.CharField(max_length=64, blank=True)
     board = models.JSONField(_("board"), default=dict)
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.PROTECT,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("by"),
-    )
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
 
     class Meta:

@@ -10,9 +10,10 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import GoldRelease, Guideline, Job, Response
+from annotation.models.authored import Authored
 
 
-class Scorer(models.Model):
+class Scorer(Authored):
     """A trained model that predicts gold labels, with its card. ``ready_at`` is null until it is registered."""
 
     name = models.CharField(_("name"), max_length=100, unique=True)
@@ -31,15 +32,6 @@ class Scorer(models.Model):
     code_version = models.CharField(_("code version"), max_length=100, blank=True)
     job = models.OneToOneField(
         Job, models.PROTECT, null=True, blank=True, related_name="scorer", verbose_name=_("job")
-    )
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.PROTECT,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("by"),
     )
     ready_at = models.DateTimeField(_("ready"), null=True, blank=True)
 

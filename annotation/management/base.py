@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from abc import ABC, abstractmethod
 from argparse import ArgumentParser
 from typing import Any, NoReturn
 
@@ -28,7 +29,7 @@ class _Parser(CommandParser):
         raise SystemExit(1)
 
 
-class AssayCommand(BaseCommand):
+class AssayCommand(ABC, BaseCommand):
     requires_system_checks: list[str] = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
@@ -73,13 +74,13 @@ class AssayCommand(BaseCommand):
             self.show(data)
         sys.stdout.flush()
 
+    @abstractmethod
     def act(self, **options: Any) -> Any:
         """Do it, and return what ``--json`` prints."""
-        raise NotImplementedError
 
+    @abstractmethod
     def show(self, data: Any) -> None:
         """Print ``data`` for a person."""
-        raise NotImplementedError
 
     def progress(self, **kwargs: Any) -> tqdm[Any]:
         """A progress bar on a terminal; silent in a pipe and with ``--json``."""

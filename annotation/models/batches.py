@@ -5,13 +5,14 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from annotation.models.authored import Authored
 from annotation.models.corpus import Response
 from annotation.models.guidelines import Guideline
 
 MAX_OVERLAP = 5
 
 
-class Batch(models.Model):
+class Batch(Authored):
     """Responses, one guideline version, the people and the policy."""
 
     class State(models.TextChoices):
@@ -33,15 +34,6 @@ class Batch(models.Model):
     tolerance = models.FloatField(_("tolerance"), default=0)
     lease_seconds = models.PositiveIntegerField(_("lease in seconds"), default=1800)
     due_date = models.DateField(_("due date"), null=True, blank=True)
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.PROTECT,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("by"),
-    )
 
     class Meta:
         verbose_name = _("batch")

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from annotation.models.authored import Authored
 from annotation.models.batches import Batch, Task
 from annotation.models.work import Adjudication, GoldLabel
 
 
-class GoldRelease(models.Model):
+class GoldRelease(Authored):
     """A frozen, content-hashed set of gold labels (docs/gold.md describes the canonical form that is hashed)."""
 
     name = models.CharField(_("name"), max_length=100, unique=True)
@@ -17,15 +17,6 @@ class GoldRelease(models.Model):
     labels = models.PositiveIntegerField(_("labels"))
     adjudicated = models.PositiveIntegerField(_("adjudicated"))
     manifest = models.JSONField(_("manifest"), default=dict)
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.PROTECT,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("by"),
-    )
 
     class Meta:
         verbose_name = _("gold release")

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from annotation.guidelines import GuidelineDocument
+from annotation.models.authored import Authored
 
 _DOCUMENTS: dict[str, GuidelineDocument] = {}
 
 
-class Guideline(models.Model):
+class Guideline(Authored):
     """One version of a guideline. Once ``published_at`` is set, the row never changes."""
 
     name = models.CharField(_("name"), max_length=100)
@@ -17,15 +17,6 @@ class Guideline(models.Model):
     source = models.TextField(_("source"), help_text=_("The YAML as it was loaded."))
     content = models.JSONField(_("content"))
     sha256 = models.CharField(max_length=64)
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.PROTECT,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("by"),
-    )
     published_at = models.DateTimeField(_("published"), null=True, blank=True)
 
     class Meta:

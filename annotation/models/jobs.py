@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
+from annotation.models.authored import Authored
 from annotation.wording import kept_error_text
 
 
-class Job(models.Model):
+class Job(Authored):
     """Long work as a row. A message only says that there is a row to claim (docs/decisions/jobs-are-rows.md).
 
     ``history`` is what the live page draws: ``[{"at": fraction, "stage": .., "name": .., "value": ..}, ..]``.
@@ -35,15 +35,6 @@ class Job(models.Model):
     result = models.JSONField(_("result"), default=dict)
     error = models.TextField(_("error"), blank=True)
     cancel_requested = models.BooleanField(_("cancel requested"), default=False)
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.PROTECT,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("by"),
-    )
     started_at = models.DateTimeField(_("started"), null=True, blank=True)
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
 

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from annotation.models.authored import Authored
 from annotation.models.jobs import Job
 
 
@@ -35,7 +36,7 @@ class AuditEvent(models.Model):
         return f"{self.verb} {self.target}"
 
 
-class Import(models.Model):
+class Import(Authored):
     """One file that was put in: what it was, what was taken, what was already there."""
 
     class Kind(models.TextChoices):
@@ -51,15 +52,6 @@ class Import(models.Model):
     options = models.JSONField(_("options"), default=dict)
     report = models.JSONField(_("report"), default=dict)
     job = models.ForeignKey(Job, models.SET_NULL, null=True, blank=True, related_name="+")
-    created_at = models.DateTimeField(_("created"), auto_now_add=True)
-    created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.PROTECT,
-        null=True,
-        blank=True,
-        related_name="+",
-        verbose_name=_("by"),
-    )
 
     class Meta:
         verbose_name = _("import")

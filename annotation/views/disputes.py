@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -21,7 +21,7 @@ from annotation.selectors.work import dispute, my_batches
 from annotation.services import annotations as answers
 from annotation.services import distribution
 from annotation.views.access import person_of, role_required
-from annotation.views.workspace import choices, go, questions, side_cards, turns_of, typed
+from annotation.views.workspace import go, item_context, side_cards
 from annotation.wording import error_text
 
 adjudicator_only = role_required(ADJUDICATOR)
@@ -115,17 +115,8 @@ def show_dispute(
     found = dispute(assignment)
     item = found.handout
     context = {
-        "batch": assignment.batch,
-        "item": item,
-        "turns": turns_of(item),
-        "questions": questions(item.criteria, form.labels() if form else {}),
+        **item_context(assignment, item, form=form, error=error, skip_error=skip_error),
         "sides": side_cards(found.sides, item.criteria),
-        "values": typed(form) if form else {},
-        "key": (form and form.data.get("key")) or uuid4(),
-        "draft": f"{item.assignment}:0",
-        "error": error,
-        "skip_error": skip_error,
-        **choices(assignment.batch),
         "progress": progress_in(assignment.batch, person_of(request), ADJUDICATOR),
     }
     return render(request, "annotation/disputes/item.html", context, status=status)

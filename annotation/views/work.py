@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -23,7 +23,7 @@ from annotation.services import annotations as answers
 from annotation.services import distribution
 from annotation.views import history
 from annotation.views.access import person_of, role_required
-from annotation.views.workspace import choices, go, questions, turns_of, typed
+from annotation.views.workspace import go, item_context
 from annotation.wording import error_text
 
 annotator_only = role_required(ANNOTATOR)
@@ -123,16 +123,7 @@ def show_item(
     """An item to decide; with a ``form`` that was refused, as it was filled in, under its own key."""
     item = handout(assignment)
     context = {
-        "batch": assignment.batch,
-        "item": item,
-        "turns": turns_of(item),
-        "questions": questions(item.criteria, form.labels() if form else {}),
-        "values": typed(form) if form else {},
-        "key": (form and form.data.get("key")) or uuid4(),
-        "draft": f"{item.assignment}:0",
-        "error": error,
-        "skip_error": skip_error,
-        **choices(assignment.batch),
+        **item_context(assignment, item, form=form, error=error, skip_error=skip_error),
         "progress": progress_in(assignment.batch, person_of(request), ANNOTATOR),
     }
     return render(request, "annotation/work/item.html", context, status=status)

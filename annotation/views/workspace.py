@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -15,7 +16,7 @@ from django_htmx.http import HttpResponseClientRedirect
 from annotation.flags import FLAGS
 from annotation.forms.work import LABEL, SKIP_REASONS, WorkForm
 from annotation.guidelines import Criterion, Level, LocalizedText, localized
-from annotation.models import Batch
+from annotation.models import Assignment, Batch
 from annotation.selectors.work import Handout, Side, Turn
 
 # The keys 1 to 9 and 0: a longer scale is typed as a number.
@@ -113,6 +114,29 @@ def typed(form: WorkForm) -> dict[str, Any]:
     """What the person had filled in, for a page that comes back to be mended."""
     fields = ("rationale", "reason", "flags")
     return {name: form[name].value() for name in fields}
+
+
+def item_context(
+    assignment: Assignment,
+    item: Handout,
+    *,
+    form: WorkForm | None,
+    error: str,
+    skip_error: str,
+) -> dict[str, Any]:
+    """What the annotation and the adjudication page share; a refused ``form`` keeps its values and its key."""
+    return {
+        "batch": assignment.batch,
+        "item": item,
+        "turns": turns_of(item),
+        "questions": questions(item.criteria, form.labels() if form else {}),
+        "values": typed(form) if form else {},
+        "key": (form and form.data.get("key")) or uuid4(),
+        "draft": f"{item.assignment}:0",
+        "error": error,
+        "skip_error": skip_error,
+        **choices(assignment.batch),
+    }
 
 
 def choices(batch: Batch) -> dict[str, Any]:
