@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from annotation.errors import N_
+
 # A person reads one item while the next is fetched: never more than these live claims in one batch.
 MAX_LIVE_CLAIMS = 2
 
@@ -19,6 +21,35 @@ class PastClaim:
     live: bool
     skipped: bool
     adjudication: bool
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all tasks of a stratum have in common. ``language`` is empty where the prompts name none."""
+
+    dimension: str
+    language: str
+    model: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a member must not be given. ``languages`` empty means that they read every language."""
+
+    dimensions: frozenset[str] = frozenset()
+    languages: frozenset[str] = frozenset()
+    models: frozenset[int] = frozenset()
+
+
+def ruled_out(limits: Limits, kind: Kind) -> str | None:
+    """Why tasks of this kind are not for this member; None where they are."""
+    if kind.dimension in limits.dimensions:
+        return N_("taken out of this dimension")
+    if kind.model in limits.models:
+        return N_("helped to build this model")
+    if kind.language and limits.languages and not _reads(kind.language, limits.languages):
+        return N_("does not read this language")
+    return None
 
 
 def free_slot(taken: Collection[int], overlap: int) -> int | None:
@@ -39,3 +70,15 @@ def may_claim_again(past: PastClaim | None, *, adjudication: bool) -> bool:
 def claims_to_keep(live: int, *, ahead: bool) -> bool:
     """Whether the person must work on the ``live`` claims at hand before a new one is made."""
     return live >= (MAX_LIVE_CLAIMS if ahead else 1)
+
+
+def within_quota(quota: int | None, *, submitted: int, live: int) -> bool:
+    """Whether one more claim keeps the person within their quota. It limits what is handed out, never what is
+    handed in: late work for a place that is still free is taken, too."""
+    return quota is None or submitted + live < quota
+
+
+def _reads(language: str, languages: frozenset[str]) -> bool:
+    """``zh`` reads ``zh-Hans``; ``zh-Hans`` does not read ``zh-Hant``."""
+    wanted = language.lower().replace("_", "-")
+    return any(wanted == one or wanted.startswith(one + "-") for one in (x.lower() for x in languages))

@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from annotation.api.fields import LabelsField, NumberField, StrictSerializer
 from annotation.flags import FLAGS
-from annotation.services.annotations import Work
+from annotation.services.work import Work
 
 LONGEST_TEXT = 20_000
 LONGEST_REASON = 500

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.errors import N_
 from annotation.flags import FLAGS
-from annotation.services.annotations import Work
+from annotation.services.work import Work
 
 LABEL = "label."
 DAY = 24 * 60 * 60

@@ -1,6 +1,15 @@
 """The tables. What never breaks (docs/decisions, DESIGN's invariants) stands here as constraints."""
 
-from annotation.models.batches import MAX_OVERLAP, Batch, Membership, Task
+from annotation.models.batches import (
+    MAX_OVERLAP,
+    PRIORITY_STEP,
+    Batch,
+    Membership,
+    Panel,
+    Stratum,
+    Tally,
+    Task,
+)
 from annotation.models.corpus import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.gold import GoldRelease, ReleasedLabel
 from annotation.models.guidelines import Guideline
@@ -13,6 +22,7 @@ from annotation.models.work import (
     Annotation,
     Assignment,
     CorrectionRequest,
+    Draft,
     GoldLabel,
 )
 
@@ -22,6 +32,7 @@ __all__ = [
     "ANNOTATOR",
     "MANAGER",
     "MAX_OVERLAP",
+    "PRIORITY_STEP",
     "RESEARCHER",
     "ROLES",
     "Adjudication",
@@ -32,6 +43,7 @@ __all__ = [
     "Collection",
     "CorrectionRequest",
     "Dataset",
+    "Draft",
     "EvaluatedModel",
     "GoldLabel",
     "GoldRelease",
@@ -39,9 +51,12 @@ __all__ = [
     "Import",
     "Job",
     "Membership",
+    "Panel",
     "Person",
     "Prompt",
     "ReleasedLabel",
     "Response",
+    "Stratum",
+    "Tally",
     "Task",
 ]

@@ -6,10 +6,12 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models.authored import Authored
-from annotation.models.corpus import Response
+from annotation.models.corpus import EvaluatedModel, Prompt, Response
 from annotation.models.guidelines import Guideline
 
 MAX_OVERLAP = 5
+# A step of priority moves a task by more places than a batch can have.
+PRIORITY_STEP = 2**32
 
 
 class Batch(Authored):
@@ -22,7 +24,13 @@ class Batch(Authored):
         CLOSED = "closed", _("closed")
 
     class Pairing(models.TextChoices):
-        POOL = "pool", _("pool: any two of the pool")
+        POOL = "pool", _("pool: anybody of the pool")
+        FIXED = "fixed", _("fixed: named pairs")
+        BALANCED = "balanced", _("balanced: every pair shares as many")
+
+    class Order(models.TextChoices):
+        PROMPTS = "prompts", _("prompt by prompt")
+        SHUFFLED = "shuffled", _("shuffled")
 
     name = models.CharField(_("name"), max_length=100, unique=True)
     guideline = models.ForeignKey(
@@ -31,6 +39,10 @@ class Batch(Authored):
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.DRAFT)
     overlap = models.PositiveSmallIntegerField(_("overlap"), default=2)
     pairing = models.CharField(_("pairing"), max_length=10, choices=Pairing.choices, default=Pairing.POOL)
+    order = models.CharField(_("order"), max_length=10, choices=Order.choices, default=Order.PROMPTS)
+    seed = models.PositiveIntegerField(
+        _("seed"), default=0, help_text=_("Of the shuffling and of the plan: the same seed gives the same.")
+    )
     tolerance = models.FloatField(_("tolerance"), default=0)
     lease_seconds = models.PositiveIntegerField(_("lease in seconds"), default=1800)
     due_date = models.DateField(_("due date"), null=True, blank=True)
@@ -52,7 +64,14 @@ class Batch(Authored):
 
 
 class Membership(models.Model):
-    """A person's part in a batch. Left people stay (inactive), so that blindness outlives the leaving."""
+    """A person's part in a batch. Left people stay (inactive), so that blindness outlives the leaving.
+
+    ``cursor`` says where the next claim begins to look: no task with a smaller rank is free for this person,
+    but for those that came back (``Task.requeued``). It spares time and decides nothing; setting it back to
+    ``START`` is always right. ``last_prompt`` is the prompt handed out last, which must not come twice running.
+    """
+
+    START = -(2**62)
 
     class Role(models.TextChoices):
         ANNOTATOR = "annotator", _("annotator")
@@ -64,6 +83,12 @@ class Membership(models.Model):
     )
     role = models.CharField(_("role"), max_length=12, choices=Role.choices)
     active = models.BooleanField(_("active"), default=True)
+    quota = models.PositiveIntegerField(
+        _("quota"), null=True, blank=True, help_text=_("At most this many items; empty: no limit.")
+    )
+    excluded_dimensions = models.JSONField(_("excluded dimensions"), default=list, blank=True)
+    cursor = models.BigIntegerField(default=START)
+    last_prompt = models.BigIntegerField(null=True, blank=True)
 
     class Meta:
         verbose_name = _("membership")
@@ -77,11 +102,97 @@ class Membership(models.Model):
         return f"{self.batch_id}/{self.person_id}/{self.role}"
 
 
+class Counts(models.Model):
+    """Changes of the numbers of tasks in each state, and of annotations: signed, so that they add up."""
+
+    open = models.BigIntegerField(default=0)
+    agreed = models.BigIntegerField(default=0)
+    disputed = models.BigIntegerField(default=0)
+    adjudicated = models.BigIntegerField(default=0)
+    withdrawn = models.BigIntegerField(default=0)
+    submitted = models.BigIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class Stratum(Counts):
+    """The tasks of a batch that are alike in kind, dimension, language and model: what may be asked about
+    who may take a task, or how many there are, has one answer for all of them.
+
+    Its own counts are the changes made for the batch as a whole (making tasks, withdrawing them), under the
+    lock of the batch; what people's work changed stands in their tallies. The number of anything is the sum.
+    """
+
+    batch = models.ForeignKey("Batch", models.PROTECT, related_name="strata", verbose_name=_("batch"))
+    kind = models.CharField(_("kind"), max_length=13, default="work")
+    dimension = models.CharField(_("dimension"), max_length=100, blank=True)
+    language = models.CharField(_("language"), max_length=20, blank=True)
+    model = models.ForeignKey(EvaluatedModel, models.PROTECT, related_name="+", verbose_name=_("model"))
+
+    class Meta:
+        verbose_name = _("stratum")
+        verbose_name_plural = _("strata")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["batch", "kind", "dimension", "language", "model"], name="stratum_once_per_batch"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.batch_id}/{self.kind}/{self.dimension}/{self.language}/{self.model_id}"
+
+
+class Tally(Counts):
+    """What one member's work changed in one stratum. A row is written by its member's calls alone, in the
+    transaction of the change: counting makes nobody wait for anybody.
+    """
+
+    stratum = models.ForeignKey(Stratum, models.PROTECT, related_name="tallies")
+    membership = models.ForeignKey(Membership, models.PROTECT, related_name="tallies", db_index=False)
+    skipped = models.BigIntegerField(default=0)
+
+    class Meta:
+        verbose_name = _("tally")
+        verbose_name_plural = _("tallies")
+        constraints = [
+            models.UniqueConstraint(fields=["membership", "stratum"], name="tally_once_per_member")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.stratum_id}/{self.membership_id}"
+
+
+class Panel(models.Model):
+    """The people for whom a task is planned: nobody else is given it. ``key`` is their memberships' ids,
+    ascending and joined by hyphens; ``tasks_planned`` is how many tasks are planned for them now. ``named`` are
+    the pairs that the manager named for the pairing ``fixed``; the others were made by a plan.
+    """
+
+    batch = models.ForeignKey(Batch, models.PROTECT, related_name="panels", verbose_name=_("batch"))
+    key = models.CharField(max_length=200)
+    tasks_planned = models.PositiveIntegerField(default=0)
+    named = models.BooleanField(default=False)
+    members: models.ManyToManyField[Membership, models.Model] = models.ManyToManyField(
+        Membership, related_name="panels"
+    )
+
+    class Meta:
+        verbose_name = _("panel")
+        verbose_name_plural = _("panels")
+        constraints = [models.UniqueConstraint(fields=["batch", "key"], name="panel_once_per_batch")]
+
+    def __str__(self) -> str:
+        return f"{self.batch_id}/{self.key}"
+
+
 class Task(models.Model):
     """One response in one batch.
 
     ``slots_taken`` counts the claimed and submitted annotation slots; it changes only under the lock of this
     row, together with the assignment that takes or frees a slot, and the database refuses more than ``overlap``.
+    ``rank`` is the order in which tasks are handed out, the smallest first. ``requeued`` marks a task that came
+    back or was moved ahead: it may be free for people whose cursor is beyond it.
     """
 
     class Kind(models.TextChoices):
@@ -96,14 +207,34 @@ class Task(models.Model):
         ADJUDICATED = "adjudicated", _("adjudicated")
         WITHDRAWN = "withdrawn", _("withdrawn")
 
-    batch = models.ForeignKey(Batch, models.PROTECT, related_name="tasks", verbose_name=_("batch"))
+    # The unique constraint below is the index by batch; nobody looks for tasks by stratum, panel or prompt alone.
+    batch = models.ForeignKey(
+        Batch, models.PROTECT, related_name="tasks", verbose_name=_("batch"), db_index=False
+    )
     response = models.ForeignKey(Response, models.PROTECT, related_name="tasks", verbose_name=_("response"))
+    prompt = models.ForeignKey(
+        Prompt, models.PROTECT, related_name="+", verbose_name=_("prompt"), db_index=False
+    )
+    stratum = models.ForeignKey(
+        Stratum, models.PROTECT, related_name="tasks", verbose_name=_("stratum"), db_index=False
+    )
+    panel = models.ForeignKey(
+        Panel,
+        models.PROTECT,
+        related_name="tasks",
+        null=True,
+        blank=True,
+        verbose_name=_("panel"),
+        db_index=False,
+    )
     kind = models.CharField(_("kind"), max_length=13, choices=Kind.choices, default=Kind.WORK)
     state = models.CharField(_("state"), max_length=11, choices=State.choices, default=State.OPEN)
     overlap = models.PositiveSmallIntegerField(_("overlap"))
     slots_taken = models.PositiveSmallIntegerField(default=0)
     priority = models.SmallIntegerField(_("priority"), default=0)
     position = models.PositiveIntegerField(_("position"), help_text=_("The order in the batch, from 0."))
+    rank = models.BigIntegerField()
+    requeued = models.BooleanField(default=False)
     settled_at = models.DateTimeField(_("settled"), null=True, blank=True)
 
     class Meta:
@@ -114,13 +245,24 @@ class Task(models.Model):
             models.CheckConstraint(
                 condition=Q(slots_taken__lte=F("overlap")), name="task_slots_within_overlap"
             ),
+            models.CheckConstraint(
+                condition=Q(rank=F("position") - F("priority") * PRIORITY_STEP), name="task_rank_is_the_order"
+            ),
         ]
         indexes = [
-            models.Index(fields=["batch", "state", "-priority", "position"], name="task_in_order"),
+            models.Index(fields=["batch", "state", "rank"], name="task_in_order"),
             models.Index(
-                fields=["batch", "-priority", "position"],
+                fields=["batch", "rank"],
                 condition=Q(state="open", slots_taken__lt=F("overlap")),
                 name="task_with_free_slot",
+            ),
+            models.Index(
+                fields=["batch", "rank"],
+                condition=Q(state="open", requeued=True, slots_taken__lt=F("overlap")),
+                name="task_requeued",
+            ),
+            models.Index(
+                fields=["batch", "-priority", "prompt"], condition=Q(state="disputed"), name="task_disputed"
             ),
         ]
 

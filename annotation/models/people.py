@@ -6,6 +6,8 @@ from django.contrib.auth.models import AbstractUser
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from annotation.models.corpus import EvaluatedModel
+
 ANNOTATOR = "annotator"
 ADJUDICATOR = "adjudicator"
 MANAGER = "manager"
@@ -17,6 +19,20 @@ class Person(AbstractUser):
     """Whoever signs in, and whoever labels that were made elsewhere belong to (those cannot sign in)."""
 
     display_name = models.CharField(_("display name"), max_length=150, blank=True)
+    # What rules out work: items in other languages, and responses of models that the person has a part in.
+    languages = models.JSONField(
+        _("languages"),
+        default=list,
+        blank=True,
+        help_text=_("What this person reads; empty: every language."),
+    )
+    own_models: models.ManyToManyField[EvaluatedModel, models.Model] = models.ManyToManyField(
+        EvaluatedModel,
+        blank=True,
+        related_name="authors",
+        verbose_name=_("own models"),
+        help_text=_("Models that this person helped to build; their responses go to others."),
+    )
 
     class Meta:
         verbose_name = _("person")

@@ -26,10 +26,19 @@ class Assignment(models.Model):
         EXPIRED = "expired", _("expired")
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    batch = models.ForeignKey(Batch, models.PROTECT, related_name="assignments", verbose_name=_("batch"))
-    task = models.ForeignKey(Task, models.PROTECT, related_name="assignments", verbose_name=_("task"))
+    # Each claim writes every index: those below serve these three as well.
+    batch = models.ForeignKey(
+        Batch, models.PROTECT, related_name="assignments", verbose_name=_("batch"), db_index=False
+    )
+    task = models.ForeignKey(
+        Task, models.PROTECT, related_name="assignments", verbose_name=_("task"), db_index=False
+    )
     person = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, related_name="assignments", verbose_name=_("person")
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        related_name="assignments",
+        verbose_name=_("person"),
+        db_index=False,
     )
     slot = models.PositiveSmallIntegerField()
     state = models.CharField(_("state"), max_length=9, choices=State.choices, default=State.CLAIMED)
@@ -57,7 +66,13 @@ class Assignment(models.Model):
             models.Index(
                 fields=["batch", "lease_expires"], condition=Q(state="claimed"), name="assignment_by_lease"
             ),
+            models.Index(
+                fields=["person", "batch"],
+                condition=Q(state__in=["released", "expired"], skip_reason=""),
+                name="assignment_given_back",
+            ),
             models.Index(fields=["person", "-submitted_at"], name="assignment_history"),
+            models.Index(fields=["batch", "-submitted_at"], name="assignment_of_batch"),
         ]
 
     def __str__(self) -> str:
@@ -71,7 +86,7 @@ class Assignment(models.Model):
 class Annotation(models.Model):
     """What was submitted. A correction is a new revision; the old one stays, no longer ``current``."""
 
-    assignment = models.ForeignKey(Assignment, models.PROTECT, related_name="annotations")
+    assignment = models.ForeignKey(Assignment, models.PROTECT, related_name="annotations", db_index=False)
     revision = models.PositiveSmallIntegerField(_("revision"), default=1)
     current = models.BooleanField(_("current"), default=True)
     labels = models.JSONField(_("labels"))
@@ -99,6 +114,28 @@ class Annotation(models.Model):
 
     def __str__(self) -> str:
         return str(self.receipt)
+
+
+class Draft(models.Model):
+    """Work that came when its place was gone, kept for its author: nothing that was typed is lost."""
+
+    assignment = models.OneToOneField(
+        Assignment, models.PROTECT, primary_key=True, related_name="draft", verbose_name=_("assignment")
+    )
+    labels = models.JSONField(_("labels"))
+    rationale = models.TextField(_("rationale"), blank=True)
+    evidence = models.JSONField(_("evidence"), default=list, blank=True)
+    flags = models.JSONField(_("flags"), default=list, blank=True)
+    seconds = models.FloatField(_("seconds"), null=True, blank=True)
+    why = models.JSONField(_("why it was refused"), help_text=_("As wording.kept_error takes it."))
+    updated_at = models.DateTimeField(_("kept"))
+
+    class Meta:
+        verbose_name = _("draft")
+        verbose_name_plural = _("drafts")
+
+    def __str__(self) -> str:
+        return f"{self.assignment_id}"
 
 
 class Adjudication(models.Model):
@@ -159,7 +196,9 @@ class GoldLabel(models.Model):
         WITHIN_TOLERANCE = "within_tolerance", _("within tolerance")
         ADJUDICATED = "adjudicated", _("adjudicated")
 
-    task = models.ForeignKey(Task, models.PROTECT, related_name="gold_labels", verbose_name=_("task"))
+    task = models.ForeignKey(
+        Task, models.PROTECT, related_name="gold_labels", verbose_name=_("task"), db_index=False
+    )
     criterion = models.CharField(_("criterion"), max_length=100)
     value = models.FloatField(_("value"))
     source = models.CharField(_("source"), max_length=16, choices=Source.choices)

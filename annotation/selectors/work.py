@@ -6,13 +6,14 @@ Blindness lives here: a view never holds the Response, so it cannot tell whose i
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 
 from annotation.errors import N_, NotFound
 from annotation.guidelines import Criterion
@@ -26,6 +27,11 @@ from annotation.models import (
     Person,
     Task,
 )
+from annotation.selectors.counts import by_stratum, of_member
+from annotation.selectors.eligibility import free_tasks, strata_ruled_out
+
+# Up to here disputes are counted one by one for each adjudicator.
+MANY = 1000
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,10 @@ class Mine:
 
 @dataclass(frozen=True)
 class MyProgress:
-    """How far one person is in one batch: their own count, and what is still there for them to take."""
+    """How far one person is in one batch: their own count, and what they can still get at most.
+
+    Where anybody of the pool may take an item, others may be quicker; what is planned for a person is theirs.
+    """
 
     batch: Batch
     role: str
@@ -94,7 +103,11 @@ class MyProgress:
 
 
 def handout(assignment: Assignment) -> Handout:
-    task = Task.objects.select_related("response__prompt", "batch__guideline").get(pk=assignment.task_id)
+    task = (
+        Task.objects.select_related("response__prompt", "batch__guideline")
+        .defer("batch__guideline__content", "batch__guideline__source")
+        .get(pk=assignment.task_id)
+    )
     prompt, document = task.response.prompt, task.batch.guideline.document
     turns = task.response.turns or [{"role": "assistant", "text": task.response.text}]
     return Handout(
@@ -209,31 +222,61 @@ def my_batches(person: Person) -> list[MyProgress]:
 
 
 def my_progress(membership: Membership) -> MyProgress:
+    """A handful of sums and looks, however many tasks there are."""
     adjudicating = membership.role == Membership.Role.ADJUDICATOR
-    slots = Q(slot=ADJUDICATION_SLOT) if adjudicating else Q(slot__lt=ADJUDICATION_SLOT)
-    done = Assignment.objects.filter(
-        slots, batch=membership.batch, person=membership.person, state=Assignment.State.SUBMITTED
-    )
+    mine = of_member(membership)
     return MyProgress(
         batch=membership.batch,
         role=membership.role,
-        done=done.count(),
-        left=_still_there(membership, adjudicating=adjudicating).count(),
+        done=sum(one["adjudicated" if adjudicating else "submitted"] for one in mine.values()),
+        left=_disputes_left(membership) if adjudicating else _annotations_left(membership, mine),
         due=membership.batch.due_date,
     )
 
 
-def _still_there(membership: Membership, *, adjudicating: bool) -> QuerySet[Task]:
-    mine = Assignment.objects.filter(task=OuterRef("pk"), person=membership.person)
-    tasks = Task.objects.filter(batch=membership.batch)
-    if adjudicating:
-        taken = Assignment.objects.filter(
-            task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state__in=[Assignment.State.CLAIMED]
-        ).exclude(person=membership.person)
-        barred = mine.filter(Q(slot__lt=ADJUDICATION_SLOT) | ~Q(skip_reason=""))
-        return tasks.filter(~Exists(barred), ~Exists(taken), state=Task.State.DISPUTED)
-    gone = mine.filter(Q(state=Assignment.State.SUBMITTED) | ~Q(skip_reason="") | Q(slot=ADJUDICATION_SLOT))
-    held = mine.filter(state=Assignment.State.CLAIMED)
-    return tasks.filter(~Exists(gone), state=Task.State.OPEN).filter(
-        Exists(held) | Q(slots_taken__lt=F("overlap"))
+def _annotations_left(membership: Membership, mine: Mapping[int, Counter[str]]) -> int:
+    if not _anything_there(membership):
+        return 0
+    done, batch = sum(one["submitted"] for one in mine.values()), membership.batch
+    if batch.pairing == Batch.Pairing.POOL:
+        ruled_out = set(strata_ruled_out(membership))
+        here = {one.pk: n for one, n in by_stratum([batch.pk]).items() if one.pk not in ruled_out}
+        left = sum(_left_in(n, mine.get(pk, Counter()), batch.overlap) for pk, n in here.items())
+    else:
+        left = (membership.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0) - done
+    if membership.quota is not None:
+        left = min(left, membership.quota - done)
+    return max(1, left)
+
+
+def _left_in(tasks: Counter[str], mine: Counter[str], overlap: int) -> int:
+    """What one person can get of a stratum at most: places that are left, and tasks that they have not had."""
+    every = sum(tasks[state] for state in ("open", "agreed", "disputed", "adjudicated"))
+    not_had = every - mine["submitted"] - mine["skipped"]
+    return max(0, min(every * overlap - tasks["submitted"], not_had, tasks["open"]))
+
+
+def _anything_there(membership: Membership) -> bool:
+    claimed = Assignment.objects.filter(
+        batch=membership.batch_id, person=membership.person_id, state=Assignment.State.CLAIMED
     )
+    if claimed.exists():
+        return True
+    tasks = free_tasks(membership)
+    requeued = tasks.filter(requeued=True, rank__lt=membership.cursor)
+    return tasks.filter(rank__gte=membership.cursor).exists() or requeued.exists()
+
+
+def _disputes_left(membership: Membership) -> int:
+    """Those that this adjudicator may decide; beyond ``MANY`` all that there are."""
+    disputed = sum(counts["disputed"] for counts in by_stratum([membership.batch_id]).values())
+    if disputed > MANY:
+        return disputed
+    mine = Assignment.objects.filter(task=OuterRef("pk"), person=membership.person_id)
+    taken = Assignment.objects.filter(
+        task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED
+    ).exclude(person=membership.person_id)
+    barred = mine.filter(Q(slot__lt=ADJUDICATION_SLOT) | ~Q(skip_reason=""))
+    tasks = Task.objects.filter(batch=membership.batch_id, state=Task.State.DISPUTED)
+    tasks = tasks.exclude(stratum__in=strata_ruled_out(membership))
+    return tasks.filter(~Exists(barred), ~Exists(taken)).count()

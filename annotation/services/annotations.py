@@ -5,10 +5,8 @@ One transaction each: lock the task, save, and if that was the last annotation l
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -25,31 +23,16 @@ from annotation.models import (
     Assignment,
     Batch,
     CorrectionRequest,
+    Draft,
     GoldLabel,
     Person,
     Task,
 )
 from annotation.services.audit import record
-from annotation.services.distribution import lock_assignment, retake_slot
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a person submits. ``labels`` maps criterion to level value; ``seconds`` is the time spent."""
-
-    labels: Mapping[str, Any]
-    rationale: str = ""
-    evidence: Sequence[Mapping[str, Any]] = field(default_factory=list)
-    flags: Sequence[str] = field(default_factory=list)
-    seconds: float | None = None
-    reason: str = ""
-
-    @property
-    def sha256(self) -> str:
-        """Two submissions with one key are the same exactly if this is equal; the seconds may differ in a retry."""
-        body = {name: value for name, value in asdict(self).items() if name != "seconds"}
-        text = json.dumps(body, sort_keys=True, ensure_ascii=False, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()
+from annotation.services.distribution import TooLate, lock_assignment, membership_id, retake_slot
+from annotation.services.drafts import keep_draft
+from annotation.services.tallies import count_for
+from annotation.services.work import Work
 
 
 @dataclass(frozen=True)
@@ -73,30 +56,41 @@ class AlreadySubmitted(Conflict):
         self.receipt = receipt
 
 
-@transaction.atomic
 def submit(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt:
     """Submit the annotation of an assignment. Idempotent by ``key``; answers with a receipt.
 
-    After the lease ended the work is still taken while a slot of the task is free.
+    After the lease ended the work is still taken while a slot of the task is free; where it is refused because its
+    place is gone, it is kept as a draft of its author's.
     """
+    try:
+        receipt = _submit(assignment_id, person, key, work)
+    except TooLate as refusal:
+        keep_draft(assignment_id, work, refusal)
+        raise
+    return receipt
+
+
+@transaction.atomic
+def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt:
     assignment = lock_assignment(assignment_id, person)
     if assignment.is_adjudication:
         raise Conflict(N_("This item is a dispute; decide it as adjudicator."))
     earlier = _by_key(assignment, key, work)
     if earlier is not None:
         return earlier
-    current = Annotation.objects.filter(assignment=assignment, current=True).first()
-    if current is not None:
+    if assignment.state == Assignment.State.SUBMITTED:
+        current = Annotation.objects.get(assignment=assignment, current=True)
         raise AlreadySubmitted(_receipt(current, created=False))
     _refuse_unless_open(assignment)
     labels = _checked_labels(assignment, work.labels)
     if assignment.state != Assignment.State.CLAIMED:
         retake_slot(assignment)
+        Draft.objects.filter(assignment=assignment).delete()
     annotation = _store(assignment, work=work, labels=labels, key=key, revision=1)
     assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, annotation.created_at
     assignment.save(update_fields=["state", "submitted_at", "slot"])
-    record(actor=person, verb="submit", target=f"assignment:{assignment.pk}", receipt=str(annotation.receipt))
-    _settle_if_complete(assignment.task, assignment.batch)
+    moves = _settle_if_complete(assignment)
+    count_for(membership_id(assignment), assignment.task.stratum_id, submitted=1, **moves)
     return _receipt(annotation, created=True)
 
 
@@ -121,7 +115,6 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
         return None
     Annotation.objects.filter(pk=current.pk).update(current=False)
     annotation = _store(assignment, work=work, labels=labels, key=key, revision=current.revision + 1)
-    record(actor=person, verb="revise", target=f"assignment:{assignment.pk}", receipt=str(annotation.receipt))
     return _receipt(annotation, created=True)
 
 
@@ -160,31 +153,45 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Work) -> 
     assignment.save(update_fields=["state", "submitted_at", "slot"])
     _write_gold(task, resolve(outcome.disputed, labels), now)
     Task.objects.filter(pk=task.pk).update(state=Task.State.ADJUDICATED, settled_at=now)
+    count_for(membership_id(assignment), task.stratum_id, disputed=-1, adjudicated=1)
     record(actor=person, verb="adjudicate", target=f"task:{task.pk}", labels=labels)
     return _decision_receipt(decision, created=True)
 
 
 def outcome_of(task: Task, batch: Batch) -> Outcome:
     """What the pure rule says of the task's current annotations (all of them submitted), in slot order."""
-    labels = (
-        Annotation.objects.filter(assignment__task=task, current=True, assignment__slot__lt=ADJUDICATION_SLOT)
-        .filter(assignment__state=Assignment.State.SUBMITTED)
-        .order_by("assignment__slot")
-        .values_list("labels", flat=True)
-    )
+    return _outcome(_submitted_labels(task), batch)
+
+
+def _outcome(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
     nominal = frozenset(c.name for c in batch.guideline.document.criteria if c.measurement == "nominal")
-    return settle(list(labels), tolerance=batch.tolerance, nominal=nominal)
+    return settle(labels, tolerance=batch.tolerance, nominal=nominal)
 
 
-def _settle_if_complete(task: Task, batch: Batch) -> None:
-    submitted = task.assignments.filter(state=Assignment.State.SUBMITTED, slot__lt=ADJUDICATION_SLOT).count()
-    if submitted < task.overlap:
-        return
+def _submitted_labels(task: Task) -> list[dict[str, Any]]:
+    submitted = Annotation.objects.filter(
+        assignment__task=task,
+        assignment__slot__lt=ADJUDICATION_SLOT,
+        assignment__state=Assignment.State.SUBMITTED,
+        current=True,
+    )
+    return list(submitted.order_by("assignment__slot").values_list("labels", flat=True))
+
+
+def _settle_if_complete(assignment: Assignment) -> dict[str, int]:
+    """Settle the task if this was its last annotation; the changes of the numbers of tasks in each state."""
+    task, batch = assignment.task, assignment.batch
+    if task.slots_taken < task.overlap:
+        return {}
+    labels = _submitted_labels(task)
+    if len(labels) < task.overlap:
+        return {}
     now = timezone.now()
-    outcome = outcome_of(task, batch)
+    outcome = _outcome(labels, batch)
     _write_gold(task, outcome.settled, now)
     settled_at = None if outcome.disputed else now
     Task.objects.filter(pk=task.pk).update(state=outcome.state, settled_at=settled_at)
+    return {Task.State.OPEN.value: -1, outcome.state: 1}
 
 
 def _write_gold(task: Task, settled: Mapping[str, Settled], now: datetime) -> None:
@@ -263,18 +270,18 @@ def _refuse_other_body(sha256: str, work: Work) -> None:
 
 def _refuse_unless_open(assignment: Assignment) -> None:
     if assignment.skip_reason:
-        raise Conflict(N_("You skipped this item; it went to someone else."))
+        raise TooLate(N_("You skipped this item; it went to someone else."))
     if assignment.task.state == Task.State.WITHDRAWN:
-        raise Conflict(N_("The manager took this item back."))
+        raise TooLate(N_("The manager took this item back."))
     if assignment.batch.state == Batch.State.CLOSED:
-        raise Conflict(N_("This batch is closed."))
+        raise TooLate(N_("This batch is closed."))
     if assignment.task.state != Task.State.OPEN:
-        raise Conflict(N_("Your time for this item ran out and someone else has taken it over."))
+        raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
 
 
 def _checked_labels(assignment: Assignment, labels: Mapping[str, Any]) -> dict[str, int | float]:
-    dimension = Task.objects.values_list("response__prompt__dimension", flat=True).get(pk=assignment.task_id)
-    return assignment.batch.guideline.document.check_labels(dimension, labels)
+    document = assignment.batch.guideline.document
+    return document.check_labels(assignment.task.stratum.dimension, labels)
 
 
 def _receipt(annotation: Annotation, *, created: bool) -> Receipt:

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
+from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from annotation.errors import N_, AssayError, Conflict
 from annotation.models import (
@@ -19,11 +22,15 @@ from annotation.models import (
     Membership,
     Person,
     Response,
+    Stratum,
     Task,
 )
 from annotation.names import check_name
+from annotation.selectors.counts import tasks_in
 from annotation.services.audit import record
 from annotation.services.distribution import end_claims
+from annotation.services.planning import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
+from annotation.services.tallies import count_in
 
 CHUNK = 2000
 MOVES = {
@@ -36,13 +43,26 @@ MOVES = {
 
 @dataclass(frozen=True)
 class Policy:
-    """How a batch hands out its tasks. ``tolerance`` is in scale units, the lease in seconds."""
+    """How a batch hands out its tasks. ``tolerance`` is in scale units, the lease in seconds.
+
+    ``seed`` decides the shuffling and the plan of who works with whom: the same seed gives the same.
+    """
 
     overlap: int = 2
     pairing: str = Batch.Pairing.POOL
+    order: str = Batch.Order.PROMPTS
+    seed: int = 0
     tolerance: float = 0
     lease_seconds: int = 1800
     due_date: date | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one annotator is to get of a batch: at most ``quota`` items, and none of the ``excluded_dimensions``."""
+
+    quota: int | None = None
+    excluded_dimensions: Sequence[str] = ()
 
 
 @transaction.atomic
@@ -55,20 +75,27 @@ def create_batch(
     collection: str | None = None,
     annotators: Sequence[Person] = (),
     adjudicators: Sequence[Person] = (),
+    pairs: Sequence[Sequence[Person]] = (),
+    shares: Mapping[Person, Share] = {},  # read only
     policy: Policy = Policy(),
     open_now: bool = True,
     actor: Person | None = None,
 ) -> Batch:
-    """Make a batch of the dataset's responses (of all models, or of ``models``), prompt by prompt."""
+    """Make a batch of the dataset's responses (of all models, or of ``models``).
+
+    ``pairs`` are who works with whom where the pairing is fixed; they are annotators, named again or not.
+    """
+    annotators = list(dict.fromkeys([*annotators, *(person for pair in pairs for person in pair)]))
     _check_policy(policy, annotators, open_now=open_now)
     if not guideline.is_published:
         raise AssayError(N_("The guideline {guideline} is not published yet."), guideline=str(guideline))
     batch = new_batch(name=name, guideline=guideline, policy=policy, actor=actor)
     for role, people in (("annotator", annotators), ("adjudicator", adjudicators)):
-        add_members(batch=batch, role=role, people=people)
+        add_members(batch=batch, role=role, people=people, shares=shares)
+    _name_pairs(batch, pairs)
     responses = responses_for(dataset=dataset, models=models, collection=collection)
     _refuse_unknown_dimensions(guideline, responses)
-    count = add_tasks(batch=batch, responses=responses.iterator(chunk_size=CHUNK))
+    count = add_tasks(batch=batch, responses=responses, plan=open_now)
     if not count:
         raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)
     if open_now:
@@ -85,22 +112,91 @@ def new_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person 
     return batch
 
 
-def add_members(*, batch: Batch, role: str, people: Iterable[Person]) -> None:
+def add_members(
+    *,
+    batch: Batch,
+    role: str,
+    people: Iterable[Person],
+    shares: Mapping[Person, Share] = {},  # read only
+) -> None:
     for person in people:
-        Membership.objects.update_or_create(batch=batch, person=person, role=role, defaults={"active": True})
+        given: dict[str, object] = {"active": True, "cursor": Membership.START}
+        if person in shares and role == Membership.Role.ANNOTATOR:
+            given["quota"] = shares[person].quota
+            given["excluded_dimensions"] = list(shares[person].excluded_dimensions)
+        Membership.objects.update_or_create(batch=batch, person=person, role=role, defaults=given)
 
 
-def add_tasks(*, batch: Batch, responses: Iterable[Response]) -> int:
-    """One work task for each response, in this order. The number made."""
-    position = Task.objects.filter(batch=batch).count()
+def add_tasks(*, batch: Batch, responses: QuerySet[Response], plan: bool = False) -> int:
+    """One work task for each response, in this order or shuffled by the batch's seed. The number made.
+
+    With ``plan`` they are planned for people where the batch's pairing asks for it; a draft's are when it opens.
+    The batch is new, or its row is locked.
+    """
+    strata, counts = _strata(batch, responses)
+    planner = Planner.of(batch, counts) if plan and batch.pairing != Batch.Pairing.POOL else None
+    start = tasks_in(batch)
+    positions = _positions(batch, start, sum(counts.values()))
+    fields = ("pk", "prompt", "prompt__dimension", "prompt__language", "model")
+    rows = responses.values_list(*fields).iterator(chunk_size=CHUNK)
     made = 0
-    for chunk in _chunks(responses):
-        Task.objects.bulk_create(
-            Task(batch=batch, response=response, overlap=batch.overlap, position=position + made + place)
-            for place, response in enumerate(chunk)
-        )
-        made += len(chunk)
+    while chunk := list(islice(rows, CHUNK)):
+        tasks = []
+        for pk, prompt, *kind in chunk:
+            stratum, position = strata[tuple(kind)], next(positions)
+            tasks.append(
+                Task(
+                    batch_id=batch.pk,
+                    response_id=pk,
+                    prompt_id=prompt,
+                    stratum_id=stratum,
+                    panel_id=planner.next(stratum) if planner else None,
+                    overlap=batch.overlap,
+                    position=position,
+                    rank=position,
+                    # Where people are at work already, some cursors may be beyond.
+                    requeued=batch.state != Batch.State.DRAFT,
+                )
+            )
+        Task.objects.bulk_create(tasks)
+        made += len(tasks)
+    for stratum, n in counts.items():
+        count_in(stratum, open=n)
+    if planner:
+        planner.save()
     return made
+
+
+def _strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any, ...], int], dict[int, int]]:
+    """The strata of these responses by dimension, language and model, and the number of responses in each."""
+    kinds = responses.order_by().values_list("prompt__dimension", "prompt__language", "model")
+    strata: dict[tuple[Any, ...], int] = {}
+    counts: dict[int, int] = {}
+    for *kind, n in kinds.annotate(n=Count("pk")).order_by("prompt__dimension", "prompt__language", "model"):
+        dimension, language, model = kind
+        stratum, _created = Stratum.objects.get_or_create(
+            batch=batch, kind=Task.Kind.WORK, dimension=dimension, language=language, model_id=model
+        )
+        strata[tuple(kind)] = stratum.pk
+        counts[stratum.pk] = n
+    return strata, counts
+
+
+def _positions(batch: Batch, start: int, number: int) -> Iterator[int]:
+    if batch.order == Batch.Order.PROMPTS:
+        return iter(range(start, start + number))
+    shuffled = list(range(start, start + number))
+    random.Random(batch.seed).shuffle(shuffled)  # noqa: S311  # an order that can be repeated, not a secret
+    return iter(shuffled)
+
+
+def _name_pairs(batch: Batch, pairs: Sequence[Sequence[Person]]) -> None:
+    if pairs and batch.pairing != Batch.Pairing.FIXED:
+        raise AssayError(
+            N_("Pairs are named for the pairing fixed; this batch's is {pairing}."), pairing=batch.pairing
+        )
+    members = {one.person_id: one for one in batch.memberships.filter(role=Membership.Role.ANNOTATOR)}
+    name_pairs(batch, [[members[person.pk] for person in pair] for pair in pairs])
 
 
 def responses_for(
@@ -135,6 +231,9 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
         )
     if locked.state == Batch.State.DRAFT and state == Batch.State.OPEN:
         _refuse_too_few(batch.overlap, _annotators_in(batch))
+        refuse_without_pairs(batch)
+        if batch.pairing != Batch.Pairing.POOL:
+            plan_open_tasks(batch)
     Batch.objects.filter(pk=batch.pk).update(state=state)
     if state == Batch.State.CLOSED:
         end_claims(Assignment.objects.filter(batch=batch))
@@ -153,6 +252,12 @@ def _check_policy(policy: Policy, annotators: Sequence[Person], *, open_now: boo
             N_("There is no pairing {pairing}; choose one of: {known}."),
             pairing=policy.pairing,
             known=", ".join(Batch.Pairing.values),
+        )
+    if policy.order not in Batch.Order.values:
+        raise AssayError(
+            N_("There is no order {order}; choose one of: {known}."),
+            order=policy.order,
+            known=", ".join(Batch.Order.values),
         )
     if not 0 <= policy.tolerance < math.inf or policy.lease_seconds < 1:
         raise AssayError(N_("The tolerance is 0 or more, and the lease at least one second."))
@@ -182,14 +287,3 @@ def _refuse_unknown_dimensions(guideline: Guideline, responses: QuerySet[Respons
             guideline=str(guideline),
             dimensions=", ".join(name or '""' for name in unanswerable),
         )
-
-
-def _chunks(responses: Iterable[Response]) -> Iterator[list[Response]]:
-    chunk: list[Response] = []
-    for response in responses:
-        chunk.append(response)
-        if len(chunk) == CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from django.db import transaction
 from django.db.models import Q
 
-from annotation.errors import N_, Conflict, NotFound
+from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import (
     ADJUDICATION_SLOT,
     ADJUDICATOR,
+    ANNOTATOR,
     MANAGER,
     RESEARCHER,
     Assignment,
@@ -18,9 +19,11 @@ from annotation.models import (
     Membership,
     Person,
 )
+from annotation.selectors.eligibility import strata_ruled_out
 from annotation.services.audit import record
 from annotation.services.batches import add_members
 from annotation.services.distribution import end_claims
+from annotation.services.planning import plan_again_for, plan_for_whom_nobody_is_left
 
 
 @transaction.atomic
@@ -31,7 +34,10 @@ def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Pers
     """
     _refuse_closed(batch)
     _refuse_who_may_have_read(batch, people)
+    list(Membership.objects.select_for_update().filter(batch=batch).order_by("pk").values_list("pk"))
     add_members(batch=batch, role=role, people=people)
+    if role == ANNOTATOR:
+        plan_for_whom_nobody_is_left(batch)
     names = [person.username for person in people]
     record(actor=actor, verb="join_batch", target=f"batch:{batch.name}", role=role, people=names)
 
@@ -44,18 +50,24 @@ def set_member_active(
 
     Saying the same twice changes nothing. What they submitted stays, and so does their blindness.
     """
-    # Locked before the tasks, as a claim does.
-    membership = Membership.objects.select_for_update().filter(batch=batch, person=person, role=role).first()
+    # Locked before the tasks, as a claim does; all of them, because what was planned goes to others.
+    memberships = list(Membership.objects.select_for_update().filter(batch=batch).order_by("pk"))
+    membership = next((one for one in memberships if one.person_id == person.pk and one.role == role), None)
     if membership is None:
         raise NotFound(N_("{name} is not in the batch {batch}."), name=str(person), batch=batch.name)
     if membership.active == active:
         return membership
     _refuse_closed(batch)
-    membership.active = active
-    membership.save(update_fields=["active"])
+    membership.active, membership.cursor = active, Membership.START
+    membership.save(update_fields=["active", "cursor"])
     released = (
         0 if active else end_claims(Assignment.objects.filter(_slots(role), batch=batch, person=person))
     )
+    if role == ANNOTATOR:
+        if active:
+            plan_for_whom_nobody_is_left(batch)
+        else:
+            plan_again_for(batch, without=membership)
     record(
         actor=actor,
         verb="member_returns" if active else "member_leaves",
@@ -63,6 +75,58 @@ def set_member_active(
         person=person.username,
         role=role,
         released=released,
+    )
+    return membership
+
+
+@transaction.atomic
+def set_limits(
+    *,
+    batch: Batch,
+    person: Person,
+    role: str,
+    quota: int | None,
+    excluded_dimensions: Sequence[str] = (),
+    actor: Person | None = None,
+) -> Membership:
+    """Say what a member is given: at most ``quota`` items, none of the ``excluded_dimensions``. What they hold
+    now they may finish; what was planned for them and is no longer theirs is planned for others.
+    """
+    list(Membership.objects.select_for_update().filter(batch=batch).order_by("pk").values_list("pk"))
+    membership = (
+        Membership.objects.select_related("person", "batch")
+        .filter(batch=batch, person=person, role=role)
+        .first()
+    )
+    if membership is None:
+        raise NotFound(N_("{name} is not in the batch {batch}."), name=str(person), batch=batch.name)
+    _refuse_closed(batch)
+    known = {*batch.guideline.document.dimension_names, *batch.strata.values_list("dimension", flat=True)} - {
+        ""
+    }
+    unknown = sorted(set(excluded_dimensions) - known)
+    if unknown:
+        raise AssayError(
+            N_("The batch has no dimension {dimension}; it has: {known}."),
+            dimension=unknown[0],
+            known=", ".join(sorted(known)),
+        )
+    membership.quota, membership.excluded_dimensions = quota, sorted(set(excluded_dimensions))
+    membership.cursor = Membership.START
+    membership.save(update_fields=["quota", "excluded_dimensions", "cursor"])
+    if role == ANNOTATOR:
+        ruled_out = strata_ruled_out(membership)
+        if ruled_out:
+            plan_again_for(batch, without=membership, strata=ruled_out)
+        plan_for_whom_nobody_is_left(batch)
+    record(
+        actor=actor,
+        verb="set_limits",
+        target=f"batch:{batch.name}",
+        person=person.username,
+        role=role,
+        quota=quota,
+        excluded_dimensions=membership.excluded_dimensions,
     )
     return membership
 

@@ -14,6 +14,7 @@ class Members:
     def __init__(self, batch: Batch, *, may_make: bool, tell: bool, report: ImportReport) -> None:
         self._batch, self._may_make, self._tell, self._report = batch, may_make, tell, report
         self._people: dict[tuple[str, str], Person] = {}
+        self._memberships: dict[tuple[int, str], int] = {}
 
     def named(self, name: str, role: Membership.Role) -> Person:
         """The person, as a member in this role; raises AssayError for one who is unknown and not to be made."""
@@ -22,6 +23,10 @@ class Members:
             known = self._people[name, role] = self._person(name)
             self._join(known, role)
         return known
+
+    def membership(self, person: Person, role: Membership.Role) -> int:
+        """The id of the membership of somebody who was ``named`` in this role."""
+        return self._memberships[person.pk, role]
 
     def _person(self, name: str) -> Person:
         found = Person.objects.filter(username=name).first()
@@ -35,7 +40,8 @@ class Members:
         return add_person(name=name)
 
     def _join(self, person: Person, role: Membership.Role) -> None:
-        _membership, joined = Membership.objects.get_or_create(batch=self._batch, person=person, role=role)
+        membership, joined = Membership.objects.get_or_create(batch=self._batch, person=person, role=role)
+        self._memberships[person.pk, role] = membership.pk
         if joined and self._tell:
             self._report.note(
                 N_("{name} is now a member of the batch ({role})."), name=person.username, role=role.value

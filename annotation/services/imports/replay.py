@@ -6,6 +6,7 @@ database's constraints hold.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -29,10 +30,11 @@ from annotation.models import (
     Person,
     Task,
 )
-from annotation.services.annotations import Work
 from annotation.services.imports.members import Members
 from annotation.services.imports.places import Place
 from annotation.services.imports.run import Intake
+from annotation.services.tallies import count_for
+from annotation.services.work import Work
 
 KEY = "import:{sha256}:{line}"
 
@@ -52,6 +54,7 @@ class Replay:
         self._decisions: list[Adjudication] = []
         self._gold: list[GoldLabel] = []
         self._touched: dict[int, Task] = {}
+        self._counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)  # by membership and stratum
 
     def annotate(self, place: Place, record: AnnotationRecord) -> bool:
         """Take an annotation; False if it was there already."""
@@ -62,8 +65,10 @@ class Replay:
             return self._again(record, labels, past)
         assignment = self._assignment(place, record, person)
         self._submit(place, record, assignment, labels)
+        counts = self._counts_of(person, Membership.Role.ANNOTATOR, place.task)
+        counts["submitted"] += 1
         if len(place.submitted) == place.task.overlap:
-            self._settle(place)
+            self._settle(place, counts)
         return True
 
     def decide(self, place: Place, record: AdjudicationRecord) -> bool:
@@ -86,7 +91,8 @@ class Replay:
         )
         self._decisions.append(place.decision)
         self._write_gold(place.task, resolve(tuple(labels), labels))
-        self._move(place.task, Task.State.ADJUDICATED)
+        counts = self._counts_of(person, Membership.Role.ADJUDICATOR, place.task)
+        self._move(place.task, Task.State.ADJUDICATED, counts)
         return True
 
     def save(self) -> None:
@@ -98,7 +104,12 @@ class Replay:
         Adjudication.objects.bulk_create(self._decisions)
         GoldLabel.objects.bulk_create(self._gold)
         self._save_tasks()
+        for (membership, stratum), counts in self._counts.items():
+            count_for(membership, stratum, **counts)
         self._begin()
+
+    def _counts_of(self, person: Person, role: Membership.Role, task: Task) -> Counter[str]:
+        return self._counts[self._members.membership(person, role), task.stratum_id]
 
     def _save_tasks(self) -> None:
         """One statement for all tasks that end alike: there are few ways to end."""
@@ -244,10 +255,10 @@ class Replay:
         self._annotations.append(annotation)
         self._touched[place.task.pk] = place.task
 
-    def _settle(self, place: Place) -> None:
+    def _settle(self, place: Place, counts: Counter[str]) -> None:
         outcome = self._outcome(place)
         self._write_gold(place.task, outcome.settled)
-        self._move(place.task, Task.State(outcome.state))
+        self._move(place.task, Task.State(outcome.state), counts)
 
     def _outcome(self, place: Place) -> Outcome:
         labels = [annotation.labels for annotation in place.submitted]
@@ -282,7 +293,8 @@ class Replay:
             for name, one in settled.items()
         ]
 
-    def _move(self, task: Task, state: Task.State) -> None:
+    def _move(self, task: Task, state: Task.State, counts: Counter[str]) -> None:
+        counts.update({task.state: -1, state: 1})
         task.state = state
         task.settled_at = None if state == Task.State.DISPUTED else self._now
         self._touched[task.pk] = task

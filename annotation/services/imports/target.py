@@ -108,7 +108,7 @@ def _complete(batch: Batch | None, target: Target, intake: Intake) -> Goal:
         dataset=goal.dataset, models=list(EvaluatedModel.objects.filter(name=model)), collection=""
     )
     missing = wanted.exclude(tasks__batch=goal.batch)
-    made = add_tasks(batch=goal.batch, responses=missing.iterator(chunk_size=1000))
+    made = add_tasks(batch=goal.batch, responses=missing)
     intake.report.add_made("tasks", made)
     return goal
 

@@ -1,0 +1,178 @@
+"""The tasks that nobody left may take, each with the reason. They wait until the manager does something."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from django.db.models import Q, QuerySet
+
+from annotation.distribution import ruled_out, within_quota
+from annotation.errors import N_
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Assignment,
+    Batch,
+    Membership,
+    Panel,
+    Stratum,
+    Task,
+)
+from annotation.selectors.counts import by_member
+from annotation.selectors.eligibility import FREE, kind_of, limits_of, working_members
+
+CHUNK = 500
+LABELLED = N_("labelled it or has it at hand")
+ANNOTATED = N_("was given it to annotate")
+SKIPPED = N_("skipped it")
+QUOTA = N_("has reached the quota")
+NOT_PLANNED = N_("is not among those it is planned for")
+
+
+@dataclass(frozen=True)
+class Why:
+    """Whom a reason keeps from a task; ``reason`` is English, to be translated where it is shown."""
+
+    reason: str
+    people: tuple[Membership, ...]
+
+
+@dataclass(frozen=True)
+class Need:
+    """A task that needs a person: an annotator, or an adjudicator. ``whys`` is empty where there is none at all."""
+
+    task: Task
+    role: str
+    whys: tuple[Why, ...]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What keeps the members of a role from a task, whatever they did on it."""
+
+    members: Sequence[Membership]
+    refused: Mapping[int, Mapping[int, str]]  # by stratum, then by membership
+
+    def may(self, stratum: int) -> list[Membership]:
+        return [one for one in self.members if one.pk not in self.refused[stratum]]
+
+
+def needs(batch: Batch, *, limit: int) -> list[Need]:
+    """The first ``limit`` of them in the order of handing out, annotations before adjudications."""
+    return list(islice(_needs(batch), limit))
+
+
+def _needs(batch: Batch) -> Iterator[Need]:
+    strata = list(Stratum.objects.filter(batch=batch))
+    yield from _annotations(batch, _place(batch, Membership.Role.ANNOTATOR, strata), strata)
+    yield from _adjudications(batch, _place(batch, Membership.Role.ADJUDICATOR, strata), strata)
+
+
+def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
+    members = working_members(batch, role)
+    counts = by_member(batch)
+    # A claim at hand may come back: whoever would be within the quota without it may take a task.
+    full = {
+        one.pk
+        for one in members
+        if not within_quota(one.quota, submitted=counts.get(one.pk, Counter())["submitted"], live=0)
+    }
+    refused: dict[int, dict[int, str]] = {}
+    for stratum in strata:
+        of_stratum = refused[stratum.pk] = {}
+        for one in members:
+            reason = ruled_out(limits_of(one), kind_of(stratum)) or (QUOTA if one.pk in full else None)
+            if reason:
+                of_stratum[one.pk] = reason
+    return _Place(members, refused)
+
+
+def _annotations(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
+    panels = _panels(batch)
+    tasks = Task.objects.filter(FREE, _suspect(batch, place, strata, panels), batch=batch).order_by("rank")
+    for chunk, past in _chunks(tasks):
+        for task in chunk:
+            planned = None if task.panel_id is None else panels[task.panel_id]
+            if planned is None and batch.pairing != Batch.Pairing.POOL:
+                planned = frozenset()
+            whys: dict[str, list[Membership]] = defaultdict(list)
+            for one in place.members:
+                reason = place.refused[task.stratum_id].get(one.pk) or _past_reason(past[task.pk], one)
+                if reason is None and planned is not None and one.pk not in planned:
+                    reason = NOT_PLANNED
+                whys[reason or ""].append(one)
+            if "" not in whys:
+                yield Need(task, Membership.Role.ANNOTATOR, _whys(whys))
+
+
+def _suspect(
+    batch: Batch, place: _Place, strata: Sequence[Stratum], panels: Mapping[int, frozenset[int]]
+) -> Q:
+    """The free tasks that could need a person; of all others that is impossible, however many they are.
+
+    Nobody skipped a task that never came back, so fewer than ``overlap`` people have had it: where as many may
+    take it, and the plan counts on nobody who may not, somebody is left.
+    """
+    scarce = [one.pk for one in strata if len(place.may(one.pk)) < batch.overlap]
+    able = {
+        one.pk for one in place.members if not any(one.pk in refused for refused in place.refused.values())
+    }
+    broken = [pk for pk, members in panels.items() if not members <= able]
+    suspect = Q(requeued=True) | Q(stratum__in=scarce) | Q(panel__in=broken)
+    return suspect if batch.pairing == Batch.Pairing.POOL else suspect | Q(panel=None)
+
+
+def _adjudications(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
+    held = Assignment.objects.filter(batch=batch, slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
+    tasks = Task.objects.filter(batch=batch, state=Task.State.DISPUTED).exclude(pk__in=held.values("task"))
+    # An adjudicator who neither annotated nor skipped anything here can take whatever is not ruled out for them.
+    tainted = Assignment.objects.filter(batch=batch, person__in=[one.person_id for one in place.members])
+    tainted = tainted.filter(Q(slot__lt=ADJUDICATION_SLOT) | ~Q(skip_reason=""))
+    barred = set(tainted.order_by().values_list("person", flat=True).distinct())
+    safe = [one.pk for one in strata if any(member.person_id not in barred for member in place.may(one.pk))]
+    for chunk, past in _chunks(tasks.exclude(stratum__in=safe).order_by("rank")):
+        for task in chunk:
+            whys: dict[str, list[Membership]] = defaultdict(list)
+            for one in place.members:
+                reason = place.refused[task.stratum_id].get(one.pk)
+                whys[reason or _past_reason(past[task.pk], one, adjudicating=True) or ""].append(one)
+            if "" not in whys:
+                yield Need(task, Membership.Role.ADJUDICATOR, _whys(whys))
+
+
+def _chunks(tasks: QuerySet[Task]) -> Iterator[tuple[list[Task], dict[int, dict[int, Assignment]]]]:
+    """The tasks, some at a time, with what was done on each by person."""
+    ids = tasks.values_list("pk", flat=True).iterator(chunk_size=CHUNK)
+    while some := list(islice(ids, CHUNK)):
+        past: dict[int, dict[int, Assignment]] = defaultdict(dict)
+        for one in Assignment.objects.filter(task__in=some):
+            past[one.task_id][one.person_id] = one
+        found = Task.objects.filter(pk__in=some).select_related("response__prompt", "stratum")
+        yield list(found.order_by("rank")), past
+
+
+def _past_reason(
+    past: Mapping[int, Assignment], member: Membership, *, adjudicating: bool = False
+) -> str | None:
+    one = past.get(member.person_id)
+    if one is None:
+        return None
+    if one.skip_reason:
+        return SKIPPED
+    if one.is_adjudication != adjudicating:
+        return ANNOTATED
+    live = one.state in (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
+    return LABELLED if live else None
+
+
+def _panels(batch: Batch) -> dict[int, frozenset[int]]:
+    members: dict[int, set[int]] = defaultdict(set)
+    for panel, member in Panel.objects.filter(batch=batch).values_list("pk", "members"):
+        members[panel].add(member)
+    return {pk: frozenset(ids) for pk, ids in members.items()}
+
+
+def _whys(whys: Mapping[str, Sequence[Membership]]) -> tuple[Why, ...]:
+    return tuple(Why(reason, tuple(people)) for reason, people in sorted(whys.items()))
