@@ -8,6 +8,8 @@ from rest_framework import serializers
 
 from annotation.api.fields import LabelsField, NumberField, StrictSerializer
 from annotation.flags import FLAGS
+from annotation.guidelines import Criterion
+from annotation.selectors.work import Handout
 from annotation.services.work import Work
 
 LONGEST_TEXT = 20_000
@@ -88,6 +90,27 @@ class HandoutSerializer(serializers.Serializer[Any]):
     prompt = serializers.CharField()
     turns = TurnSerializer(many=True)
     criteria = CriterionSerializer(many=True)
+
+
+def handout_body(item: Handout) -> dict[str, Any]:
+    """What ``HandoutSerializer`` describes. A criterion of a published guideline is the same for ever, and long."""
+    return {
+        "assignment": item.assignment,
+        "lease_expires": item.lease_expires,
+        "prompt": item.prompt,
+        "turns": [{"role": turn.role, "text": turn.text} for turn in item.turns],
+        "criteria": [_criterion_body(item.guideline, criterion) for criterion in item.criteria],
+    }
+
+
+_CRITERIA: dict[tuple[str, str], Any] = {}
+
+
+def _criterion_body(guideline: str, criterion: Criterion) -> Any:
+    body = _CRITERIA.get((guideline, criterion.name))
+    if body is None:
+        body = _CRITERIA[guideline, criterion.name] = CriterionSerializer(criterion).data
+    return body
 
 
 class SideSerializer(serializers.Serializer[Any]):

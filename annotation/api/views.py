@@ -100,7 +100,7 @@ class Next(AssayView):
         claim = distribution.next_assignment(batch=batch_named(name), person=self.person, ahead=ahead)
         if claim is None:
             return Response(status=204)
-        return Response(s.HandoutSerializer(handout(claim)).data)
+        return Response(s.handout_body(handout(claim)))
 
 
 class NextDispute(AssayView):
@@ -121,7 +121,7 @@ class NextDispute(AssayView):
             return Response(status=204)
         found = dispute(claim)
         sides = s.SideSerializer(found.sides, many=True).data
-        return Response({**s.HandoutSerializer(found.handout).data, "sides": sides})
+        return Response({**s.handout_body(found.handout), "sides": sides})
 
 
 class Submit(AssayView):

@@ -5,7 +5,8 @@ from annotation.models import Batch
 
 
 def batch_named(name: str) -> Batch:
-    found = Batch.objects.select_related("guideline").filter(name=name).first()
+    batches = Batch.objects.select_related("guideline").defer("guideline__content", "guideline__source")
+    found = batches.filter(name=name).first()
     if found is None:
         raise NotFound(N_("No batch is named {name}."), name=name)
     return found

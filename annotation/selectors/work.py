@@ -5,6 +5,7 @@ Blindness lives here: a view never holds the Response, so it cannot tell whose i
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,12 +24,15 @@ from annotation.models import (
     Assignment,
     Batch,
     GoldLabel,
+    Guideline,
     Membership,
     Person,
     Task,
 )
 from annotation.selectors.counts import by_stratum, of_member
-from annotation.selectors.eligibility import free_tasks, strata_ruled_out
+from annotation.selectors.eligibility import strata_ruled_out
+from annotation.selectors.free import FreeTasks
+from annotation.statements import first, loaded
 
 # Up to here disputes are counted one by one for each adjudicator.
 MANY = 1000
@@ -44,7 +48,10 @@ class Turn:
 
 @dataclass(frozen=True)
 class Handout:
-    """One item of work. ``turns`` is what is judged; a plain response is one turn of the assistant."""
+    """One item of work. ``turns`` is what is judged; a plain response is one turn of the assistant.
+
+    ``guideline`` is the sha256 of the guideline that the ``criteria`` are of.
+    """
 
     assignment: UUID
     batch: str
@@ -55,6 +62,7 @@ class Handout:
     dimension: str
     subcomponent: str
     language: str = ""
+    guideline: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,24 +111,33 @@ class MyProgress:
 
 
 def handout(assignment: Assignment) -> Handout:
-    task = (
-        Task.objects.select_related("response__prompt", "batch__guideline")
-        .defer("batch__guideline__content", "batch__guideline__source")
-        .get(pk=assignment.task_id)
-    )
-    prompt, document = task.response.prompt, task.batch.guideline.document
-    turns = task.response.turns or [{"role": "assistant", "text": task.response.text}]
+    """One query, beside the guideline's document, which is kept by its hash."""
+    found = first(HANDOUT, [assignment.task_id])
+    assert found is not None
+    batch, guideline, sha256, prompt, dimension, subcomponent, language, text, turns = found
+    document = loaded(Guideline, id=guideline, sha256=sha256).document
+    said = json.loads(turns) or [{"role": "assistant", "text": text}]
     return Handout(
         assignment=assignment.pk,
-        batch=task.batch.name,
+        batch=batch,
         lease_expires=assignment.lease_expires,
-        prompt=prompt.text,
-        turns=tuple(Turn(role=turn["role"], text=turn["text"]) for turn in turns),
-        criteria=document.criteria_for(prompt.dimension),
-        dimension=prompt.dimension,
-        subcomponent=prompt.subcomponent,
-        language=prompt.language,
+        prompt=prompt,
+        turns=tuple(Turn(role=turn["role"], text=turn["text"]) for turn in said),
+        criteria=document.criteria_for(dimension),
+        dimension=dimension,
+        subcomponent=subcomponent,
+        language=language,
+        guideline=sha256,
     )
+
+
+HANDOUT = """
+SELECT b.name, g.id, g.sha256, p.text, p.dimension, p.subcomponent, p.language, r.text, r.turns
+FROM annotation_task t JOIN annotation_batch b ON b.id = t.batch_id
+JOIN annotation_guideline g ON g.id = b.guideline_id
+JOIN annotation_response r ON r.id = t.response_id JOIN annotation_prompt p ON p.id = r.prompt_id
+WHERE t.id = %s
+"""
 
 
 def dispute(assignment: Assignment) -> Dispute:
@@ -262,9 +279,8 @@ def _anything_there(membership: Membership) -> bool:
     )
     if claimed.exists():
         return True
-    tasks = free_tasks(membership)
-    requeued = tasks.filter(requeued=True, rank__lt=membership.cursor)
-    return tasks.filter(rank__gte=membership.cursor).exists() or requeued.exists()
+    tasks = FreeTasks.of(membership)
+    return any(tasks.first_rank(start=membership.cursor, requeued=way) is not None for way in (False, True))
 
 
 def _disputes_left(membership: Membership) -> int:

@@ -5,9 +5,11 @@ One transaction each: lock the task, save, and if that was the last annotation l
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -29,10 +31,11 @@ from annotation.models import (
     Task,
 )
 from annotation.services.audit import record
-from annotation.services.distribution import TooLate, lock_assignment, membership_id, retake_slot
+from annotation.services.distribution import TooLate, lock_assignment, retake_slot
 from annotation.services.drafts import keep_draft
-from annotation.services.tallies import count_for
+from annotation.services.tallies import counted
 from annotation.services.work import Work
+from annotation.statements import Statement, execute, insert_of, rows, update
 
 
 @dataclass(frozen=True)
@@ -72,26 +75,35 @@ def submit(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
 
 @transaction.atomic
 def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt:
+    _refuse_without_key(key)
     assignment = lock_assignment(assignment_id, person)
     if assignment.is_adjudication:
         raise Conflict(N_("This item is a dispute; decide it as adjudicator."))
-    earlier = _by_key(assignment, key, work)
-    if earlier is not None:
-        return earlier
     if assignment.state == Assignment.State.SUBMITTED:
-        current = Annotation.objects.get(assignment=assignment, current=True)
-        raise AlreadySubmitted(_receipt(current, created=False))
+        return _submitted_before(assignment, key, work)
     _refuse_unless_open(assignment)
     labels = _checked_labels(assignment, work.labels)
     if assignment.state != Assignment.State.CLAIMED:
         retake_slot(assignment)
         Draft.objects.filter(assignment=assignment).delete()
-    annotation = _store(assignment, work=work, labels=labels, key=key, revision=1)
-    assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, annotation.created_at
-    assignment.save(update_fields=["state", "submitted_at", "slot"])
-    moves = _settle_if_complete(assignment)
-    count_for(membership_id(assignment), assignment.task.stratum_id, submitted=1, **moves)
+    annotation = _annotation(assignment, work=work, labels=labels, key=key, revision=1)
+    now = annotation.created_at
+    outcome = _outcome_with(assignment, labels)
+    submitted = {"slot": assignment.slot, "state": Assignment.State.SUBMITTED, "submitted_at": now}
+    execute(
+        insert_of(annotation),
+        update(Assignment, assignment.pk, submitted),
+        *(_settled(assignment, outcome, now) if outcome else [counted(assignment, submitted=1)]),
+    )
     return _receipt(annotation, created=True)
+
+
+def _submitted_before(assignment: Assignment, key: str, work: Work) -> Receipt:
+    earlier = _by_key(assignment, key, work)
+    if earlier is not None:
+        return earlier
+    current = Annotation.objects.get(assignment=assignment, current=True)
+    raise AlreadySubmitted(_receipt(current, created=False))
 
 
 @transaction.atomic
@@ -100,6 +112,7 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
 
     Afterwards the correction becomes a request to the manager and the answer is None.
     """
+    _refuse_without_key(key)
     assignment = lock_assignment(assignment_id, person)
     earlier = _by_key(assignment, key, work)
     if earlier is not None:
@@ -114,7 +127,8 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
         _ask(assignment, work=work, labels=labels, key=key)
         return None
     Annotation.objects.filter(pk=current.pk).update(current=False)
-    annotation = _store(assignment, work=work, labels=labels, key=key, revision=current.revision + 1)
+    annotation = _annotation(assignment, work=work, labels=labels, key=key, revision=current.revision + 1)
+    annotation.save()
     return _receipt(annotation, created=True)
 
 
@@ -151,16 +165,27 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Work) -> 
     )
     assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, now
     assignment.save(update_fields=["state", "submitted_at", "slot"])
-    _write_gold(task, resolve(outcome.disputed, labels), now)
+    execute(*_gold(task, resolve(outcome.disputed, labels), now))
     Task.objects.filter(pk=task.pk).update(state=Task.State.ADJUDICATED, settled_at=now)
-    count_for(membership_id(assignment), task.stratum_id, disputed=-1, adjudicated=1)
+    execute(counted(assignment, disputed=-1, adjudicated=1))
     record(actor=person, verb="adjudicate", target=f"task:{task.pk}", labels=labels)
     return _decision_receipt(decision, created=True)
 
 
 def outcome_of(task: Task, batch: Batch) -> Outcome:
     """What the pure rule says of the task's current annotations (all of them submitted), in slot order."""
-    return _outcome(_submitted_labels(task), batch)
+    return _outcome([labels for _slot, labels in _submitted_labels(task)], batch)
+
+
+def _outcome_with(assignment: Assignment, labels: Mapping[str, Any]) -> Outcome | None:
+    """The same with the labels that are being submitted; None while others are still to come."""
+    task = assignment.task
+    if task.slots_taken < task.overlap:
+        return None
+    given = [*_submitted_labels(task), (assignment.slot, labels)]
+    if len(given) < task.overlap:
+        return None
+    return _outcome([labels for _slot, labels in sorted(given, key=itemgetter(0))], assignment.batch)
 
 
 def _outcome(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
@@ -168,43 +193,43 @@ def _outcome(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
     return settle(labels, tolerance=batch.tolerance, nominal=nominal)
 
 
-def _submitted_labels(task: Task) -> list[dict[str, Any]]:
-    submitted = Annotation.objects.filter(
-        assignment__task=task,
-        assignment__slot__lt=ADJUDICATION_SLOT,
-        assignment__state=Assignment.State.SUBMITTED,
-        current=True,
+def _submitted_labels(task: Task) -> list[tuple[int, Mapping[str, Any]]]:
+    """Slot and labels of what was submitted, in the order of the slots."""
+    found = rows(
+        """
+        SELECT a.slot, n.labels FROM annotation_assignment a JOIN annotation_annotation n ON n.assignment_id = a.id
+        WHERE a.task_id = %s AND a.state = 'submitted' AND a.slot < %s AND n.current ORDER BY a.slot
+        """,
+        [task.pk, ADJUDICATION_SLOT],
     )
-    return list(submitted.order_by("assignment__slot").values_list("labels", flat=True))
+    return [(slot, json.loads(labels)) for slot, labels in found]
 
 
-def _settle_if_complete(assignment: Assignment) -> dict[str, int]:
-    """Settle the task if this was its last annotation; the changes of the numbers of tasks in each state."""
-    task, batch = assignment.task, assignment.batch
-    if task.slots_taken < task.overlap:
-        return {}
-    labels = _submitted_labels(task)
-    if len(labels) < task.overlap:
-        return {}
-    now = timezone.now()
-    outcome = _outcome(labels, batch)
-    _write_gold(task, outcome.settled, now)
-    settled_at = None if outcome.disputed else now
-    Task.objects.filter(pk=task.pk).update(state=outcome.state, settled_at=settled_at)
-    return {Task.State.OPEN.value: -1, outcome.state: 1}
+def _settled(assignment: Assignment, outcome: Outcome, now: datetime) -> list[Statement]:
+    """What a task's last annotation writes beside itself: gold, the task's state, the counts."""
+    task = assignment.task
+    state = {"state": outcome.state, "settled_at": None if outcome.disputed else now}
+    return [
+        *_gold(task, outcome.settled, now),
+        update(Task, task.pk, state),
+        counted(assignment, submitted=1, **{Task.State.OPEN.value: -1, outcome.state: 1}),
+    ]
 
 
-def _write_gold(task: Task, settled: Mapping[str, Settled], now: datetime) -> None:
-    GoldLabel.objects.bulk_create(
-        GoldLabel(task=task, criterion=criterion, value=gold.value, source=gold.source, created_at=now)
+def _gold(task: Task, settled: Mapping[str, Settled], now: datetime) -> list[Statement]:
+    return [
+        insert_of(
+            GoldLabel(task=task, criterion=criterion, value=gold.value, source=gold.source, created_at=now)
+        )
         for criterion, gold in settled.items()
-    )
+    ]
 
 
-def _store(
+def _annotation(
     assignment: Assignment, *, work: Work, labels: dict[str, int | float], key: str, revision: int
 ) -> Annotation:
-    return Annotation.objects.create(
+    """Not written yet."""
+    return Annotation(
         assignment=assignment,
         revision=revision,
         labels=labels,
@@ -220,9 +245,12 @@ def _store(
     )
 
 
-def _by_key(assignment: Assignment, key: str, work: Work) -> Receipt | None:
+def _refuse_without_key(key: str) -> None:
     if not key:
         raise Unprocessable(N_("Send an Idempotency-Key header, so that a retry cannot submit twice."))
+
+
+def _by_key(assignment: Assignment, key: str, work: Work) -> Receipt | None:
     earlier = Annotation.objects.filter(assignment=assignment, idempotency_key=key).first()
     if earlier is None:
         return None

@@ -11,8 +11,10 @@ for the next task from their cursor on, and before it only among the few tasks t
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 from django.db import transaction
@@ -31,17 +33,31 @@ from annotation.models import (
     ADJUDICATION_SLOT,
     Assignment,
     Batch,
-    EvaluatedModel,
+    Guideline,
     Membership,
     Panel,
     Person,
+    Stratum,
     Task,
 )
 from annotation.selectors.counts import submitted_by, tasks_in
-from annotation.selectors.eligibility import FREE, for_member, free_tasks, strata_ruled_out
+from annotation.selectors.eligibility import strata_ruled_out
+from annotation.selectors.free import FREE, REQUEUED, FreeTask, FreeTasks
 from annotation.services.audit import record
 from annotation.services.planning import plan_again
-from annotation.services.tallies import count_for
+from annotation.services.tallies import counted
+from annotation.statements import (
+    Raw,
+    Statement,
+    execute,
+    first,
+    for_update,
+    insert,
+    loaded,
+    rows,
+    stored,
+    update,
+)
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 # The cursor follows when the claim was made this far beyond it.
@@ -78,7 +94,7 @@ def next_dispute(*, batch: Batch, person: Person) -> Assignment | None:
 
 @transaction.atomic
 def _next_assignment(batch: Batch, person: Person, *, ahead: bool, expired: bool) -> Assignment | None:
-    member = _lock_membership(batch, person, Membership.Role.ANNOTATOR)
+    locked = _lock_membership(batch, person, Membership.Role.ANNOTATOR)
     now = _now_in(batch, person)
     if now.leases_ran_out and not expired:
         raise _LeasesRanOutError
@@ -86,33 +102,32 @@ def _next_assignment(batch: Batch, person: Person, *, ahead: bool, expired: bool
     if claims_to_keep(len(live), ahead=ahead):
         return live[-1] if ahead else live[0]
     # The claims were counted before: one submitted meanwhile counts twice for a moment, and never not at all.
+    member = locked.membership
     if member.quota is not None and not within_quota(
         member.quota, submitted=submitted_by(member), live=len(live)
     ):
         return None
-    search = _Search.of(member, now=now)
+    search = _Search.of(locked, now=now)
     if live and not search.leaves_enough_for_all():
         return None
     task = search.take()
-    if task is None:
-        return None
-    slot = free_slot(_slots_taken(task) if task.slots_taken else (), task.overlap)
-    if slot is None:  # the counter said otherwise: refuse rather than break what never breaks
-        raise Conflict(N_("This task has no free place."))
-    Task.objects.filter(pk=task.pk).update(slots_taken=F("slots_taken") + 1)
-    Membership.objects.filter(pk=member.pk).update(last_prompt=task.prompt_id, cursor=search.cursor)
-    return _claim(task, person, slot=slot, batch=batch)
+    return None if task is None else _claim_free(task, search)
 
 
 @transaction.atomic
 def _next_dispute(batch: Batch, person: Person) -> Assignment | None:
-    member = _lock_membership(batch, person, Membership.Role.ADJUDICATOR)
+    member = _lock_membership(batch, person, Membership.Role.ADJUDICATOR).membership
     _now_in(batch, person)
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
     if live is not None:
         return live
     task = _take_dispute(batch, member)
-    return None if task is None else _claim(task, person, slot=ADJUDICATION_SLOT, batch=batch)
+    if task is None:
+        return None
+    past = Assignment.objects.filter(task=task, person=person).first()
+    assignment = _claimed(task.pk, person, past, slot=ADJUDICATION_SLOT, batch=batch)
+    execute(_written(assignment))
+    return assignment
 
 
 @transaction.atomic
@@ -143,10 +158,9 @@ def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> As
         assignment.skip_reason = skip_reason
         assignment.save(update_fields=["state", "skip_reason"])
         record(actor=person, verb="skip", target=f"assignment:{assignment.pk}", reason=skip_reason)
-        member = membership_id(assignment)
         if assignment.task.panel_id is not None and not assignment.is_adjudication:
-            plan_again(assignment.task, without=member)
-        count_for(member, assignment.task.stratum_id, skipped=1)
+            plan_again(assignment.task, without=membership_id(assignment))
+        execute(counted(assignment, skipped=1))
     return assignment
 
 
@@ -204,22 +218,66 @@ def live_claims(batch: Batch, person: Person) -> QuerySet[Assignment]:
 
 
 def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
-    """The person's assignment with its task's row locked; anybody else's does not exist for them."""
-    mine = Assignment.objects.filter(pk=assignment_id, person=person)
-    task_id = mine.values_list("task_id", flat=True).first()
-    if task_id is None:
+    """The person's assignment with its task's row locked; anybody else's does not exist for them.
+
+    The task comes with its stratum, the batch with its guideline; columns that are seldom needed are read then.
+    """
+    pk = stored(Assignment, "id", assignment_id)
+    mine = "FROM annotation_assignment a WHERE a.id = %s AND a.person_id = %s"
+    found = first(f"SELECT a.task_id {mine}", [pk, person.pk])
+    if found is None:
         raise NotFound(N_("There is no such item among yours."))
-    task = Task.objects.select_for_update(of=("self",)).select_related("stratum").get(pk=task_id)
-    assignment = with_batch(Assignment.objects.all()).get(pk=assignment_id)
-    assignment.task = task
+    task = first(LOCKED_TASK + for_update("t"), found)
+    given = first(GIVEN, [pk])
+    assert task is not None
+    assert given is not None
+    stratum, dimension, kind, state, overlap, slots_taken, panel = task
+    batch, slot, claim_state, skip_reason, name, batch_state, tolerance, lease, guideline, sha256 = given
+    assignment = loaded(
+        Assignment,
+        id=assignment_id,
+        batch_id=batch,
+        task_id=found[0],
+        person_id=person.pk,
+        slot=slot,
+        state=claim_state,
+        skip_reason=skip_reason,
+    )
+    assignment.person = person
+    assignment.task = loaded(
+        Task,
+        id=found[0],
+        batch_id=batch,
+        stratum_id=stratum,
+        kind=kind,
+        state=state,
+        overlap=overlap,
+        slots_taken=slots_taken,
+        panel_id=panel,
+    )
+    assignment.task.stratum = loaded(Stratum, id=stratum, batch_id=batch, dimension=dimension)
+    assignment.batch = loaded(
+        Batch,
+        id=batch,
+        name=name,
+        state=batch_state,
+        tolerance=tolerance,
+        lease_seconds=lease,
+        guideline_id=guideline,
+    )
+    assignment.batch.guideline = loaded(Guideline, id=guideline, sha256=sha256)
     return assignment
 
 
-def with_batch(assignments: QuerySet[Assignment]) -> QuerySet[Assignment]:
-    """With the batch and its guideline, but for the guideline's text: its document is kept by its hash."""
-    return assignments.select_related("batch__guideline").defer(
-        "batch__guideline__content", "batch__guideline__source"
-    )
+LOCKED_TASK = """
+SELECT t.stratum_id, s.dimension, t.kind, t.state, t.overlap, t.slots_taken, t.panel_id
+FROM annotation_task t JOIN annotation_stratum s ON s.id = t.stratum_id WHERE t.id = %s
+"""
+GIVEN = """
+SELECT b.id, a.slot, a.state, a.skip_reason, b.name, b.state, b.tolerance, b.lease_seconds, g.id, g.sha256
+FROM annotation_assignment a JOIN annotation_batch b ON b.id = a.batch_id
+JOIN annotation_guideline g ON g.id = b.guideline_id WHERE a.id = %s
+"""
 
 
 def membership_id(assignment: Assignment) -> int:
@@ -249,7 +307,7 @@ def retake_slot(assignment: Assignment) -> None:
     else:
         if task.panel_id is not None and not Panel.objects.filter(pk=task.panel_id, members=member).exists():
             raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
-        slot = free_slot(_slots_taken(task), task.overlap)
+        slot = free_slot(_slots_taken(task.pk), task.overlap)
     if slot is None:
         raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
     if slot != ADJUDICATION_SLOT:
@@ -264,30 +322,51 @@ def _overdue(batch: Batch, now: datetime | None) -> QuerySet[Assignment]:
     )
 
 
-def _lock_membership(batch: Batch, person: Person, role: str) -> Membership:
+class _Member(NamedTuple):
+    """A locked membership. ``planned``: it is in a panel; ``limited``: something may be ruled out for it."""
+
+    membership: Membership
+    planned: bool
+    limited: bool
+
+
+def _lock_membership(batch: Batch, person: Person, role: str) -> _Member:
     """Whoever is no active member is told that the batch does not exist."""
-    member = (
-        Membership.objects.select_for_update()
-        .filter(batch=batch, person=person, role=role, active=True)
-        .annotate(
-            planned=Exists(Panel.objects.filter(members=OuterRef("pk"))),
-            authored=Exists(EvaluatedModel.objects.filter(authors=OuterRef("person"))),
-        )
-        .first()
+    row = first(
+        """
+        SELECT m.id, m.quota, m.excluded_dimensions, m.cursor, m.last_prompt,
+            EXISTS (SELECT 1 FROM annotation_panel_members p WHERE p.membership_id = m.id),
+            EXISTS (SELECT 1 FROM annotation_person_own_models o WHERE o.person_id = m.person_id)
+        FROM annotation_membership m
+        WHERE m.batch_id = %s AND m.person_id = %s AND m.role = %s AND m.active
+        """
+        + for_update("m"),
+        [batch.pk, person.pk, role],
     )
-    if member is None:
+    if row is None:
         raise NotFound(N_("No batch is named {name}."), name=batch.name)
-    member.batch, member.person = batch, person
-    return member
+    pk, quota, excluded, cursor, last_prompt, planned, authored = row
+    member = Membership(
+        pk=pk,
+        batch=batch,
+        person=person,
+        role=role,
+        quota=quota,
+        excluded_dimensions=json.loads(excluded),
+        cursor=cursor,
+        last_prompt=last_prompt,
+    )
+    limited = bool(authored or member.excluded_dimensions or person.languages)
+    return _Member(member, planned=bool(planned), limited=limited)
 
 
-@dataclass(frozen=True)
-class _Now:
+class _Now(NamedTuple):
     """``live``: whether the person has claims at hand, ``expired``: whether some of theirs ran out.
 
     ``requeued``: whether any task of the batch came back and is free.
     """
 
+    state: str
     live: bool
     expired: bool
     requeued: bool
@@ -296,20 +375,31 @@ class _Now:
 
 def _now_in(batch: Batch, person: Person) -> _Now:
     """Read after the membership is locked: a batch that closed or paused meanwhile says so."""
-    state, live, expired, requeued, ran_out = (
-        Batch.objects.filter(pk=batch.pk)
-        .annotate(
-            live=Exists(live_claims(batch, person).exclude(slot=ADJUDICATION_SLOT)),
-            expired=Exists(_given_back(batch, person, Assignment.State.EXPIRED)),
-            requeued=Exists(Task.objects.filter(FREE, batch=batch, requeued=True)),
-            ran_out=Exists(_overdue(batch, None)),
-        )
-        .values_list("state", "live", "expired", "requeued", "ran_out")
-        .get()
+    mine = "SELECT 1 FROM annotation_assignment a WHERE a.person_id = %s AND a.batch_id = %s AND a.slot < %s"
+    row = first(
+        f"""
+        SELECT b.state,
+            EXISTS ({mine} AND a.state = 'claimed'),
+            EXISTS ({mine} AND a.state IN ('released', 'expired') AND a.skip_reason = '' AND a.state = 'expired'),
+            EXISTS (SELECT 1 FROM annotation_task t WHERE {FREE} AND {REQUEUED}),
+            EXISTS (SELECT 1 FROM annotation_assignment a
+                WHERE a.batch_id = %s AND a.state = 'claimed' AND a.lease_expires < %s)
+        FROM annotation_batch b WHERE b.id = %s
+        """,
+        [
+            *(person.pk, batch.pk, ADJUDICATION_SLOT),
+            *(person.pk, batch.pk, ADJUDICATION_SLOT),
+            batch.pk,
+            batch.pk,
+            stored(Assignment, "lease_expires", timezone.now()),
+            batch.pk,
+        ],
     )
-    if state != Batch.State.OPEN:
+    assert row is not None
+    now = _Now(*row)
+    if now.state != Batch.State.OPEN:
         raise Forbidden(N_("The batch {name} is not open."), name=batch.name)
-    return _Now(live=live, expired=expired, requeued=requeued, leases_ran_out=ran_out)
+    return now
 
 
 @dataclass
@@ -322,24 +412,18 @@ class _Search:
     """
 
     member: Membership
-    ruled_out: list[int]
-    panels: list[int]
+    tasks: FreeTasks
     now: _Now
     cursor: int
+    had: bool = False  # what was found is a task that the member had before
 
     @classmethod
-    def of(cls, member: Membership, *, now: _Now) -> _Search:
-        limited = member.excluded_dimensions or member.person.languages or getattr(member, "authored", True)
-        planned = getattr(member, "planned", True)
-        return cls(
-            member=member,
-            ruled_out=strata_ruled_out(member) if limited else [],
-            panels=list(member.panels.values_list("pk", flat=True)) if planned else [],
-            now=now,
-            cursor=member.cursor,
-        )
+    def of(cls, locked: _Member, *, now: _Now) -> _Search:
+        member = locked.membership
+        tasks = FreeTasks.of(member, limited=locked.limited, planned=locked.planned)
+        return cls(member=member, tasks=tasks, now=now, cursor=member.cursor)
 
-    def take(self) -> Task | None:
+    def take(self) -> FreeTask | None:
         """The next task, locked: first what the member had begun when the lease ran out, if nobody took it over.
 
         Never one of the prompt handed out last, unless nothing else is left; what the member gave back themselves
@@ -348,15 +432,14 @@ class _Search:
         again = self._take_again(Assignment.State.EXPIRED) if self.now.expired else None
         if again is not None:
             return again
-        tasks, last = self._tasks(), self.member.last_prompt
-        searches = [tasks] if last is None else [tasks.exclude(prompt=last), tasks]
-        for search in searches:
-            found = self._take_in_order(search)
+        last = self.member.last_prompt
+        for not_prompt in (None,) if last is None else (last, None):
+            found = self._take_in_order(not_prompt)
             if found is not None:
                 if found.rank - self.cursor > CURSOR_STEP:
-                    self._move_cursor(tasks)
+                    self._move_cursor()
                 return found
-        self._move_cursor(tasks)
+        self._move_cursor()
         return self._take_again(Assignment.State.RELEASED)
 
     def leaves_enough_for_all(self) -> bool:
@@ -364,36 +447,53 @@ class _Search:
 
         What is planned for a member waits for them alone.
         """
-        if self.member.batch.pairing != Batch.Pairing.POOL:
+        if not self.tasks.pool:
             return True
         others = _annotators(self.member.batch).exclude(pk=self.member.pk).count()
-        return len(self._tasks().filter(rank__gte=self.cursor).values_list("pk")[: others + 1]) > others
+        return self.tasks.count(start=self.cursor, most=others + 1) > others
 
-    def _tasks(self) -> QuerySet[Task]:
-        return free_tasks(self.member, self.ruled_out, self.panels)
+    def _take_in_order(self, not_prompt: int | None) -> FreeTask | None:
+        """What came back stands before the cursor, so it is looked at first: its rank is the smaller one.
 
-    def _take_in_order(self, tasks: QuerySet[Task]) -> Task | None:
-        """What came back stands before the cursor, so it is looked at first: its rank is the smaller one."""
-        parts = [tasks.filter(rank__gte=self.cursor)]
-        if self.now.requeued:
-            parts.insert(0, tasks.filter(requeued=True, rank__lt=self.cursor))
-        # Where all are being taken by others this moment, wait for what becomes of them.
-        ways = [part.select_for_update(skip_locked=True, of=("self",)) for part in parts]
-        ways += [part.select_for_update(of=("self",)) for part in parts]
-        return next((found for way in ways if (found := way.first()) is not None), None)
+        Where all are being taken by others this moment, wait for what becomes of them.
+        """
+        for wait in (False, True):
+            for requeued in (True, False) if self.now.requeued else (False,):
+                found = self.tasks.take(
+                    start=self.cursor, requeued=requeued, not_prompt=not_prompt, wait=wait
+                )
+                if found is not None:
+                    return found
+        return None
 
-    def _take_again(self, ended: Assignment.State) -> Task | None:
+    def _take_again(self, ended: Assignment.State) -> FreeTask | None:
         """A task that the member had, whose claim ``ended`` so without a reason, and that nobody else took."""
-        mine = _given_back(self.member.batch, self.member.person, ended)
-        ids = list(mine.values_list("task", flat=True))
-        tasks = Task.objects.filter(FREE, for_member(self.member, self.ruled_out, self.panels), pk__in=ids)
-        return _take_first(tasks.order_by("rank"))
+        mine = list(_given_back(self.member.batch, self.member.person, ended).values_list("task", flat=True))
+        found = self.tasks.take_of(mine) or self.tasks.take_of(mine, wait=True)
+        self.had = found is not None
+        return found
 
-    def _move_cursor(self, tasks: QuerySet[Task]) -> None:
+    def _move_cursor(self) -> None:
         """Where nothing is left, to the place where the next task of the batch will stand."""
-        first = tasks.filter(rank__gte=self.cursor).values_list("rank", flat=True).first()
-        self.cursor = max(self.cursor, tasks_in(self.member.batch)) if first is None else first
+        found = self.tasks.first_rank(start=self.cursor)
+        self.cursor = max(self.cursor, tasks_in(self.member.batch)) if found is None else found
         Membership.objects.filter(pk=self.member.pk).update(cursor=self.cursor)
+
+
+def _claim_free(task: FreeTask, search: _Search) -> Assignment:
+    """Take the lowest free slot of a task whose row is locked; all that is written goes in one round trip."""
+    member = search.member
+    slot = free_slot(_slots_taken(task.id) if task.slots_taken else (), task.overlap)
+    if slot is None:  # the counter said otherwise: refuse rather than break what never breaks
+        raise Conflict(N_("This task has no free place."))
+    past = Assignment.objects.get(task=task.id, person=member.person) if search.had else None
+    assignment = _claimed(task.id, member.person, past, slot=slot, batch=member.batch)
+    execute(
+        update(Task, task.id, {"slots_taken": Raw("slots_taken + 1")}),
+        update(Membership, member.pk, {"last_prompt": task.prompt, "cursor": search.cursor}),
+        _written(assignment),
+    )
+    return assignment
 
 
 def _annotators(batch: Batch) -> QuerySet[Membership]:
@@ -433,23 +533,33 @@ def _take_first(tasks: QuerySet[Task]) -> Task | None:
     return task or tasks.select_for_update(of=("self",)).first()
 
 
-def _slots_taken(task: Task) -> frozenset[int]:
-    live = task.assignments.filter(state__in=LIVE, slot__lt=ADJUDICATION_SLOT)
-    return frozenset(live.values_list("slot", flat=True))
+def _slots_taken(task: int) -> frozenset[int]:
+    taken = rows(
+        "SELECT slot FROM annotation_assignment"
+        " WHERE task_id = %s AND slot < %s AND state IN ('claimed', 'submitted')",
+        [task, ADJUDICATION_SLOT],
+    )
+    return frozenset(slot for (slot,) in taken)
 
 
-def _claim(task: Task, person: Person, *, slot: int, batch: Batch) -> Assignment:
-    now = timezone.now()
-    past = Assignment.objects.filter(task=task, person=person).first()
+def _claimed(task: int, person: Person, past: Assignment | None, *, slot: int, batch: Batch) -> Assignment:
+    """The claim, new or the ``past`` one once more; not written yet."""
     if not may_claim_again(_past(past), adjudication=slot == ADJUDICATION_SLOT):
         raise Conflict(N_("This item was yours before."))
-    assignment = past or Assignment(batch=batch, task=task, person=person)
-    assignment.slot = slot
-    assignment.state = Assignment.State.CLAIMED
-    assignment.claimed_at = now
-    assignment.lease_expires = now + timedelta(seconds=batch.lease_seconds)
-    assignment.save()
+    assignment = past or Assignment(task_id=task, person=person)
+    now = timezone.now()
+    assignment.batch, assignment.slot, assignment.state = batch, slot, Assignment.State.CLAIMED
+    assignment.claimed_at, assignment.lease_expires = now, now + timedelta(seconds=batch.lease_seconds)
     return assignment
+
+
+def _written(assignment: Assignment) -> Statement:
+    claim = {name: getattr(assignment, name) for name in ("slot", "state", "claimed_at", "lease_expires")}
+    if not assignment._state.adding:
+        return update(Assignment, assignment.pk, claim)
+    assignment._state.adding = False
+    whose = {name: getattr(assignment, name) for name in ("id", "batch_id", "task_id", "person_id")}
+    return insert(Assignment, {**whose, **claim, "skip_reason": ""})
 
 
 def _past(assignment: Assignment | None) -> PastClaim | None:

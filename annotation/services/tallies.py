@@ -9,7 +9,8 @@ from __future__ import annotations
 from django.db import connection
 from django.db.models import F
 
-from annotation.models import Stratum, Tally
+from annotation.models import Assignment, Membership, Stratum, Tally
+from annotation.statements import Statement
 
 COLUMNS = ("open", "agreed", "disputed", "adjudicated", "withdrawn", "submitted", "skipped")
 
@@ -27,14 +28,28 @@ def count_in(stratum_id: int, **changes: int) -> None:
     Stratum.objects.filter(pk=stratum_id).update(**{name: F(name) + n for name, n in changes.items()})
 
 
-def _upsert() -> str:
-    table, quote = Tally._meta.db_table, connection.ops.quote_name
-    names = ", ".join(map(quote, COLUMNS))
-    added = ", ".join(f"{quote(name)} = {table}.{quote(name)} + excluded.{quote(name)}" for name in COLUMNS)
-    return (
-        f"INSERT INTO {table} (membership_id, stratum_id, {names})"  # noqa: S608  # our own names alone
-        f" VALUES (%s, %s{', %s' * len(COLUMNS)}) ON CONFLICT (membership_id, stratum_id) DO UPDATE SET {added}"
+def counted(assignment: Assignment, **changes: int) -> Statement:
+    """The same for the member who has the assignment, as a statement to be executed with others."""
+    role = Membership.Role.ADJUDICATOR if assignment.is_adjudication else Membership.Role.ANNOTATOR
+    return Statement(
+        UPSERT_BY_PERSON,
+        [
+            assignment.task.stratum_id,
+            *(changes.get(name, 0) for name in COLUMNS),
+            assignment.batch_id,
+            assignment.person_id,
+            role.value,
+        ],
     )
 
 
-UPSERT = _upsert()
+TABLE = Tally._meta.db_table
+NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
+ADDED = ", ".join(f'"{name}" = {TABLE}."{name}" + excluded."{name}"' for name in COLUMNS)
+PLACES = ", ".join(["%s"] * len(COLUMNS))
+ON_CONFLICT = f"ON CONFLICT (membership_id, stratum_id) DO UPDATE SET {ADDED}"
+UPSERT = f"INSERT INTO {TABLE} (membership_id, stratum_id, {NAMES}) VALUES (%s, %s, {PLACES}) {ON_CONFLICT}"
+UPSERT_BY_PERSON = (
+    f"INSERT INTO {TABLE} (membership_id, stratum_id, {NAMES}) SELECT m.id, %s, {PLACES}"
+    f" FROM annotation_membership m WHERE m.batch_id = %s AND m.person_id = %s AND m.role = %s {ON_CONFLICT}"
+)

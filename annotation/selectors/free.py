@@ -1,0 +1,112 @@
+"""The tasks that a member may be given now: the question of every claim, asked in plain SQL (see statements.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from annotation.models import Batch, Membership
+from annotation.selectors.eligibility import strata_ruled_out
+from annotation.statements import first, for_update, rows
+
+COLUMNS = "t.id, t.stratum_id, t.prompt_id, t.panel_id, t.overlap, t.slots_taken, t.rank"
+# The conditions of the partial indexes task_with_free_slot and task_requeued, word for word.
+FREE = "t.batch_id = %s AND t.state = 'open' AND t.slots_taken < t.overlap"
+REQUEUED = "t.requeued"
+# A subquery for each row that is looked at. As a join, PostgreSQL might read all that the person has ever done.
+NEVER_HAD = (
+    "(SELECT a.id FROM annotation_assignment a WHERE a.task_id = t.id AND a.person_id = %s LIMIT 1) IS NULL"
+)
+
+
+class FreeTask(NamedTuple):
+    id: int
+    stratum: int
+    prompt: int
+    panel: int | None
+    overlap: int
+    slots_taken: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class FreeTasks:
+    """The free tasks that a member never had and that are for them, in the order of handing out.
+
+    ``ruled_out`` are the strata that are not for them, ``panels`` the panels that they are in.
+    """
+
+    batch: int
+    person: int
+    pool: bool
+    ruled_out: Sequence[int]
+    panels: Sequence[int]
+
+    @classmethod
+    def of(cls, membership: Membership, *, limited: bool = True, planned: bool = True) -> FreeTasks:
+        """``limited`` and ``planned`` False: known that nothing is ruled out, that there is no panel."""
+        return cls(
+            batch=membership.batch_id,
+            person=membership.person_id,
+            pool=membership.batch.pairing == Batch.Pairing.POOL,
+            ruled_out=strata_ruled_out(membership) if limited else (),
+            panels=list(membership.panels.values_list("pk", flat=True)) if planned else (),
+        )
+
+    def take(
+        self, *, start: int, requeued: bool = False, not_prompt: int | None = None, wait: bool = False
+    ) -> FreeTask | None:
+        """The first from rank ``start`` on, locked; with ``requeued`` the first before it of what came back.
+
+        What others are taking this moment is passed over, unless ``wait``.
+        """
+        where, params = self._where(start, requeued=requeued, not_prompt=not_prompt)
+        lock = for_update("t", skip_locked=not wait)
+        row = first(
+            f"SELECT {COLUMNS} FROM annotation_task t WHERE {where} ORDER BY t.rank LIMIT 1{lock}", params
+        )
+        return None if row is None else FreeTask(*row)
+
+    def take_of(self, tasks: Sequence[int], *, wait: bool = False) -> FreeTask | None:
+        """The first of these tasks, which the member had before, that is free and still for them; locked."""
+        if not tasks:
+            return None
+        mine, params = self._for_member()
+        places = ", ".join(["%s"] * len(tasks))
+        sql = f"SELECT {COLUMNS} FROM annotation_task t WHERE {FREE}{mine} AND t.id IN ({places}) ORDER BY t.rank"
+        row = first(f"{sql} LIMIT 1{for_update('t', skip_locked=not wait)}", [self.batch, *params, *tasks])
+        return None if row is None else FreeTask(*row)
+
+    def first_rank(self, *, start: int, requeued: bool = False) -> int | None:
+        """The rank of the first, whether somebody is taking it or not."""
+        where, params = self._where(start, requeued=requeued)
+        row = first(f"SELECT t.rank FROM annotation_task t WHERE {where} ORDER BY t.rank LIMIT 1", params)
+        return None if row is None else int(row[0])
+
+    def count(self, *, start: int, most: int) -> int:
+        """How many there are from rank ``start`` on, counted up to ``most``."""
+        where, params = self._where(start)
+        sql = f"SELECT t.id FROM annotation_task t WHERE {where} ORDER BY t.rank LIMIT %s"
+        return len(rows(sql, [*params, most]))
+
+    def _where(
+        self, start: int, *, requeued: bool = False, not_prompt: int | None = None
+    ) -> tuple[str, list[Any]]:
+        mine, params = self._for_member()
+        where = f"{FREE}{mine} AND {NEVER_HAD}"
+        params = [self.batch, *params, self.person]
+        where += f" AND {REQUEUED} AND t.rank < %s" if requeued else " AND t.rank >= %s"
+        params.append(start)
+        if not_prompt is not None:
+            where += " AND t.prompt_id <> %s"
+            params.append(not_prompt)
+        return where, params
+
+    def _for_member(self) -> tuple[str, list[Any]]:
+        where, params = "", [*self.ruled_out, *self.panels]
+        if self.ruled_out:
+            where += f" AND t.stratum_id NOT IN ({', '.join(['%s'] * len(self.ruled_out))})"
+        planned = f"t.panel_id IN ({', '.join(['%s'] * len(self.panels))})" if self.panels else "1 = 0"
+        where += f" AND (t.panel_id IS NULL OR {planned})" if self.pool else f" AND {planned}"
+        return where, params
