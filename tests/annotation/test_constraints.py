@@ -21,13 +21,16 @@ from annotation.models import (
     GoldRelease,
     Guideline,
     Membership,
+    Panel,
     Person,
     Prompt,
     ReleasedLabel,
     Response,
+    Tally,
     Task,
 )
 from annotation.services.distribution import next_assignment
+from annotation.services.task_changes import withdraw
 from tests.support import decide_next, label_next
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -51,9 +54,11 @@ def attacks(
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
     decide_next(batch, wu, 2)
-    for person in (chen, zhou):  # the second task: claimed and full
+    full, *others = batch.tasks.filter(state="open").order_by("position")
+    withdraw(batch=batch, tasks=[task.pk for task in others], reason="so that two people meet")
+    for person in (chen, zhou):  # claimed and full
         next_assignment(batch=batch, person=person)
-    settled, full, free = batch.tasks.order_by("position")[:3]
+    settled, free = batch.tasks.get(state="adjudicated"), others[0]
     annotation = Annotation.objects.get(assignment__person=lin)
     live, gold = full.assignments.get(slot=0), settled.gold_labels.get()
     release = GoldRelease.objects.create(name="r", sha256="0" * 64, labels=1, adjudicated=1)
@@ -70,6 +75,10 @@ def attacks(
         "membership_once_per_role": copied(Membership.objects.get(person=lin)),
         "task_once_per_response": copied(free),
         "task_slots_within_overlap": changed(full, slots_taken=3),
+        "task_rank_is_the_order": changed(free, rank=free.rank + 1),
+        "stratum_once_per_batch": copied(free.stratum),
+        "tally_once_per_member": copied(Tally.objects.filter(membership__person=lin)[0]),
+        "panel_once_per_batch": copied(Panel.objects.create(batch=batch, key="1-2")),
         "prompt_once_per_dataset": copied(Prompt.objects.all()[0]),
         "response_once_per_model_prompt_collection": copied(Response.objects.all()[0]),
         "guideline_once_per_version": copied(guideline),

@@ -166,17 +166,27 @@ def test_the_order_of_work_does_not_tell_whose_response_it_is(guideline: Guideli
         label(claim, lin, 1)
     # Prompt by prompt; were the models always in one order, whoever knows one response knew all of them.
     assert len(models) == 24
-    assert {tuple(models[at : at + 2]) for at in range(0, 24, 2)} == {
+    in_order = list(batch.tasks.order_by("rank").values_list("prompt", "response__model__name"))
+    prompts = [prompt for prompt, _model in in_order]
+    assert prompts == sorted(prompts)
+    assert {tuple(model for _prompt, model in in_order[at : at + 2]) for at in range(0, 24, 2)} == {
         ("Secretive-7B", "Hidden-13B"),
         ("Hidden-13B", "Secretive-7B"),
     }
+    # Neither does the order in which one person gets them, each prompt's two a few items apart.
+    assert models not in (
+        ["Secretive-7B", "Hidden-13B"] * 12,
+        ["Hidden-13B", "Secretive-7B"] * 12,
+        ["Secretive-7B"] * 12 + ["Hidden-13B"] * 12,
+        ["Hidden-13B"] * 12 + ["Secretive-7B"] * 12,
+    )
 
 
 def test_disputes_come_prompt_by_prompt_also_where_the_batch_stands_model_by_model(
     batch: Batch, lin: Person, chen: Person, wu: Person
 ):
     for position, task in enumerate(batch.tasks.order_by("response__model", "response__prompt")):
-        Task.objects.filter(pk=task.pk).update(position=position)
+        Task.objects.filter(pk=task.pk).update(position=position, rank=position)
     for _task in range(8):
         label_next(batch, lin, 1)
         label_next(batch, chen, 3)
