@@ -13,6 +13,7 @@ import pytest
 from annotation.models import Annotation, Assignment, Batch, Person, Stratum, Task
 from tests.benchmarks.annotate_loop.checks import Batches, check_batches
 from tests.benchmarks.annotate_loop.ledger import Ledger, Promise, percentile
+from tests.benchmarks.annotate_loop.probe import measured
 from tests.conftest import ROOT
 from tests.support import label_next
 
@@ -78,3 +79,10 @@ def spoil(rows: Any, column: str, value: Any, violated: Callable[..., set[str]],
 def test_a_percentile_is_one_of_the_values_and_of_nothing_there_is_none():
     assert percentile([], 0.5) is None
     assert [percentile(range(1, 101), share) for share in (0.5, 0.95, 0.99)] == [50, 95, 99]
+
+
+def test_the_memory_of_a_command_is_its_own_and_not_that_of_who_measures_it():
+    ballast = b"x" * 300_000_000
+    _seconds, little = measured([sys.executable, "-c", "pass"])
+    _seconds, much = measured([sys.executable, "-c", "x = b'x' * 200_000_000"])
+    assert little < 100 < 200 <= much < len(ballast) / 1e6

@@ -5,7 +5,6 @@ One request at a time, the cases by turns, so that what else the machine does me
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -32,6 +31,12 @@ PAGES = 11
 # "It must show" of issue 3, where the large batch has a million tasks.
 SLOWER, CREATED_WITHIN, MEMORY, PAGE_WITHIN = 1.5, 180.0, 500.0, 200.0
 POOL, BALANCED = 32, 20
+MEASURE = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(code)
+"""
 
 
 @dataclass
@@ -122,16 +127,7 @@ class Probe:
             batch, dataset=f"corpus-{size}", guideline=self.guideline, annotators=list(people), adjudicators=[],
             overlap=2, pairing=pairing, lease=24 * 60 * 60,
         )  # fmt: skip
-        began = time.monotonic()
-        process = subprocess.Popen(
-            [sys.executable, "manage.py", "create_batch", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL
-        )
-        _pid, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise SystemExit(f"create_batch {batch} failed.")
-        seconds, unit = time.monotonic() - began, 1 if sys.platform == "darwin" else 1024
-        megabytes = usage.ru_maxrss * unit / 1e6
+        seconds, megabytes = measured([sys.executable, "manage.py", "create_batch", *arguments])
         self.created.append({"batch": batch, "tasks": size, "seconds": seconds, "megabytes": megabytes})
         _tidy()
 
@@ -195,6 +191,22 @@ class Probe:
         batches = Batches(small, 2, drained=False)
         checks = [one for one in check_batches(batches, held) if not one.rule.startswith("every receipt")]
         return [Check.of("every answer is what such a call may get", surprises), *checks]
+
+
+def measured(command: Sequence[str]) -> tuple[float, float]:
+    """Run ``command``: its seconds, and its largest memory in MB.
+
+    By way of a small process: what a process is said to have used at most includes what the one that started it
+    held at that moment, and the generator holds more than many a command.
+    """
+    began = time.monotonic()
+    told = subprocess.run(
+        [sys.executable, "-c", MEASURE, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+    )
+    if told.returncode:
+        raise SystemExit(f"{' '.join(command[1:4])} failed.")
+    unit = 1 if sys.platform == "darwin" else 1024
+    return time.monotonic() - began, int(told.stdout) * unit / 1e6
 
 
 def _do(batch_name: str, username: str, done: int) -> None:
