@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
@@ -33,6 +33,8 @@ from annotation.services.planning import Planner, name_pairs, plan_open_tasks, r
 from annotation.services.tallies import count_in
 
 CHUNK = 2000
+Report = Callable[[float], object]  # from 0 to 1, how much of the tasks is made
+LARGEST_SEED = 2**31 - 1
 MOVES = {
     Batch.State.DRAFT: {Batch.State.OPEN, Batch.State.CLOSED},
     Batch.State.OPEN: {Batch.State.PAUSED, Batch.State.CLOSED},
@@ -80,27 +82,74 @@ def create_batch(
     policy: Policy = Policy(),
     open_now: bool = True,
     actor: Person | None = None,
+    report: Report = lambda _done: None,
 ) -> Batch:
     """Make a batch of the dataset's responses (of all models, or of ``models``).
 
     ``pairs`` are who works with whom where the pairing is fixed; they are annotators, named again or not.
     """
+    batch, responses = _found(
+        name=name,
+        guideline=guideline,
+        dataset=dataset,
+        models=models,
+        collection=collection,
+        annotators=annotators,
+        adjudicators=adjudicators,
+        pairs=pairs,
+        shares=shares,
+        policy=policy,
+        open_now=open_now,
+        actor=actor,
+    )
+    add_tasks(batch=batch, responses=responses, plan=open_now, report=report)
+    if open_now:
+        set_state(batch=batch, state=Batch.State.OPEN, actor=actor)
+    return batch
+
+
+def check_batch(*, open_now: bool, **wanted: Any) -> None:
+    """Raise what ``create_batch`` would raise, in a moment and without making anything."""
+    with transaction.atomic():
+        batch, responses = _found(open_now=open_now, **wanted)
+        if open_now and batch.pairing != Batch.Pairing.POOL:
+            Planner.of(batch, _strata(batch, responses)[1])
+        transaction.set_rollback(True)
+
+
+def _found(
+    *,
+    name: str,
+    guideline: Guideline,
+    dataset: Dataset,
+    models: Sequence[EvaluatedModel],
+    collection: str | None,
+    annotators: Sequence[Person],
+    adjudicators: Sequence[Person],
+    pairs: Sequence[Sequence[Person]],
+    shares: Mapping[Person, Share],
+    policy: Policy,
+    open_now: bool,
+    actor: Person | None,
+) -> tuple[Batch, QuerySet[Response]]:
+    """The batch with its people and without its tasks, and the responses that are to be its tasks."""
     annotators = list(dict.fromkeys([*annotators, *(person for pair in pairs for person in pair)]))
     _check_policy(policy, annotators, open_now=open_now)
     if not guideline.is_published:
         raise AssayError(N_("The guideline {guideline} is not published yet."), guideline=str(guideline))
+    responses = responses_for(dataset=dataset, models=models, collection=collection)
+    dimensions = set(responses.order_by().values_list("prompt__dimension", flat=True).distinct())
+    if not dimensions:
+        raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)
+    _refuse_unknown_dimensions(guideline, dimensions)
+    _check_shares(shares, annotators, {*guideline.document.dimension_names, *dimensions} - {""})
     batch = new_batch(name=name, guideline=guideline, policy=policy, actor=actor)
     for role, people in (("annotator", annotators), ("adjudicator", adjudicators)):
         add_members(batch=batch, role=role, people=people, shares=shares)
     _name_pairs(batch, pairs)
-    responses = responses_for(dataset=dataset, models=models, collection=collection)
-    _refuse_unknown_dimensions(guideline, responses)
-    count = add_tasks(batch=batch, responses=responses, plan=open_now)
-    if not count:
-        raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)
     if open_now:
-        set_state(batch=batch, state=Batch.State.OPEN, actor=actor)
-    return batch
+        refuse_without_pairs(batch)
+    return batch, responses
 
 
 def new_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person | None) -> Batch:
@@ -127,7 +176,13 @@ def add_members(
         Membership.objects.update_or_create(batch=batch, person=person, role=role, defaults=given)
 
 
-def add_tasks(*, batch: Batch, responses: QuerySet[Response], plan: bool = False) -> int:
+def add_tasks(
+    *,
+    batch: Batch,
+    responses: QuerySet[Response],
+    plan: bool = False,
+    report: Report = lambda _done: None,
+) -> int:
     """One work task for each response, in this order or shuffled by the batch's seed. The number made.
 
     With ``plan`` they are planned for people where the batch's pairing asks for it; a draft's are when it opens.
@@ -136,7 +191,8 @@ def add_tasks(*, batch: Batch, responses: QuerySet[Response], plan: bool = False
     strata, counts = _strata(batch, responses)
     planner = Planner.of(batch, counts) if plan and batch.pairing != Batch.Pairing.POOL else None
     start = tasks_in(batch)
-    positions = _positions(batch, start, sum(counts.values()))
+    total = sum(counts.values())
+    positions = _positions(batch, start, total)
     fields = ("pk", "prompt", "prompt__dimension", "prompt__language", "model")
     rows = responses.values_list(*fields).iterator(chunk_size=CHUNK)
     made = 0
@@ -160,6 +216,7 @@ def add_tasks(*, batch: Batch, responses: QuerySet[Response], plan: bool = False
             )
         Task.objects.bulk_create(tasks)
         made += len(tasks)
+        report(made / total)
     for stratum, n in counts.items():
         count_in(stratum, open=n)
     if planner:
@@ -259,10 +316,33 @@ def _check_policy(policy: Policy, annotators: Sequence[Person], *, open_now: boo
             order=policy.order,
             known=", ".join(Batch.Order.values),
         )
+    if not 0 <= policy.seed <= LARGEST_SEED:
+        raise AssayError(N_("The seed is a whole number from 0 to {largest}."), largest=LARGEST_SEED)
     if not 0 <= policy.tolerance < math.inf or policy.lease_seconds < 1:
         raise AssayError(N_("The tolerance is 0 or more, and the lease at least one second."))
     if open_now:
         _refuse_too_few(policy.overlap, len(set(annotators)))
+
+
+def _check_shares(shares: Mapping[Person, Share], annotators: Sequence[Person], known: set[str]) -> None:
+    """``known`` are the dimensions that somebody can be kept from."""
+    for person, share in shares.items():
+        if person not in annotators:
+            raise AssayError(
+                N_("{name} is not an annotator of this batch, so there is nothing to limit."),
+                name=str(person),
+            )
+        if share.quota is not None and share.quota < 1:
+            raise AssayError(
+                N_("The quota of {name} is {quota}; it is at least 1."), name=str(person), quota=share.quota
+            )
+        unknown = set(share.excluded_dimensions) - known
+        if unknown:
+            raise AssayError(
+                N_("The batch has no dimension {dimension}; it has: {known}."),
+                dimension=min(unknown),
+                known=", ".join(sorted(known)),
+            )
 
 
 def _refuse_too_few(overlap: int, annotators: int) -> None:
@@ -278,8 +358,7 @@ def _annotators_in(batch: Batch) -> int:
     return batch.memberships.filter(role=Membership.Role.ANNOTATOR, active=True).count()
 
 
-def _refuse_unknown_dimensions(guideline: Guideline, responses: QuerySet[Response]) -> None:
-    dimensions = set(responses.order_by().values_list("prompt__dimension", flat=True).distinct())
+def _refuse_unknown_dimensions(guideline: Guideline, dimensions: Iterable[str]) -> None:
     unanswerable = sorted(name for name in dimensions if not guideline.document.criteria_for(name))
     if unanswerable:
         raise AssayError(
