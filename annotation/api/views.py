@@ -18,7 +18,7 @@ from annotation.api.fields import StrictSerializer
 from annotation.api.parsers import JSONParser
 from annotation.errors import N_, AssayError
 from annotation.models import Assignment, Person
-from annotation.selectors.batches import batch_named
+from annotation.selectors.batches import batch_at_work, batch_named
 from annotation.selectors.work import dispute, handout, my_batches
 from annotation.services import distribution
 from annotation.services.annotations import Receipt, adjudicate, revise, submit
@@ -97,7 +97,7 @@ class Next(AssayView):
     )
     def post(self, request: Request, name: str) -> Response:
         ahead = self.read(s.NextSerializer).validated_data["ahead"]
-        claim = distribution.next_assignment(batch=batch_named(name), person=self.person, ahead=ahead)
+        claim = distribution.next_assignment(batch=batch_at_work(name), person=self.person, ahead=ahead)
         if claim is None:
             return Response(status=204)
         return Response(s.handout_body(handout(claim)))

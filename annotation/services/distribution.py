@@ -1,6 +1,6 @@
 """Handing out work: claims and leases.
 
-Lock order, everywhere: the person's membership, then the task. Two calls of one person queue at the
+Lock order, everywhere: memberships, the batch, tasks, panels. Two calls of one person queue at their
 membership; two people meet at a task only for the moment in which its slot is taken (SKIP LOCKED).
 Leases are ended in a transaction of their own, before: whoever waits for a task holds no other.
 On SQLite a transaction holds the write lock from its first statement, which gives the same order.
@@ -360,6 +360,10 @@ def _lock_membership(batch: Batch, person: Person, role: str) -> _Member:
     return _Member(member, planned=bool(planned), limited=limited)
 
 
+# The condition of the partial index assignment_given_back, word for word.
+GIVEN_BACK = "a.state IN ('released', 'expired') AND a.skip_reason = ''"
+
+
 class _Now(NamedTuple):
     """``live``: whether the person has claims at hand, ``expired``: whether some of theirs ran out.
 
@@ -380,7 +384,7 @@ def _now_in(batch: Batch, person: Person) -> _Now:
         f"""
         SELECT b.state,
             EXISTS ({mine} AND a.state = 'claimed'),
-            EXISTS ({mine} AND a.state IN ('released', 'expired') AND a.skip_reason = '' AND a.state = 'expired'),
+            EXISTS ({mine} AND {GIVEN_BACK} AND a.state = 'expired'),
             EXISTS (SELECT 1 FROM annotation_task t WHERE {FREE} AND {REQUEUED}),
             EXISTS (SELECT 1 FROM annotation_assignment a
                 WHERE a.batch_id = %s AND a.state = 'claimed' AND a.lease_expires < %s)
