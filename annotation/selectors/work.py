@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -29,7 +28,7 @@ from annotation.models import (
     Person,
     Task,
 )
-from annotation.selectors.counts import by_stratum, of_member
+from annotation.selectors.counts import Standing, standing
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.selectors.free import FreeTasks
 from annotation.statements import first, loaded
@@ -241,24 +240,23 @@ def my_batches(person: Person) -> list[MyProgress]:
 def my_progress(membership: Membership) -> MyProgress:
     """A handful of sums and looks, however many tasks there are."""
     adjudicating = membership.role == Membership.Role.ADJUDICATOR
-    mine = of_member(membership)
+    here = standing(membership)
     return MyProgress(
         batch=membership.batch,
         role=membership.role,
-        done=sum(one["adjudicated" if adjudicating else "submitted"] for one in mine.values()),
-        left=_disputes_left(membership) if adjudicating else _annotations_left(membership, mine),
+        done=sum(one.my_adjudicated if adjudicating else one.my_submitted for one in here.values()),
+        left=_disputes_left(membership, here) if adjudicating else _annotations_left(membership, here),
         due=membership.batch.due_date,
     )
 
 
-def _annotations_left(membership: Membership, mine: Mapping[int, Counter[str]]) -> int:
+def _annotations_left(membership: Membership, here: Mapping[int, Standing]) -> int:
     if not _anything_there(membership):
         return 0
-    done, batch = sum(one["submitted"] for one in mine.values()), membership.batch
-    if batch.pairing == Batch.Pairing.POOL:
+    done = sum(one.my_submitted for one in here.values())
+    if membership.batch.pairing == Batch.Pairing.POOL:
         ruled_out = set(strata_ruled_out(membership))
-        here = {one.pk: n for one, n in by_stratum([batch.pk]).items() if one.pk not in ruled_out}
-        left = sum(_left_in(n, mine.get(pk, Counter()), batch.overlap) for pk, n in here.items())
+        left = sum(_left_in(one, membership.batch) for pk, one in here.items() if pk not in ruled_out)
     else:
         left = (membership.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0) - done
     if membership.quota is not None:
@@ -266,11 +264,10 @@ def _annotations_left(membership: Membership, mine: Mapping[int, Counter[str]]) 
     return max(1, left)
 
 
-def _left_in(tasks: Counter[str], mine: Counter[str], overlap: int) -> int:
+def _left_in(stratum: Standing, batch: Batch) -> int:
     """What one person can get of a stratum at most: places that are left, and tasks that they have not had."""
-    every = sum(tasks[state] for state in ("open", "agreed", "disputed", "adjudicated"))
-    not_had = every - mine["submitted"] - mine["skipped"]
-    return max(0, min(every * overlap - tasks["submitted"], not_had, tasks["open"]))
+    not_had = stratum.every - stratum.my_submitted - stratum.my_skipped
+    return max(0, min(stratum.every * batch.overlap - stratum.submitted, not_had, stratum.open))
 
 
 def _anything_there(membership: Membership) -> bool:
@@ -283,9 +280,9 @@ def _anything_there(membership: Membership) -> bool:
     return any(tasks.first_rank(start=membership.cursor, requeued=way) is not None for way in (False, True))
 
 
-def _disputes_left(membership: Membership) -> int:
+def _disputes_left(membership: Membership, here: Mapping[int, Standing]) -> int:
     """Those that this adjudicator may decide; beyond ``MANY`` all that there are."""
-    disputed = sum(counts["disputed"] for counts in by_stratum([membership.batch_id]).values())
+    disputed = sum(one.disputed for one in here.values())
     if disputed > MANY:
         return disputed
     mine = Assignment.objects.filter(task=OuterRef("pk"), person=membership.person_id)
