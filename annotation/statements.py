@@ -121,6 +121,11 @@ class Raw:
     sql: str
 
 
+def indexed_by(name: str) -> str:
+    """Names the partial index on SQLite, which would rather walk a whole one; PostgreSQL weighs them by itself."""
+    return f" INDEXED BY {name}" if connection.vendor == "sqlite" else ""
+
+
 def for_update(*tables: str, skip_locked: bool = False) -> str:
     """The clause that locks the rows of these tables; SQLite's transaction holds the whole database anyway."""
     if not connection.features.has_select_for_update:

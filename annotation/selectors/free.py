@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from annotation.models import Batch, Membership
 from annotation.selectors.eligibility import strata_ruled_out
-from annotation.statements import first, for_update, rows
+from annotation.statements import first, for_update, indexed_by, rows
 
 COLUMNS = "t.id, t.stratum_id, t.prompt_id, t.panel_id, t.overlap, t.slots_taken, t.rank"
 # The conditions of the partial indexes task_with_free_slot and task_requeued, word for word.
@@ -64,7 +64,8 @@ class FreeTasks:
         where, params = self._where(start, requeued=requeued, not_prompt=not_prompt)
         lock = for_update("t", skip_locked=not wait)
         row = first(
-            f"SELECT {COLUMNS} FROM annotation_task t WHERE {where} ORDER BY t.rank LIMIT 1{lock}", params
+            f"SELECT {COLUMNS} FROM {_tasks(requeued=requeued)} WHERE {where} ORDER BY t.rank LIMIT 1{lock}",
+            params,
         )
         return None if row is None else FreeTask(*row)
 
@@ -81,13 +82,14 @@ class FreeTasks:
     def first_rank(self, *, start: int, requeued: bool = False) -> int | None:
         """The rank of the first, whether somebody is taking it or not."""
         where, params = self._where(start, requeued=requeued)
-        row = first(f"SELECT t.rank FROM annotation_task t WHERE {where} ORDER BY t.rank LIMIT 1", params)
+        tasks = _tasks(requeued=requeued)
+        row = first(f"SELECT t.rank FROM {tasks} WHERE {where} ORDER BY t.rank LIMIT 1", params)
         return None if row is None else int(row[0])
 
     def count(self, *, start: int, most: int) -> int:
         """How many there are from rank ``start`` on, counted up to ``most``."""
         where, params = self._where(start)
-        sql = f"SELECT t.id FROM annotation_task t WHERE {where} ORDER BY t.rank LIMIT %s"
+        sql = f"SELECT t.id FROM {_tasks()} WHERE {where} ORDER BY t.rank LIMIT %s"
         return len(rows(sql, [*params, most]))
 
     def _where(
@@ -110,3 +112,12 @@ class FreeTasks:
         planned = f"t.panel_id IN ({', '.join(['%s'] * len(self.panels))})" if self.panels else "1 = 0"
         where += f" AND (t.panel_id IS NULL OR {planned})" if self.pool else f" AND {planned}"
         return where, params
+
+
+def anything_requeued() -> str:
+    """SQL that tells, with a batch as its parameter, whether any of its tasks came back and is free."""
+    return f"EXISTS (SELECT 1 FROM {_tasks(requeued=True)} WHERE {FREE} AND {REQUEUED})"
+
+
+def _tasks(*, requeued: bool = False) -> str:
+    return f"annotation_task t{indexed_by('task_requeued' if requeued else 'task_with_free_slot')}"

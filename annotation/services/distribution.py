@@ -42,7 +42,7 @@ from annotation.models import (
 )
 from annotation.selectors.counts import submitted_by, tasks_in
 from annotation.selectors.eligibility import strata_ruled_out
-from annotation.selectors.free import FREE, REQUEUED, FreeTask, FreeTasks
+from annotation.selectors.free import FreeTask, FreeTasks, anything_requeued
 from annotation.services.audit import record
 from annotation.services.planning import plan_again
 from annotation.services.tallies import counted
@@ -385,7 +385,7 @@ def _now_in(batch: Batch, person: Person) -> _Now:
         SELECT b.state,
             EXISTS ({mine} AND a.state = 'claimed'),
             EXISTS ({mine} AND {GIVEN_BACK} AND a.state = 'expired'),
-            EXISTS (SELECT 1 FROM annotation_task t WHERE {FREE} AND {REQUEUED}),
+            {anything_requeued()},
             EXISTS (SELECT 1 FROM annotation_assignment a
                 WHERE a.batch_id = %s AND a.state = 'claimed' AND a.lease_expires < %s)
         FROM annotation_batch b WHERE b.id = %s
