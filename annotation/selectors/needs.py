@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from django.db.models import Q, QuerySet
+from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.functions import Coalesce
 
 from annotation.distribution import ruled_out, within_quota
 from annotation.errors import N_
@@ -64,6 +65,19 @@ def needs(batch: Batch, *, limit: int) -> list[Need]:
     return list(islice(_needs(batch), limit))
 
 
+def short_of_people(batch: Batch, *, limit: int) -> list[int]:
+    """The first ``limit`` planned tasks with more free places than people of their plan who may take them."""
+    strata = list(Stratum.objects.filter(batch=batch))
+    place = _place(batch, Membership.Role.ANNOTATOR, strata)
+    found = (
+        task.pk
+        for task, whys in _free_tasks(batch, place, strata)
+        if len(whys.get("", ())) < task.overlap - task.slots_taken
+        and (task.panel_id is not None or batch.pairing != Batch.Pairing.POOL)
+    )
+    return list(islice(found, limit))
+
+
 def _needs(batch: Batch) -> Iterator[Need]:
     strata = list(Stratum.objects.filter(batch=batch))
     yield from _annotations(batch, _place(batch, Membership.Role.ANNOTATOR, strata), strata)
@@ -90,9 +104,19 @@ def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
 
 
 def _annotations(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
+    for task, whys in _free_tasks(batch, place, strata):
+        if "" not in whys:
+            yield Need(task, Membership.Role.ANNOTATOR, _whys(whys))
+
+
+def _free_tasks(
+    batch: Batch, place: _Place, strata: Sequence[Stratum]
+) -> Iterator[tuple[Task, dict[str, list[Membership]]]]:
+    """Those that could need a person, with the members by what keeps them from it; "" is nothing."""
     panels = _panels(batch)
-    tasks = Task.objects.filter(FREE, _suspect(batch, place, strata, panels), batch=batch).order_by("rank")
-    for chunk, past in _chunks(tasks):
+    tasks = Task.objects.filter(FREE, _suspect(batch, place, strata, panels), batch=batch)
+    tasks = tasks.alias(had=_had(), able=_able(batch, place, strata, panels)).filter(had__gte=F("able"))
+    for chunk, past in _chunks(tasks.order_by("rank")):
         for task in chunk:
             planned = None if task.panel_id is None else panels[task.panel_id]
             if planned is None and batch.pairing != Batch.Pairing.POOL:
@@ -103,8 +127,7 @@ def _annotations(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iter
                 if reason is None and planned is not None and one.pk not in planned:
                     reason = NOT_PLANNED
                 whys[reason or ""].append(one)
-            if "" not in whys:
-                yield Need(task, Membership.Role.ANNOTATOR, _whys(whys))
+            yield task, whys
 
 
 def _suspect(
@@ -116,12 +139,40 @@ def _suspect(
     take it, and the plan counts on nobody who may not, somebody is left.
     """
     scarce = [one.pk for one in strata if len(place.may(one.pk)) < batch.overlap]
-    able = {
-        one.pk for one in place.members if not any(one.pk in refused for refused in place.refused.values())
-    }
+    able = _unlimited(place)
     broken = [pk for pk, members in panels.items() if not members <= able]
     suspect = Q(requeued=True) | Q(stratum__in=scarce) | Q(panel__in=broken)
     return suspect if batch.pairing == Batch.Pairing.POOL else suspect | Q(panel=None)
+
+
+def _able(
+    batch: Batch, place: _Place, strata: Sequence[Stratum], panels: Mapping[int, frozenset[int]]
+) -> Case:
+    """At least how many may take a task if they did not have it: where fewer had it, somebody is left.
+
+    The database leaves out by it what would be many: all that was skipped by a few of a large pool.
+    """
+    able = _unlimited(place)
+    sizes: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for panel, members in panels.items():
+        sizes[len(members & able)][0].append(panel)
+    if batch.pairing == Batch.Pairing.POOL:
+        for stratum in strata:
+            sizes[len(place.may(stratum.pk))][1].append(stratum.pk)
+    whens = [When(panel__in=of, then=Value(n)) for n, (of, _strata) in sizes.items() if of]
+    whens += [When(panel=None, stratum__in=of, then=Value(n)) for n, (_panels, of) in sizes.items() if of]
+    return Case(*whens, default=Value(0))
+
+
+def _had() -> Coalesce:
+    had = Assignment.objects.filter(task=OuterRef("pk")).order_by().values("task")
+    return Coalesce(Subquery(had.annotate(n=Count("pk")).values("n")), Value(0))
+
+
+def _unlimited(place: _Place) -> set[int]:
+    return {
+        one.pk for one in place.members if not any(one.pk in refused for refused in place.refused.values())
+    }
 
 
 def _adjudications(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:

@@ -6,21 +6,33 @@ again that came back: skipped, or left by who went. Lock order: memberships, tas
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
+from typing import TypeAlias
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 
-from annotation.design import Block, balanced, dealt
+from annotation.allotment import Allotment, allotments, loads
+from annotation.design import Block
+from annotation.distribution import within_quota
 from annotation.errors import N_, AssayError
 from annotation.models import Assignment, Batch, Membership, Panel, Stratum, Task
+from annotation.selectors.counts import by_member
 from annotation.selectors.eligibility import may_take, working_members
-from annotation.selectors.needs import needs
+from annotation.selectors.needs import short_of_people
 
 CHUNK = 2000
 MOST_AT_ONCE = 10_000
-Members = tuple[int, ...]  # of a panel, by the ids of their memberships, ascending
+LONGEST_KEY = 200
+LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
+# Withdrawn tasks may be brought back: their plan is kept up with those who come and go.
+PLANNED = (Task.State.OPEN, Task.State.WITHDRAWN)
+Members: TypeAlias = tuple[int, ...]
+"""Of a panel: the ids of their memberships, ascending."""
+Plan: TypeAlias = dict[Members | None, list[Task]]
 
 
 @dataclass
@@ -38,16 +50,14 @@ class Planner:
 
     @classmethod
     def of(cls, batch: Batch, tasks: Mapping[int, int]) -> Planner:
-        """``tasks`` maps a stratum to the number of its tasks."""
+        """``tasks`` maps a stratum to the number of its tasks. Raises where that is more than somebody's quota."""
         planner = cls(batch)
-        pairs = named_pairs(batch)
         members = working_members(batch, Membership.Role.ANNOTATOR)
-        sharing: dict[Members, list[int]] = defaultdict(list)
-        for stratum in Stratum.objects.filter(pk__in=tasks).order_by("pk"):
-            sharing[tuple(one.pk for one in may_take(members, stratum))].append(stratum.pk)
-        for people, strata in sharing.items():
-            turns = planner._turns(people, sum(tasks[pk] for pk in strata), pairs)
-            planner.turns |= dict.fromkeys(strata, turns)
+        found = _allotments(batch, members, tasks)
+        _refuse_beyond_quotas(members, found)
+        for one in found:
+            turns = _named(one.blocks(), members)
+            planner.turns |= dict.fromkeys(one.kinds, turns)
         return planner
 
     def next(self, stratum: int) -> int | None:
@@ -63,18 +73,13 @@ class Planner:
 
     def save(self) -> None:
         """Count what was planned."""
-        for panel, tasks in self.planned.items():
+        for panel, tasks in sorted(self.planned.items()):
             Panel.objects.filter(pk=panel).update(tasks_planned=F("tasks_planned") + tasks)
         self.planned.clear()
 
-    def _turns(self, people: Members, tasks: int, pairs: Sequence[Members]) -> Iterator[Members | None]:
-        if self.batch.pairing == Batch.Pairing.FIXED:
-            return _dealt(people, tasks, pairs, self.batch.seed)
-        return _balanced(people, tasks, self.batch)
-
 
 def plan_open_tasks(batch: Batch) -> None:
-    """Plan every open task of the batch that has no panel yet: a draft is opened, or tasks were added."""
+    """Plan every open task of a draft that is being opened."""
     waiting = Task.objects.filter(batch=batch, state=Task.State.OPEN, panel=None).order_by("rank")
     counts = Counter(waiting.order_by().values_list("stratum", flat=True))
     planner = Planner.of(batch, counts)
@@ -83,7 +88,9 @@ def plan_open_tasks(batch: Batch) -> None:
         panel = planner.next(stratum)
         if panel is not None:
             by_panel[panel].append(task)
-    _move(by_panel)
+    for panel, tasks in by_panel.items():
+        for chunk in _chunks(tasks):
+            Task.objects.filter(pk__in=chunk).update(panel=panel)
     planner.save()
 
 
@@ -91,45 +98,75 @@ def plan_again(task: Task, *, without: int) -> None:
     """The place of member ``without`` on this task goes to somebody else: who has least to do, and shares least
     with those who stay. With nobody left, the plan stays as it is, and the task is listed as needing a person.
 
-    The task's row must be locked.
+    Nothing happens where the task is not planned for them, or is finished. The task's row must be locked.
     """
-    _plan_again(task.batch_id, [task.pk], without=without)
+    _plan_again(Batch.objects.get(pk=task.batch_id), [task.pk], without=without)
 
 
 def plan_again_for(batch: Batch, *, without: Membership, strata: Iterable[int] | None = None) -> None:
     """All places that are planned for a member and not taken go to others: the member left, or may no longer
     take the tasks of these ``strata``. The memberships must be locked.
     """
-    tasks = Task.objects.filter(batch=batch, state=Task.State.OPEN, panel__members=without)
+    tasks = Task.objects.filter(batch=batch, state__in=PLANNED, panel__members=without)
     if strata is not None:
         tasks = tasks.filter(stratum__in=list(strata))
-    done = Assignment.objects.filter(
-        batch=batch, person=without.person_id, state__in=["claimed", "submitted"]
-    ).values("task")
-    ids = list(tasks.exclude(pk__in=done).order_by("pk").values_list("pk", flat=True))
-    for start in range(0, len(ids), CHUNK):
-        chunk = ids[start : start + CHUNK]
-        list(Task.objects.select_for_update().filter(pk__in=chunk).order_by("pk").values_list("pk"))
-        _plan_again(batch.pk, chunk, without=without.pk)
+    ids = _locked(tasks)
+    taken = Assignment.objects.filter(batch=batch, person=without.person_id, state__in=LIVE)
+    mine = set(taken.values_list("task", flat=True))
+    _plan_again(batch, [pk for pk in ids if pk not in mine], without=without.pk, many=True)
+
+
+def plan_for_whom_nobody_is_left(batch: Batch) -> int:
+    """Plan the places that nobody of their panel may take any more, now that somebody joined or may take more.
+
+    The number of tasks that found somebody. The memberships must be locked.
+    """
+    if batch.state == Batch.State.DRAFT:
+        return 0
+    ids = _locked(Task.objects.filter(pk__in=short_of_people(batch, limit=MOST_AT_ONCE)))
+    if not ids:
+        return 0
+    office = _Office.of(batch)
+    plan: Plan = defaultdict(list)
+    for task in _tasks(ids):
+        members = office.fill(task)
+        if members is not None:
+            plan[members].append(task)
+    plan_for(batch, plan)
+    return sum(map(len, plan.values()))
 
 
 def panel_of(batch: Batch, members: Iterable[int]) -> Panel:
     """The panel of exactly these memberships."""
     ids = sorted(members)
-    panel, created = Panel.objects.get_or_create(batch=batch, key="-".join(map(str, ids)))
+    key = "-".join(map(str, ids))
+    if len(key) > LONGEST_KEY:
+        key = hashlib.sha256(key.encode()).hexdigest()
+    panel, created = Panel.objects.get_or_create(batch=batch, key=key)
     if created:
         panel.members.set(ids)
     return panel
 
 
-def assign_panel(task: Task, panel: Panel | None) -> None:
-    """Plan one task, whose row is locked, for a panel, or for nobody in particular."""
-    if task.panel_id is not None:
-        Panel.objects.filter(pk=task.panel_id).update(tasks_planned=F("tasks_planned") - 1)
-    if panel is not None:
-        Panel.objects.filter(pk=panel.pk).update(tasks_planned=F("tasks_planned") + 1)
-    Task.objects.filter(pk=task.pk).update(panel=panel, requeued=True)
-    task.panel = panel
+def plan_for(batch: Batch, plan: Mapping[Members | None, Sequence[Task]], *, requeued: bool = True) -> None:
+    """Plan tasks, whose rows are locked, for these members; None is nobody in particular.
+
+    They count as requeued, because some cursors may be beyond them; or else the cursors are to be set back, which
+    costs less where they are many. The panels are counted last, in the order of their ids: two who plan at the
+    same time never wait for each other in a circle.
+    """
+    mark = {"requeued": True} if requeued else {}
+    panels = {members: None if members is None else panel_of(batch, members) for members in plan}
+    changes: Counter[int] = Counter()
+    for members, tasks in plan.items():
+        panel = panels[members]
+        for chunk in _chunks([task.pk for task in tasks]):
+            Task.objects.filter(pk__in=chunk).update(panel=panel, **mark)
+        changes.subtract(task.panel_id for task in tasks if task.panel_id is not None)
+        if panel is not None:
+            changes[panel.pk] += len(tasks)
+    for pk, change in sorted(changes.items()):
+        Panel.objects.filter(pk=pk).update(tasks_planned=F("tasks_planned") + change)
 
 
 def name_pairs(batch: Batch, pairs: Iterable[Sequence[Membership]]) -> None:
@@ -161,132 +198,186 @@ def _named_keys(batch: Batch) -> list[str]:
     return list(Panel.objects.filter(batch=batch, named=True).order_by("pk").values_list("key", flat=True))
 
 
-def _balanced(people: Members, tasks: int, batch: Batch) -> Iterator[Members | None]:
-    if len(people) < batch.overlap:
-        return iter(lambda: None, 0)
-    design = balanced(people=len(people), overlap=batch.overlap, tasks=tasks, seed=batch.seed)
-    return _named(iter(design), people)
+def _allotments(
+    batch: Batch, members: Sequence[Membership], tasks: Mapping[int, int]
+) -> list[Allotment[int]]:
+    places = {one.pk: place for place, one in enumerate(members)}
+    may: dict[int, Block] = {}
+    for stratum in Stratum.objects.filter(pk__in=tasks).order_by("pk"):
+        may[stratum.pk] = tuple(places[one.pk] for one in may_take(members, stratum))
+    pairs = [tuple(places[pk] for pk in pair) for pair in named_pairs(batch) if places.keys() >= set(pair)]
+    return allotments(
+        tasks={stratum: tasks[stratum] for stratum in may},
+        may=may,
+        pairs=pairs if batch.pairing == Batch.Pairing.FIXED else None,
+        overlap=batch.overlap,
+        seed=batch.seed,
+    )
 
 
-def _dealt(people: Members, tasks: int, pairs: Sequence[Members], seed: int) -> Iterator[Members | None]:
-    whole = [tuple(sorted(people.index(one) for one in pair)) for pair in pairs if set(pair) <= set(people)]
-    if not whole:
-        return iter(lambda: None, 0)
-    return _named(iter(dealt(groups=whole, people=len(people), tasks=tasks, seed=seed)), people)
+def _refuse_beyond_quotas(members: Sequence[Membership], found: Iterable[Allotment[int]]) -> None:
+    """A plan that somebody's quota does not allow would leave tasks that nobody may take."""
+    planned: Counter[int] = Counter()
+    for one in found:
+        planned.update(loads(one.counts()))
+    for place, member in enumerate(members):
+        if member.quota is not None and planned[place] > member.quota:
+            raise AssayError(
+                N_(
+                    "The plan gives {name} {planned} items, and the quota is {quota}:"
+                    " raise the quota, or let more people share the work."
+                ),
+                name=str(member.person),
+                planned=planned[place],
+                quota=member.quota,
+            )
 
 
-def _named(blocks: Iterator[Block], people: Members) -> Iterator[Members | None]:
-    return (tuple(sorted(people[place] for place in block)) for block in blocks)
+def _named(blocks: Iterator[Block | None], members: Sequence[Membership]) -> Iterator[Members | None]:
+    return (None if block is None else tuple([members[place].pk for place in block]) for block in blocks)
 
 
-def _plan_again(batch_id: int, tasks: Sequence[int], *, without: int) -> None:
-    batch = Batch.objects.get(pk=batch_id)
-    office = _Office.of(batch, tasks, without=without)
-    by_panel: dict[int, list[int]] = defaultdict(list)
-    for task in Task.objects.filter(pk__in=tasks).select_related("stratum").order_by("rank"):
-        members = office.substitute(task)
+def _plan_again(batch: Batch, tasks: Sequence[int], *, without: int, many: bool = False) -> None:
+    office = _Office.of(batch)
+    plan: Plan = defaultdict(list)
+    for task in _tasks(tasks):
+        members = office.substitute(task, without=without) if task.state in PLANNED else None
         if members is not None:
-            by_panel[panel_of(batch, members).pk].append(task.pk)
-            Panel.objects.filter(tasks=task).update(tasks_planned=F("tasks_planned") - 1)
-    _move(by_panel)
-    for panel, moved in by_panel.items():
-        Panel.objects.filter(pk=panel).update(tasks_planned=F("tasks_planned") + len(moved))
+            plan[members].append(task)
+    plan_for(batch, plan, requeued=not many)
+    if many and plan:
+        first = min(task.rank for tasks in plan.values() for task in tasks)
+        Membership.objects.filter(batch=batch, cursor__gt=first).update(cursor=first)
 
 
-def _move(by_panel: Mapping[int, Sequence[int]]) -> None:
-    """The tasks to their panels; they count as requeued, because some cursors may be beyond them."""
-    for panel, tasks in by_panel.items():
-        for start in range(0, len(tasks), CHUNK):
-            Task.objects.filter(pk__in=tasks[start : start + CHUNK]).update(panel=panel, requeued=True)
+def _locked(tasks: QuerySet[Task]) -> list[int]:
+    """The tasks, locked all before any panel is changed."""
+    ids = list(tasks.order_by("pk").values_list("pk", flat=True))
+    for chunk in _chunks(ids):
+        list(
+            Task.objects.select_for_update(no_key=True).filter(pk__in=chunk).order_by("pk").values_list("pk")
+        )
+    return ids
+
+
+def _tasks(ids: Sequence[int]) -> Iterator[Task]:
+    for chunk in _chunks(ids):
+        yield from Task.objects.filter(pk__in=chunk).select_related("stratum").order_by("rank")
+
+
+def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
+
+
+@dataclass(frozen=True)
+class _Past:
+    """The people whom what happened on a task bars from it, who have a place on it now, and who gave one back."""
+
+    barred: frozenset[int]
+    live: frozenset[int]
+    gave_back: frozenset[int]
+
+    @classmethod
+    def of(cls, task: Task) -> _Past:
+        barred, live, gave_back = set(), set(), set()
+        for one in Assignment.objects.filter(task=task):
+            if one.state in LIVE and not one.is_adjudication:
+                live.add(one.person_id)
+            if one.state in LIVE or one.skip_reason or one.is_adjudication:
+                barred.add(one.person_id)
+            else:
+                gave_back.add(one.person_id)
+        return cls(frozenset(barred), frozenset(live), frozenset(gave_back))
 
 
 @dataclass
 class _Office:
-    """Finds substitutes, with the loads and the shared counts of the plan as it stands."""
+    """Finds people for places, with the loads and the shared counts of the plan as it stands."""
 
-    overlap: int
-    without: int
-    members: list[Membership]
+    members: list[Membership]  # who annotates now and is within the quota
+    person_of: dict[int, int]  # of every annotator's membership
     panels: dict[int, Members]
     load: Counter[int]
     shared: Counter[tuple[int, int]]
-    had: Callable[[int], set[int]]  # the people who had a task before
 
     @classmethod
-    def of(cls, batch: Batch, tasks: Sequence[int], *, without: int) -> _Office:
+    def of(cls, batch: Batch) -> _Office:
+        annotators = Membership.objects.filter(batch=batch, role=Membership.Role.ANNOTATOR)
+        counts = by_member(batch)
         people: dict[int, list[int]] = defaultdict(list)
-        for panel, member in (
-            Panel.objects.filter(batch=batch).order_by("pk", "members").values_list("pk", "members")
-        ):
+        pairs = Panel.objects.filter(batch=batch).order_by("pk", "members").values_list("pk", "members")
+        for panel, member in pairs:
             people[panel].append(member)
-        load: Counter[int] = Counter()
-        shared: Counter[tuple[int, int]] = Counter()
-        for pk, planned in Panel.objects.filter(batch=batch).values_list("pk", "tasks_planned"):
-            for one in people[pk]:
-                load[one] += planned
-                shared.update({(one, other): planned for other in people[pk] if other != one})
-        had: dict[int, set[int]] = defaultdict(set)
-        for task, person in Assignment.objects.filter(task__in=tasks).values_list("task", "person"):
-            had[task].add(person)
-        return cls(
-            overlap=batch.overlap,
-            without=without,
-            members=working_members(batch, Membership.Role.ANNOTATOR),
+        office = cls(
+            members=[
+                one
+                for one in working_members(batch, Membership.Role.ANNOTATOR)
+                if within_quota(one.quota, submitted=counts.get(one.pk, Counter())["submitted"], live=0)
+            ],
+            person_of=dict(annotators.values_list("pk", "person")),
             panels={pk: tuple(ids) for pk, ids in people.items()},
-            load=load,
-            shared=shared,
-            had=lambda task: had[task],
+            load=Counter(),
+            shared=Counter(),
         )
+        for pk, planned in Panel.objects.filter(batch=batch, tasks_planned__gt=0).values_list(
+            "pk", "tasks_planned"
+        ):
+            office._count(people[pk], planned)
+        return office
 
-    def substitute(self, task: Task) -> Members | None:
-        """The members of the task's new panel; None where nobody else may take it."""
-        stay = [one for one in self.panels[task.panel_id or 0] if one != self.without]
-        free = [
-            one.pk
-            for one in may_take(self.members, task.stratum)
-            if one.pk not in stay and one.pk != self.without and one.person_id not in self.had(task.pk)
-        ]
-        if not free:
+    def substitute(self, task: Task, *, without: int) -> Members | None:
+        """The members of the task's panel with another in the place of one; None where nobody else may take it,
+        or where it is not planned for that one.
+        """
+        planned = self._panel(task)
+        if without not in planned:
             return None
-        chosen = min(
-            free, key=lambda one: (self.load[one], sum(self.shared[one, other] for other in stay), one)
+        stay = [one for one in planned if one != without]
+        return self._with(task, stay, self._able(task, _Past.of(task), stay=stay, without=without)[:1])
+
+    def fill(self, task: Task) -> Members | None:
+        """Those who have a place or may take theirs, and as many others as there are places for; None where
+        there are no others, or no places.
+        """
+        past = _Past.of(task)
+        able = {one.pk for one in may_take(self.members, task.stratum) if one.person_id not in past.barred}
+        holders = [pk for pk, person in self.person_of.items() if person in past.live]
+        stay = [*holders, *(one for one in self._panel(task) if one in able)]
+        return self._with(task, stay, self._able(task, past, stay=stay)[: max(0, task.overlap - len(stay))])
+
+    def _panel(self, task: Task) -> Members:
+        return () if task.panel_id is None else self.panels[task.panel_id]
+
+    def _able(self, task: Task, past: _Past, *, stay: Sequence[int], without: int = 0) -> list[int]:
+        """Who could take a place beside those who stay, the best first: who did not give it back before, is
+        within their quota with all that is planned for them, has least to do, and shares least with the others.
+        """
+        able = [
+            one
+            for one in may_take(self.members, task.stratum)
+            if one.pk not in stay and one.pk != without and one.person_id not in past.barred
+        ]
+        able.sort(
+            key=lambda one: (
+                one.person_id in past.gave_back,
+                one.quota is not None and self.load[one.pk] >= one.quota,
+                self.load[one.pk],
+                sum(self.shared[one.pk, other] for other in stay),
+                one.pk,
+            )
         )
-        self.load[chosen] += 1
-        self.load[self.without] -= 1
-        for other in stay:
-            self.shared.update({(chosen, other): 1, (other, chosen): 1})
-            self.shared.subtract({(self.without, other): 1, (other, self.without): 1})
-        return tuple(sorted([*stay, chosen]))
+        return [one.pk for one in able]
 
+    def _with(self, task: Task, stay: Sequence[int], chosen: Sequence[int]) -> Members | None:
+        if not chosen:
+            return None
+        members = tuple(sorted([*stay, *chosen]))
+        self._count(self._panel(task), -1)
+        self._count(members, 1)
+        return members
 
-def plan_for_whom_nobody_is_left(batch: Batch) -> int:
-    """Plan again what nobody of its panel may take any more, now that somebody joined or may take more.
-
-    The number of tasks that found somebody. The memberships must be locked.
-    """
-    if batch.pairing == Batch.Pairing.POOL or batch.state == Batch.State.DRAFT:
-        return 0
-    found = 0
-    for need in needs(batch, limit=MOST_AT_ONCE):
-        if need.role == Membership.Role.ANNOTATOR:
-            task = Task.objects.select_for_update(of=("self",)).select_related("stratum").get(pk=need.task.pk)
-            found += _fill(batch, task)
-    return found
-
-
-def _fill(batch: Batch, task: Task) -> bool:
-    """A panel of those who had the task and as many new people as it has free places, or as there are."""
-    had = set(
-        Assignment.objects.filter(task=task, state__in=["claimed", "submitted"]).values_list(
-            "person", flat=True
-        )
-    )
-    barred = set(Assignment.objects.filter(task=task).values_list("person", flat=True))
-    office = _Office.of(batch, [task.pk], without=0)
-    stay = [one.pk for one in Membership.objects.filter(batch=batch, role="annotator", person__in=had)]
-    able = [one.pk for one in may_take(office.members, task.stratum) if one.person_id not in barred]
-    able.sort(key=lambda one: (office.load[one], sum(office.shared[one, other] for other in stay), one))
-    chosen = able[: task.overlap - len(stay)]
-    if chosen:
-        assign_panel(task, panel_of(batch, [*stay, *chosen]))
-    return bool(chosen)
+    def _count(self, members: Sequence[int], tasks: int) -> None:
+        for one in members:
+            self.load[one] += tasks
+        for pair in permutations(members, 2):
+            self.shared[pair] += tasks

@@ -6,6 +6,7 @@ between, and what is counted for the batch as a whole is counted by one at a tim
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from django.db import transaction
@@ -23,7 +24,7 @@ from annotation.models import (
 from annotation.selectors.eligibility import may_take
 from annotation.services.audit import record
 from annotation.services.distribution import free
-from annotation.services.planning import assign_panel, panel_of
+from annotation.services.planning import Plan, plan_for
 from annotation.services.tallies import count_in
 
 HIGHEST_PRIORITY = 1000
@@ -39,7 +40,7 @@ def assign(
     where a task would be left with fewer people than places. The number of tasks assigned.
     """
     members = _members(batch, people)
-    changed = 0
+    plan: Plan = defaultdict(list)
     for task in _locked(batch, tasks, Task.State.OPEN):
         _end_claims(task, keep={one.person_id for one in members})
         done = set(
@@ -50,15 +51,14 @@ def assign(
         if members:
             _refuse_too_few(task, members, done)
             had = batch.memberships.filter(role=Membership.Role.ANNOTATOR, person__in=done)
-            assign_panel(
-                task, panel_of(batch, {*(one.pk for one in members), *had.values_list("pk", flat=True)})
-            )
+            ids = {*(one.pk for one in members), *had.values_list("pk", flat=True)}
+            plan[tuple(sorted(ids))].append(task)
         else:
             _refuse_nobody(batch)
-            assign_panel(task, None)
-        changed += 1
+            plan[None].append(task)
+    plan_for(batch, plan)
     _tell(batch, actor, "assign_tasks", tasks, people=[person.username for person in people])
-    return changed
+    return sum(map(len, plan.values()))
 
 
 @transaction.atomic
