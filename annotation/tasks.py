@@ -7,7 +7,7 @@ from typing import Any
 from celery import shared_task
 
 from annotation.errors import N_
-from annotation.services import demo, jobs
+from annotation.services import demo, jobs, making
 from annotation.services.imports import uploads
 
 
@@ -26,6 +26,11 @@ def demo_board(context: jobs.JobContext) -> dict[str, str]:
     context.report(0.5, N_("starting the benchmark"))
     demo.run_board()
     return {"run": demo.BOARD}
+
+
+@jobs.handles(making.JOB_KIND)
+def make_batch(context: jobs.JobContext) -> dict[str, Any]:
+    return making.run_making(context)
 
 
 @jobs.handles(uploads.JOB_KIND)

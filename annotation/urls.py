@@ -43,6 +43,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("batches/", batches.batches, name="batches"),
     # "-" keeps the words of the product apart from the names that people give.
     path("batches/-/new/", new_batch.batch_dataset, name="batch-dataset"),
+    path("batches/-/making/<int:job_id>/", new_batch.batch_making, name="batch-making"),
     path("batches/-/new/<str:dataset>/", new_batch.batch_new, name="batch-new"),
     path("batches/-/new/<str:dataset>/plan/", new_batch.batch_plan, name="batch-plan"),
     path("batches/<str:name>/", batches.batch, name="batch"),
@@ -69,6 +70,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("people/<str:username>/", people.person, name="person"),
     path("people/<str:username>/groups/", people.person_roles, name="person-roles"),
     path("people/<str:username>/name/", people.person_name, name="person-name"),
+    path("people/<str:username>/languages/", people.person_languages, name="person-languages"),
+    path("people/<str:username>/models/", people.person_models, name="person-models"),
     path("people/<str:username>/password/", people.person_password, name="person-password"),
     path("people/<str:username>/token/", people.person_token, name="person-token"),
     path("people/<str:username>/active/", people.person_active, name="person-active"),

@@ -91,6 +91,7 @@ MAY: dict[str, frozenset[str]] = {
     "batch-dataset": MANAGER,
     "batch-new": MANAGER,
     "batch-plan": MANAGER,
+    "batch-making": MANAGER,
     "batch": MANAGER,
     "batch-progress": MANAGER,
     "batch-state": MANAGER,
@@ -113,6 +114,8 @@ MAY: dict[str, frozenset[str]] = {
     "person-new": MANAGER,
     "person-roles": MANAGER,
     "person-name": MANAGER,
+    "person-languages": MANAGER,
+    "person-models": MANAGER,
     "person-password": MANAGER,
     "person-token": MANAGER,
     "person-active": MANAGER,
@@ -205,6 +208,7 @@ def make_world() -> World:
     assert run.job is not None
     jobs.run_now(run.job)
     retraining = retrain(release=release, send=False)
+    making = jobs.enqueue(kind="batch", payload={"dataset": corpus.pk}, title="second", send=False)
     upload = Import.objects.create(kind="prompts", format="jsonl", file_name="prompts.jsonl")
     return World(
         people=people,
@@ -234,6 +238,7 @@ def make_world() -> World:
             "request_id": CorrectionRequest.objects.get().pk,
             "import_id": upload.pk,
             "job_id": training.pk,
+            "batch-making.job_id": making.pk,
             "pk": batch.tasks.filter(state=Task.State.AGREED)[0].pk,
             "key": chart_key(),
             "assignment_id": held.pk,

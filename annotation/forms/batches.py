@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import (
@@ -19,7 +24,38 @@ from annotation.models import (
 )
 from annotation.selectors.corpus import collections_in, models_in
 from annotation.selectors.people import people_in_role
-from annotation.services.batches import Policy
+from annotation.services.batches import LARGEST_SEED, Policy, Share
+from annotation.services.making import Wish
+
+PAIRINGS = (
+    (
+        Batch.Pairing.POOL,
+        _("Pool: whoever is free takes the next item. The quickest; chance decides who works with whom."),
+    ),
+    (
+        Batch.Pairing.BALANCED,
+        _(
+            "Balanced: every two people share as many items as any other two. Choose it to learn how reliable"
+            " each person and each pair is."
+        ),
+    ),
+    (
+        Batch.Pairing.FIXED,
+        _(
+            "Fixed pairs: every item belongs to one of the pairs that you name. Choose it where certain people"
+            " must judge together, such as an expert and a beginner."
+        ),
+    ),
+)
+ORDERS = (
+    (
+        Batch.Order.PROMPTS,
+        _("Prompt by prompt: the responses to one prompt come near each other, never two in a row."),
+    ),
+    (Batch.Order.SHUFFLED, _("Shuffled: in an order that the seed decides.")),
+)
+# What a form that says nothing of these means.
+USUAL = {"pairing": Batch.Pairing.POOL, "order": Batch.Order.PROMPTS, "seed": "0"}
 
 
 class CollectionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no generic at run time
@@ -39,6 +75,54 @@ def _many(label: Any, help_text: Any = "") -> Any:
         required=False,
         widget=forms.CheckboxSelectMultiple,
     )
+
+
+class PairsInput(forms.Textarea):
+    """The browser must not ask for pairs where the pairing needs none."""
+
+    def use_required_attribute(self, initial: Any) -> bool:
+        return False
+
+
+class PairsField(forms.CharField):
+    """Who works with whom: one pair a line, the names apart by commas or +. Cleans to lists of people.
+
+    A name is the one to sign in with, or the display name where only one of ``people`` has it.
+    """
+
+    widget = PairsInput(attrs={"rows": 4, "spellcheck": "false", "autocomplete": "off"})
+    people: Sequence[Person] = ()
+
+    def clean(self, value: Any) -> list[list[Person]]:
+        lines = enumerate(super().clean(value).splitlines(), start=1)
+        named: dict[str, set[Person]] = defaultdict(set)
+        for person in self.people:
+            named[person.username] = {person}
+        for person in self.people:
+            if str(person) not in {one.username for one in self.people}:
+                named[str(person)].add(person)
+        pairs, errors = [], []
+        for number, line in lines:
+            names = _names(line)
+            unknown = [name for name in names if len(named.get(name, ())) != 1]
+            if unknown:
+                words = _now("Line {line}: no annotator is named {names}.")
+                errors.append(words.format(line=number, names=", ".join(unknown)))
+            elif len(set(names)) < len(names):
+                errors.append(_now("Line {line}: somebody stands there twice.").format(line=number))
+            elif names:
+                pairs.append([next(iter(named[name])) for name in names])
+        if errors:
+            raise ValidationError(errors)
+        return pairs
+
+
+def _names(line: str) -> list[str]:
+    """A name may hold a +: where there is a comma, only commas part the names."""
+    parts = re.split(r"[,，、;；]", line)
+    if len(parts) == 1:
+        parts = line.split("+")
+    return [part.strip() for part in parts if part.strip()]
 
 
 class BatchForm(forms.Form):
@@ -76,6 +160,31 @@ class BatchForm(forms.Form):
         initial=2,
         help_text=_("Annotations per response, by different people."),
     )
+    pairing = forms.ChoiceField(
+        label=_("Pairing"), choices=PAIRINGS, widget=forms.RadioSelect, initial="pool"
+    )
+    pairs = PairsField(
+        label=_("Pairs"),
+        error_messages={"required": _("Name the pairs: who works with whom.")},
+        help_text=_(
+            "One pair on each line, the names with a comma or + between them: lin + chen. As many people in each"
+            " as the overlap; somebody may be in several. Whoever stands here need not be ticked above."
+        ),
+    )
+    quota = forms.IntegerField(
+        label=_("Quota per person"),
+        min_value=1,
+        required=False,
+        help_text=_("At most this many items for each; you can change it for single people afterwards."),
+    )
+    order = forms.ChoiceField(label=_("Order"), choices=ORDERS, widget=forms.RadioSelect, initial="prompts")
+    seed = forms.IntegerField(
+        label=_("Seed"),
+        min_value=0,
+        max_value=LARGEST_SEED,
+        initial=0,
+        help_text=_("Of the shuffling and of the plan: the same seed gives the same."),
+    )
     tolerance = forms.FloatField(
         label=_("Tolerance"),
         min_value=0,
@@ -97,9 +206,17 @@ class BatchForm(forms.Form):
         help_text=_("For the estimate only."),
     )
 
-    def __init__(self, *args: Any, dataset: Dataset, models_shown: bool, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, data: Any = None, *, dataset: Dataset, models_shown: bool) -> None:
+        if data is not None:
+            data = data.copy()
+            for name, usual in USUAL.items():
+                data.setdefault(name, usual)
+        super().__init__(data)
+        self.dataset = dataset
         self._people("annotators", ANNOTATOR)
+        pairs = self.fields["pairs"]
+        assert isinstance(pairs, PairsField)
+        pairs.people = list(people_in_role(ANNOTATOR)) if data is not None else ()
         self._people("adjudicators", ADJUDICATOR)
         if models_shown:
             self._choices("models", models_in(dataset))
@@ -115,13 +232,53 @@ class BatchForm(forms.Form):
         assert isinstance(field, forms.ModelChoiceField)
         field.queryset = queryset
 
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        if data.get("pairing") != Batch.Pairing.FIXED:
+            data["pairs"] = []  # what was typed before another pairing was chosen, be it wrong or not
+            self.errors.pop("pairs", None)
+        elif not self.has_error("pairs"):
+            self._refuse_other_sizes(data.get("pairs", []), data.get("overlap"))
+        return data
+
+    def _refuse_other_sizes(self, pairs: Sequence[Sequence[Person]], overlap: int | None) -> None:
+        for pair in pairs:
+            if overlap is not None and len(pair) != overlap:
+                words = _now("{names}: that is {given}, and the overlap is {overlap}.")
+                names = " + ".join(map(str, pair))
+                self.add_error("pairs", words.format(names=names, given=len(pair), overlap=overlap))
+
     def policy(self) -> Policy:
         data = self.cleaned_data
         return Policy(
             overlap=data["overlap"],
+            pairing=data["pairing"],
+            order=data["order"],
+            seed=data["seed"],
             tolerance=data["tolerance"],
             lease_seconds=data["lease_minutes"] * 60,
             due_date=data["due_date"],
+        )
+
+    def wish(self, *, open_now: bool) -> Wish:
+        """Of a form that is valid."""
+        data = self.cleaned_data
+        collection, quota = data.get("collection"), data["quota"]
+        annotators = list(
+            dict.fromkeys([*data["annotators"], *(person for pair in data["pairs"] for person in pair)])
+        )
+        return Wish(
+            name=data["name"],
+            guideline=data["guideline"],
+            dataset=self.dataset,
+            models=list(data.get("models", ())),
+            collection=None if collection is None else collection.name,
+            annotators=annotators,
+            adjudicators=list(data["adjudicators"]),
+            pairs=data["pairs"],
+            shares={} if quota is None else {person: Share(quota) for person in annotators},
+            policy=self.policy(),
+            open_now=open_now,
         )
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django import forms
@@ -9,7 +11,10 @@ from django.utils.functional import lazy
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Person
+from annotation.errors import AssayError
+from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, EvaluatedModel, Person
+from annotation.services.people import language_tags
+from annotation.wording import error_text
 
 ROLE_CHOICES = (
     (ANNOTATOR, _("Annotator: labels responses")),
@@ -87,3 +92,64 @@ class OwnPasswordForm(NewPasswordForm):
 
 class NameForm(forms.Form):
     display_name = forms.CharField(label=_("Display name"), max_length=150, required=False)
+
+
+class LanguagesForm(forms.Form):
+    """What a person reads: of the languages that prompts are in, and any other."""
+
+    languages = forms.MultipleChoiceField(
+        label=_("Languages"),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_(
+            "None chosen: every language. With some chosen, items in other languages go to other people; items"
+            " whose language nobody named are for everybody. zh reads zh-Hans and zh-Hant, too, but not the"
+            " other way round."
+        ),
+    )
+    others = forms.CharField(
+        label=_("Other languages"),
+        required=False,
+        max_length=200,
+        help_text=_("Tags such as zh-Hant, en or pt-BR, with commas between them."),
+    )
+
+    def __init__(self, data: Any = None, *, person: Person, known: Sequence[str]) -> None:
+        super().__init__(data, initial={"languages": person.languages})
+        field = self.fields["languages"]
+        assert isinstance(field, forms.MultipleChoiceField)
+        every = list(dict.fromkeys([*known, *person.languages]))
+        field.choices = [(tag, tag) for tag in every]
+        if not every:
+            del self.fields["languages"]
+            self.fields["others"].label = _("Languages")
+
+    def clean_others(self) -> list[str]:
+        try:
+            return language_tags(re.split(r"[,，、;；\s]+", self.cleaned_data["others"]))
+        except AssayError as error:
+            raise ValidationError(error_text(error)) from error
+
+    def tags(self) -> list[str]:
+        return [*self.cleaned_data.get("languages", []), *self.cleaned_data["others"]]
+
+
+class OwnModelsForm(forms.Form):
+    """The models that a person helped to build, among those whose names the reader may see."""
+
+    models = forms.ModelMultipleChoiceField(
+        label=_("Own models"),
+        queryset=EvaluatedModel.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_(
+            "Models that this person helped to build. Their responses go to others, to annotate and to decide."
+        ),
+    )
+
+    def __init__(self, data: Any = None, *, person: Person, shown: Iterable[EvaluatedModel]) -> None:
+        ids = [model.pk for model in shown]
+        super().__init__(data, initial={"models": list(person.own_models.filter(pk__in=ids))})
+        field = self.fields["models"]
+        assert isinstance(field, forms.ModelMultipleChoiceField)
+        field.queryset = EvaluatedModel.objects.filter(pk__in=ids).order_by("name")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from annotation.errors import N_, Forbidden
-from annotation.models import Batch, Dataset, Person
+from annotation.models import Batch, Dataset, EvaluatedModel, Person, Response
 
 
 def sealed_batches(person: Person) -> QuerySet[Batch]:
@@ -31,3 +31,10 @@ def refuse_sealed(person: Person, batches: Iterable[Batch] | QuerySet[Batch]) ->
 def sealed_datasets(person: Person) -> QuerySet[Dataset]:
     """Datasets whose responses (and so the models' names) this person is judging blind now."""
     return Dataset.objects.filter(prompts__responses__tasks__batch__in=sealed_batches(person)).distinct()
+
+
+def unsealed_models(person: Person) -> QuerySet[EvaluatedModel]:
+    """The models whose names this person may see: none with a response in a dataset that they judge blind."""
+    sealed = list(sealed_datasets(person).values_list("pk", flat=True))
+    theirs = Response.objects.filter(prompt__dataset__in=sealed, model=OuterRef("pk"))
+    return EvaluatedModel.objects.exclude(Exists(theirs)) if sealed else EvaluatedModel.objects.all()

@@ -47,6 +47,12 @@ def dataset_lines() -> list[DatasetLine]:
     ]
 
 
+def languages_of_prompts() -> list[str]:
+    """The languages that prompts say they are in."""
+    languages = Prompt.objects.exclude(language="").order_by("language").values_list("language", flat=True)
+    return list(languages.distinct())
+
+
 def models_in(dataset: Dataset) -> QuerySet[EvaluatedModel]:
     return EvaluatedModel.objects.filter(
         Exists(Response.objects.filter(prompt__dataset=dataset, model=OuterRef("pk")))

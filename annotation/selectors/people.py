@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.db.models import Count, Q, QuerySet
 
 from annotation.errors import N_, NotFound
 from annotation.models import Batch, Membership, Person
+from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.counts import by_stratum
+from annotation.selectors.eligibility import strata_ruled_out
 
 
 def roles_of(person: Person) -> frozenset[str]:
@@ -47,3 +52,33 @@ def memberships_of(person: Person) -> QuerySet[Membership]:
         .select_related("batch")
         .order_by("-batch__created_at", "role")
     )
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """Of the ``items`` of a batch that are not settled, ``ruled_out`` are not for a person who annotates there."""
+
+    batch: Batch
+    items: int
+    ruled_out: int
+
+
+def consequences(person: Person, *, reader: Person) -> list[Consequence]:
+    """What a person's languages, own models and exclusions mean in the batches where they annotate now; nothing of
+    the batches in which ``reader`` judges blind.
+    """
+    memberships = (
+        Membership.objects.filter(person=person, role=Membership.Role.ANNOTATOR, active=True)
+        .exclude(batch__state=Batch.State.CLOSED)
+        .exclude(batch__in=sealed_batches(reader))
+        .select_related("batch", "person")
+        .order_by("-batch__created_at")
+    )
+    found = []
+    for one in memberships:
+        ruled_out = set(strata_ruled_out(one))
+        if ruled_out:
+            items = {stratum.pk: counts["open"] for stratum, counts in by_stratum([one.batch_id]).items()}
+            lost = sum(number for stratum, number in items.items() if stratum in ruled_out)
+            found.append(Consequence(one.batch, sum(items.values()), lost))
+    return [one for one in found if one.ruled_out]

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import median
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, QuerySet, prefetch_related_objects
 
-from annotation.models import Annotation, Batch, Guideline, Membership, Person, Response, Task
+from annotation.allotment import Allotment, allotments, loads, shared
+from annotation.design import Block
+from annotation.distribution import Kind, Limits, ruled_out
+from annotation.models import (
+    Annotation,
+    Batch,
+    EvaluatedModel,
+    Guideline,
+    Membership,
+    Panel,
+    Person,
+    Response,
+)
+from annotation.selectors.counts import STATES, by_stratum
+from annotation.selectors.eligibility import kind_of, limits_of, working_members
 
 MEASURED = 1000
+# Of so many people every pair's shared count is shown.
+SHOWN_WHOLE = 12
 
 
 @dataclass(frozen=True)
@@ -22,8 +40,77 @@ class Pace:
 
 
 @dataclass(frozen=True)
+class Row:
+    """One person's part: their items, and how many of them each of the others gets too (None: themselves)."""
+
+    person: Person
+    tasks: int
+    quota: int | None
+    shared: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Who works with whom where that is planned. ``low`` and ``high`` are the smallest and the largest number of
+    items that a pair shares: any two people, or the pairs that were named; None at an overlap of 1.
+    """
+
+    rows: tuple[Row, ...]
+    low: int | None
+    high: int | None
+
+    @property
+    def is_exact(self) -> bool:
+        return self.low == self.high
+
+    @property
+    def is_shown_whole(self) -> bool:
+        return len(self.rows) <= SHOWN_WHOLE
+
+    @property
+    def least(self) -> int:
+        """The smallest load."""
+        return min((row.tasks for row in self.rows), default=0)
+
+    @property
+    def most(self) -> int:
+        return max((row.tasks for row in self.rows), default=0)
+
+    @property
+    def beyond_quota(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.quota is not None and row.tasks > row.quota)
+
+
+@dataclass(frozen=True)
+class Why:
+    """A reason (English, to be translated where it is shown) and whom it keeps from tasks."""
+
+    reason: str
+    people: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """``tasks`` that too few people may take. ``dimensions``, ``languages`` and ``models`` tell which, each empty
+    where it makes no difference; ``able`` is how many may take them.
+    """
+
+    tasks: int
+    able: int
+    dimensions: tuple[str, ...]
+    languages: tuple[str, ...]
+    models: tuple[str, ...]
+    whys: tuple[Why, ...]
+
+
+@dataclass(frozen=True)
 class Plan:
-    """``dimensions`` maps a dimension to its number of tasks; ``seconds`` is the time for one annotation."""
+    """``dimensions`` maps a dimension to its number of tasks; ``seconds`` is the time for one annotation.
+
+    ``sharing`` is None in a pool, where chance decides who works with whom; ``possible`` is how many annotations
+    its people may make at most, None where nothing limits them. ``is_limited`` says that somebody may not take
+    everything, ``unpaired`` that pairs are still to be named.
+    """
 
     dimensions: dict[str, int]
     overlap: int
@@ -31,6 +118,12 @@ class Plan:
     adjudicators: int
     seconds: float | None
     unanswerable: tuple[str, ...] = ()
+    pairing: str = Batch.Pairing.POOL
+    sharing: Sharing | None = None
+    shortages: tuple[Shortage, ...] = ()
+    possible: int | None = None
+    unpaired: bool = False
+    is_limited: bool = False
 
     @property
     def tasks(self) -> int:
@@ -42,8 +135,17 @@ class Plan:
 
     @property
     def each(self) -> int | None:
-        """About how many annotations a person gets, rounded up; nobody can get a task twice."""
+        """About how many annotations a person gets, rounded up; nobody can get a task twice. Where it is planned,
+        the most that anybody gets.
+        """
+        if self.sharing is not None:
+            return self.sharing.most
         return -(-self.annotations // self.annotators) if self.annotators >= self.overlap else None
+
+    @property
+    def lacking(self) -> int:
+        """The annotations that nobody of the pool may make."""
+        return 0 if self.possible is None else max(0, self.annotations - self.possible)
 
     @property
     def total_seconds(self) -> float | None:
@@ -71,13 +173,28 @@ def plan_of_responses(
     annotators: Sequence[Person],
     adjudicators: Sequence[Person],
     seconds: float | None,
+    pairing: str = Batch.Pairing.POOL,
+    pairs: Sequence[Sequence[Person]] = (),
+    quota: int | None = None,
+    seed: int = 0,
 ) -> Plan:
-    counted = responses.order_by().values_list("prompt__dimension").annotate(n=Count("pk"))
-    dimensions = dict(counted.order_by("prompt__dimension"))
-    return Plan(
+    """The plan of a batch that is not made yet; the same as it will be when it is."""
+    fields = ("prompt__dimension", "prompt__language", "model")
+    counted = responses.order_by().values_list(*fields).annotate(n=Count("pk")).order_by(*fields)
+    tasks = {Kind(dimension, language, model): n for dimension, language, model, n in counted}
+    people = list(dict.fromkeys([*annotators, *(person for pair in pairs for person in pair)]))
+    members = [Membership(person=person, quota=quota) for person in people]
+    prefetch_related_objects(members, "person__own_models")
+    places = {person: place for place, person in enumerate(people)}
+    dimensions = _by_dimension(tasks)
+    return _plan(
+        tasks,
+        members,
+        [tuple(sorted(places[person] for person in pair)) for pair in pairs],
+        pairing=pairing,
+        seed=seed,
         dimensions=dimensions,
         overlap=overlap,
-        annotators=len(set(annotators)),
         adjudicators=len(set(adjudicators)),
         seconds=seconds,
         unanswerable=_unanswerable(guideline, dimensions),
@@ -85,20 +202,182 @@ def plan_of_responses(
 
 
 def plan_of_batch(batch: Batch) -> Plan:
-    """The plan of a batch that stands already; the seconds are the measured ones."""
-    work = batch.tasks.filter(kind=Task.Kind.WORK).order_by()
-    counted = work.values_list("response__prompt__dimension").annotate(n=Count("pk"))
-    members = dict(
-        batch.memberships.filter(active=True).order_by().values_list("role").annotate(n=Count("pk"))
-    )
+    """The plan of a draft, as it will be when it is opened, or of a batch at which nobody worked yet; the seconds
+    are the measured ones.
+    """
+    strata = by_stratum([batch.pk])
+    members = working_members(batch, Membership.Role.ANNOTATOR)
+    places = {one.pk: place for place, one in enumerate(members)}
+    keys = Panel.objects.filter(batch=batch, named=True).order_by("pk").values_list("key", flat=True)
+    named = [[int(pk) for pk in key.split("-")] for key in keys]
     measured = pace(batch.guideline.name)
-    return Plan(
-        dimensions=dict(counted.order_by("response__prompt__dimension")),
+    return _plan(
+        {kind_of(stratum): counts["open"] for stratum, counts in strata.items()},
+        members,
+        [tuple(places[pk] for pk in pair) for pair in named if places.keys() >= set(pair)],
+        pairing=batch.pairing,
+        seed=batch.seed,
+        dimensions=_by_dimension(
+            {kind_of(one): sum(counts[state] for state in STATES) for one, counts in strata.items()}
+        ),
         overlap=batch.overlap,
-        annotators=members.get(Membership.Role.ANNOTATOR, 0),
-        adjudicators=members.get(Membership.Role.ADJUDICATOR, 0),
+        adjudicators=batch.memberships.filter(role=Membership.Role.ADJUDICATOR, active=True).count(),
         seconds=measured.seconds if measured else None,
     )
+
+
+def _plan(
+    tasks: Mapping[Kind, int],
+    members: Sequence[Membership],
+    pairs: Sequence[Block],
+    *,
+    pairing: str,
+    seed: int,
+    dimensions: dict[str, int],
+    overlap: int,
+    adjudicators: int,
+    seconds: float | None,
+    unanswerable: tuple[str, ...] = (),
+) -> Plan:
+    """``pairs`` hold the places of ``members``, each pair's ascending."""
+    tasks = {kind: number for kind, number in tasks.items() if number}
+    refused = _refused(tasks, members)
+    may = {
+        kind: tuple(place for place in range(len(members)) if place not in of_kind)
+        for kind, of_kind in refused.items()
+    }
+    sharing = None
+    fixed = pairing == Batch.Pairing.FIXED
+    whole = [pair for pair in dict.fromkeys(pairs) if len(set(pair)) == overlap]
+    if fixed:
+        helpless = {kind for kind in tasks if not any(set(pair) <= set(may[kind]) for pair in whole)}
+    else:
+        helpless = {kind for kind in tasks if len(may[kind]) < overlap}
+    if pairing != Batch.Pairing.POOL and members and (whole or not fixed):
+        found = allotments(tasks=tasks, may=may, pairs=whole if fixed else None, overlap=overlap, seed=seed)
+        sharing = _sharing(found, members, whole if fixed else None, overlap)
+    short = len(members) < overlap or (fixed and not whole)  # which is said already
+    return Plan(
+        dimensions=dimensions,
+        overlap=overlap,
+        annotators=len(members),
+        adjudicators=adjudicators,
+        seconds=seconds,
+        unanswerable=unanswerable,
+        pairing=pairing,
+        sharing=sharing,
+        shortages=() if short else _shortages(tasks, members, refused, helpless),
+        possible=_possible(tasks, members, may) if pairing == Batch.Pairing.POOL and not short else None,
+        unpaired=fixed and not whole,
+        is_limited=any(refused.values()),
+    )
+
+
+def _refused(tasks: Mapping[Kind, int], members: Sequence[Membership]) -> dict[Kind, dict[int, str]]:
+    """For each kind of task, who must not be given it and why."""
+    refused: dict[Kind, dict[int, str]] = {kind: {} for kind in tasks}
+    for place, member in enumerate(members):
+        limits = limits_of(member)
+        for kind in tasks if limits != Limits() else ():
+            reason = ruled_out(limits, kind)
+            if reason is not None:
+                refused[kind][place] = reason
+    return refused
+
+
+def _sharing(
+    found: Sequence[Allotment[Kind]],
+    members: Sequence[Membership],
+    pairs: Sequence[Block] | None,
+    overlap: int,
+) -> Sharing:
+    counts: Counter[Block] = Counter()
+    for one in found:
+        counts.update(one.counts())
+    load, both = loads(counts), shared(counts)
+    places = range(len(members))
+    of_interest = (
+        [both[pair] for pair in combinations(places, 2)]
+        if pairs is None
+        else [counts[pair] for pair in pairs]
+    )
+    few = len(members) <= SHOWN_WHOLE
+    rows = [
+        Row(
+            person=member.person,
+            tasks=load[place],
+            quota=member.quota,
+            shared=tuple(
+                None if place == other else both[min(place, other), max(place, other)]
+                for other in (places if few else ())
+            ),
+        )
+        for place, member in enumerate(members)
+    ]
+    of_pairs = of_interest if overlap > 1 else []
+    return Sharing(tuple(rows), min(of_pairs, default=None), max(of_pairs, default=None))
+
+
+def _shortages(
+    tasks: Mapping[Kind, int],
+    members: Sequence[Membership],
+    refused: Mapping[Kind, Mapping[int, str]],
+    helpless: set[Kind],
+) -> tuple[Shortage, ...]:
+    """The kinds that too few people may take, together where the same keeps the same people from them."""
+    alike: dict[Hashable, list[Kind]] = defaultdict(list)
+    for kind in tasks:
+        if kind in helpless:
+            alike[tuple(sorted(refused[kind].items()))].append(kind)
+    models = EvaluatedModel.objects.in_bulk([kind.model for kind in helpless])
+    names = {pk: model.name for pk, model in models.items()}
+    found = []
+    for kinds in alike.values():
+        why: dict[str, list[str]] = defaultdict(list)
+        for place, reason in refused[kinds[0]].items():
+            why[reason].append(str(members[place].person))
+        found.append(
+            Shortage(
+                tasks=sum(tasks[kind] for kind in kinds),
+                able=len(members) - len(refused[kinds[0]]),
+                dimensions=_only({one.dimension for one in kinds}, {one.dimension for one in tasks}),
+                languages=_only({one.language for one in kinds}, {one.language for one in tasks}),
+                models=_only(
+                    {names[one.model] for one in kinds},
+                    {names.get(one.model, "") for one in tasks},
+                ),
+                whys=tuple(Why(reason, tuple(people)) for reason, people in sorted(why.items())),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -one.tasks))
+
+
+def _only(these: set[str], all_: set[str]) -> tuple[str, ...]:
+    return () if these == all_ else tuple(sorted(these))
+
+
+def _possible(
+    tasks: Mapping[Kind, int], members: Sequence[Membership], may: Mapping[Kind, Block]
+) -> int | None:
+    """How many annotations the members of a pool may make together: each at most all tasks for them, and their
+    quota. None where no quota limits anybody.
+    """
+    if all(member.quota is None for member in members):
+        return None
+    most: Counter[int] = Counter()
+    for kind, number in tasks.items():
+        most.update(dict.fromkeys(may[kind], number))
+    return sum(
+        most[place] if member.quota is None else min(most[place], member.quota)
+        for place, member in enumerate(members)
+    )
+
+
+def _by_dimension(tasks: Mapping[Kind, int]) -> dict[str, int]:
+    found: dict[str, int] = defaultdict(int)
+    for kind, number in tasks.items():
+        found[kind.dimension] += number
+    return dict(sorted(found.items()))
 
 
 def pace(guideline: str) -> Pace | None:

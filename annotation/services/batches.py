@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from itertools import islice
@@ -193,35 +194,42 @@ def add_tasks(
     start = tasks_in(batch)
     total = sum(counts.values())
     positions = _positions(batch, start, total)
-    fields = ("pk", "prompt", "prompt__dimension", "prompt__language", "model")
-    rows = responses.values_list(*fields).iterator(chunk_size=CHUNK)
     made = 0
-    while chunk := list(islice(rows, CHUNK)):
-        tasks = []
-        for pk, prompt, *kind in chunk:
-            stratum, position = strata[tuple(kind)], next(positions)
-            tasks.append(
-                Task(
-                    batch_id=batch.pk,
-                    response_id=pk,
-                    prompt_id=prompt,
-                    stratum_id=stratum,
-                    panel_id=planner.next(stratum) if planner else None,
-                    overlap=batch.overlap,
-                    position=position,
-                    rank=position,
-                    # Where people are at work already, some cursors may be beyond.
-                    requeued=batch.state != Batch.State.DRAFT,
+    with closing(_chunks(responses)) as chunks:
+        for chunk in chunks:
+            tasks = []
+            for pk, prompt, *kind in chunk:
+                stratum, position = strata[tuple(kind)], next(positions)
+                tasks.append(
+                    Task(
+                        batch_id=batch.pk,
+                        response_id=pk,
+                        prompt_id=prompt,
+                        stratum_id=stratum,
+                        panel_id=planner.next(stratum) if planner else None,
+                        overlap=batch.overlap,
+                        position=position,
+                        rank=position,
+                        # Where people are at work already, some cursors may be beyond.
+                        requeued=batch.state != Batch.State.DRAFT,
+                    )
                 )
-            )
-        Task.objects.bulk_create(tasks)
-        made += len(tasks)
-        report(made / total)
+            Task.objects.bulk_create(tasks)
+            made += len(tasks)
+            report(made / total)
     for stratum, n in counts.items():
         count_in(stratum, open=n)
     if planner:
         planner.save()
     return made
+
+
+def _chunks(responses: QuerySet[Response]) -> Generator[list[tuple[Any, ...]], None, None]:
+    """(response, prompt, dimension, language, model) of some responses at a time."""
+    fields = ("pk", "prompt", "prompt__dimension", "prompt__language", "model")
+    rows = responses.values_list(*fields).iterator(chunk_size=CHUNK)
+    while chunk := list(islice(rows, CHUNK)):
+        yield chunk
 
 
 def _strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any, ...], int], dict[int, int]]:

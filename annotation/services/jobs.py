@@ -92,6 +92,11 @@ class JobContext:
         if row.filter(cancel_requested=True).exists():
             raise Cancelled
 
+    def keep(self, result: dict[str, Any]) -> None:
+        """Keep the result in the transaction of the work itself, so that it is done once. Raises LostJob."""
+        if not self._row().update(result=result):
+            raise LostJob
+
     def _row(self) -> QuerySet[Job]:
         return Job.objects.filter(pk=self.job.pk, state=Job.State.RUNNING, attempt=self.attempt)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -8,10 +9,15 @@ from django.db import transaction
 from rest_framework.authtoken.models import Token
 
 from annotation.errors import N_, AssayError, Conflict, Forbidden
-from annotation.models import MANAGER, ROLES, Assignment, Membership, Person
+from annotation.models import MANAGER, ROLES, Assignment, Batch, EvaluatedModel, Membership, Person
 from annotation.names import check_name
+from annotation.selectors.eligibility import strata_ruled_out
 from annotation.services.audit import record
 from annotation.services.distribution import end_claims
+from annotation.services.planning import plan_again_for, plan_for_whom_nobody_is_left
+
+LONGEST_TAG = 20  # as in a prompt's language
+_TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 
 
 @transaction.atomic
@@ -21,6 +27,8 @@ def add_person(
     roles: Iterable[str] = (),
     password: str | None = None,
     display_name: str = "",
+    languages: Sequence[str] = (),
+    own_models: Sequence[EvaluatedModel] = (),
     actor: Person | None = None,
 ) -> Person:
     """Make a person. Without a password they cannot sign in, only hold what was made elsewhere or use a token."""
@@ -29,7 +37,7 @@ def add_person(
     check_name(name)
     if Person.objects.filter(username=name).exists():
         raise AssayError(N_("There is already a person named {name}."), name=name)
-    person = Person(username=name, display_name=display_name)
+    person = Person(username=name, display_name=display_name, languages=language_tags(languages))
     person.set_password(password or None)
     try:
         person.full_clean(exclude=["password"])
@@ -39,7 +47,15 @@ def add_person(
         ) from error
     person.save()
     person.groups.set(_groups(roles))
-    record(actor=actor, verb="add_person", target=f"person:{name}", roles=roles)
+    person.own_models.set(own_models)
+    record(
+        actor=actor,
+        verb="add_person",
+        target=f"person:{name}",
+        roles=roles,
+        languages=person.languages,
+        own_models=sorted(model.name for model in own_models),
+    )
     return person
 
 
@@ -97,6 +113,85 @@ def set_display_name(*, person: Person, display_name: str, actor: Person) -> Non
     record(
         actor=actor, verb="set_display_name", target=f"person:{person.username}", display_name=display_name
     )
+
+
+@transaction.atomic
+def set_languages(*, person: Person, languages: Iterable[str], actor: Person | None = None) -> None:
+    """What the person reads; none means every language. Items at hand may be finished; what was planned for them
+    and is in another language is planned for others.
+    """
+    _refuse_above(person, actor)
+    tags = language_tags(languages)
+    memberships = _lock_current(person)
+    person.refresh_from_db(fields=["languages"])
+    if tags == person.languages:
+        return
+    person.languages = tags
+    person.save(update_fields=["languages"])
+    _work_anew(memberships)
+    record(actor=actor, verb="set_languages", target=f"person:{person.username}", languages=tags)
+
+
+@transaction.atomic
+def set_own_models(
+    *,
+    person: Person,
+    models: Iterable[EvaluatedModel],
+    among: Iterable[EvaluatedModel] | None = None,
+    actor: Person | None = None,
+) -> None:
+    """The models that the person helped to build: their responses go to others, as with ``set_languages``.
+
+    With ``among`` only those are changed, and the others stay: whoever changes this may not see every name.
+    """
+    _refuse_above(person, actor)
+    memberships = _lock_current(person)
+    before, wanted = set(person.own_models.all()), set(models)
+    if among is not None:
+        shown = set(among)
+        wanted = (before - shown) | (wanted & shown)
+    if wanted == before:
+        return
+    person.own_models.set(wanted)
+    _work_anew(memberships)
+    names = sorted(model.name for model in wanted)
+    record(actor=actor, verb="set_own_models", target=f"person:{person.username}", models=names)
+
+
+def language_tags(languages: Iterable[str]) -> list[str]:
+    """Tags such as zh, zh-Hans and en: trimmed, each once, in this order."""
+    tags: dict[str, str] = {}
+    for language in languages:
+        tag = language.strip().replace("_", "-")
+        if not tag:
+            continue
+        if len(tag) > LONGEST_TAG or not _TAG.fullmatch(tag):
+            raise AssayError(
+                N_("{tag} is no language tag; write such as zh, zh-Hans or en."), tag=repr(language.strip())
+            )
+        tags.setdefault(tag.lower(), tag)
+    return list(tags.values())
+
+
+def _lock_current(person: Person) -> list[int]:
+    """The person's memberships in batches that are not closed. Everybody's there are locked, in the order in which
+    all lock them, because what was planned goes to others.
+    """
+    batches = Batch.objects.exclude(state=Batch.State.CLOSED).filter(memberships__person=person)
+    ids = list(batches.order_by().values_list("pk", flat=True).distinct())
+    locked = Membership.objects.select_for_update().filter(batch__in=ids).order_by("pk")
+    return [pk for pk, one in locked.values_list("pk", "person") if one == person.pk]
+
+
+def _work_anew(memberships: Sequence[int]) -> None:
+    """After what rules out work has changed: the search for the next item begins anew, and plans follow."""
+    Membership.objects.filter(pk__in=memberships).update(cursor=Membership.START)
+    annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
+    for membership in annotators.select_related("person", "batch").order_by("pk"):
+        ruled_out = strata_ruled_out(membership)
+        if ruled_out:
+            plan_again_for(membership.batch, without=membership, strata=ruled_out)
+        plan_for_whom_nobody_is_left(membership.batch)
 
 
 @transaction.atomic

@@ -1,4 +1,7 @@
-"""Making a batch: choose a dataset, fill the form with the plan beside it, open it or keep it as a draft."""
+"""Making a batch: choose a dataset, fill the form with the plan beside it, open it or keep it as a draft.
+
+A batch of very many responses is made by a job, whose page shows how far it is.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,18 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from annotation.durations import about
-from annotation.errors import AssayError
+from annotation.errors import N_, AssayError, NotFound
 from annotation.forms.batches import BatchForm
-from annotation.models import MANAGER, Batch, Dataset, Guideline
+from annotation.models import MANAGER, Batch, Dataset, Guideline, Job
 from annotation.selectors.blindness import sealed_datasets
 from annotation.selectors.corpus import dataset_lines, dataset_named
 from annotation.selectors.plans import pace, plan_of_responses
-from annotation.services.batches import create_batch, responses_for
+from annotation.services.batches import responses_for
+from annotation.services.making import JOB_KIND, UNDER_WAY, make
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.wording import error_text
@@ -29,6 +34,7 @@ def batch_dataset(request: HttpRequest) -> HttpResponse:
     """The first step: which dataset's responses are to be judged."""
     context = {
         "lines": dataset_lines(),
+        "making": Job.objects.filter(kind=JOB_KIND, state__in=UNDER_WAY),
         "guideline_there": Guideline.objects.exclude(published_at=None).exists(),
         "crumbs": trail((_("Batches"), "batches", []), here=_("New batch")),
     }
@@ -43,13 +49,31 @@ def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
     if request.method == "GET" or not form.is_valid():
         return _show(request, form, found, status=422 if form.is_bound else 200)
     try:
-        made = _create(request, form, found)
+        made = make(form.wish(open_now="draft" not in request.POST), actor=person_of(request))
     except AssayError as error:
         form.add_error(None, error_text(error))
         return _show(request, form, found, status=422)
+    if isinstance(made, Job):
+        return redirect("batch-making", made.pk)
     is_open = made.state == Batch.State.OPEN
     messages.success(request, _("The batch is open.") if is_open else _("The batch is kept as a draft."))
     return redirect("batch", made.name)
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER)
+def batch_making(request: HttpRequest, job_id: int) -> HttpResponse:
+    """A batch that a job makes: how far it is, and afterwards the batch, or why there is none."""
+    job = Job.objects.filter(pk=job_id, kind=JOB_KIND).first()
+    if job is None:
+        raise NotFound(N_("There is no such job."))
+    if job.state == Job.State.DONE and Batch.objects.filter(name=job.title).exists():
+        return redirect("batch", job.title)
+    dataset = Dataset.objects.filter(pk=job.payload["dataset"]).first()
+    crumbs = trail((_("Batches"), "batches", []), here=job.title)
+    context = {"job": job, "dataset": dataset, "crumbs": crumbs}
+    return render(request, "annotation/batches/making.html", context)
 
 
 @require_POST
@@ -57,29 +81,14 @@ def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
 def batch_plan(request: HttpRequest, dataset: str) -> HttpResponse:
     """The plan of the form as it stands, complete or not."""
     found = dataset_named(dataset)
-    return render(request, "annotation/batches/_plan.html", _plan(_form(request, found), found))
+    form = _form(request, found)
+    context = _plan(form, found) | {"pairs_errors": form.errors.get("pairs")}
+    return render(request, "annotation/batches/_plan.html", context)
 
 
 def _form(request: HttpRequest, dataset: Dataset) -> BatchForm:
     blind = sealed_datasets(person_of(request)).filter(pk=dataset.pk).exists()
     return BatchForm(request.POST or None, dataset=dataset, models_shown=not blind)
-
-
-def _create(request: HttpRequest, form: BatchForm, dataset: Dataset) -> Batch:
-    data = form.cleaned_data
-    collection = data.get("collection")
-    return create_batch(
-        name=data["name"],
-        guideline=data["guideline"],
-        dataset=dataset,
-        models=list(data.get("models", ())),
-        collection=None if collection is None else collection.name,
-        annotators=list(data["annotators"]),
-        adjudicators=list(data["adjudicators"]),
-        policy=form.policy(),
-        open_now="draft" not in request.POST,
-        actor=person_of(request),
-    )
 
 
 def _plan(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
@@ -99,12 +108,17 @@ def _plan(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
         ),
         guideline=guideline,
         overlap=data.get("overlap") or form.fields["overlap"].initial,
+        pairing=data.get("pairing") or form.fields["pairing"].initial,
+        pairs=data.get("pairs", ()),
+        quota=data.get("quota"),
+        seed=data.get("seed") or 0,
         annotators=list(data.get("annotators", ())),
         adjudicators=list(data.get("adjudicators", ())),
         seconds=data.get("seconds") or (measured.seconds if measured else None),
     )
     return {
         "plan": plan,
+        "sealed": "models" not in form.fields,
         "measured": measured,
         "typed": data.get("seconds"),
         "total_time": about(plan.total_seconds),

@@ -16,9 +16,19 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from rest_framework.authtoken.models import Token
 
 from annotation.errors import AssayError
-from annotation.forms.people import ROLE_CHOICES, NameForm, NewPasswordForm, PersonForm, RolesForm
-from annotation.models import MANAGER, Person
-from annotation.selectors.people import everybody, memberships_of, person_named
+from annotation.forms.people import (
+    ROLE_CHOICES,
+    LanguagesForm,
+    NameForm,
+    NewPasswordForm,
+    OwnModelsForm,
+    PersonForm,
+    RolesForm,
+)
+from annotation.models import MANAGER, EvaluatedModel, Person
+from annotation.selectors.blindness import unsealed_models
+from annotation.selectors.corpus import languages_of_prompts
+from annotation.selectors.people import consequences, everybody, memberships_of, person_named
 from annotation.services import people as services
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
@@ -86,6 +96,38 @@ def person_name(request: HttpRequest, username: str) -> HttpResponse:
 
 @require_POST
 @role_required(MANAGER)
+def person_languages(request: HttpRequest, username: str) -> HttpResponse:
+    found = person_named(username)
+    form = LanguagesForm(request.POST, person=found, known=languages_of_prompts())
+    if not form.is_valid():
+        return _show(request, found, languages_form=form)
+    services.set_languages(person=found, languages=form.tags(), actor=person_of(request))
+    found.refresh_from_db(fields=["languages"])
+    words = (
+        _("{name} is given items in {languages} from now on.")
+        if found.languages
+        else _("{name} is given items in every language from now on.")
+    )
+    messages.success(request, words.format(name=found, languages=", ".join(found.languages)))
+    return redirect("person", username)
+
+
+@require_POST
+@role_required(MANAGER)
+def person_models(request: HttpRequest, username: str) -> HttpResponse:
+    found, shown = person_named(username), list(unsealed_models(person_of(request)))
+    form = OwnModelsForm(request.POST, person=found, shown=shown)
+    if not form.is_valid():
+        return _show(request, found, models_form=form)
+    services.set_own_models(
+        person=found, models=form.cleaned_data["models"], among=shown, actor=person_of(request)
+    )
+    messages.success(request, _("The own models of {name} are changed.").format(name=found))
+    return redirect("person", username)
+
+
+@require_POST
+@role_required(MANAGER)
 def person_password(request: HttpRequest, username: str) -> HttpResponse:
     found = person_named(username)
     form = NewPasswordForm(request.POST, person=found)
@@ -129,16 +171,22 @@ def person_active(request: HttpRequest, username: str) -> HttpResponse:
 
 def _show(request: HttpRequest, found: Person, **given: Any) -> HttpResponse:
     """The person's page, with a form as it was sent where that had errors, or with a new token."""
+    reader = person_of(request)
+    shown = list(unsealed_models(reader))
     context = {
         "person": found,
         "crumbs": trail((_("People"), "people", []), here=str(found)),
+        "languages_form": LanguagesForm(person=found, known=languages_of_prompts()),
+        "models_form": OwnModelsForm(person=found, shown=shown),
+        "some_sealed": len(shown) < EvaluatedModel.objects.count(),
+        "consequences": consequences(found, reader=reader),
         "memberships": memberships_of(found),
         "has_token": Token.objects.filter(user=found).exists(),
         "roles_form": RolesForm(initial={"roles": _roles(found)}),
         "name_form": NameForm(initial={"display_name": found.display_name}),
         "password_form": NewPasswordForm(person=found),
-        "above": found.is_superuser and not person_of(request).is_superuser,
-        "self": found == person_of(request),
+        "above": found.is_superuser and not reader.is_superuser,
+        "self": found == reader,
     }
     failed = any(isinstance(value, forms.Form) for value in given.values())
     return render(request, "annotation/people/person.html", context | given, status=422 if failed else 200)

@@ -1,14 +1,32 @@
 from __future__ import annotations
 
+import json
+from io import StringIO
+
 import pytest
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from pytest_django.fixtures import DjangoAssertNumQueries
 from rest_framework.authtoken.models import Token
 
-from annotation.errors import Conflict, Forbidden
-from annotation.models import AuditEvent, Batch, Person
+from annotation.errors import AssayError, Conflict, Forbidden
+from annotation.models import (
+    AuditEvent,
+    Batch,
+    Dataset,
+    EvaluatedModel,
+    Guideline,
+    Membership,
+    Person,
+    Prompt,
+    Task,
+)
+from annotation.selectors.needs import needs
+from annotation.selectors.people import Consequence, consequences
+from annotation.services.batches import Policy, set_state
 from annotation.services.distribution import next_assignment
+from annotation.services.members import join_batch
 from annotation.services.people import (
     activate_person,
     add_person,
@@ -16,10 +34,12 @@ from annotation.services.people import (
     deactivate_person,
     renew_token,
     set_display_name,
+    set_languages,
+    set_own_models,
     set_password,
     set_roles,
 )
-from tests.support import label_next
+from tests.support import label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db
 GOOD = "glacier-lantern-42"
@@ -37,7 +57,15 @@ def admin(db: None) -> Person:
 
 
 PAGES = ("people", "person-new")
-ABOUT_ONE = ("person-roles", "person-name", "person-password", "person-token", "person-active")
+ABOUT_ONE = (
+    "person-roles",
+    "person-name",
+    "person-languages",
+    "person-models",
+    "person-password",
+    "person-token",
+    "person-active",
+)
 
 
 def test_only_managers_open_the_pages(
@@ -47,7 +75,9 @@ def test_only_managers_open_the_pages(
     for person in (lin, wu, he, stranger):
         client.force_login(person)
         assert [client.get(page).status_code for page in (*map(reverse, PAGES), one)] == [403] * 3
-        assert [client.post(reverse(name, args=["lin"])).status_code for name in ABOUT_ONE] == [403] * 5
+        assert [client.post(reverse(name, args=["lin"])).status_code for name in ABOUT_ONE] == [403] * len(
+            ABOUT_ONE
+        )
     client.force_login(ma)
     assert [client.get(page).status_code for page in (*map(reverse, PAGES), one)] == [200] * 3
 
@@ -149,7 +179,9 @@ def test_shutting_out_gives_back_what_is_at_hand_and_ends_session_and_token(
     assert api.status_code == 401
     assert AuditEvent.objects.get(verb="deactivate").data == {"released": 1}
     assert manager.post(reverse("person-active", args=["lin"]), {"active": "1"}).status_code == 302
-    assert next_assignment(batch=batch, person=Person.objects.get(pk=lin.pk)) == held
+    again = next_assignment(batch=batch, person=Person.objects.get(pk=lin.pk))
+    assert again is not None
+    assert again != held  # what was given back comes last
 
 
 def test_shutting_out_twice_changes_nothing(lin: Person, ma: Person) -> None:
@@ -173,10 +205,177 @@ def test_a_manager_has_no_power_over_an_admin(manager: Client, ma: Person, admin
     with pytest.raises(Forbidden):
         set_display_name(person=admin, display_name="x", actor=ma)
     sent = {"password": GOOD, "active": "0", "roles": []}
-    assert [manager.post(reverse(name, args=["root"]), sent).status_code for name in ABOUT_ONE] == [403] * 5
+    assert [manager.post(reverse(name, args=["root"]), sent).status_code for name in ABOUT_ONE] == [
+        403
+    ] * len(ABOUT_ONE)
     assert manager.get(reverse("person", args=["root"])).status_code == 200
     with pytest.raises(Conflict):
         deactivate_person(person=admin, actor=admin)
+
+
+# ---------------------------------------------------------------- languages and own models
+
+
+@pytest.fixture
+def bilingual(
+    guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, zhou: Person, wu: Person
+) -> Batch:
+    """Eight tasks, four in Chinese and four in English, planned evenly for lin, chen and zhou."""
+    for language, keys in (("zh", ["p0", "p1"]), ("en", ["p2", "p3"])):
+        Prompt.objects.filter(key__in=keys).update(language=language)
+    return make_batch(
+        guideline,
+        dataset,
+        annotators=[lin, chen, zhou],
+        adjudicators=[wu],
+        policy=Policy(pairing="balanced"),
+    )
+
+
+def planned_for(person: Person, **which: object) -> int:
+    return Task.objects.filter(panel__members__person=person, **which).count()
+
+
+def test_a_manager_says_what_somebody_reads(manager: Client, bilingual: Batch, lin: Person) -> None:
+    page = manager.get(reverse("person", args=["lin"])).content.decode()
+    assert 'value="zh"' in page
+    assert 'value="en"' in page
+    url = reverse("person-languages", args=["lin"])
+    assert manager.post(url, {"languages": ["zh"], "others": "pt_BR， ZH"}).status_code == 302
+    lin.refresh_from_db()
+    assert lin.languages == ["zh", "pt-BR"]
+    page = manager.get(reverse("person", args=["lin"])).content.decode()
+    assert "4 of 8 open items are not for this person" in page
+    assert AuditEvent.objects.get(verb="set_languages").data == {"languages": ["zh", "pt-BR"]}
+    assert manager.post(url, {"others": ""}).status_code == 302
+    lin.refresh_from_db()
+    assert lin.languages == []
+    assert "are not for this person" not in manager.get(reverse("person", args=["lin"])).content.decode()
+
+
+@pytest.mark.parametrize("bad", ["Chinese, simplified!", "中文", "x" * 21, "e"])
+def test_what_is_no_language_tag_is_refused_in_words(manager: Client, lin: Person, bad: str) -> None:
+    answer = manager.post(reverse("person-languages", args=["lin"]), {"others": bad})
+    assert answer.status_code == 422
+    assert "is no language tag" in answer.content.decode()
+    lin.refresh_from_db()
+    assert lin.languages == []
+
+
+@pytest.mark.both_databases
+def test_what_was_planned_in_another_language_goes_to_others_at_once(
+    bilingual: Batch, lin: Person, chen: Person, zhou: Person, ma: Person
+) -> None:
+    assert planned_for(lin, prompt__language="en") > 0
+    Membership.objects.filter(person=lin).update(cursor=10**6)
+    set_languages(person=lin, languages=["zh-Hans", "zh"], actor=ma)
+    assert planned_for(lin, prompt__language="en") == 0
+    assert planned_for(lin, prompt__language="zh") > 0
+    # Whoever is left takes it all: every English task is chen's and zhou's.
+    assert (planned_for(chen, prompt__language="en"), planned_for(zhou, prompt__language="en")) == (4, 4)
+    assert Membership.objects.get(person=lin).cursor == Membership.START
+    assert needs(bilingual, limit=9) == []
+    while label_next(bilingual, lin, 3):
+        pass
+    assert {one.task.prompt.language for one in lin.assignments.select_related("task__prompt")} == {"zh"}
+
+
+@pytest.mark.both_databases
+def test_own_models_go_to_others_and_are_nobodys_where_too_few_are_left(
+    bilingual: Batch, lin: Person, chen: Person, ma: Person
+) -> None:
+    own = EvaluatedModel.objects.filter(name="Hidden-13B")
+    set_own_models(person=lin, models=own, actor=ma)
+    assert planned_for(lin, response__model__name="Hidden-13B") == 0
+    assert needs(bilingual, limit=9) == []
+    set_own_models(person=chen, models=own, actor=ma)
+    for person in (lin, chen):
+        while label_next(bilingual, person, 3):
+            pass
+        assert {one.task.response.model.name for one in person.assignments.all()} <= {"Secretive-7B"}
+    for _task in range(8):
+        label_next(bilingual, Person.objects.get(username="zhou"), 3)
+    # The four of the model have zhou's label and need a second person.
+    assert len(needs(bilingual, limit=9)) == 4
+    set_own_models(person=chen, models=[], actor=ma)
+    assert needs(bilingual, limit=9) == []
+    events = AuditEvent.objects.filter(verb="set_own_models").order_by("pk")
+    assert [event.data["models"] for event in events] == [["Hidden-13B"], ["Hidden-13B"], []]
+
+
+def test_what_is_at_hand_may_be_finished(bilingual: Batch, lin: Person, ma: Person) -> None:
+    held = next_assignment(batch=bilingual, person=lin)
+    assert held is not None
+    other = {"zh": "en", "en": "zh"}[held.task.prompt.language]
+    set_languages(person=lin, languages=[other], actor=ma)
+    held.refresh_from_db()
+    assert held.state == "claimed"
+    assert label_next(bilingual, lin, 3) is not None
+    held.refresh_from_db()
+    assert held.state == "submitted"
+
+
+def test_saying_the_same_again_changes_and_records_nothing(bilingual: Batch, lin: Person, ma: Person) -> None:
+    own = list(EvaluatedModel.objects.filter(name="Hidden-13B"))
+    for _time in range(2):
+        set_languages(person=lin, languages=["zh"], actor=ma)
+        set_own_models(person=lin, models=own, actor=ma)
+    verbs = AuditEvent.objects.filter(target="person:lin").values_list("verb", flat=True)
+    assert sorted(verbs) == ["add_person", "set_languages", "set_own_models"]
+
+
+def test_a_closed_batch_stays_as_it_is(bilingual: Batch, lin: Person, ma: Person) -> None:
+    set_state(batch=bilingual, state="closed")
+    before = planned_for(lin)
+    set_languages(person=lin, languages=["zh"], actor=ma)
+    assert planned_for(lin) == before
+    assert consequences(lin, reader=ma) == []
+
+
+def test_a_model_that_is_judged_blind_is_neither_shown_nor_changed(
+    client: Client, bilingual: Batch, lin: Person, ma: Person
+) -> None:
+    make_corpus(prompts=1, models=["Open-3B", "Known-1B"], name="other")
+    hidden = EvaluatedModel.objects.get(name="Hidden-13B")
+    set_own_models(person=lin, models=[hidden], actor=ma)
+    client.force_login(ma)
+    assert "Hidden-13B" in client.get(reverse("person", args=["lin"])).content.decode()
+    assert consequences(lin, reader=ma) == [Consequence(bilingual, 8, 4)]
+    join_batch(batch=bilingual, role="annotator", people=[ma])
+    page = client.get(reverse("person", args=["lin"])).content.decode()
+    assert "Open-3B" in page
+    for name in ("Hidden-13B", "Secretive-7B", "open items are not for this person"):
+        assert name not in page
+    url = reverse("person-models", args=["lin"])
+    assert client.post(url, {"models": [hidden.pk]}).status_code == 422
+    known = EvaluatedModel.objects.get(name="Known-1B")
+    assert client.post(url, {"models": [known.pk]}).status_code == 302
+    assert set(lin.own_models.all()) == {hidden, known}
+    assert client.post(url, {}).status_code == 302
+    assert set(lin.own_models.all()) == {hidden}
+
+
+def test_the_command_says_what_a_new_person_reads_and_built(dataset: Dataset) -> None:
+    out = StringIO()
+    given = [
+        "gao",
+        "--languages",
+        "zh,en",
+        "pt-BR",
+        "--own-models",
+        "Hidden-13B",
+        "--password",
+        GOOD,
+        "--json",
+    ]
+    call_command("add_person", *given, stdout=out)
+    made = json.loads(out.getvalue())
+    assert (made["languages"], made["own_models"]) == (["zh", "en", "pt-BR"], ["Hidden-13B"])
+    gao = Person.objects.get(username="gao")
+    assert gao.languages == ["zh", "en", "pt-BR"]
+    assert [model.name for model in gao.own_models.all()] == ["Hidden-13B"]
+    with pytest.raises(AssayError, match="no language tag"):
+        add_person(name="sun", languages=["?"])
 
 
 # ---------------------------------------------------------------- one's own account

@@ -4,12 +4,14 @@ from argparse import ArgumentParser, ArgumentTypeError
 from datetime import date
 from typing import Any
 
+from annotation.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
-from annotation.models import Batch
+from annotation.models import Batch, Person
 from annotation.selectors.corpus import dataset_named, models_named
 from annotation.selectors.guidelines import guideline_named
-from annotation.selectors.people import people_named
-from annotation.services.batches import Policy, create_batch
+from annotation.selectors.people import people_named, person_named
+from annotation.selectors.plans import Plan, plan_of_batch
+from annotation.services.batches import Policy, Share, create_batch
 
 LONGEST_LEASE = 7 * 24 * 60 * 60
 
@@ -28,6 +30,31 @@ class Command(AssayCommand):
         parser.add_argument("--overlap", type=int, default=2, help="annotations per task, 1 to 5 (default 2)")
         parser.add_argument("--pairing", default="pool", help=", ".join(Batch.Pairing.values))
         parser.add_argument(
+            "--pairs",
+            nargs="*",
+            default=[],
+            metavar="A+B",
+            help="for the pairing fixed: who works with whom, as in lin+chen zhou+wu",
+        )
+        parser.add_argument("--order", default="prompts", help=", ".join(Batch.Order.values))
+        parser.add_argument(
+            "--seed", type=int, default=0, help="of the shuffling and of the plan (default 0)"
+        )
+        parser.add_argument(
+            "--quota",
+            nargs="*",
+            default=[],
+            metavar="N",
+            help="at most so many items for each annotator, or for some: lin=100 chen=50",
+        )
+        parser.add_argument(
+            "--exclude",
+            nargs="*",
+            default=[],
+            metavar="WHO=DIMENSION,..",
+            help="dimensions that an annotator is not given, as in lin=Fairness,Safety",
+        )
+        parser.add_argument(
             "--tolerance", type=float, default=0, help="distance that still settles (default 0)"
         )
         parser.add_argument(
@@ -40,25 +67,91 @@ class Command(AssayCommand):
         policy = Policy(
             overlap=options["overlap"],
             pairing=options["pairing"],
+            order=options["order"],
+            seed=options["seed"],
             tolerance=options["tolerance"],
             lease_seconds=options["lease"],
             due_date=options["due"],
         )
-        batch = create_batch(
-            name=options["name"],
-            guideline=guideline_named(options["guideline"]),
-            dataset=dataset_named(options["dataset"]),
-            models=models_named(_flat(options["models"])),
-            collection=options["collection"],
-            annotators=people_named(_flat(options["annotators"])),
-            adjudicators=people_named(_flat(options["adjudicators"])),
-            policy=policy,
-            open_now=not options["draft"],
-        )
-        return {"name": batch.name, "state": batch.state, "tasks": batch.tasks.count()}
+        pairs = [_pair(text) for text in options["pairs"]]
+        annotators = people_named(_flat(options["annotators"]))
+        annotators = list(dict.fromkeys([*annotators, *(person for pair in pairs for person in pair)]))
+        with self.progress(total=1.0, bar_format="{l_bar}{bar}| {elapsed}<{remaining}") as bar:
+            batch = create_batch(
+                name=options["name"],
+                guideline=guideline_named(options["guideline"]),
+                dataset=dataset_named(options["dataset"]),
+                models=models_named(_flat(options["models"])),
+                collection=options["collection"],
+                annotators=annotators,
+                adjudicators=people_named(_flat(options["adjudicators"])),
+                pairs=pairs,
+                shares=_shares(options["quota"], options["exclude"], annotators),
+                policy=policy,
+                open_now=not options["draft"],
+                report=lambda done: bar.update(max(0.0, done - bar.n)),
+            )
+        plan = plan_of_batch(batch)
+        return {"name": batch.name, "state": batch.state, "tasks": plan.tasks, "plan": _summary(plan)}
 
     def show(self, data: dict[str, Any]) -> None:
-        self.stdout.write(f"{data['name']} ({data['state']}): {data['tasks']} tasks")
+        plan = data["plan"]
+        parts = [f"{data['name']} ({data['state']}): {data['tasks']} tasks"]
+        if plan["loads"]:
+            parts.append(f"each person {_range(plan['loads'])}")
+        if plan["shared"]:
+            parts.append(f"each pair {_range(plan['shared'])}")
+        self.stdout.write(", ".join(parts))
+
+
+def _summary(plan: Plan) -> dict[str, Any]:
+    """``loads`` and ``shared`` are null where nothing is planned: in a pool, in a draft without enough people."""
+    sharing = plan.sharing
+    even = sharing is not None and sharing.low is not None
+    return {
+        "pairing": plan.pairing,
+        "annotations": plan.annotations,
+        "loads": {"min": sharing.least, "max": sharing.most} if sharing is not None else None,
+        "shared": {"min": sharing.low, "max": sharing.high} if sharing is not None and even else None,
+    }
+
+
+def _range(numbers: dict[str, int]) -> str:
+    low, high = numbers["min"], numbers["max"]
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _pair(text: str) -> list[Person]:
+    parts = text.split("," if "," in text else "+")
+    return [person_named(name.strip()) for name in parts if name.strip()]
+
+
+def _shares(quotas: list[str], exclusions: list[str], annotators: list[Person]) -> dict[Person, Share]:
+    """From ``100`` (for everybody) or ``lin=100 chen=50``, and from ``lin=Fairness,Safety``."""
+    quota: dict[Person, int] = {}
+    for text in sorted(quotas, key=lambda text: "=" in text):  # what is said of one person goes before all's
+        name, equals, number = text.rpartition("=")
+        try:
+            count = int(number)
+        except ValueError as error:
+            raise AssayError(
+                N_("{text} is no quota: write a whole number, or a person's, as in lin=100."), text=repr(text)
+            ) from error
+        for person in [person_named(name)] if equals else annotators:
+            quota[person] = count
+    excluded: dict[Person, list[str]] = {}
+    for text in exclusions:
+        name, equals, dimensions = text.partition("=")
+        if not equals or not names(dimensions):
+            raise AssayError(
+                N_("{text} excludes nothing: write who, = and the dimensions, as in lin=Fairness,Safety."),
+                text=repr(text),
+            )
+        excluded.setdefault(person_named(name), []).extend(names(dimensions))
+    return {
+        person: Share(quota.get(person), sorted(set(excluded.get(person, []))))
+        for person in dict.fromkeys([*quota, *excluded])
+    }
 
 
 def _lease(text: str) -> int:
