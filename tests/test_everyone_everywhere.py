@@ -24,10 +24,12 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
 import scoring.tasks  # noqa: F401
 from annotation.charts import chart_url
+from annotation.errors import Conflict
 from annotation.models import Batch, CorrectionRequest, Import, Person, Task
 from annotation.services import jobs
 from annotation.services.annotations import Work, revise, submit
 from annotation.services.distribution import next_assignment, next_dispute
+from annotation.services.drafts import keep_draft
 from annotation.services.gold import cut_release
 from annotation.services.people import add_person, set_roles
 from benchmark.models import RunItem
@@ -75,10 +77,12 @@ MAY: dict[str, frozenset[str]] = {
     "api-extend": ANNOTATOR,
     "work": ANNOTATOR,
     "work-batch": ANNOTATOR,
+    "work-ahead": ANNOTATOR,
     "work-undo": ANNOTATOR,
     "work-submit": ANNOTATOR,
     "work-skip": ANNOTATOR,
     "work-extend": ANNOTATOR,
+    "work-release": ANNOTATOR,
     "disputes": ADJUDICATOR,
     "dispute-batch": ADJUDICATOR,
     "dispute-submit": ADJUDICATOR,
@@ -87,6 +91,8 @@ MAY: dict[str, frozenset[str]] = {
     "history": WORKERS,
     "history-item": ANNOTATOR,  # of the annotator whose item it is
     "history-revise": ANNOTATOR,
+    "draft-retry": ANNOTATOR,  # of the annotator whose draft it is
+    "draft-discard": ANNOTATOR,
     "batches": MANAGER,
     "batch-dataset": MANAGER,
     "batch-new": MANAGER,
@@ -98,6 +104,10 @@ MAY: dict[str, frozenset[str]] = {
     "batch-close": MANAGER,
     "batch-members": MANAGER,
     "batch-member": MANAGER,
+    "batch-member-limits": MANAGER,
+    "batch-tasks": MANAGER,
+    "batch-needs": MANAGER,
+    "batch-needs-notice": MANAGER,
     "batch-items": MANAGER,
     "correction-handled": MANAGER,
     "imports": MANAGER,
@@ -198,6 +208,7 @@ def make_world() -> World:
     held, dispute = next_assignment(batch=batch, person=lin), next_dispute(batch=batch, person=wu)
     assert held is not None
     assert dispute is not None
+    keep_draft(held.pk, Work({"compliance": 2}), Conflict("Somebody else has it."))
     revise(assignment_id=first.pk, person=lin, key="again", work=Work({"compliance": 2}, reason="sorry"))
     release = cut_release(name="r1", batches=[batch])
     scorer, training = create_scorer(name="s1", release=release, send=False)

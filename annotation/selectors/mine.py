@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from annotation.errors import N_, NotFound
-from annotation.models import Annotation, Assignment, Batch, Membership, Person
-from annotation.selectors.work import MyProgress, is_closed, my_assignment, my_progress
+from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, Draft, Membership, Person
+from annotation.selectors.work import MyProgress, is_closed, my_progress
+from annotation.wording import kept_error_text
 
 
 @dataclass(frozen=True)
@@ -27,20 +28,74 @@ class Given:
     closed: bool
 
 
+@dataclass(frozen=True)
+class KeptDraft:
+    """Work of the person's that came too late, with the reason in the reader's language."""
+
+    assignment: UUID
+    batch: str
+    prompt: str
+    labels: Mapping[str, Any]
+    rationale: str
+    why: str
+    kept_at: datetime
+
+
 def my_item(assignment_id: UUID, person: Person) -> Assignment:
     """The person's assignment to annotate; a dispute of theirs is none."""
-    return _of_kind(my_assignment(assignment_id, person), adjudication=False)
+    return _of_kind(assignment_id, person, adjudication=False)
 
 
 def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
     """The person's assignment to adjudicate. Never one to annotate: its page would show the partner's label."""
-    return _of_kind(my_assignment(assignment_id, person), adjudication=True)
+    return _of_kind(assignment_id, person, adjudication=True)
 
 
-def _of_kind(assignment: Assignment, *, adjudication: bool) -> Assignment:
-    if assignment.is_adjudication != adjudication:
+def _of_kind(assignment_id: UUID, person: Person, *, adjudication: bool) -> Assignment:
+    """With its batch; one query."""
+    mine = Assignment.objects.filter(pk=assignment_id, person=person)
+    found = mine.select_related("batch").first()
+    if found is None or found.is_adjudication != adjudication:
         raise NotFound(N_("There is no such item among yours."))
-    return assignment
+    return found
+
+
+def claimed_besides(batch: Batch, person: Person, had: Collection[UUID]) -> Assignment | None:
+    """The person's oldest live claim to annotate in the batch that is none of those they ``had`` already."""
+    mine = Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.CLAIMED)
+    return mine.exclude(slot=ADJUDICATION_SLOT).exclude(pk__in=list(had)).order_by("claimed_at", "id").first()
+
+
+def my_drafts(person: Person) -> list[KeptDraft]:
+    """What came too late and was neither submitted since nor discarded, the latest first."""
+    drafts = (
+        Draft.objects.filter(assignment__person=person)
+        .exclude(assignment__state=Assignment.State.SUBMITTED)
+        .select_related("assignment__batch", "assignment__task__response__prompt")
+        .order_by("-updated_at")
+    )
+    return [_kept(draft) for draft in drafts]
+
+
+def my_draft(assignment_id: UUID, person: Person) -> Draft:
+    """One of ``my_drafts``, as it is stored."""
+    drafts = Draft.objects.filter(assignment=assignment_id, assignment__person=person)
+    found = drafts.exclude(assignment__state=Assignment.State.SUBMITTED).first()
+    if found is None:
+        raise NotFound(N_("There is no such draft among yours."))
+    return found
+
+
+def _kept(draft: Draft) -> KeptDraft:
+    return KeptDraft(
+        assignment=draft.assignment_id,
+        batch=draft.assignment.batch.name,
+        prompt=draft.assignment.task.response.prompt.text,
+        labels=draft.labels,
+        rationale=draft.rationale,
+        why=kept_error_text(draft.why),
+        kept_at=draft.updated_at,
+    )
 
 
 def given(assignment: Assignment) -> Given | None:

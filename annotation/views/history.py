@@ -17,11 +17,12 @@ from django.views.decorators.http import require_GET, require_POST
 from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.forms.work import WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
-from annotation.selectors.mine import Given, given, my_batch_names
+from annotation.selectors.mine import Given, given, my_batch_names, my_draft, my_drafts
 from annotation.selectors.work import handout, history_lines, my_assignment, my_submissions
 from annotation.services import annotations as answers
+from annotation.services.drafts import discard_draft, work_of
 from annotation.views.access import person_of, role_required
-from annotation.views.workspace import choices, go, questions, turns_of, typed
+from annotation.views.workspace import choices, go, questions, show, turns_of, typed
 from annotation.wording import error_text
 
 PAGE = 50
@@ -41,6 +42,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "batches": my_batch_names(person),
         "chosen": chosen,
         "query": urlencode({"batch": chosen}) if chosen else "",
+        "drafts": my_drafts(person),
     }
     return render(request, "annotation/history.html", context)
 
@@ -78,6 +80,28 @@ def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     return _leave(request, assignment, back, corrected=receipt is not None)
 
 
+@require_POST
+@never_cache
+@of_mine
+def draft_retry(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    """Submit a kept draft once more: taken where its place is free again, else kept with the newer reason."""
+    person = person_of(request)
+    draft = my_draft(assignment_id, person)
+    try:
+        answers.submit(assignment_id=assignment_id, person=person, key=str(uuid4()), work=work_of(draft))
+    except AssayError as error:
+        return go(request, "history", level=messages.WARNING, say=error_text(error))
+    return go(request, "history", level=messages.SUCCESS, say=_("Submitted."))
+
+
+@require_POST
+@never_cache
+@of_mine
+def draft_discard(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    discard_draft(assignment_id=assignment_id, person=person_of(request))
+    return go(request, "history", say=_("The draft is discarded."))
+
+
 def show_item(
     request: HttpRequest,
     assignment: Assignment,
@@ -94,7 +118,7 @@ def show_item(
     context: dict[str, Any] = {
         "item": item,
         "turns": turns_of(item),
-        "questions": questions(asked, form.labels() if form else done.labels),
+        "questions": questions(asked, form.labels() if form else done.labels, item.guideline),
         "values": typed(form) if form else {"rationale": done.rationale, "flags": done.flags},
         "given": done,
         "key": uuid4(),
@@ -104,7 +128,7 @@ def show_item(
         "batch": assignment.batch,
         **choices(assignment.batch),
     }
-    return render(request, "annotation/work/given.html", context, status=status)
+    return show(request, "annotation/work/given.html", context, status=status)
 
 
 def _given(assignment: Assignment) -> Given:

@@ -1,4 +1,9 @@
-"""The annotator's pages: one item at a time, out of one batch."""
+"""The annotator's pages: one item at a time, out of one batch.
+
+While one item is read the page claims the next (``ahead``), and what is submitted goes in the background
+(static/js/outbox.js): its answer says in a header what came of it and brings what the page asks for in ``next``.
+Without scripts each answer is a page.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +14,29 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from annotation.errors import AssayError, Forbidden, Unprocessable
+from annotation.errors import AssayError, Forbidden
 from annotation.forms.work import SkipForm, WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment, Batch, Membership, Person
 from annotation.selectors.batches import batch_named
-from annotation.selectors.mine import given, my_item, progress_in
+from annotation.selectors.mine import Given, claimed_besides, given, my_item, progress_in
 from annotation.selectors.work import handout, my_batches, my_last
 from annotation.services import annotations as answers
 from annotation.services import distribution
+from annotation.services.annotations import AlreadySubmitted
+from annotation.services.distribution import TooLate
 from annotation.views import history
 from annotation.views.access import person_of, role_required
-from annotation.views.workspace import go, item_context
+from annotation.views.workspace import go, item_context, show
 from annotation.wording import error_text
 
 annotator_only = role_required(ANNOTATOR)
+# What came of a submit: "taken" with the receipt, "kept" as a draft, or "refused" with the item to mend.
+OUTCOME, RECEIPT = "Assay-Outcome", "Assay-Receipt"
 
 
 @require_GET
@@ -61,19 +71,33 @@ def undo(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @never_cache
 @annotator_only
+def ahead(request: HttpRequest, name: str) -> HttpResponse:
+    """One item more than those that the page ``had``, claimed for it; 204 where there is none to be had."""
+    batch = batch_named(name)
+    claim = _one_ahead(request, batch)
+    return HttpResponse(status=204) if claim is None else _show_ahead(request, batch, claim)
+
+
+@require_POST
+@never_cache
+@annotator_only
 def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     assignment = my_item(assignment_id, person)
     form = WorkForm(request.POST)
     if not form.is_valid():
-        return show_item(request, assignment, form=form, error=form.first_error(), status=422)
+        answer = show_item(request, assignment, form=form, error=form.first_error(), status=422)
+        return _came_of(answer, "refused")
     try:
-        answers.submit(
+        receipt = answers.submit(
             assignment_id=assignment.pk, person=person, key=form.cleaned_data["key"], work=form.work()
         )
+    except TooLate as error:
+        _say_kept(request, error)
+        return _came_of(_after(request, assignment.batch), "kept")
     except AssayError as error:
         return _not_taken(request, assignment, form, error)
-    return _after(request, assignment.batch)
+    return _taken(request, assignment, receipt)
 
 
 @require_POST
@@ -99,6 +123,15 @@ def extend(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     return HttpResponse(status=204)
 
 
+@require_POST
+@annotator_only
+def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    """Called by the page that is left, for the item that nobody has looked at."""
+    person = person_of(request)
+    distribution.release(assignment_id=my_item(assignment_id, person).pk, person=person)
+    return HttpResponse(status=204)
+
+
 def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
     """The next item of the batch, or why there is none."""
     person = person_of(request)
@@ -107,7 +140,8 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
     except Forbidden as error:  # paused or closed while the person was at work
         return go(request, "work", level=messages.WARNING, say=error_text(error))
     if assignment is None:
-        return render(request, "annotation/work/nothing.html", _nothing(batch, person))
+        return show(request, "annotation/work/nothing.html", _nothing(batch, person))
+    assignment.batch = batch
     return show_item(request, assignment)
 
 
@@ -126,7 +160,37 @@ def show_item(
         **item_context(assignment, item, form=form, error=error, skip_error=skip_error),
         "progress": progress_in(assignment.batch, person_of(request), ANNOTATOR),
     }
-    return render(request, "annotation/work/item.html", context, status=status)
+    return show(request, "annotation/work/item.html", context, status=status)
+
+
+def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **more: object) -> HttpResponse:
+    """The parts of the page that change from item to item, as ``show_item`` has them."""
+    context: dict[str, Any] = dict(more)
+    if claim is not None:
+        claim.batch = batch
+        item = handout(claim)
+        context |= item_context(claim, item, form=None, error="", skip_error="")
+    return show(request, "annotation/work/ahead.html", context)
+
+
+def _one_ahead(request: HttpRequest, batch: Batch) -> Assignment | None:
+    """A claim of the person's that is none of those the page ``had``: made now, or at hand in another tab."""
+    person, had = person_of(request), _had(request)
+    try:
+        claim = distribution.next_assignment(batch=batch, person=person, ahead=True)
+    except Forbidden:  # paused or closed: the page learns it when it has nothing more at hand
+        return None
+    return claimed_besides(batch, person, had) if claim is None or claim.pk in had else claim
+
+
+def _had(request: HttpRequest) -> set[UUID]:
+    found = set()
+    for text in request.POST.getlist("had"):
+        try:
+            found.add(UUID(text))
+        except ValueError:
+            continue  # names no claim of anybody's
+    return found
 
 
 def _nothing(batch: Batch, person: Person) -> dict[str, Any]:
@@ -135,23 +199,56 @@ def _nothing(batch: Batch, person: Person) -> dict[str, Any]:
     return {"batch": batch, "progress": progress_in(batch, person, ANNOTATOR), "others": others}
 
 
+def _taken(request: HttpRequest, assignment: Assignment, receipt: answers.Receipt) -> HttpResponse:
+    answer = _came_of(_after(request, assignment.batch), "taken")
+    answer[RECEIPT] = str(receipt.receipt)
+    return answer
+
+
 def _not_taken(
     request: HttpRequest, assignment: Assignment, form: WorkForm, error: AssayError
 ) -> HttpResponse:
-    """Where an earlier answer arrived after all, what is on the page becomes its correction; nothing typed is lost."""
+    """Where an earlier answer arrived after all, what is on the page becomes its correction, if it is another one;
+    nothing typed is lost.
+    """
     assignment.refresh_from_db()
     done = given(assignment)
-    if done is not None:
-        say = _("This item was submitted already. Submit again to put this in its place.")
-        return history.show_item(request, assignment, done, form=form, error=say, back="work", status=409)
-    if isinstance(error, Unprocessable):
-        return show_item(request, assignment, form=form, error=error_text(error), status=error.status)
-    messages.warning(request, error_text(error))
-    return _after(request, assignment.batch)
+    if done is None:
+        answer = show_item(request, assignment, form=form, error=error_text(error), status=error.status)
+        return _came_of(answer, "refused")
+    if isinstance(error, AlreadySubmitted) and _is_the_same(done, form):
+        return _taken(request, assignment, error.receipt)
+    say = _("This item was submitted already. Submit again to put this in its place.")
+    answer = history.show_item(request, assignment, done, form=form, error=say, back="work", status=409)
+    return _came_of(answer, "refused")
+
+
+def _is_the_same(done: Given, form: WorkForm) -> bool:
+    """Sent from a second tab, say."""
+    work = form.work()
+    return (done.labels, done.rationale, [*done.flags]) == (work.labels, work.rationale, [*work.flags])
+
+
+def _say_kept(request: HttpRequest, error: TooLate) -> None:
+    link = format_html('<a href="{}#drafts">{}</a>', reverse("history"), _("Your work is kept as a draft."))
+    messages.warning(request, format_html("{} {}", error_text(error), link))
+
+
+def _came_of(answer: HttpResponse, outcome: str) -> HttpResponse:
+    answer[OUTCOME] = outcome
+    return answer
 
 
 def _after(request: HttpRequest, batch: Batch) -> HttpResponse:
-    """The next item: at once in the same answer for htmx, by way of its address otherwise."""
-    if getattr(request, "htmx", False):
-        return show_next(request, batch)
-    return redirect("work-batch", batch.name)
+    """What comes next: in the same answer for a page that goes on, by way of its address otherwise."""
+    if not getattr(request, "htmx", False):
+        return redirect("work-batch", batch.name)
+    wanted = request.POST.get("next", "page")
+    try:
+        if wanted == "page":
+            return show_next(request, batch)
+        claim = _one_ahead(request, batch) if wanted == "ahead" else None
+    except AssayError as error:  # out of the batch by now; what was sent is not touched by that
+        return go(request, "work", level=messages.WARNING, say=error_text(error))
+    progress = progress_in(batch, person_of(request), ANNOTATOR)
+    return _show_ahead(request, batch, claim, progress=progress)

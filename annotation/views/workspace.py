@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.middleware.csrf import get_token
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 from django_htmx.http import HttpResponseClientRedirect
 
@@ -55,7 +58,10 @@ class GuideLevel:
 
 @dataclass(frozen=True)
 class Question:
-    """A criterion as it is asked; ``typed`` is the number at hand where the scale is too long for cards."""
+    """A criterion as it is asked; ``typed`` is the number at hand where the scale is too long for cards.
+
+    ``guide`` is the guideline's part on it, as HTML.
+    """
 
     name: str
     field: str
@@ -66,7 +72,7 @@ class Question:
     lowest: str
     highest: str
     typed: str
-    guide: tuple[GuideLevel, ...]
+    guide: SafeString
 
 
 @dataclass(frozen=True)
@@ -84,9 +90,24 @@ class SideCard:
     flags: tuple[str, ...]
 
 
-def questions(criteria: Iterable[Criterion], labels: Mapping[str, Any]) -> list[Question]:
-    """The criteria in the reader's language, with the ``labels`` at hand chosen."""
-    return [_question(criterion, labels.get(criterion.name)) for criterion in criteria]
+def show(
+    request: HttpRequest, template: str, context: Mapping[str, Any], *, status: int = 200
+) -> HttpResponse:
+    """As ``render``; what goes into a page that is there already does without what only a whole page shows."""
+    if not getattr(request, "htmx", False):
+        return render(request, template, dict(context), status=status)
+    shared = {
+        "request": request,
+        "csrf_token": get_token(request),
+        "messages": messages.get_messages(request),
+    }
+    return HttpResponse(render_to_string(template, {**context, **shared}), status=status)
+
+
+def questions(criteria: Iterable[Criterion], labels: Mapping[str, Any], guideline: str) -> list[Question]:
+    """The criteria of the guideline (its sha256) in the reader's language, with the ``labels`` at hand chosen."""
+    asked = [_question(criterion, guideline) for criterion in criteria]
+    return [_chosen(one, labels[one.name]) if one.name in labels else one for one in asked]
 
 
 def turns_of(handout: Handout) -> list[Turn]:
@@ -129,7 +150,7 @@ def item_context(
         "batch": assignment.batch,
         "item": item,
         "turns": turns_of(item),
-        "questions": questions(item.criteria, form.labels() if form else {}),
+        "questions": questions(item.criteria, form.labels() if form else {}, item.guideline),
         "values": typed(form) if form else {},
         "key": (form and form.data.get("key")) or uuid4(),
         "draft": f"{item.assignment}:0",
@@ -142,7 +163,12 @@ def item_context(
 def choices(batch: Batch) -> dict[str, Any]:
     """What every item page offers beside the decision."""
     every = min(SLOWEST_EXTENSION, max(1, batch.lease_seconds // EXTENSIONS_IN_A_LEASE))
-    return {"flags": FLAGS.items(), "skip_reasons": SKIP_REASONS, "extend_every": every}
+    return {
+        "flags": FLAGS.items(),
+        "skip_reasons": SKIP_REASONS,
+        "extend_every": every,
+        "lease": batch.lease_seconds,
+    }
 
 
 def go(
@@ -155,24 +181,51 @@ def go(
     return HttpResponseClientRedirect(answer.url) if getattr(request, "htmx", False) else answer
 
 
-def _question(criterion: Criterion, given: Any) -> Question:
+# A published guideline never changes: its questions are put into words once for each language.
+_QUESTIONS: dict[tuple[str, str, str], Question] = {}
+
+
+def _question(criterion: Criterion, guideline: str) -> Question:
+    """The criterion with nothing chosen."""
     language = get_language() or "en"
+    key = (guideline, criterion.name, language)
+    if key not in _QUESTIONS:
+        _QUESTIONS[key] = _in_words(criterion, language)
+    return _QUESTIONS[key]
+
+
+def _in_words(criterion: Criterion, language: str) -> Question:
     keyed = len(criterion.values) <= MOST_KEYS
+    label, question = localized(criterion.label, language), localized(criterion.question, language)
+    lang = _language_found(criterion.question, language)
+    guide = {
+        "name": criterion.name,
+        "label": label,
+        "question": question,
+        "lang": lang,
+        "levels": [_guide_level(level, language) for level in criterion.scale],
+    }
     return Question(
         name=criterion.name,
         field=LABEL + criterion.name,
-        lang=_language_found(criterion.question, language),
-        label=localized(criterion.label, language),
-        question=localized(criterion.question, language),
-        cards=tuple(_cards(criterion, given, language)) if keyed else (),
+        lang=lang,
+        label=label,
+        question=question,
+        cards=tuple(_cards(criterion, language)) if keyed else (),
         lowest=str(criterion.values[0]),
         highest=str(criterion.values[-1]),
-        typed="" if given is None else str(given),
-        guide=tuple(_guide_level(level, language) for level in criterion.scale),
+        typed="",
+        guide=render_to_string("annotation/work/_criterion.html", guide),
     )
 
 
-def _cards(criterion: Criterion, given: Any, language: str) -> Iterable[LevelCard]:
+def _chosen(question: Question, given: Any) -> Question:
+    """The question with the value ``given`` chosen, whatever it is."""
+    cards = tuple(replace(card, chosen=float(card.value) == given) for card in question.cards)
+    return replace(question, cards=cards, typed=str(given))
+
+
+def _cards(criterion: Criterion, language: str) -> Iterable[LevelCard]:
     for place, value in enumerate(criterion.values, start=1):
         level = criterion.level(value)
         yield LevelCard(
@@ -180,7 +233,7 @@ def _cards(criterion: Criterion, given: Any, language: str) -> Iterable[LevelCar
             value=str(value),
             name=localized(level.name, language) if level else "",
             definition=localized(level.definition, language) if level else "",
-            chosen=given == value,
+            chosen=False,
         )
 
 

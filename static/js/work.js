@@ -1,37 +1,25 @@
 "use strict";
 // Labelling and adjudicating by keyboard, with drafts, the time spent, and the lease. Without it the forms still work.
+// An annotation goes by the outbox, and the item ahead is on the screen at once; the other forms go by htmx.
 
 (() => {
   const IDLE_AFTER = 2 * 60 * 1000; // without a key or a move of the mouse nobody is working on the item
   const DRAFT = "assay-draft:";
   const DRAFTS_KEPT = 14 * 24 * 60 * 60 * 1000;
   const GUIDE_HIDDEN = "assay-guide-hidden";
+  const SECOND_PRESS = 300; // milliseconds in which nobody has read an item: such an Enter was for the one before
+  const SURPRISE = 700; // milliseconds in which keys are still meant for the item that another one took the place of
 
   let form = null;
   let seconds = 0;
   let sending = false;
+  let touched = false;
+  let followedAt = -SECOND_PRESS; // when an item took the place of one that was submitted
+  let deafUntil = 0;
+  const spent = new WeakMap(); // the seconds of a form that had to make room
   let used = Date.now();
   let ticked = performance.now();
   let extended = performance.now();
-
-  // ---- storage can be forbidden or full: the page must stand all the same
-
-  function stored(key) {
-    try {
-      return localStorage.getItem(key);
-    } catch {
-      return null;
-    }
-  }
-
-  function store(key, text) {
-    try {
-      if (text === null) localStorage.removeItem(key);
-      else localStorage.setItem(key, text);
-    } catch {
-      // what is typed then lives in the page alone
-    }
-  }
 
   // ---- drafts: a reload loses nothing
 
@@ -45,19 +33,11 @@
       if (field.type !== "radio" && field.type !== "checkbox") values[field.name] = field.value;
       else if (field.checked) values[field.name] = [...(values[field.name] || []), field.value];
     }
-    store(DRAFT + form.dataset.draft, JSON.stringify({ at: Date.now(), seconds, values }));
-  }
-
-  function readDraft(key) {
-    try {
-      return JSON.parse(stored(key));
-    } catch {
-      return null;
-    }
+    keep.put(DRAFT + form.dataset.draft, JSON.stringify({ at: Date.now(), seconds, values }));
   }
 
   function restoreDraft() {
-    const draft = readDraft(DRAFT + form.dataset.draft);
+    const draft = keep.json(DRAFT + form.dataset.draft);
     if (!draft || !draft.values) return;
     seconds = Number(draft.seconds) || 0;
     for (const field of fields()) {
@@ -68,10 +48,9 @@
   }
 
   function dropOldDrafts() {
-    for (const key of Object.keys(localStorage)) {
-      if (!key.startsWith(DRAFT)) continue;
-      const draft = readDraft(key);
-      if (!draft || Date.now() - draft.at > DRAFTS_KEPT) store(key, null);
+    for (const key of keep.keys(DRAFT)) {
+      const draft = keep.json(key);
+      if (!draft || Date.now() - draft.at > DRAFTS_KEPT) keep.drop(key);
     }
   }
 
@@ -148,7 +127,7 @@
     if (!guide) return;
     const hide = guide instanceof HTMLDetailsElement ? guide.open : !guide.hidden;
     setGuide(hide);
-    if (!(guide instanceof HTMLDetailsElement)) store(GUIDE_HIDDEN, hide ? "yes" : null);
+    if (!(guide instanceof HTMLDetailsElement)) hide ? keep.put(GUIDE_HIDDEN, "yes") : keep.drop(GUIDE_HIDDEN);
   }
 
   function showMenu(selector, wanted) {
@@ -166,20 +145,89 @@
   // ---- the item on screen
 
   function setUp() {
+    outbox.show();
     const shown = document.querySelector("form[data-item]");
     if (shown === form) return;
     form = shown;
-    sending = false;
+    sending = touched = false;
     seconds = 0;
     ticked = extended = performance.now();
     if (!form) return;
     form.noValidate = true; // this file says what is missing, and moves to it
-    restoreDraft();
-    if (stored(GUIDE_HIDDEN) && document.querySelector(".work")) setGuide(true);
+    if (spent.has(form)) seconds = spent.get(form);
+    else restoreDraft();
+    if (keep.text(GUIDE_HIDDEN) && document.querySelector(".work")) setGuide(true);
     const [first] = questions();
     if (first) makeCurrent(questions().find((one) => !isAnswered(one)) || first);
     if (document.querySelector("[data-skip][open]")) document.getElementById("skip-own").focus();
     else leave();
+    ahead.drop(form.dataset.item);
+    if (outbox.holds(form.dataset.item)) wait();
+    else lookAhead();
+  }
+
+  function isWork() {
+    return Boolean(form?.dataset.ahead);
+  }
+
+  // Sent already: the next item comes with an answer.
+  function wait() {
+    sending = true;
+    form.setAttribute("aria-busy", "true");
+  }
+
+  // Whether an answer that brings a page may take the place of what is on the screen.
+  function wantsPage() {
+    return form ? isWork() && sending : Boolean(document.querySelector("[data-nothing]"));
+  }
+
+  function atHand() {
+    const shown = isWork() && !sending ? [form.dataset.item] : [];
+    return [...shown, ...ahead.items()];
+  }
+
+  function isNew(item) {
+    return item !== form?.dataset.item && !outbox.holds(item);
+  }
+
+  async function lookAhead() {
+    if (!isWork() || !outbox.isEmpty()) return;
+    const asked = form;
+    await ahead.fetchOne(form.dataset.ahead, atHand(), isNew);
+    if (form !== asked) lookAhead();
+  }
+
+  // All of the page but its head changes from item to item.
+  function partsOf(article) {
+    const parts = document.createDocumentFragment();
+    parts.append(...[...article.children].filter((part) => !part.matches(".work__head")));
+    return parts;
+  }
+
+  function showParts(parts) {
+    const article = document.querySelector("article.work");
+    partsOf(article);
+    article.append(parts);
+    arrive(article);
+  }
+
+  function showPage(parts) {
+    const main = document.getElementById("main");
+    main.replaceChildren(parts);
+    arrive(main);
+  }
+
+  function arrive(changed) {
+    htmx.process(changed);
+    window.scrollTo(0, 0);
+    setUp();
+  }
+
+  function showNext() {
+    const parts = ahead.take();
+    if (!parts) return;
+    showParts(parts);
+    followedAt = performance.now();
   }
 
   // ---- keys
@@ -218,7 +266,7 @@
   function onEnter(event) {
     if (!form || event.repeat || takesEnter(event.target)) return;
     event.preventDefault();
-    form.requestSubmit();
+    if (touched || performance.now() - followedAt > SECOND_PRESS) form.requestSubmit();
   }
 
   function pickSkipReason(place) {
@@ -230,6 +278,7 @@
 
   function onKey(event) {
     used = Date.now();
+    if (performance.now() < deafUntil) return event.preventDefault();
     if (event.defaultPrevented || event.isComposing || event.keyCode === 229 && takesText(event.target)) return;
     if (takesText(event.target)) return onText(event);
     if (event.key === "Enter") return onEnter(event);
@@ -248,27 +297,112 @@
   // ---- sending: once, and never away from what was typed
 
   function onSubmit(event) {
-    if (event.target !== form) return;
-    if (sending || missing()) {
-      event.preventDefault();
-      event.stopImmediatePropagation();
-      return;
+    // What the server does next depends on what is still on its way to it.
+    if (event.target.id === "skip-form" && !outbox.isEmpty()) {
+      stop(event);
+      outbox.whenEmpty(() => event.target.isConnected && event.target.requestSubmit());
     }
+    if (event.target !== form) return;
+    if (sending || missing()) return stop(event);
     sayMissing(false);
     tick();
     form.elements.seconds.value = seconds.toFixed(1);
-    sending = true;
-    form.setAttribute("aria-busy", "true");
+    if (isWork()) {
+      stop(event);
+      post();
+    } else wait();
+  }
+
+  function stop(event) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }
+
+  function post() {
+    saveDraft();
+    const letter = {
+      item: form.dataset.item,
+      key: form.elements.key.value,
+      batch: form.dataset.batch,
+      person: document.querySelector("[data-outbox]").dataset.person,
+      url: form.action,
+      body: new URLSearchParams(new FormData(form)).toString(),
+      draft: form.dataset.draft,
+      at: Date.now(),
+    };
+    wait();
+    outbox.add(letter);
+    showNext();
+  }
+
+  // What the answer to a letter should bring: a page, one item ahead, or nothing but the receipt.
+  function wants(letter) {
+    const had = [...atHand(), ...outbox.items().filter((item) => item !== letter.item)];
+    if (letter.batch !== document.querySelector("[data-outbox]").dataset.batch) return { next: "none", had };
+    if (wantsPage()) return { next: had.length ? "ahead" : "page", had };
+    return { next: isWork() && !ahead.items().length ? "ahead" : "none", had };
+  }
+
+  function answered(letter, answer) {
+    if (answer.outcome !== "refused") keep.drop(DRAFT + letter.draft);
+    if (answer.redirect) return leaveFor(answer.redirect);
+    const { parts, said, progress } = ahead.read(answer.text);
+    document.getElementById("messages").replaceChildren(...(said ? said.childNodes : []));
+    if (progress) document.querySelector(".work__head [data-progress]")?.replaceWith(progress);
+    if (answer.outcome === "refused") return goBackTo(parts);
+    if (answer.next === "page") {
+      if (wantsPage()) return showPage(parts);
+      const article = parts.querySelector("article.work"); // an item came ahead meanwhile
+      if (article) keepAhead(partsOf(article));
+    } else keepAhead(parts);
+    if (isWork() && sending) goOn();
+  }
+
+  function goOn() {
+    if (ahead.items().length) showNext();
+    else if (outbox.isEmpty()) leaveFor(location.href); // the item ahead was lost: ask for the page
+  }
+
+  function keepAhead(parts) {
+    const item = parts.querySelector("form[data-item]")?.dataset.item;
+    if (item && isNew(item)) ahead.put(parts);
+  }
+
+  // A refused item comes back to be mended; the one on the screen makes room for it and is the next again.
+  function goBackTo(parts) {
+    if (isWork() && !sending) {
+      tick();
+      spent.set(form, seconds);
+      ahead.put(partsOf(document.querySelector("article.work")), { first: true });
+    }
+    deafUntil = performance.now() + SURPRISE;
+    showPage(parts);
+  }
+
+  function leaveFor(address) {
+    ahead.stay();
+    location.assign(address);
+  }
+
+  // Undo goes back to the last one that the server has: it waits for what is on its way.
+  function onUndo(event) {
+    if (outbox.isEmpty()) return ahead.stay();
+    event.preventDefault();
+    outbox.whenEmpty(() => document.querySelector("[data-undo]")?.click());
   }
 
   function onAnswered(event) {
-    sending = false;
-    form?.removeAttribute("aria-busy");
     const { ctx } = event.detail;
-    const taken = ctx.sourceElement?.dataset?.draft && ctx.response && ctx.response.status < 300;
+    const source = ctx.sourceElement;
+    if (ctx.hx?.redirect) ahead.stay();
+    if (source && source === form) {
+      sending = false;
+      form.removeAttribute("aria-busy");
+    }
+    const taken = source?.dataset?.draft && ctx.response && ctx.response.status < 300;
     // Sent means that another page came: a lost answer, or a sign-in page, leaves the draft.
     const arrived = ctx.status === "swapped" || ctx.hx?.redirect;
-    if (taken && arrived) store(DRAFT + ctx.sourceElement.dataset.draft, null);
+    if (taken && arrived) keep.drop(DRAFT + source.dataset.draft);
   }
 
   // ---- the time spent, and the lease
@@ -283,16 +417,17 @@
     ticked = now;
   }
 
-  async function extendLease() {
+  async function extendLeases() {
     const every = Number(form?.dataset.extendEvery) * 1000;
     if (!every || !inUse() || performance.now() - extended < every) return;
     extended = performance.now();
-    const body = new URLSearchParams({ csrfmiddlewaretoken: form.elements.csrfmiddlewaretoken.value });
     try {
-      await fetch(form.dataset.extend, { method: "POST", body });
+      if (!sending) await outbox.post(form.dataset.extend);
     } catch {
       // the next one may arrive; submitting works after the lease too, while a place is free
     }
+    await ahead.extend();
+    lookAhead();
   }
 
   document.addEventListener("keydown", onKey);
@@ -303,6 +438,7 @@
   for (const kind of ["input", "change"]) {
     document.addEventListener(kind, (event) => {
       if (!form || event.target.form !== form) return;
+      touched = true;
       sayMissing(false);
       saveDraft();
     });
@@ -313,6 +449,8 @@
   });
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-guide-toggle]")) toggleGuide();
+    if (event.target.closest("[data-undo]")) onUndo(event);
+    if (event.target.closest("[data-back]")) ahead.stay();
   });
   document.addEventListener("htmx:after:swap", () => {
     if (document.querySelector("form[data-item]") !== form) window.scrollTo(0, 0);
@@ -324,17 +462,15 @@
   });
   window.addEventListener("pagehide", () => {
     tick();
-    if (form && stored(DRAFT + form.dataset.draft)) saveDraft();
+    if (form && keep.text(DRAFT + form.dataset.draft)) saveDraft();
   });
   setInterval(() => {
     tick();
-    extendLease();
+    extendLeases();
   }, 1000);
 
+  outbox.open({ wants, answered });
   setUp();
-  try {
-    dropOldDrafts();
-  } catch {
-    // no storage, no drafts
-  }
+  outbox.send();
+  dropOldDrafts();
 })();
