@@ -31,6 +31,8 @@ def refuse_sealed_gold(person: Person, batches: Iterable[Batch]) -> None:
     """Forbidden where a batch is sealed for the person, or they judge responses of the same dataset blind."""
     chosen = [batch.pk for batch in batches]
     refuse_sealed(person, Batch.objects.filter(pk__in=chosen))
+    if not sealed_batches(person).exists():
+        return  # and so no dataset either: what follows may read every task of a large batch
     judged = Dataset.objects.filter(prompts__responses__tasks__batch__in=chosen)
     sealed = sealed_datasets(person).filter(pk__in=judged.values("pk")).first()
     if sealed is not None:

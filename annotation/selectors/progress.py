@@ -1,4 +1,6 @@
-"""How far a batch is. A handful of aggregate queries, however many tasks and people there are.
+"""How far a batch is: sums of what is counted along (selectors/counts.py), however many tasks there are.
+
+What needs rows reads few, by an index: what is at hand, what came in last.
 
 Counts of annotations tell nothing of a label; counts of agreed, disputed and adjudicated tasks do, and so
 do a person's own counts beside them. Whoever works in an unclosed batch gets the first alone.
@@ -6,12 +8,12 @@ do a person's own counts beside them. Whoever works in an unclosed batch gets th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
-from django.db.models import Count, F, Max, Q, QuerySet, Sum
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from annotation.errors import N_, NotFound
@@ -22,22 +24,38 @@ from annotation.models import (
     CorrectionRequest,
     Membership,
     Person,
+    Stratum,
     Task,
 )
 from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.counts import STATES, by_member, by_stratum
 
 ANNOTATING = Q(slot__lt=ADJUDICATION_SLOT)
 SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
+ASKING = tuple(state for state in STATES if state != Task.State.WITHDRAWN)
+MOST_COUNTED = 20_000
 
 
 @dataclass(frozen=True)
 class Overall:
-    """Annotations handed in, of those that the tasks ask for; withdrawn tasks ask for none."""
+    """Annotations handed in, of those that the tasks ask for; withdrawn tasks ask for none.
+
+    ``last_day`` and ``latest`` are of everything that was handed in, also for tasks withdrawn since; the first is
+    counted row by row, so no further than ``MOST_COUNTED`` and one more.
+    """
 
     submitted: int
     needed: int
     last_day: int = 0
     latest: datetime | None = None
+
+    @property
+    def last_day_is_more(self) -> bool:
+        return self.last_day > MOST_COUNTED
+
+    @property
+    def most_counted(self) -> int:
+        return MOST_COUNTED
 
 
 @dataclass(frozen=True)
@@ -52,16 +70,16 @@ class Line:
     people: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class DimensionProgress:
     """``name`` is empty where the prompts have no dimension. Counts of tasks, then of annotations."""
 
     name: str
-    tasks: int = 0
-    settled: int = 0
-    disputed: int = 0
-    needed: int = 0
-    submitted: int = 0
+    tasks: int
+    settled: int
+    disputed: int
+    needed: int
+    submitted: int
 
 
 @dataclass
@@ -117,39 +135,42 @@ def lines(batches: Sequence[Batch], person: Person) -> list[Line]:
     """The batches of a list with their counts: four queries, whatever their number."""
     ids = [batch.pk for batch in batches]
     sealed = set(sealed_batches(person).filter(pk__in=ids).values_list("pk", flat=True))
-    tasks: dict[int, dict[str, tuple[int, int]]] = {pk: {} for pk in ids}
-    for row in _work(ids).values("batch", "state").annotate(n=Count("pk"), needed=Sum("overlap")):
-        tasks[row["batch"]][row["state"]] = (row["n"], row["needed"])
-    submitted = _by_batch(_submitted(ids))
+    counts: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
+    for stratum, of_stratum in by_stratum(ids).items():
+        counts[stratum.batch_id].update(of_stratum)
     people = dict(
         Membership.objects.filter(batch__in=ids, active=True)
         .values_list("batch")
         .annotate(n=Count("person", distinct=True))
     )
     return [
-        _line(batch, tasks[batch.pk], submitted.get(batch.pk, 0), people.get(batch.pk, 0), batch.pk in sealed)
+        _line(batch, counts[batch.pk], people.get(batch.pk, 0), is_sealed=batch.pk in sealed)
         for batch in batches
     ]
 
 
 def overall(batch: Batch) -> Overall:
     """What everybody may see: it tells nothing of any label."""
-    needed = _asked_for(_work([batch.pk])).aggregate(n=Sum("overlap"))["n"] or 0
-    yesterday = timezone.now() - timedelta(days=1)
-    given = _submitted([batch.pk]).aggregate(
-        n=Count("pk"), last_day=Count("pk", filter=Q(submitted_at__gte=yesterday)), latest=Max("submitted_at")
+    counts = _whole(by_stratum([batch.pk]).values())
+    lately = _submissions(batch).filter(submitted_at__gte=timezone.now() - timedelta(days=1))
+    latest = _submissions(batch).order_by("-submitted_at").values_list("submitted_at", flat=True).first()
+    return Overall(
+        submitted=counts["submitted"],
+        needed=_asking(counts) * batch.overlap,
+        last_day=lately[: MOST_COUNTED + 1].count(),
+        latest=latest,
     )
-    return Overall(submitted=given["n"], needed=needed, last_day=given["last_day"], latest=given["latest"])
 
 
 def progress(batch: Batch) -> Progress:
-    """Six queries. Refuse whoever the batch is sealed for before this is asked."""
-    dimensions, states = _dimensions(batch)
+    """Seven queries. Refuse whoever the batch is sealed for before this is asked."""
+    strata = by_stratum([batch.pk])
+    counts = _whole(strata.values())
     people = _people(batch)
     held = Assignment.objects.filter(batch=batch, slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
     return Progress(
-        states=states,
-        dimensions=dimensions,
+        states={state: counts[state] for state in STATES if counts[state]},
+        dimensions=_dimensions(batch, strata),
         people=people,
         disputes_held=held.filter(task__state=Task.State.DISPUTED, lease_expires__gt=timezone.now()).count(),
         corrections=open_corrections(batch).count(),
@@ -184,97 +205,91 @@ def correction_in(batch: Batch, request_id: int) -> CorrectionRequest:
 
 
 def skips(batch: Batch) -> QuerySet[Assignment]:
-    """What was skipped, and by whom; the latest first."""
+    """What was skipped, and by whom; the latest first. Nothing skipped was submitted: the index has those apart."""
     return (
-        Assignment.objects.filter(batch=batch)
+        Assignment.objects.filter(batch=batch, submitted_at=None)
         .exclude(skip_reason="")
         .select_related("person", "task__response__prompt")
         .order_by("-claimed_at")
     )
 
 
-def _work(batches: Iterable[int]) -> QuerySet[Task]:
-    return Task.objects.filter(batch__in=batches, kind=Task.Kind.WORK).order_by()
+def _submissions(batch: Batch) -> QuerySet[Assignment]:
+    """The annotations handed in, by the index of the batch's latest submissions."""
+    return Assignment.objects.filter(ANNOTATING, batch=batch, submitted_at__isnull=False)
 
 
-def _asked_for(tasks: QuerySet[Task]) -> QuerySet[Task]:
-    return tasks.exclude(state=Task.State.WITHDRAWN)
+def _whole(counts: Iterable[Counter[str]]) -> Counter[str]:
+    whole: Counter[str] = Counter()
+    for of_stratum in counts:
+        whole.update(of_stratum)
+    return whole
 
 
-def _submitted(batches: Iterable[int]) -> QuerySet[Assignment]:
-    return Assignment.objects.filter(
-        ANNOTATING, batch__in=batches, state=Assignment.State.SUBMITTED, task__kind=Task.Kind.WORK
-    ).exclude(task__state=Task.State.WITHDRAWN)
+def _asking(counts: Counter[str]) -> int:
+    return sum(counts[state] for state in ASKING)
 
 
-def _by_batch(assignments: QuerySet[Assignment]) -> dict[int, int]:
-    return dict(assignments.order_by().values_list("batch").annotate(n=Count("pk")))
+def _settled(counts: Counter[str]) -> int:
+    return sum(counts[state] for state in SETTLED)
 
 
-def _line(
-    batch: Batch, tasks: dict[str, tuple[int, int]], submitted: int, people: int, is_sealed: bool
-) -> Line:
-    asked = {state: counts for state, counts in tasks.items() if state != Task.State.WITHDRAWN}
-    settled = sum(asked[state][0] for state in SETTLED if state in asked)
+def _line(batch: Batch, counts: Counter[str], people: int, *, is_sealed: bool) -> Line:
+    tasks = _asking(counts)
     return Line(
         batch=batch,
-        overall=Overall(submitted=submitted, needed=sum(needed for _n, needed in asked.values())),
-        tasks=sum(n for n, _needed in asked.values()),
-        settled=None if is_sealed else settled,
-        disputed=None if is_sealed else asked.get(Task.State.DISPUTED, (0, 0))[0],
+        overall=Overall(submitted=counts["submitted"], needed=tasks * batch.overlap),
+        tasks=tasks,
+        settled=None if is_sealed else _settled(counts),
+        disputed=None if is_sealed else counts[Task.State.DISPUTED],
         people=people,
     )
 
 
-def _dimensions(batch: Batch) -> tuple[tuple[DimensionProgress, ...], dict[str, int]]:
-    found: dict[str, DimensionProgress] = {
-        name: DimensionProgress(name) for name in batch.guideline.document.dimension_names
-    }
-    states: dict[str, int] = {}
-    by_dimension = _work([batch.pk]).values("response__prompt__dimension", "state")
-    for row in by_dimension.annotate(n=Count("pk"), needed=Sum("overlap")):
-        states[row["state"]] = states.get(row["state"], 0) + row["n"]
-        if row["state"] == Task.State.WITHDRAWN:
-            continue
-        name = row["response__prompt__dimension"]
-        one = found.setdefault(name, DimensionProgress(name))
-        one.tasks += row["n"]
-        one.needed += row["needed"]
-        one.settled += row["n"] if row["state"] in SETTLED else 0
-        one.disputed += row["n"] if row["state"] == Task.State.DISPUTED else 0
-    given = _submitted([batch.pk]).values_list("task__response__prompt__dimension").annotate(n=Count("pk"))
-    for name, n in given:
-        found[name].submitted = n
-    return tuple(one for one in found.values() if one.tasks), states
+def _dimensions(batch: Batch, strata: dict[Stratum, Counter[str]]) -> tuple[DimensionProgress, ...]:
+    counts: dict[str, Counter[str]] = {name: Counter() for name in batch.guideline.document.dimension_names}
+    for stratum, of_stratum in strata.items():
+        counts.setdefault(stratum.dimension, Counter()).update(of_stratum)
+    return tuple(
+        DimensionProgress(
+            name=name,
+            tasks=_asking(one),
+            settled=_settled(one),
+            disputed=one[Task.State.DISPUTED],
+            needed=_asking(one) * batch.overlap,
+            submitted=one["submitted"],
+        )
+        for name, one in counts.items()
+        if _asking(one)
+    )
 
 
 def _people(batch: Batch) -> tuple[PersonProgress, ...]:
-    members: dict[int, PersonProgress] = {}
-    memberships = Membership.objects.filter(batch=batch).select_related("person")
-    for membership in memberships.order_by("-active", "person__username", "role"):
-        one = members.setdefault(membership.person_id, PersonProgress(membership.person))
-        one.roles.append(membership.role)
-        if membership.active and membership.person.is_active:
-            one.working.append(membership.role)
-    for row in _counts_by_person(batch):
-        one = members[row["person"]]  # whoever claims is a member, and members never go
-        one.submitted, one.decided = row["submitted"], row["decided"]
-        one.live, one.skipped, one.latest = row["live"], row["skipped"], row["latest"]
-    return tuple(members.values())
+    found: dict[int, PersonProgress] = {}
+    counts, live = by_member(batch), _live(batch)
+    members = Membership.objects.filter(batch=batch).select_related("person").annotate(latest=_latest(batch))
+    for member in members.order_by("-active", "person__username", "role"):
+        one = found.setdefault(member.person_id, PersonProgress(member.person))
+        one.roles.append(member.role)
+        if member.active and member.person.is_active:
+            one.working.append(member.role)
+        did = counts.get(member.pk, Counter[str]())
+        one.submitted += did["submitted"]
+        one.decided += did["adjudicated"]
+        one.skipped += did["skipped"]
+        one.live, one.latest = live.get(member.person_id, 0), member.latest
+    return tuple(found.values())
 
 
-def _counts_by_person(batch: Batch) -> Iterable[Mapping[str, Any]]:
-    submitted = Q(state=Assignment.State.SUBMITTED)
-    live = Q(state=Assignment.State.CLAIMED, lease_expires__gt=timezone.now())
-    return (
-        Assignment.objects.filter(batch=batch)
-        .order_by()
-        .values("person")
-        .annotate(
-            submitted=Count("pk", filter=submitted & ANNOTATING),
-            decided=Count("pk", filter=submitted & ~ANNOTATING),
-            live=Count("pk", filter=live),
-            skipped=Count("pk", filter=~Q(skip_reason="")),
-            latest=Max("submitted_at"),
-        )
+def _live(batch: Batch) -> dict[int, int]:
+    """What each person holds now."""
+    held = Assignment.objects.filter(
+        batch=batch, state=Assignment.State.CLAIMED, lease_expires__gt=timezone.now()
     )
+    return dict(held.order_by().values_list("person").annotate(n=Count("pk")))
+
+
+def _latest(batch: Batch) -> Subquery:
+    """When the member's person last handed anything in: one look into the index of their history."""
+    mine = Assignment.objects.filter(person=OuterRef("person"), batch=batch, submitted_at__isnull=False)
+    return Subquery(mine.order_by("-submitted_at").values("submitted_at")[:1])

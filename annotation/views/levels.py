@@ -1,4 +1,4 @@
-"""A label's value in words, for the pages that show labels."""
+"""A label's value, and what else a guideline names, in words: for the pages that show labels."""
 
 from __future__ import annotations
 
@@ -24,3 +24,9 @@ def label_text(document: GuidelineDocument, criterion: str, value: float) -> str
 def criterion_label(document: GuidelineDocument, criterion: str) -> str:
     known = next((one for one in document.criteria if one.name == criterion), None)
     return localized(known.label, get_language() or "en") if known else criterion
+
+
+def dimension_label(document: GuidelineDocument, dimension: str) -> str:
+    """In the reader's language; ``-`` where the prompts have no dimension."""
+    known = document.dimension(dimension)
+    return localized(known.label, get_language() or "en") if known else dimension or "-"
