@@ -1,11 +1,14 @@
-"""Who works in a batch: joining while it runs, leaving, coming back."""
+"""Who works in a batch: joining while it runs, leaving, coming back.
+
+Each tells how many items it planned again: for those who came, or for others in place of who went.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, Sum
 
 from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import (
@@ -27,7 +30,7 @@ from annotation.services.planning import plan_again_for, plan_for_whom_nobody_is
 
 
 @transaction.atomic
-def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Person | None = None) -> None:
+def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Person | None = None) -> int:
     """Add people to a batch, also while it runs; whoever had left it comes back.
 
     Whoever could have read its results may not join once there are any: they would not judge blind.
@@ -36,16 +39,16 @@ def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Pers
     _refuse_who_may_have_read(batch, people)
     list(Membership.objects.select_for_update().filter(batch=batch).order_by("pk").values_list("pk"))
     add_members(batch=batch, role=role, people=people)
-    if role == ANNOTATOR:
-        plan_for_whom_nobody_is_left(batch)
+    planned = plan_for_whom_nobody_is_left(batch) if role == ANNOTATOR else 0
     names = [person.username for person in people]
     record(actor=actor, verb="join_batch", target=f"batch:{batch.name}", role=role, people=names)
+    return planned
 
 
 @transaction.atomic
 def set_member_active(
     *, batch: Batch, person: Person, role: str, active: bool, actor: Person | None = None
-) -> Membership:
+) -> int:
     """Let a member go, which gives their live claims of this role back, or take them in again.
 
     Saying the same twice changes nothing. What they submitted stays, and so does their blindness.
@@ -56,18 +59,16 @@ def set_member_active(
     if membership is None:
         raise NotFound(N_("{name} is not in the batch {batch}."), name=str(person), batch=batch.name)
     if membership.active == active:
-        return membership
+        return 0
     _refuse_closed(batch)
     membership.active, membership.cursor = active, Membership.START
     membership.save(update_fields=["active", "cursor"])
     released = (
         0 if active else end_claims(Assignment.objects.filter(_slots(role), batch=batch, person=person))
     )
+    planned = 0
     if role == ANNOTATOR:
-        if active:
-            plan_for_whom_nobody_is_left(batch)
-        else:
-            plan_again_for(batch, without=membership)
+        planned = plan_for_whom_nobody_is_left(batch) if active else _plan_for_others(batch, membership)
     record(
         actor=actor,
         verb="member_returns" if active else "member_leaves",
@@ -76,7 +77,7 @@ def set_member_active(
         role=role,
         released=released,
     )
-    return membership
+    return planned
 
 
 @transaction.atomic
@@ -88,7 +89,7 @@ def set_limits(
     quota: int | None,
     excluded_dimensions: Sequence[str] = (),
     actor: Person | None = None,
-) -> Membership:
+) -> int:
     """Say what a member is given: at most ``quota`` items, none of the ``excluded_dimensions``. What they hold
     now they may finish; what was planned for them and is no longer theirs is planned for others.
     """
@@ -114,11 +115,12 @@ def set_limits(
     membership.quota, membership.excluded_dimensions = quota, sorted(set(excluded_dimensions))
     membership.cursor = Membership.START
     membership.save(update_fields=["quota", "excluded_dimensions", "cursor"])
+    planned = 0
     if role == ANNOTATOR:
         ruled_out = strata_ruled_out(membership)
         if ruled_out:
-            plan_again_for(batch, without=membership, strata=ruled_out)
-        plan_for_whom_nobody_is_left(batch)
+            planned = _plan_for_others(batch, membership, strata=ruled_out)
+        planned += plan_for_whom_nobody_is_left(batch)
     record(
         actor=actor,
         verb="set_limits",
@@ -128,7 +130,17 @@ def set_limits(
         quota=quota,
         excluded_dimensions=membership.excluded_dimensions,
     )
-    return membership
+    return planned
+
+
+def _plan_for_others(batch: Batch, member: Membership, strata: Sequence[int] | None = None) -> int:
+    before = _planned_for(member)
+    plan_again_for(batch, without=member, strata=strata)
+    return before - _planned_for(member)
+
+
+def _planned_for(member: Membership) -> int:
+    return member.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0
 
 
 def _slots(role: str) -> Q:
