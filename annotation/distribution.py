@@ -12,6 +12,10 @@ from annotation.errors import N_
 
 # A person reads one item while the next is fetched: never more than these live claims in one batch.
 MAX_LIVE_CLAIMS = 2
+# Why a stratum is not for a member.
+NOT_THIS_DIMENSION = N_("taken out of this dimension")
+OWN_MODEL = N_("helped to build this model")
+NOT_THIS_LANGUAGE = N_("does not read this language")
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,11 @@ class Limits:
 def ruled_out(limits: Limits, kind: Kind) -> str | None:
     """Why tasks of this kind are not for this member; None where they are."""
     if kind.dimension in limits.dimensions:
-        return N_("taken out of this dimension")
+        return NOT_THIS_DIMENSION
     if kind.model in limits.models:
-        return N_("helped to build this model")
+        return OWN_MODEL
     if kind.language and limits.languages and not _reads(kind.language, limits.languages):
-        return N_("does not read this language")
+        return NOT_THIS_LANGUAGE
     return None
 
 

@@ -22,8 +22,10 @@ from annotation.selectors.progress import lines, overall, progress
 from annotation.services.batches import set_state
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.crumbs import trail
+from annotation.views.levels import dimension_label
 
 PAGE = 50
+PEOPLE = 50  # on the page that is asked for again and again; the tab of the people has all of them
 
 
 @require_GET
@@ -124,11 +126,17 @@ def _counts(batch: Batch, person: Person) -> dict[str, Any]:
     """Overall progress for everybody; the rest only for those whom it tells nothing of a label."""
     sealed = sealed_batches(person).filter(pk=batch.pk).exists()
     counts = None if sealed else progress(batch)
+    document = batch.guideline.document
     return {
         "batch": batch,
         "sealed": sealed,
         "overall": overall(batch),
         "progress": counts,
+        "dimensions": [(dimension_label(document, one.name), one) for one in counts.dimensions]
+        if counts
+        else [],
+        "people": counts.people[:PEOPLE] if counts else (),
+        "people_left_out": max(0, len(counts.people) - PEOPLE) if counts else 0,
         "waiting_note": _("{n} waiting for an adjudicator").format(n=counts.waiting) if counts else "",
     }
 

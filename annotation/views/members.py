@@ -1,27 +1,38 @@
-"""A batch's people, and what they left for the manager to read: skipped items and requests for correction."""
+"""A batch's people and what each is to get; and what they left for the manager to read: skipped items and requests
+for correction.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from annotation.errors import AssayError
+from annotation.forms.batch_tasks import LimitsForm
 from annotation.forms.batches import JoinForm
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch, Membership
+from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch
 from annotation.selectors.batches import batch_named
 from annotation.selectors.gold import refuse_sealed_gold
+from annotation.selectors.members import Member, member_named, members_of, shared_counts
 from annotation.selectors.people import person_named
 from annotation.selectors.progress import correction_in, corrections, skips
 from annotation.services.corrections import handle_correction_request
-from annotation.services.members import join_batch, set_member_active
+from annotation.services.members import join_batch, set_limits, set_member_active
 from annotation.views.access import person_of, role_required
 from annotation.views.batches import batch_context
+from annotation.views.levels import dimension_label
+from annotation.wording import error_text
 
 ROLES = (ANNOTATOR, ADJUDICATOR)
 PAGE = 50
+MEMBERS = 100
 
 
 @require_http_methods(["GET", "POST"])
@@ -36,11 +47,17 @@ def batch_members(request: HttpRequest, name: str) -> HttpResponse:
     form = forms.get(posted)
     if form is not None and form.is_valid():
         people = list(form.cleaned_data["people"])
-        join_batch(batch=found, role=posted, people=people, actor=person_of(request))
-        messages.success(request, _("Added: {names}").format(names=", ".join(map(str, people))))
+        planned = join_batch(batch=found, role=posted, people=people, actor=person_of(request))
+        added = _("Added: {names}").format(names=", ".join(map(str, people)))
+        messages.success(request, f"{added}. {_planned_words(planned)}".rstrip())
         return redirect("batch-members", name)
-    context = batch_context(found, person_of(request), tab="people") | {
-        "members": _members(found),
+    context = batch_context(found, person_of(request), tab="people")
+    page = Paginator(members_of(found), MEMBERS).get_page(request.GET.get("page"))
+    context |= {
+        "page": page,
+        "lines": [_line(one, found, sealed=context["sealed"]) for one in page.object_list],
+        "planning": found.pairing != Batch.Pairing.POOL,
+        "shared": None if context["sealed"] else shared_counts(found),
         "forms": forms,
         "may_change": found.state != Batch.State.CLOSED,
     }
@@ -53,7 +70,7 @@ def batch_member(request: HttpRequest, name: str, username: str, role: str) -> H
     """Let a member go (``active=0``) or take them in again (``active=1``)."""
     active = request.POST.get("active") == "1"
     person = person_named(username)
-    set_member_active(
+    planned = set_member_active(
         batch=batch_named(name), person=person, role=role, active=active, actor=person_of(request)
     )
     words = (
@@ -61,8 +78,32 @@ def batch_member(request: HttpRequest, name: str, username: str, role: str) -> H
         if active
         else _("{name} gets no more items of this batch; what was at hand went back.")
     )
-    messages.success(request, words.format(name=person))
+    messages.success(request, f"{words.format(name=person)} {_planned_words(planned)}".rstrip())
     return redirect("batch-members", name)
+
+
+@require_http_methods(["GET", "POST"])
+@role_required(MANAGER)
+def batch_member_limits(request: HttpRequest, name: str, username: str, role: str) -> HttpResponse:
+    """At most how many items a member gets, and none of which dimensions."""
+    found = batch_named(name)
+    member = member_named(found, username, role)
+    form = LimitsForm(request.POST if request.method == "POST" else None, membership=member)
+    if form.is_valid():
+        try:
+            planned = set_limits(
+                batch=found, person=member.person, role=role, actor=person_of(request), **form.cleaned_data
+            )
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            words = _("What {name} gets is changed.").format(name=member.person)
+            messages.success(request, f"{words} {_planned_words(planned)}".rstrip())
+            return redirect("batch-members", name)
+    context = batch_context(found, person_of(request), here=str(member.person))
+    context |= {"member": member, "form": form, "may_change": found.state != Batch.State.CLOSED}
+    answer = "annotation/batches/limits.html"
+    return render(request, answer, context, status=422 if form.is_bound else 200)
 
 
 @require_GET
@@ -88,6 +129,20 @@ def correction_handled(request: HttpRequest, name: str, request_id: int) -> Http
     return redirect("batch-items", name)
 
 
-def _members(batch: Batch) -> list[Membership]:
-    memberships = Membership.objects.filter(batch=batch).select_related("person")
-    return list(memberships.order_by("-role", "-active", "person__username"))
+def _line(member: Member, batch: Batch, *, sealed: bool) -> dict[str, Any]:
+    """A member's line. Whoever judges blind here reads nothing of what others did, and no model's name."""
+    membership, document = member.membership, batch.guideline.document
+    return {
+        "member": membership,
+        "counts": None if sealed else member,
+        "languages": membership.person.languages,
+        "models": [] if sealed else [model.name for model in membership.person.own_models.all()],
+        "excluded": [dimension_label(document, name) for name in membership.excluded_dimensions],
+    }
+
+
+def _planned_words(planned: int) -> str:
+    """What it did to the plan; nothing where it did nothing."""
+    if not planned:
+        return ""
+    return ngettext("{n} item was planned again.", "{n} items were planned again.", planned).format(n=planned)
