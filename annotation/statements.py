@@ -130,7 +130,7 @@ def for_update(*tables: str, skip_locked: bool = False) -> str:
     """The clause that locks the rows of these tables; SQLite's transaction holds the whole database anyway."""
     if not connection.features.has_select_for_update:
         return ""
-    return f" FOR UPDATE OF {', '.join(tables)}{' SKIP LOCKED' if skip_locked else ''}"
+    return f" FOR NO KEY UPDATE OF {', '.join(tables)}{' SKIP LOCKED' if skip_locked else ''}"
 
 
 def stored(model: type[Model], name: str, value: Any) -> Any:

@@ -73,6 +73,7 @@ def make_batch(
     annotators: Sequence[Person],
     adjudicators: Sequence[Person] = (),
     name: str = "first",
+    pairs: Sequence[Sequence[Person]] = (),
     policy: Policy | None = None,
 ) -> Batch:
     return create_batch(
@@ -81,6 +82,7 @@ def make_batch(
         dataset=dataset,
         annotators=annotators,
         adjudicators=adjudicators,
+        pairs=pairs,
         policy=policy or Policy(),
     )
 

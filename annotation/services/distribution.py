@@ -170,7 +170,7 @@ def expire_leases(*, batch: Batch, now: datetime | None = None) -> int:
     overdue = _overdue(batch, now)
     ended = 0
     for task_id in overdue.values_list("task_id", flat=True).distinct():
-        if Task.objects.select_for_update(skip_locked=True).filter(pk=task_id).first() is None:
+        if Task.objects.select_for_update(skip_locked=True, no_key=True).filter(pk=task_id).first() is None:
             continue
         for assignment in overdue.filter(task_id=task_id):
             free(assignment, Assignment.State.EXPIRED)
@@ -186,7 +186,7 @@ def end_claims(claims: QuerySet[Assignment]) -> int:
     live = claims.filter(state=Assignment.State.CLAIMED)
     ended = 0
     for task_id in sorted(set(live.values_list("task_id", flat=True))):
-        Task.objects.select_for_update().get(pk=task_id)
+        Task.objects.select_for_update(no_key=True).get(pk=task_id)
         for assignment in live.filter(task=task_id):
             free(assignment, Assignment.State.RELEASED)
             ended += 1

@@ -106,12 +106,14 @@ def set_priority(*, batch: Batch, tasks: Sequence[int], priority: int, actor: Pe
 
 def _locked(batch: Batch, tasks: Sequence[int], *states: str) -> Iterator[Task]:
     """The tasks with their rows locked; refused before anything is changed where one is in another state."""
-    list(Membership.objects.select_for_update().filter(batch=batch).order_by("pk").values_list("pk"))
+    list(
+        Membership.objects.select_for_update(no_key=True).filter(batch=batch).order_by("pk").values_list("pk")
+    )
     state = Batch.objects.select_for_update(no_key=True).values_list("state", flat=True).get(pk=batch.pk)
     if state == Batch.State.CLOSED:
         raise Conflict(N_("The batch {name} is closed."), name=batch.name)
     found = list(
-        Task.objects.select_for_update(of=("self",))
+        Task.objects.select_for_update(of=("self",), no_key=True)
         .select_related("stratum")
         .filter(batch=batch, pk__in=tasks)
         .order_by("pk")

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from threading import Barrier
+from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +17,7 @@ from django.db import connection
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from annotation.errors import AssayError, NotFound
+from annotation.errors import AssayError, Conflict, Forbidden, NotFound
 from annotation.models import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -28,11 +29,22 @@ from annotation.models import (
     Person,
     Task,
 )
-from annotation.services.annotations import AlreadySubmitted, Receipt, Work, adjudicate, revise, submit
-from annotation.services.batches import set_state
-from annotation.services.distribution import next_assignment, next_dispute
+from annotation.selectors.needs import needs
+from annotation.services.annotations import AlreadySubmitted, Receipt, adjudicate, revise, submit
+from annotation.services.batches import Policy, set_state
+from annotation.services.distribution import (
+    expire_leases,
+    extend_lease,
+    next_assignment,
+    next_dispute,
+    release,
+)
+from annotation.services.members import join_batch, set_limits, set_member_active
 from annotation.services.people import add_person, api_token
-from tests.support import label, label_next, make_batch, make_corpus
+from annotation.services.task_changes import assign, bring_back, set_priority, withdraw
+from annotation.services.work import Work
+from tests.annotation.invariants import nothing_is_broken
+from tests.support import decide_next, label, label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
 on_postgres = pytest.mark.postgres
@@ -117,6 +129,147 @@ def test_sixteen_threads_of_four_people_with_leases_that_run_out_leave_no_task_s
     for person in people:  # what the wanderers left lying
         empty(batch, person)
     assert_every_task_has_two_by_two(batch)
+
+
+@on_postgres
+@pytest.mark.parametrize("pairing", ["pool", "fixed", "balanced"])
+def test_sixteen_annotators_work_while_the_manager_changes_everything(guideline: Guideline, pairing: str):
+    """Leases run out, items are released and skipped, people come and go: no error surfaces, nothing breaks,
+    and when all is quiet again what is open can be served or is listed as needing a person.
+    """
+    people = crowd(16)
+    judge = add_person(name="judge", roles=["adjudicator"])
+    batch = make_batch(
+        guideline,
+        make_corpus(prompts=30, models=["A", "B"]),
+        annotators=people,
+        adjudicators=[judge],
+        pairs=list(zip(people[::2], people[1::2], strict=True)) if pairing == "fixed" else (),
+        policy=Policy(pairing=pairing, seed=7),
+    )
+    deadline = monotonic() + 60
+    at_once(
+        [
+            *(partial(wander, batch, person, deadline) for person in people),
+            partial(decide, batch, judge, deadline),
+            partial(meddle, batch, people, random.Random(1)),
+            partial(meddle, batch, people, random.Random(2)),
+        ]
+    )
+    assert monotonic() < deadline
+    for person in people:  # what the manager left
+        set_member_active(batch=batch, person=person, role="annotator", active=True)
+    back = list(batch.tasks.filter(state="withdrawn").values_list("pk", flat=True))
+    bring_back(batch=batch, tasks=back)
+    nothing_is_broken(batch)
+    while sum([empty(batch, person) for person in people]):
+        pass
+    nothing_is_broken(batch)
+    left = {task.pk for task in batch.tasks.filter(state="open")}
+    assert {need.task.pk for need in needs(batch, limit=1000) if need.role == "annotator"} == left
+
+
+@on_postgres
+def test_closing_while_sixteen_people_work_leaves_no_claim(guideline: Guideline):
+    people = crowd(16)
+    batch = make_batch(guideline, make_corpus(prompts=40, models=["A"]), annotators=people)
+    deadline = monotonic() + 60
+
+    def close() -> None:
+        sleep(0.3)
+        set_state(batch=batch, state="closed")
+
+    at_once([*(partial(wander, batch, person, deadline) for person in people), close])
+    nothing_is_broken(batch)
+    assert not batch.assignments.filter(state="claimed").exists()
+
+
+@on_postgres
+@pytest.mark.parametrize("_round", range(3))
+def test_a_persons_first_submit_and_next_claim_while_the_manager_holds_everybody(
+    guideline: Guideline, _round: int
+):
+    """The first tally of a member refers to the membership: it must not wait for whoever locks memberships."""
+    people = crowd(6)
+    batch = make_batch(guideline, make_corpus(prompts=6, models=["A"]), annotators=people)
+    items = [claimed(batch, person) for person in people]
+    tasks = list(batch.tasks.values_list("pk", flat=True))
+    at_once(
+        [
+            *(partial(label, item, person, 3) for item, person in zip(items, people, strict=True)),
+            *(partial(next_assignment, batch=batch, person=person, ahead=True) for person in people),
+            *(partial(set_priority, batch=batch, tasks=tasks, priority=n) for n in (1, 2)),
+        ]
+    )
+    nothing_is_broken(batch)
+    assert batch.assignments.filter(state="submitted").count() == 6
+
+
+def wander(batch: Batch, person: Person, deadline: float) -> None:
+    """Work as people do, some of it carelessly, until nothing comes for a while."""
+    chance, nothing = random.Random(person.pk), 0
+    while nothing < 5 and monotonic() < deadline:
+        try:
+            item = next_assignment(batch=batch, person=person, ahead=chance.random() < 0.3)
+            if item is None:
+                nothing += 1
+                sleep(0.02)
+                continue
+            nothing = 0
+            what = chance.random()
+            if what < 0.15:
+                past = timezone.now() - timedelta(seconds=1)
+                Assignment.objects.filter(pk=item.pk, state="claimed").update(lease_expires=past)
+            elif what < 0.2:
+                release(assignment_id=item.pk, person=person)
+            elif what < 0.35:
+                release(assignment_id=item.pk, person=person, skip_reason="not for me")
+            elif what < 0.4:
+                extend_lease(assignment_id=item.pk, person=person)
+            else:
+                label(item, person, chance.choice([1, 3, 3]))
+        except (NotFound, Forbidden):  # out of the batch for now, or it is closed
+            nothing += 1
+            sleep(0.02)
+        except Conflict:  # the manager was faster
+            continue
+
+
+def decide(batch: Batch, judge: Person, deadline: float) -> None:
+    nothing = 0
+    while nothing < 20 and monotonic() < deadline:
+        nothing = 0 if decide_next(batch, judge, 2) is not None else nothing + 1
+        sleep(0.02)
+
+
+def meddle(batch: Batch, people: Sequence[Person], chance: random.Random) -> None:
+    """What a manager does, forty times, in any order."""
+    for _turn in range(40):
+        tasks = [pk for pk, _state in chance.sample(list(batch.tasks.values_list("pk", "state")), 5)]
+        person = chance.choice(people)
+        try:
+            chance.choice(
+                [
+                    partial(assign, batch=batch, tasks=tasks, people=chance.sample(people, 3)),
+                    partial(withdraw, batch=batch, tasks=tasks[:1], reason="a wrong response"),
+                    partial(bring_back, batch=batch, tasks=tasks[:1]),
+                    partial(set_priority, batch=batch, tasks=tasks, priority=chance.choice([0, 1, 2])),
+                    partial(set_member_active, batch=batch, person=person, role="annotator", active=False),
+                    partial(set_member_active, batch=batch, person=person, role="annotator", active=True),
+                    partial(join_batch, batch=batch, role="annotator", people=[person]),
+                    partial(
+                        set_limits,
+                        batch=batch,
+                        person=person,
+                        role="annotator",
+                        quota=chance.choice([None, 5]),
+                        excluded_dimensions=chance.choice([(), ("safe",)]),
+                    ),
+                    partial(expire_leases, batch=batch),
+                ]
+            )()
+        except AssayError:  # an item is beyond that, or too few people are left
+            continue
 
 
 def test_four_threads_empty_a_batch_on_any_database(guideline: Guideline):

@@ -1,0 +1,249 @@
+"""What never breaks, read from the rows of a batch and worked out by none of the product's rules."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Adjudication,
+    Annotation,
+    Assignment,
+    Batch,
+    GoldLabel,
+    Membership,
+    Panel,
+    Person,
+    Stratum,
+    Tally,
+    Task,
+)
+from annotation.selectors.needs import needs
+
+LIVE = ("claimed", "submitted")
+STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
+
+
+def nothing_is_broken(batch: Batch) -> Tables:
+    """Assert all of it; the tables as they were read for it."""
+    batch.refresh_from_db()
+    now = Tables.read(batch)
+    places_are_right(batch, now)
+    annotations_are_right(now)
+    gold_is_right(batch, now)
+    counts_are_right(batch, now)
+    nobody_is_passed_over(batch, now)
+    if batch.state != Batch.State.CLOSED:
+        needs_are_right(batch, now)
+    return now
+
+
+@dataclass
+class Tables:
+    """The batch as its rows stand."""
+
+    tasks: dict[int, dict[str, Any]]
+    assignments: list[dict[str, Any]]
+    annotations: list[dict[str, Any]]
+    members: list[dict[str, Any]]
+    panels: dict[int, set[int]]
+    planned: dict[int, int]
+    own_models: set[tuple[int, int]]
+
+    @classmethod
+    def read(cls, batch: Batch) -> Tables:
+        tasks = Task.objects.filter(batch=batch).values(
+            *("pk", "state", "overlap", "slots_taken", "rank", "requeued", "panel", "stratum", "prompt"),
+            *("settled_at", "stratum__dimension", "stratum__language", "stratum__model"),
+        )
+        panels: dict[int, set[int]] = defaultdict(set)
+        planned = {}
+        for panel, number, member in Panel.objects.filter(batch=batch).values_list(
+            "pk", "tasks_planned", "members"
+        ):
+            panels[panel].add(member)
+            planned[panel] = number
+        own = Person.own_models.through.objects.values_list("person", "evaluatedmodel")
+        return cls(
+            tasks={task["pk"]: task for task in tasks},
+            assignments=list(Assignment.objects.filter(batch=batch).values()),
+            annotations=list(Annotation.objects.filter(assignment__batch=batch).values()),
+            members=list(
+                Membership.objects.filter(batch=batch).values(
+                    *("pk", "person", "role", "active", "quota", "excluded_dimensions", "cursor"),
+                    *("last_prompt", "person__languages"),
+                )
+            ),
+            panels=panels,
+            planned=planned,
+            own_models=set(own),
+        )
+
+    def member(self, person: int, role: str = "annotator") -> dict[str, Any]:
+        return next(one for one in self.members if (one["person"], one["role"]) == (person, role))
+
+    def past(self, task: int, person: int) -> dict[str, Any] | None:
+        mine = (one for one in self.assignments if (one["task_id"], one["person_id"]) == (task, person))
+        return next(mine, None)
+
+    def ruled_out(self, member: dict[str, Any], task: dict[str, Any]) -> bool:
+        language, reads = task["stratum__language"], member["person__languages"]
+        return (
+            task["stratum__dimension"] in member["excluded_dimensions"]
+            or (member["person"], task["stratum__model"]) in self.own_models
+            or bool(language and reads and language not in reads)
+        )
+
+    def planned_for(self, member: dict[str, Any], task: dict[str, Any], batch: Batch) -> bool:
+        if task["panel"] is None:
+            return batch.pairing == Batch.Pairing.POOL
+        return member["pk"] in self.panels[task["panel"]]
+
+    def submitted_by(self, person: int) -> int:
+        """What counts for the quota: also what stands on withdrawn tasks."""
+        mine = (one for one in self.assignments if one["person_id"] == person)
+        return sum(one["state"] == "submitted" and one["slot"] < ADJUDICATION_SLOT for one in mine)
+
+    def free(self) -> Iterator[dict[str, Any]]:
+        for task in self.tasks.values():
+            if task["state"] == "open" and task["slots_taken"] < task["overlap"]:
+                yield task
+
+    def may(self, member: dict[str, Any], task: dict[str, Any], batch: Batch) -> bool:
+        """Whether an annotator may be given a place of this task, leaving aside what they hold of others."""
+        past = self.past(task["pk"], member["person"])
+        return (
+            member["active"]
+            and (member["quota"] is None or self.submitted_by(member["person"]) < member["quota"])
+            and self.planned_for(member, task, batch)
+            and not self.ruled_out(member, task)
+            and (past is None or not (past["state"] in LIVE or past["skip_reason"]))
+        )
+
+    def may_decide(self, member: dict[str, Any], task: dict[str, Any]) -> bool:
+        past = self.past(task["pk"], member["person"])
+        return (
+            member["active"]
+            and not self.ruled_out(member, task)
+            and (
+                past is None
+                or not (past["state"] in LIVE or past["skip_reason"] or past["slot"] < ADJUDICATION_SLOT)
+            )
+        )
+
+    def held_disputes(self) -> set[int]:
+        return {
+            one["task_id"]
+            for one in self.assignments
+            if one["slot"] == ADJUDICATION_SLOT and one["state"] in LIVE
+        }
+
+    def of_role(self, role: str) -> list[dict[str, Any]]:
+        return [one for one in self.members if one["role"] == role]
+
+
+def places_are_right(batch: Batch, now: Tables) -> None:
+    live: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for one in now.assignments:
+        if one["state"] in LIVE:
+            live[one["task_id"]].append(one)
+        if one["skip_reason"]:
+            assert one["state"] == "released"
+    for pk, task in now.tasks.items():
+        annotating = [one for one in live[pk] if one["slot"] < ADJUDICATION_SLOT]
+        deciding = [one for one in live[pk] if one["slot"] == ADJUDICATION_SLOT]
+        assert task["slots_taken"] == len(annotating) <= task["overlap"]
+        assert {one["slot"] for one in annotating} <= set(range(task["overlap"]))
+        assert len({one["person_id"] for one in live[pk]}) == len(live[pk])
+        assert len(deciding) <= 1
+        if task["state"] not in ("open", "withdrawn"):
+            assert [one["state"] for one in annotating] == ["submitted"] * task["overlap"]
+    held = Counter(
+        (one["person_id"], one["slot"] == ADJUDICATION_SLOT)
+        for one in now.assignments
+        if one["state"] == "claimed"
+    )
+    assert all(number <= (1 if deciding else 2) for (_who, deciding), number in held.items())
+    if batch.state == Batch.State.CLOSED:
+        assert not held
+
+
+def annotations_are_right(now: Tables) -> None:
+    """Whoever submitted has one current annotation, and nobody else has any."""
+    submitted = [
+        one["id"]
+        for one in now.assignments
+        if one["state"] == "submitted" and one["slot"] < ADJUDICATION_SLOT
+    ]
+    assert sorted(one["assignment_id"] for one in now.annotations if one["current"]) == sorted(submitted)
+
+
+def gold_is_right(batch: Batch, now: Tables) -> None:
+    gold = dict(GoldLabel.objects.filter(task__batch=batch).values_list("task", "value"))
+    settled = {pk for pk, task in now.tasks.items() if task["state"] in ("agreed", "adjudicated")}
+    assert set(gold) == settled
+    assert {pk for pk, task in now.tasks.items() if task["settled_at"] is not None} == settled
+    task_of = {one["id"]: one["task_id"] for one in now.assignments}
+    said: dict[int, set[int]] = defaultdict(set)
+    for one in now.annotations:
+        if one["current"]:
+            said[task_of[one["assignment_id"]]].add(one["labels"]["compliance"])
+    decided = {one.task_id: one.labels["compliance"] for one in Adjudication.objects.filter(task__in=settled)}
+    for pk in settled:
+        assert {gold[pk]} == ({decided[pk]} if now.tasks[pk]["state"] == "adjudicated" else said[pk])
+
+
+def counts_are_right(batch: Batch, now: Tables) -> None:
+    """What is counted along is what is there."""
+    counted: dict[int, Counter[str]] = {}
+    for row in Stratum.objects.filter(batch=batch).values():
+        counted[row["id"]] = Counter({name: row[name] for name in (*STATES, "submitted")})
+    by_member: Counter[tuple[int, str]] = Counter()
+    for row in Tally.objects.filter(stratum__batch=batch).values():
+        counted[row["stratum_id"]].update({name: row[name] for name in (*STATES, "submitted")})
+        for name in ("submitted", "adjudicated", "skipped"):
+            by_member[row["membership_id"], name] += row[name]
+    real: dict[int, Counter[str]] = {pk: Counter() for pk in counted}
+    real_of: Counter[tuple[int, str]] = Counter()
+    for task in now.tasks.values():
+        real[task["stratum"]][task["state"]] += 1
+    for one in now.assignments:
+        task, decides = now.tasks[one["task_id"]], one["slot"] == ADJUDICATION_SLOT
+        member = now.member(one["person_id"], "adjudicator" if decides else "annotator")["pk"]
+        if one["state"] == "submitted":
+            real_of[member, "adjudicated" if decides else "submitted"] += 1
+            if not decides and task["state"] != "withdrawn":
+                real[task["stratum"]]["submitted"] += 1
+        real_of[member, "skipped"] += bool(one["skip_reason"])
+    assert {pk: +numbers for pk, numbers in counted.items()} == {pk: +n for pk, n in real.items()}
+    assert all(number >= 0 for numbers in counted.values() for number in numbers.values())
+    assert +by_member == +real_of
+    planned = Counter(task["panel"] for task in now.tasks.values() if task["panel"] is not None)
+    assert +Counter(now.planned) == planned
+
+
+def nobody_is_passed_over(batch: Batch, now: Tables) -> None:
+    """What somebody may take stands from their cursor on, or is marked as having come back."""
+    for member in now.of_role("annotator"):
+        for task in now.free():
+            never_had = now.past(task["pk"], member["person"]) is None
+            if never_had and now.planned_for(member, task, batch) and not now.ruled_out(member, task):
+                assert task["requeued"] or task["rank"] >= member["cursor"]
+
+
+def needs_are_right(batch: Batch, now: Tables) -> None:
+    listed = [(need.role, need.task.pk) for need in needs(batch, limit=100)]
+    wanted = {
+        ("annotator", task["pk"])
+        for task in now.free()
+        if not any(now.may(one, task, batch) for one in now.of_role("annotator"))
+    } | {
+        ("adjudicator", pk)
+        for pk, task in now.tasks.items()
+        if task["state"] == "disputed" and pk not in now.held_disputes()
+        if not any(now.may_decide(one, task) for one in now.of_role("adjudicator"))
+    }
+    assert sorted(listed) == sorted(wanted)
