@@ -283,7 +283,9 @@ def responses_for(
 def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch:
     """Open, pause or close. Closing ends every live claim; a closed batch stays closed."""
     # A claim holds its membership: wait for the claims under way, and let those that come later see the new state.
-    list(Membership.objects.select_for_update().filter(batch=batch).order_by("pk").values_list("pk"))
+    list(
+        Membership.objects.select_for_update(no_key=True).filter(batch=batch).order_by("pk").values_list("pk")
+    )
     locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
     if locked.state == state:
         return locked

@@ -179,7 +179,7 @@ def _lock_current(person: Person) -> list[int]:
     """
     batches = Batch.objects.exclude(state=Batch.State.CLOSED).filter(memberships__person=person)
     ids = list(batches.order_by().values_list("pk", flat=True).distinct())
-    locked = Membership.objects.select_for_update().filter(batch__in=ids).order_by("pk")
+    locked = Membership.objects.select_for_update(no_key=True).filter(batch__in=ids).order_by("pk")
     return [pk for pk, one in locked.values_list("pk", "person") if one == person.pk]
 
 
@@ -204,7 +204,12 @@ def deactivate_person(*, person: Person, actor: Person) -> int:
     if person == actor:
         raise Conflict(N_("You cannot deactivate yourself; ask another manager."))
     # All memberships before any task: the order in which a claim locks them.
-    list(Membership.objects.select_for_update().filter(person=person).order_by("pk").values_list("pk"))
+    list(
+        Membership.objects.select_for_update(no_key=True)
+        .filter(person=person)
+        .order_by("pk")
+        .values_list("pk")
+    )
     changed = Person.objects.filter(pk=person.pk, is_active=True).update(is_active=False)
     person.refresh_from_db(fields=["is_active"])
     if not changed:
