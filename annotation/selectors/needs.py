@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 
 from annotation.distribution import ruled_out, within_quota
@@ -71,7 +72,7 @@ def short_of_people(batch: Batch, *, limit: int) -> list[int]:
     place = _place(batch, Membership.Role.ANNOTATOR, strata)
     found = (
         task.pk
-        for task, whys in _free_tasks(batch, place, strata)
+        for task, whys in _free_tasks(batch, place, strata, wanted=F("overlap") - F("slots_taken"))
         if len(whys.get("", ())) < task.overlap - task.slots_taken
         and (task.panel_id is not None or batch.pairing != Batch.Pairing.POOL)
     )
@@ -104,21 +105,25 @@ def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
 
 
 def _annotations(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
-    for task, whys in _free_tasks(batch, place, strata):
+    for task, whys in _free_tasks(batch, place, strata, wanted=Value(1)):
         if "" not in whys:
             yield Need(task, Membership.Role.ANNOTATOR, _whys(whys))
 
 
 def _free_tasks(
-    batch: Batch, place: _Place, strata: Sequence[Stratum]
+    batch: Batch, place: _Place, strata: Sequence[Stratum], *, wanted: Combinable
 ) -> Iterator[tuple[Task, dict[str, list[Membership]]]]:
-    """Those that could need a person, with the members by what keeps them from it; "" is nothing."""
+    """Those for which fewer people than ``wanted`` could be left, with the members by what keeps them from it; ""
+    is nothing.
+    """
     panels = _panels(batch)
     tasks = Task.objects.filter(FREE, _suspect(batch, place, strata, panels), batch=batch)
-    tasks = tasks.alias(had=_had(), able=_able(batch, place, strata, panels)).filter(had__gte=F("able"))
-    for chunk, past in _chunks(tasks.order_by("rank")):
+    tasks = tasks.alias(had=_had(), able=_able(batch, place, strata, panels))
+    for chunk, past in _chunks(tasks.filter(had__gt=F("able") - wanted).order_by("rank")):
+        if any(task.panel_id is not None and task.panel_id not in panels for task in chunk):
+            panels = _panels(batch)  # one that a skip has made since
         for task in chunk:
-            planned = None if task.panel_id is None else panels[task.panel_id]
+            planned = None if task.panel_id is None else panels.get(task.panel_id, frozenset())
             if planned is None and batch.pairing != Batch.Pairing.POOL:
                 planned = frozenset()
             whys: dict[str, list[Membership]] = defaultdict(list)

@@ -148,6 +148,8 @@ def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> As
 
     Releasing what was released already changes nothing.
     """
+    if skip_reason:  # it may plan again, which nobody does while a manager plans
+        _lock_memberships(assignment_id, person)
     assignment = lock_assignment(assignment_id, person)
     if assignment.state == Assignment.State.SUBMITTED:
         raise Conflict(N_("This item was submitted already; it cannot be skipped."))
@@ -211,6 +213,12 @@ def _given_back(batch: Batch, person: Person, state: Assignment.State) -> QueryS
     return Assignment.objects.filter(
         person=person, batch=batch, state=state, skip_reason="", slot__lt=ADJUDICATION_SLOT
     )
+
+
+def _lock_memberships(assignment_id: UUID, person: Person) -> None:
+    batch = Assignment.objects.filter(pk=assignment_id, person=person).values("batch")
+    mine = Membership.objects.select_for_update(no_key=True).filter(person=person, batch__in=batch)
+    list(mine.order_by("pk").values_list("pk"))
 
 
 def live_claims(batch: Batch, person: Person) -> QuerySet[Assignment]:
