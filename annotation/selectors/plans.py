@@ -91,8 +91,8 @@ class Why:
 
 @dataclass(frozen=True)
 class Shortage:
-    """``tasks`` that too few people may take. ``dimensions``, ``languages`` and ``models`` tell which, each empty
-    where it makes no difference; ``able`` is how many may take them.
+    """``tasks`` that too few people may take: ``able``. ``dimensions``, ``languages`` and ``models`` are what keeps
+    the others from them, each empty where it keeps nobody.
     """
 
     tasks: int
@@ -334,26 +334,36 @@ def _shortages(
     found = []
     for kinds in alike.values():
         why: dict[str, list[str]] = defaultdict(list)
+        because: set[str] = set()
         for place, reason in refused[kinds[0]].items():
             why[reason].append(str(members[place].person))
+            because.add(_because(limits_of(members[place]), kinds[0]))
         found.append(
             Shortage(
                 tasks=sum(tasks[kind] for kind in kinds),
                 able=len(members) - len(refused[kinds[0]]),
-                dimensions=_only({one.dimension for one in kinds}, {one.dimension for one in tasks}),
-                languages=_only({one.language for one in kinds}, {one.language for one in tasks}),
-                models=_only(
-                    {names[one.model] for one in kinds},
-                    {names.get(one.model, "") for one in tasks},
-                ),
+                dimensions=_sorted({one.dimension for one in kinds}, "dimension" in because),
+                languages=_sorted({one.language for one in kinds}, "language" in because),
+                models=_sorted({names[one.model] for one in kinds}, "model" in because),
                 whys=tuple(Why(reason, tuple(people)) for reason, people in sorted(why.items())),
             )
         )
     return tuple(sorted(found, key=lambda one: -one.tasks))
 
 
-def _only(these: set[str], all_: set[str]) -> tuple[str, ...]:
-    return () if these == all_ else tuple(sorted(these))
+def _because(limits: Limits, kind: Kind) -> str:
+    """What of the kind rules it out: the reason that ``ruled_out`` gives."""
+    alone = {
+        "dimension": Limits(dimensions=limits.dimensions),
+        "model": Limits(models=limits.models),
+        "language": Limits(languages=limits.languages),
+    }
+    reason = ruled_out(limits, kind)
+    return next(name for name, one in alone.items() if ruled_out(one, kind) == reason)
+
+
+def _sorted(names: set[str], matters: bool) -> tuple[str, ...]:
+    return tuple(sorted(names)) if matters else ()
 
 
 def _possible(
