@@ -199,14 +199,20 @@ def _adjudications(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> It
 
 
 def _chunks(tasks: QuerySet[Task]) -> Iterator[tuple[list[Task], dict[int, dict[int, Assignment]]]]:
-    """The tasks, some at a time, with what was done on each by person."""
-    ids = tasks.values_list("pk", flat=True).iterator(chunk_size=CHUNK)
-    while some := list(islice(ids, CHUNK)):
+    """The tasks in the order of handing out, some at a time, with what was done on each by person.
+
+    Each some is a query of its own: a cursor would find all of them before it gives the first.
+    """
+    rows = list(tasks.order_by("rank").values_list("rank", "pk")[:CHUNK])
+    while rows:
+        some = [pk for _rank, pk in rows]
         past: dict[int, dict[int, Assignment]] = defaultdict(dict)
         for one in Assignment.objects.filter(task__in=some):
             past[one.task_id][one.person_id] = one
         found = Task.objects.filter(pk__in=some).select_related("response__prompt", "stratum")
         yield list(found.order_by("rank")), past
+        beyond = tasks.filter(rank__gt=rows[-1][0]).order_by("rank")
+        rows = list(beyond.values_list("rank", "pk")[:CHUNK]) if len(rows) == CHUNK else []
 
 
 def _past_reason(
