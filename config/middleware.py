@@ -53,6 +53,8 @@ def api_error(error: Exception, context: dict[str, Any]) -> ApiResponse | None:
         receipt = getattr(error, "receipt", None)
         if receipt is not None:
             body["receipt"] = str(receipt.receipt)
+        if getattr(error, "draft", False):
+            body["draft"] = True
         return ApiResponse({"error": body}, status=error.status)
     answer = exception_handler(error, context)
     if answer is not None:

@@ -157,6 +157,9 @@ class ErrorDetailSerializer(serializers.Serializer[Any]):
     message = serializers.CharField()
     fields = serializers.DictField(required=False, help_text="What is wrong in which field.")  # type: ignore[assignment]
     receipt = serializers.UUIDField(required=False, help_text="Of what was submitted before (409).")
+    draft = serializers.BooleanField(
+        required=False, help_text="True where what came too late is kept in the person's history (409)."
+    )
 
 
 class ErrorSerializer(serializers.Serializer[Any]):

@@ -22,6 +22,7 @@ from annotation.selectors.batches import batch_at_work, batch_named
 from annotation.selectors.work import dispute, handout, my_batches
 from annotation.services import distribution
 from annotation.services.annotations import Receipt, adjudicate, revise, submit
+from annotation.services.distribution import TooLate
 
 LONGEST_KEY = 200
 S = TypeVar("S", bound=StrictSerializer)
@@ -138,8 +139,17 @@ class Submit(AssayView):
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
         work = self.read(s.WorkSerializer).work()
-        receipt = submit(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
+        try:
+            receipt = submit(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
+        except TooLate as refusal:
+            raise KeptAsDraft(refusal.template, **refusal.params) from refusal
         return _receipt(receipt)
+
+
+class KeptAsDraft(TooLate):
+    """What ``submit`` refused it has kept; the answer says so."""
+
+    draft = True
 
 
 class Revise(AssayView):

@@ -11,6 +11,7 @@ from uuid import UUID
 from annotation.errors import N_, NotFound
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, Draft, Membership, Person
 from annotation.selectors.work import MyProgress, is_closed, my_progress
+from annotation.statements import first, loaded, stored
 from annotation.wording import kept_error_text
 
 
@@ -52,12 +53,30 @@ def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
 
 
 def _of_kind(assignment_id: UUID, person: Person, *, adjudication: bool) -> Assignment:
-    """With its batch; one query."""
-    mine = Assignment.objects.filter(pk=assignment_id, person=person)
-    found = mine.select_related("batch").first()
-    if found is None or found.is_adjudication != adjudication:
+    """With what the loop needs of it and of its batch; the rest is read when asked for."""
+    row = first(MINE, [stored(Assignment, "id", assignment_id), person.pk])
+    if row is None or (row[1] == ADJUDICATION_SLOT) != adjudication:
         raise NotFound(N_("There is no such item among yours."))
+    task, slot, state, *of_batch = row
+    batch = loaded(Batch, **dict(zip(OF_BATCH, of_batch, strict=True)))
+    found = loaded(
+        Assignment,
+        id=assignment_id,
+        task_id=task,
+        person_id=person.pk,
+        batch_id=batch.pk,
+        slot=slot,
+        state=state,
+    )
+    found.batch, found.person = batch, person
     return found
+
+
+OF_BATCH = ("id", "name", "state", "pairing", "overlap", "lease_seconds", "due_date")
+MINE = """
+SELECT a.task_id, a.slot, a.state, b.id, b.name, b.state, b.pairing, b.overlap, b.lease_seconds, b.due_date
+FROM annotation_assignment a JOIN annotation_batch b ON b.id = a.batch_id WHERE a.id = %s AND a.person_id = %s
+"""
 
 
 def claimed_besides(batch: Batch, person: Person, had: Collection[UUID]) -> Assignment | None:
@@ -133,12 +152,12 @@ def _decision(assignment: Assignment) -> Given:
 
 def progress_in(batch: Batch, person: Person, role: str) -> MyProgress | None:
     """The person's progress in one batch; None for who has no such part in it."""
-    membership = (
-        Membership.objects.select_related("batch")
-        .filter(batch=batch, person=person, role=role, active=True)
-        .first()
-    )
-    return None if membership is None else my_progress(membership)
+    mine = Membership.objects.filter(batch=batch, person=person, role=role, active=True)
+    membership = mine.first()
+    if membership is None:
+        return None
+    membership.batch, membership.person = batch, person
+    return my_progress(membership)
 
 
 def my_batch_names(person: Person) -> list[str]:

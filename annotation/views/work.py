@@ -250,5 +250,6 @@ def _after(request: HttpRequest, batch: Batch) -> HttpResponse:
         claim = _one_ahead(request, batch) if wanted == "ahead" else None
     except AssayError as error:  # out of the batch by now; what was sent is not touched by that
         return go(request, "work", level=messages.WARNING, say=error_text(error))
-    progress = progress_in(batch, person_of(request), ANNOTATOR)
+    counted = "progress" in request.POST  # the page counts along, and asks now and then
+    progress = progress_in(batch, person_of(request), ANNOTATOR) if counted else None
     return _show_ahead(request, batch, claim, progress=progress)

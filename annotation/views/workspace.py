@@ -156,6 +156,8 @@ def item_context(
         "draft": f"{item.assignment}:0",
         "error": error,
         "skip_error": skip_error,
+        "asked": " ".join(criterion.name for criterion in item.criteria),
+        "language": get_language(),
         **choices(assignment.batch),
     }
 

@@ -75,15 +75,15 @@ const outbox = (() => {
 
   async function deliver(letter) {
     const body = new URLSearchParams(letter.body);
-    const { next, had } = page.wants(letter);
-    body.set("next", next);
+    const { had, ...wanted } = page.wants(letter);
     for (const item of had) body.append("had", item);
+    for (const [name, value] of Object.entries(wanted)) body.set(name, value);
     try {
       const response = await post(letter.url, body, { signal: AbortSignal.timeout(PATIENCE * 1000) });
       const outcome = response.headers.get("Assay-Outcome");
       if (!outcome) return { problem: notTaken(response) };
       const redirect = response.headers.get("HX-Redirect");
-      return { outcome, next, redirect, receipt: response.headers.get("Assay-Receipt"), text: await response.text() };
+      return { outcome, next: wanted.next, redirect, receipt: response.headers.get("Assay-Receipt"), text: await response.text() };
     } catch {
       return { problem: "notice-offline" };
     }

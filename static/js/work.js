@@ -7,6 +7,7 @@
   const DRAFT = "assay-draft:";
   const DRAFTS_KEPT = 14 * 24 * 60 * 60 * 1000;
   const GUIDE_HIDDEN = "assay-guide-hidden";
+  const RECOUNT = 30 * 1000; // how long the page counts along before it asks again
   const SECOND_PRESS = 300; // milliseconds in which nobody has read an item: such an Enter was for the one before
   const SURPRISE = 700; // milliseconds in which keys are still meant for the item that another one took the place of
 
@@ -16,6 +17,7 @@
   let touched = false;
   let followedAt = -SECOND_PRESS; // when an item took the place of one that was submitted
   let deafUntil = 0;
+  let counted = Date.now();
   const spent = new WeakMap(); // the seconds of a form that had to make room
   let used = Date.now();
   let ticked = performance.now();
@@ -337,8 +339,13 @@
 
   // What the answer to a letter should bring: a page, one item ahead, or nothing but the receipt.
   function wants(letter) {
+    const recount = isOfThisBatch(letter) && Date.now() - counted > RECOUNT;
+    return { ...bringing(letter), ...(recount ? { progress: "yes" } : {}) };
+  }
+
+  function bringing(letter) {
     const had = [...atHand(), ...outbox.items().filter((item) => item !== letter.item)];
-    if (letter.batch !== document.querySelector("[data-outbox]").dataset.batch) return { next: "none", had };
+    if (!isOfThisBatch(letter)) return { next: "none", had };
     if (wantsPage()) return { next: had.length ? "ahead" : "page", had };
     return { next: isWork() && !ahead.items().length ? "ahead" : "none", had };
   }
@@ -348,7 +355,8 @@
     if (answer.redirect) return leaveFor(answer.redirect);
     const { parts, said, progress } = ahead.read(answer.text);
     document.getElementById("messages").replaceChildren(...(said ? said.childNodes : []));
-    if (progress) document.querySelector(".work__head [data-progress]")?.replaceWith(progress);
+    if (progress) recount(progress);
+    else if (answer.outcome === "taken" && isOfThisBatch(letter)) countOne();
     if (answer.outcome === "refused") return goBackTo(parts);
     if (answer.next === "page") {
       if (wantsPage()) return showPage(parts);
@@ -356,6 +364,28 @@
       if (article) keepAhead(partsOf(article));
     } else keepAhead(parts);
     if (isWork() && sending) goOn();
+  }
+
+  function isOfThisBatch(letter) {
+    return letter.batch === document.querySelector("[data-outbox]").dataset.batch;
+  }
+
+  function recount(progress) {
+    counted = Date.now();
+    document.querySelector(".work__head [data-progress]")?.replaceWith(progress);
+  }
+
+  // As the server counts; others take items, too, so it is asked again now and then.
+  function countOne() {
+    const here = document.querySelector(".work__head [data-progress]");
+    const bar = here?.querySelector("progress");
+    if (!bar) return;
+    const done = Number(here.dataset.done) + 1;
+    const left = Math.max(1, Number(here.dataset.left) - 1);
+    const words = here.dataset.words.replace("{done}", done).replace("{left}", left);
+    Object.assign(here.dataset, { done, left });
+    Object.assign(bar, { value: done, max: done + left, ariaLabel: words });
+    here.querySelector(".progress__text span").textContent = words;
   }
 
   function goOn() {

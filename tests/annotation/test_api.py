@@ -18,6 +18,7 @@ from annotation.models import (
     AuditEvent,
     Batch,
     CorrectionRequest,
+    Draft,
     Person,
     Task,
 )
@@ -179,7 +180,10 @@ def test_skipping_needs_a_reason_and_gives_the_item_away_for_good(batch: Batch, 
     answer = send(client, item, {"reason": "I know the author"}, action="skip")
     assert answer.json() == {"assignment": item, "state": "released", "lease_expires": None}
     assert claim(client, batch)["assignment"] != item
-    assert send(client, item, WORK).status_code == 409
+    late = send(client, item, WORK)
+    assert (late.status_code, late.json()["error"]["code"]) == (409, "too_late")
+    assert late.json()["error"]["draft"] is True
+    assert Draft.objects.get().labels == WORK["labels"]
 
 
 def test_a_released_item_comes_again_when_all_others_are_done(batch: Batch, lin: Person):

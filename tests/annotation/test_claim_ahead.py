@@ -106,7 +106,7 @@ def test_a_background_submit_answers_with_its_receipt_the_progress_and_one_item_
 ) -> None:
     visitor, first = visit(lin, htmx=True), claim(batch, lin)
     second = item_in(ahead(visitor, first))
-    answer = send(visitor, first, 3, next="ahead", had=[str(second)])
+    answer = send(visitor, first, 3, next="ahead", had=[str(second)], progress="yes")
     assert answer["Assay-Outcome"] == "taken"
     assert answer["Assay-Receipt"] == str(Annotation.objects.get().receipt)
     assert item_in(answer) not in {first.pk, second}
