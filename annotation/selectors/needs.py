@@ -22,7 +22,7 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.selectors.counts import by_member
+from annotation.selectors.counts import by_member, tasks_in
 from annotation.selectors.eligibility import FREE, kind_of, limits_of, working_members
 
 CHUNK = 500
@@ -145,9 +145,12 @@ def _suspect(
     """
     scarce = [one.pk for one in strata if len(place.may(one.pk)) < batch.overlap]
     able = _unlimited(place)
-    broken = [pk for pk, members in panels.items() if not members <= able]
+    planned = dict(Panel.objects.filter(batch=batch, tasks_planned__gt=0).values_list("pk", "tasks_planned"))
+    broken = [pk for pk in planned if not panels.get(pk, frozenset()) <= able]
     suspect = Q(requeued=True) | Q(stratum__in=scarce) | Q(panel__in=broken)
-    return suspect if batch.pairing == Batch.Pairing.POOL else suspect | Q(panel=None)
+    # Each condition more makes the database walk over all free tasks: only where there are such tasks.
+    unplanned = batch.pairing != Batch.Pairing.POOL and tasks_in(batch) > sum(planned.values())
+    return suspect | Q(panel=None) if unplanned else suspect
 
 
 def _able(
@@ -183,6 +186,8 @@ def _unlimited(place: _Place) -> set[int]:
 def _adjudications(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
     held = Assignment.objects.filter(batch=batch, slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
     tasks = Task.objects.filter(batch=batch, state=Task.State.DISPUTED).exclude(pk__in=held.values("task"))
+    if not tasks.exists():
+        return
     # An adjudicator who neither annotated nor skipped anything here can take whatever is not ruled out for them.
     tainted = Assignment.objects.filter(batch=batch, person__in=[one.person_id for one in place.members])
     tainted = tainted.filter(Q(slot__lt=ADJUDICATION_SLOT) | ~Q(skip_reason=""))

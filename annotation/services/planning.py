@@ -128,8 +128,8 @@ def plan_for_whom_nobody_is_left(batch: Batch) -> int:
         return 0
     office = _Office.of(batch)
     plan: Plan = defaultdict(list)
-    for task in _tasks(ids):
-        members = office.fill(task)
+    for task, past in _tasks(ids):
+        members = office.fill(task, past)
         if members is not None:
             plan[members].append(task)
     plan_for(batch, plan)
@@ -240,8 +240,8 @@ def _named(blocks: Iterator[Block | None], members: Sequence[Membership]) -> Ite
 def _plan_again(batch: Batch, tasks: Sequence[int], *, without: int, many: bool = False) -> None:
     office = _Office.of(batch)
     plan: Plan = defaultdict(list)
-    for task in _tasks(tasks):
-        members = office.substitute(task, without=without) if task.state in PLANNED else None
+    for task, past in _tasks(tasks):
+        members = office.substitute(task, past, without=without) if task.state in PLANNED else None
         if members is not None:
             plan[members].append(task)
     plan_for(batch, plan, requeued=not many)
@@ -260,9 +260,14 @@ def _locked(tasks: QuerySet[Task]) -> list[int]:
     return ids
 
 
-def _tasks(ids: Sequence[int]) -> Iterator[Task]:
+def _tasks(ids: Sequence[int]) -> Iterator[tuple[Task, _Past]]:
+    """The tasks, each with what happened on it."""
     for chunk in _chunks(ids):
-        yield from Task.objects.filter(pk__in=chunk).select_related("stratum").order_by("rank")
+        assignments: dict[int, list[Assignment]] = defaultdict(list)
+        for one in Assignment.objects.filter(task__in=chunk):
+            assignments[one.task_id].append(one)
+        for task in Task.objects.filter(pk__in=chunk).select_related("stratum").order_by("rank"):
+            yield task, _Past.of(assignments[task.pk])
 
 
 def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -278,9 +283,9 @@ class _Past:
     gave_back: frozenset[int]
 
     @classmethod
-    def of(cls, task: Task) -> _Past:
+    def of(cls, assignments: Iterable[Assignment]) -> _Past:
         barred, live, gave_back = set(), set(), set()
-        for one in Assignment.objects.filter(task=task):
+        for one in assignments:
             if one.state in LIVE and not one.is_adjudication:
                 live.add(one.person_id)
             if one.state in LIVE or one.skip_reason or one.is_adjudication:
@@ -299,6 +304,9 @@ class _Office:
     panels: dict[int, Members]
     load: Counter[int]
     shared: Counter[tuple[int, int]]
+    by_stratum: dict[int, list[Membership]] = field(
+        default_factory=dict
+    )  # those of the members who may take it
 
     @classmethod
     def of(cls, batch: Batch) -> _Office:
@@ -325,7 +333,7 @@ class _Office:
             office._count(people[pk], planned)
         return office
 
-    def substitute(self, task: Task, *, without: int) -> Members | None:
+    def substitute(self, task: Task, past: _Past, *, without: int) -> Members | None:
         """The members of the task's panel with another in the place of one; None where nobody else may take it,
         or where it is not planned for that one.
         """
@@ -333,14 +341,13 @@ class _Office:
         if without not in planned:
             return None
         stay = [one for one in planned if one != without]
-        return self._with(task, stay, self._able(task, _Past.of(task), stay=stay, without=without)[:1])
+        return self._with(task, stay, self._able(task, past, stay=stay, without=without)[:1])
 
-    def fill(self, task: Task) -> Members | None:
+    def fill(self, task: Task, past: _Past) -> Members | None:
         """Those who have a place or may take theirs, and as many others as there are places for; None where
         there are no others, or no places.
         """
-        past = _Past.of(task)
-        able = {one.pk for one in may_take(self.members, task.stratum) if one.person_id not in past.barred}
+        able = {one.pk for one in self._for(task) if one.person_id not in past.barred}
         holders = [pk for pk, person in self.person_of.items() if person in past.live]
         stay = [*holders, *(one for one in self._panel(task) if one in able)]
         return self._with(task, stay, self._able(task, past, stay=stay)[: max(0, task.overlap - len(stay))])
@@ -348,13 +355,18 @@ class _Office:
     def _panel(self, task: Task) -> Members:
         return () if task.panel_id is None else self.panels[task.panel_id]
 
+    def _for(self, task: Task) -> list[Membership]:
+        if task.stratum_id not in self.by_stratum:
+            self.by_stratum[task.stratum_id] = may_take(self.members, task.stratum)
+        return self.by_stratum[task.stratum_id]
+
     def _able(self, task: Task, past: _Past, *, stay: Sequence[int], without: int = 0) -> list[int]:
         """Who could take a place beside those who stay, the best first: who did not give it back before, is
         within their quota with all that is planned for them, has least to do, and shares least with the others.
         """
         able = [
             one
-            for one in may_take(self.members, task.stratum)
+            for one in self._for(task)
             if one.pk not in stay and one.pk != without and one.person_id not in past.barred
         ]
         able.sort(
