@@ -60,26 +60,30 @@ def _count(apps: Any, alias: str, batch: Any) -> None:
         for one in apps.get_model("annotation", "Membership").objects.using(alias).filter(batch=batch)
     }
     of_task = [f"task__{name}" for name in kind]
-    done = Q(state="submitted")
-    for *key, person, submitted, decided, skipped in assignments.values_list(*of_task, "person").annotate(
-        submitted=Count("pk", filter=done & Q(slot__lt=ADJUDICATION_SLOT)),
-        decided=Count("pk", filter=done & Q(slot=ADJUDICATION_SLOT)),
-        skipped=Count("pk", filter=~Q(skip_reason="")),
+    done, deciding, skipped = Q(state="submitted"), Q(slot=ADJUDICATION_SLOT), ~Q(skip_reason="")
+    for *key, person, submitted, withdrawn, decided, skips, skipped_disputes in assignments.values_list(
+        *of_task, "person"
+    ).annotate(
+        submitted=Count("pk", filter=done & ~deciding),
+        withdrawn=Count("pk", filter=done & ~deciding & Q(task__state="withdrawn")),
+        decided=Count("pk", filter=done & deciding),
+        skips=Count("pk", filter=skipped & ~deciding),
+        skipped_disputes=Count("pk", filter=skipped & deciding),
     ):
-        annotator, adjudicator = members.get((person, "annotator")), members.get((person, "adjudicator"))
-        member = adjudicator if decided and adjudicator else annotator or adjudicator
-        tally_model.objects.using(alias).create(
-            stratum=strata[tuple(key)],
-            membership=member,
-            submitted=submitted,
-            skipped=skipped,
-            adjudicated=decided,
-            disputed=-decided,
-        )
-        counts[tuple(key)].update({"adjudicated": -decided, "disputed": decided})
+        work = {
+            "annotator": {"submitted": submitted, "skipped": skips},
+            "adjudicator": {"adjudicated": decided, "disputed": -decided, "skipped": skipped_disputes},
+        }
+        for role, numbers in work.items():
+            if any(numbers.values()):
+                tally_model.objects.using(alias).create(
+                    stratum=strata[tuple(key)], membership=members[person, role], **numbers
+                )
+        # What stands on withdrawn tasks does not count, as where a manager withdraws them.
+        counts[tuple(key)].update({"adjudicated": -decided, "disputed": decided, "submitted": -withdrawn})
     for key, stratum in strata.items():
-        for state in ("open", "agreed", "disputed", "adjudicated", "withdrawn"):
-            setattr(stratum, state, counts[key][state])
+        for name in ("open", "agreed", "disputed", "adjudicated", "withdrawn", "submitted"):
+            setattr(stratum, name, counts[key][name])
         stratum.save()
 
 
