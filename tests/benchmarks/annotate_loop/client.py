@@ -30,6 +30,13 @@ class Answer:
     head: bytes
     body: bytes
 
+    def header(self, name: str) -> str:
+        """The value of a header; empty where it is missing."""
+        found = re.search(
+            rf"^{re.escape(name)}:[ \t]*(.*?)\r?$".encode(), self.head, re.IGNORECASE | re.MULTILINE
+        )
+        return found[1].decode() if found else ""
+
     @property
     def cookies(self) -> dict[str, str]:
         return {name.decode(): value.decode() for name, value in _COOKIE.findall(self.head)}

@@ -56,17 +56,19 @@ def same_key(worker: Worker, item: Item) -> None:
 
 
 def different_keys(worker: Worker, item: Item) -> None:
-    """Four times at once under four keys, as from four windows: one is taken, the others hear that it was."""
+    """Four times at once under four keys, as from four windows: one is taken, all hear its receipt."""
     keys = [item.key, *(str(uuid4()) for _ in range(AT_ONCE - 1))]
     answers = _at_once(worker, [(item, key) for key in keys])
     taken: dict[str, Taken] = {}
     for key, answer in zip(keys, answers, strict=True):
         if _expect(worker, "different keys", answer, {200, 201, 302, 409}):
             taken[key] = worker.taken(answer)
+    # A page that says the same again hears that it was taken, with the receipt of the first; a program hears 409.
     accepted = {key: one for key, one in taken.items() if one.status != 409}
-    _expect_one(worker, accepted, "keys taken for one item")
+    if sum(one.status == 201 for one in accepted.values()) > 1:
+        worker.ledger.surprise(f"{item.assignment} was made more than once under different keys")
     _expect_one(worker, {one.receipt for one in taken.values()}, "receipts told of one item")
-    for key, one in accepted.items():
+    for key, one in list(accepted.items())[:1]:
         worker.keep(item, key, one)
 
 

@@ -19,7 +19,9 @@ class Timing:
 
 @dataclass(frozen=True)
 class Promise:
-    """The server said that this was taken. ``receipt`` is empty where a page said it: pages show none."""
+    """The server said that this was taken, and gave the ``receipt``; under which key, it knows best: of several
+    that said the same at once it keeps one.
+    """
 
     assignment: str
     key: str

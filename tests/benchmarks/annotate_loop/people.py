@@ -195,11 +195,11 @@ class Adjudicator(Program):
         self.ledger.promises.append(Promise(item.assignment, item.key, receipt, decision=True))
 
 
-class Browser(Worker):
-    """Loads the work page once and sends its form as htmx does: the answer brings the next item along."""
+class Pages(Worker):
+    """Reads the work page, fills its form in and sends it."""
 
-    htmx = True
-    submitting: ClassVar[str] = "submit and next"
+    sends_to: ClassVar[str]  # the form's attribute that says where
+    headers: ClassVar[Mapping[str, str]] = FORM
 
     def new_client(self) -> Client:
         client = Client(self.port, {"Accept": "text/html", "Accept-Language": "en"})
@@ -212,18 +212,23 @@ class Browser(Worker):
         return self.client.send("GET", f"/work/{self.batch}/")
 
     def read(self, answer: Answer) -> Item | None:
-        return self._form(answer.body.decode())
+        return self.form(answer.body.decode())
 
     def post(self, client: Client, item: Item, key: str) -> Answer:
-        headers = FORM | ({"HX-Request": "true", "HX-Target": "main"} if self.htmx else {})
-        return client.send("POST", item.path, urlencode({**item.fields, "key": key}).encode(), headers)
+        fields = [*item.fields.items(), ("key", key), *self.beside(item)]
+        return client.send("POST", item.path, urlencode(fields).encode(), self.headers)
+
+    def beside(self, _item: Item) -> Sequence[tuple[str, str]]:
+        """What the page sends beside the form."""
+        return ()
 
     def taken(self, answer: Answer) -> Taken:
+        receipt = answer.header("Assay-Receipt")
         if answer.status != 200:
-            return Taken(answer.status)
-        return Taken(200, following=self._form(answer.body.decode()), follows=True)
+            return Taken(answer.status, receipt)
+        return Taken(200, receipt, following=self.form(answer.body.decode()), follows=True)
 
-    def _form(self, page: str) -> Item | None:
+    def form(self, page: str) -> Item | None:
         """The item's form as it is filled in; None on a page without one."""
         found = _FORM.search(page)
         if found is None:
@@ -243,15 +248,63 @@ class Browser(Worker):
             for name, values in levels.items()
         }
         key = str(fields.pop("key"))
-        path = about["hx-post"] if self.htmx else about["action"]
-        return Item(about["data-item"], path, fields, key)
+        return Item(about["data-item"], about[self.sends_to], fields, key)
 
 
-class Reader(Browser):
+class Browser(Pages):
+    """The page with its scripts (static/js/outbox.js, ahead.js): loaded once, then one item is always at hand, and
+    each submission goes in the background and brings the item after that one.
+    """
+
+    submitting: ClassVar[str] = "submit and ahead"
+    sends_to = "hx-post"
+    headers = {**FORM, "HX-Request": "true"}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.hand: list[Item] = []
+
+    def next(self) -> Item | None:
+        if self.hand:
+            return self.hand.pop(0)
+        item = self.ask_again()
+        if item is not None:
+            self.look_ahead(item)
+        return item
+
+    def look_ahead(self, item: Item) -> None:
+        had = urlencode([("had", item.assignment)]).encode()
+        answer = self._answered(
+            "ahead",
+            lambda: self.client.send(
+                "POST",
+                f"/work/{self.batch}/ahead/",
+                had,
+                {**self.headers, "X-CSRFToken": self.client.cookies.get("csrftoken", "")},
+            ),
+            wanted={200, 204},
+        )
+        self.hold(self.form(answer.body.decode()) if answer.status == 200 else None)
+
+    def beside(self, item: Item) -> Sequence[tuple[str, str]]:
+        had = [("had", one.assignment) for one in self.hand if one.assignment != item.assignment]
+        return [*had, ("next", "ahead" if had else "page")]
+
+    def keep(self, item: Item, key: str, taken: Taken) -> None:
+        super().keep(item, key, taken)
+        following, self._following = self._following, None
+        self.hold(following)
+
+    def hold(self, item: Item | None) -> None:
+        if item is not None and item.assignment not in [one.assignment for one in self.hand]:
+            self.ledger.handed.add(item.assignment)
+            self.hand.append(item)
+
+
+class Reader(Pages):
     """The pages without a script: a whole page for each item, its form sent, and on to the next page."""
 
-    htmx = False
-    submitting: ClassVar[str] = "submit"
+    sends_to = "action"
 
 
 _FORM = re.compile(r"<form\b(?P<about>[^>]*\bdata-item=[^>]*)>(?P<content>.*?)</form>", re.DOTALL)
