@@ -12,12 +12,14 @@ for the next task from their cursor on, and before it only among the few tasks t
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
@@ -74,16 +76,24 @@ class _LeasesRanOutError(Exception):
     """Leases are to be ended first, and that is a transaction of its own."""
 
 
+class _OthersAreTakingError(Exception):
+    """What there is may be in others' hands this moment: wait for them, holding no task meanwhile."""
+
+
 def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Assignment | None:
     """The person's oldest live claim, else a new one; with ``ahead`` one more, at most two live.
 
     None when there is nothing for this person now.
     """
-    try:
-        return _next_assignment(batch, person, ahead=ahead, expired=False)
-    except _LeasesRanOutError:
-        expire_leases(batch=batch)
-    return _next_assignment(batch, person, ahead=ahead, expired=True)
+    expired = careful = False
+    while True:
+        try:
+            return _next_assignment(batch, person, ahead=ahead, expired=expired, careful=careful)
+        except _LeasesRanOutError:
+            expired = True
+            expire_leases(batch=batch)
+        except _OthersAreTakingError:
+            careful = True
 
 
 def next_dispute(*, batch: Batch, person: Person) -> Assignment | None:
@@ -93,7 +103,9 @@ def next_dispute(*, batch: Batch, person: Person) -> Assignment | None:
 
 
 @transaction.atomic
-def _next_assignment(batch: Batch, person: Person, *, ahead: bool, expired: bool) -> Assignment | None:
+def _next_assignment(
+    batch: Batch, person: Person, *, ahead: bool, expired: bool, careful: bool
+) -> Assignment | None:
     locked = _lock_membership(batch, person, Membership.Role.ANNOTATOR)
     now = _now_in(batch, person)
     if now.leases_ran_out and not expired:
@@ -107,7 +119,7 @@ def _next_assignment(batch: Batch, person: Person, *, ahead: bool, expired: bool
         member.quota, submitted=submitted_by(member), live=len(live)
     ):
         return None
-    search = _Search.of(locked, now=now)
+    search = _Search.of(locked, now=now, careful=careful)
     if live and not search.leaves_enough_for_all():
         return None
     task = search.take()
@@ -427,13 +439,14 @@ class _Search:
     tasks: FreeTasks
     now: _Now
     cursor: int
+    careful: bool = False  # whether to wait for others
     had: bool = False  # what was found is a task that the member had before
 
     @classmethod
-    def of(cls, locked: _Member, *, now: _Now) -> _Search:
+    def of(cls, locked: _Member, *, now: _Now, careful: bool) -> _Search:
         member = locked.membership
         tasks = FreeTasks.of(member, limited=locked.limited, planned=locked.planned)
-        return cls(member=member, tasks=tasks, now=now, cursor=member.cursor)
+        return cls(member=member, tasks=tasks, now=now, cursor=member.cursor, careful=careful)
 
     def take(self) -> FreeTask | None:
         """The next task, locked: first what the member had begun when the lease ran out, if nobody took it over.
@@ -469,11 +482,10 @@ class _Search:
 
         Where all are being taken by others this moment, wait for what becomes of them.
         """
-        for wait in (False, True):
+        for wait in self._ways():
             for requeued in (True, False) if self.now.requeued else (False,):
-                found = self.tasks.take(
-                    start=self.cursor, requeued=requeued, not_prompt=not_prompt, wait=wait
-                )
+                take = partial(self.tasks.take, start=self.cursor, requeued=requeued, not_prompt=not_prompt)
+                found = self._tried(partial(take, wait=wait))
                 if found is not None:
                     return found
         return None
@@ -481,8 +493,31 @@ class _Search:
     def _take_again(self, ended: Assignment.State) -> FreeTask | None:
         """A task that the member had, whose claim ``ended`` so without a reason, and that nobody else took."""
         mine = list(_given_back(self.member.batch, self.member.person, ended).values_list("task", flat=True))
-        found = self.tasks.take_of(mine) or self.tasks.take_of(mine, wait=True)
-        self.had = found is not None
+        for wait in self._ways() if mine else ():
+            found = self._tried(partial(self.tasks.take_of, mine, wait=wait))
+            if found is not None:
+                self.had = True
+                return found
+        return None
+
+    def _ways(self) -> Iterator[bool]:
+        """First passing over what others are taking, then waiting for them. On SQLite nobody else is at work."""
+        yield False
+        if connection.features.has_select_for_update:
+            if not self.careful:
+                raise _OthersAreTakingError
+            yield True
+
+    def _tried(self, take: Callable[[], FreeTask | None]) -> FreeTask | None:
+        """What ``take`` finds. PostgreSQL keeps the locks of rows that turn out to be taken: whoever waits for others
+        gives them back first, so that nobody waits in a circle.
+        """
+        if not self.careful:
+            return take()
+        with transaction.atomic():
+            found = take()
+            if found is None:
+                transaction.set_rollback(True)
         return found
 
     def _move_cursor(self) -> None:

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from django.db.models import F, QuerySet
 
@@ -295,6 +295,14 @@ class _Past:
         return cls(frozenset(barred), frozenset(live), frozenset(gave_back))
 
 
+class _Able(NamedTuple):
+    """A membership that may take the tasks of a stratum."""
+
+    pk: int
+    person: int
+    quota: int | None
+
+
 @dataclass
 class _Office:
     """Finds people for places, with the loads and the shared counts of the plan as it stands."""
@@ -304,9 +312,7 @@ class _Office:
     panels: dict[int, Members]
     load: Counter[int]
     shared: Counter[tuple[int, int]]
-    by_stratum: dict[int, list[Membership]] = field(
-        default_factory=dict
-    )  # those of the members who may take it
+    by_stratum: dict[int, list[_Able]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, batch: Batch) -> _Office:
@@ -347,7 +353,7 @@ class _Office:
         """Those who have a place or may take theirs, and as many others as there are places for; None where
         there are no others, or no places.
         """
-        able = {one.pk for one in self._for(task) if one.person_id not in past.barred}
+        able = {one.pk for one in self._for(task) if one.person not in past.barred}
         holders = [pk for pk, person in self.person_of.items() if person in past.live]
         stay = [*holders, *(one for one in self._panel(task) if one in able)]
         return self._with(task, stay, self._able(task, past, stay=stay)[: max(0, task.overlap - len(stay))])
@@ -355,9 +361,10 @@ class _Office:
     def _panel(self, task: Task) -> Members:
         return () if task.panel_id is None else self.panels[task.panel_id]
 
-    def _for(self, task: Task) -> list[Membership]:
+    def _for(self, task: Task) -> list[_Able]:
         if task.stratum_id not in self.by_stratum:
-            self.by_stratum[task.stratum_id] = may_take(self.members, task.stratum)
+            able = may_take(self.members, task.stratum)
+            self.by_stratum[task.stratum_id] = [_Able(one.pk, one.person_id, one.quota) for one in able]
         return self.by_stratum[task.stratum_id]
 
     def _able(self, task: Task, past: _Past, *, stay: Sequence[int], without: int = 0) -> list[int]:
@@ -367,14 +374,14 @@ class _Office:
         able = [
             one
             for one in self._for(task)
-            if one.pk not in stay and one.pk != without and one.person_id not in past.barred
+            if one.pk not in stay and one.pk != without and one.person not in past.barred
         ]
         able.sort(
             key=lambda one: (
-                one.person_id in past.gave_back,
+                one.person in past.gave_back,
                 one.quota is not None and self.load[one.pk] >= one.quota,
                 self.load[one.pk],
-                sum(self.shared[one.pk, other] for other in stay),
+                sum([self.shared[one.pk, other] for other in stay]),
                 one.pk,
             )
         )
