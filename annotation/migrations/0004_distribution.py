@@ -203,6 +203,8 @@ class Migration(migrations.Migration):
             name="requeued",
             field=models.BooleanField(default=False),
         ),
+        # Taking the index off the column, Django takes this one along on PostgreSQL: it is of the same column.
+        migrations.RemoveConstraint(model_name="annotation", name="annotation_one_current"),
         migrations.AlterField(
             model_name="annotation",
             name="assignment",
@@ -211,6 +213,12 @@ class Migration(migrations.Migration):
                 on_delete=django.db.models.deletion.PROTECT,
                 related_name="annotations",
                 to="annotation.assignment",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="annotation",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("current", True)), fields=("assignment",), name="annotation_one_current"
             ),
         ),
         migrations.AlterField(
@@ -334,6 +342,17 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name="stratum",
+            name="dataset",
+            field=models.ForeignKey(
+                db_index=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="strata",
+                to="annotation.dataset",
+                verbose_name="dataset",
+            ),
+        ),
+        migrations.AddField(
+            model_name="stratum",
             name="model",
             field=models.ForeignKey(
                 on_delete=django.db.models.deletion.PROTECT,
@@ -426,7 +445,8 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="stratum",
             constraint=models.UniqueConstraint(
-                fields=("batch", "kind", "dimension", "language", "model"), name="stratum_once_per_batch"
+                fields=("batch", "kind", "dataset", "dimension", "language", "model"),
+                name="stratum_once_per_batch",
             ),
         ),
         migrations.AddConstraint(

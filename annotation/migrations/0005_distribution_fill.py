@@ -21,7 +21,7 @@ UPDATE annotation_task SET
         SELECT s.id FROM annotation_response r
         JOIN annotation_prompt p ON p.id = r.prompt_id
         JOIN annotation_stratum s ON s.batch_id = annotation_task.batch_id AND s.kind = annotation_task.kind
-            AND s.dimension = p.dimension AND s.language = p.language AND s.model_id = r.model_id
+            AND s.dataset_id = p.dataset_id AND s.dimension = p.dimension AND s.language = p.language AND s.model_id = r.model_id
         WHERE r.id = annotation_task.response_id
     )
 WHERE id > %s AND id <= %s
@@ -50,7 +50,8 @@ def _count(apps: Any, alias: str, batch: Any) -> None:
     assignments = (
         apps.get_model("annotation", "Assignment").objects.using(alias).filter(batch=batch).order_by()
     )
-    kind = ("kind", "response__prompt__dimension", "response__prompt__language", "response__model")
+    prompt = [f"response__prompt__{name}" for name in ("dataset", "dimension", "language")]
+    kind = ("kind", *prompt, "response__model")
     counts: dict[tuple[Any, ...], Counter[str]] = {}
     for *key, state, n in tasks.values_list(*kind, "state").annotate(n=Count("pk")):
         counts.setdefault(tuple(key), Counter())[state] = n
@@ -88,9 +89,9 @@ def _count(apps: Any, alias: str, batch: Any) -> None:
 
 
 def _stratum(strata: Any, batch: Any, key: tuple[Any, ...]) -> Any:
-    kind, dimension, language, model = key
+    kind, dataset, dimension, language, model = key
     return strata.get_or_create(
-        batch=batch, kind=kind, dimension=dimension, language=language, model_id=model
+        batch=batch, kind=kind, dataset_id=dataset, dimension=dimension, language=language, model_id=model
     )[0]
 
 

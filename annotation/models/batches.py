@@ -6,7 +6,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models.authored import Authored
-from annotation.models.corpus import EvaluatedModel, Prompt, Response
+from annotation.models.corpus import Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.guidelines import Guideline
 
 MAX_OVERLAP = 5
@@ -117,7 +117,7 @@ class Counts(models.Model):
 
 
 class Stratum(Counts):
-    """The tasks of a batch that are alike in kind, dimension, language and model: what may be asked about
+    """The tasks of a batch that are alike in kind, dataset, dimension, language and model: what may be asked about
     who may take a task, or how many there are, has one answer for all of them.
 
     Its own counts are the changes made for the batch as a whole (making tasks, withdrawing them), under the
@@ -126,6 +126,9 @@ class Stratum(Counts):
 
     batch = models.ForeignKey("Batch", models.PROTECT, related_name="strata", verbose_name=_("batch"))
     kind = models.CharField(_("kind"), max_length=13, default="work")
+    dataset = models.ForeignKey(
+        Dataset, models.PROTECT, related_name="strata", verbose_name=_("dataset"), db_index=False
+    )
     dimension = models.CharField(_("dimension"), max_length=100, blank=True)
     language = models.CharField(_("language"), max_length=20, blank=True)
     model = models.ForeignKey(EvaluatedModel, models.PROTECT, related_name="+", verbose_name=_("model"))
@@ -135,7 +138,7 @@ class Stratum(Counts):
         verbose_name_plural = _("strata")
         constraints = [
             models.UniqueConstraint(
-                fields=["batch", "kind", "dimension", "language", "model"], name="stratum_once_per_batch"
+                fields=["batch", "kind", "dataset", "dimension", "language", "model"], name="stratum_once_per_batch"
             )
         ]
 

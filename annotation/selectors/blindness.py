@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from django.db.models import Exists, OuterRef, QuerySet
 
 from annotation.errors import N_, Forbidden
-from annotation.models import Batch, Dataset, EvaluatedModel, Person, Response
+from annotation.models import Batch, Dataset, EvaluatedModel, Person, Response, Stratum
 
 
 def sealed_batches(person: Person) -> QuerySet[Batch]:
@@ -30,7 +30,8 @@ def refuse_sealed(person: Person, batches: Iterable[Batch] | QuerySet[Batch]) ->
 
 def sealed_datasets(person: Person) -> QuerySet[Dataset]:
     """Datasets whose responses (and so the models' names) this person is judging blind now."""
-    return Dataset.objects.filter(prompts__responses__tasks__batch__in=sealed_batches(person)).distinct()
+    judged = Stratum.objects.filter(batch__in=sealed_batches(person)).order_by().values("dataset")
+    return Dataset.objects.filter(pk__in=judged)
 
 
 def unsealed_models(person: Person) -> QuerySet[EvaluatedModel]:

@@ -13,7 +13,7 @@ from annotation.adjudication import ADJUDICATED
 from annotation.errors import N_, Forbidden, NotFound
 from annotation.gold import SettledLabel, number
 from annotation.goldfile import GoldRow
-from annotation.models import Batch, Dataset, GoldLabel, GoldRelease, Person, ReleasedLabel, Response, Task
+from annotation.models import Batch, GoldLabel, GoldRelease, Person, ReleasedLabel, Response, Task
 from annotation.selectors.blindness import refuse_sealed, sealed_batches, sealed_datasets
 
 CHUNK = 1000
@@ -31,10 +31,7 @@ def refuse_sealed_gold(person: Person, batches: Iterable[Batch]) -> None:
     """Forbidden where a batch is sealed for the person, or they judge responses of the same dataset blind."""
     chosen = [batch.pk for batch in batches]
     refuse_sealed(person, Batch.objects.filter(pk__in=chosen))
-    if not sealed_batches(person).exists():
-        return  # and so no dataset either: what follows may read every task of a large batch
-    judged = Dataset.objects.filter(prompts__responses__tasks__batch__in=chosen)
-    sealed = sealed_datasets(person).filter(pk__in=judged.values("pk")).first()
+    sealed = sealed_datasets(person).filter(strata__batch__in=chosen).first()
     if sealed is not None:
         raise Forbidden(
             N_("You judge responses of {name} blind now: this opens for you when your batch closes."),

@@ -46,7 +46,7 @@ def responses_by_place(
 
 
 def datasets_of(batch: Batch) -> list[Dataset]:
-    return list(Dataset.objects.filter(prompts__responses__tasks__batch=batch).distinct())
+    return list(Dataset.objects.filter(pk__in=batch.strata.order_by().values("dataset")))
 
 
 def locked_tasks(

@@ -34,6 +34,8 @@ from annotation.services.planning import Planner, name_pairs, plan_open_tasks, r
 from annotation.services.tallies import count_in
 
 CHUNK = 2000
+# Of a response: what makes its stratum.
+KIND = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
 Report = Callable[[float], object]  # from 0 to 1, how much of the tasks is made
 LARGEST_SEED = 2**31 - 1
 MOVES = {
@@ -225,22 +227,26 @@ def add_tasks(
 
 
 def _chunks(responses: QuerySet[Response]) -> Generator[list[tuple[Any, ...]], None, None]:
-    """(response, prompt, dimension, language, model) of some responses at a time."""
-    fields = ("pk", "prompt", "prompt__dimension", "prompt__language", "model")
-    rows = responses.values_list(*fields).iterator(chunk_size=CHUNK)
+    """Response, prompt and ``KIND`` of some responses at a time."""
+    rows = responses.values_list("pk", "prompt", *KIND).iterator(chunk_size=CHUNK)
     while chunk := list(islice(rows, CHUNK)):
         yield chunk
 
 
 def _strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any, ...], int], dict[int, int]]:
-    """The strata of these responses by dimension, language and model, and the number of responses in each."""
-    kinds = responses.order_by().values_list("prompt__dimension", "prompt__language", "model")
+    """The strata of these responses by ``KIND``, and the number of responses in each."""
+    kinds = responses.order_by().values_list(*KIND)
     strata: dict[tuple[Any, ...], int] = {}
     counts: dict[int, int] = {}
-    for *kind, n in kinds.annotate(n=Count("pk")).order_by("prompt__dimension", "prompt__language", "model"):
-        dimension, language, model = kind
+    for *kind, n in kinds.annotate(n=Count("pk")).order_by(*KIND):
+        dataset, dimension, language, model = kind
         stratum, _created = Stratum.objects.get_or_create(
-            batch=batch, kind=Task.Kind.WORK, dimension=dimension, language=language, model_id=model
+            batch=batch,
+            kind=Task.Kind.WORK,
+            dataset_id=dataset,
+            dimension=dimension,
+            language=language,
+            model_id=model,
         )
         strata[tuple(kind)] = stratum.pk
         counts[stratum.pk] = n
