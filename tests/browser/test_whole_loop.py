@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.core.handlers.base import BaseHandler
 from django.core.management import call_command
-from playwright.sync_api import Locator, Page, Request, expect
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from playwright.sync_api import Locator, Page, expect
 
 from annotation.models import (
     Annotation,
@@ -100,48 +103,22 @@ def worker(batch: Batch) -> Iterator[None]:
 
 
 class Received:
-    """All that a person's browser was sent by the product: addresses, headers, bodies."""
+    """All that the server sent to a person: addresses, headers, bodies, whatever became of it in the browser."""
 
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.parts: list[str] = []
-        self.awaited: set[Request] = set()
-        page.on("request", self._begun)
-        page.on("requestfinished", self._finished)
-        page.on("requestfailed", self._over)
+    def __init__(self, page: Page, sent: list[tuple[str, str]], person: str) -> None:
+        self.page, self.person, self._sent = page, person, sent
 
-    def _begun(self, request: Request) -> None:
-        self.awaited.add(request)
-
-    def _over(self, request: Request) -> None:
-        self.awaited.discard(request)
-
-    def _finished(self, request: Request) -> None:
-        response = request.response()
-        assert response is not None
-        if "/static/" not in request.url:
-            body = "" if 300 <= response.status < 400 else response.text()
-            self._keep(request.url, response.all_headers(), body)
-        self._over(request)
-
-    def _keep(self, address: str, headers: dict[str, str], body: str) -> None:
-        self.parts.append(f"{address}\n{json.dumps(headers)}\n{body}")
-
-    def wait(self) -> None:
-        """Until all is read: the browser forgets the bodies of a page that it leaves."""
-        while self.awaited:
-            self.page.wait_for_timeout(10)
+    @property
+    def parts(self) -> list[str]:
+        return [part for person, part in self._sent if person == self.person]
 
     def visit(self, address: str) -> None:
-        self.wait()
         self.page.goto(address)
-        self.wait()
 
     def ask_the_api(self, path: str, method: str) -> None:
         token = next(one["value"] for one in self.page.context.cookies() if one["name"] == "csrftoken")
         answer = self.page.request.fetch(path, method=method, headers={"X-CSRFToken": token})
         assert answer.ok, path
-        self._keep(path, answer.headers, answer.text())
 
     def assert_free_of(self, *words: str) -> None:
         for word in words:
@@ -149,6 +126,23 @@ class Received:
             for part in self.parts:
                 found = pattern.search(part)
                 assert found is None, part[max(0, found.start() - 200) : found.end() + 100]
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """(person, address with headers and body) of every answer that leaves the server, after all the middleware."""
+    kept: list[tuple[str, str]] = []
+    answered = BaseHandler.get_response
+
+    def get_response(handler: BaseHandler, request: HttpRequest) -> HttpResponseBase:
+        answer = answered(handler, request)
+        headers = f"{dict(answer.items())} {answer.cookies.output()}"
+        body = "" if answer.streaming else answer.content.decode("utf-8", "replace")
+        kept.append((request.user.get_username(), f"{request.get_full_path()}\n{headers}\n{body}"))
+        return answer
+
+    monkeypatch.setattr(BaseHandler, "get_response", get_response)
+    return kept
 
 
 def at(page: Page, target: Locator) -> Locator:
@@ -189,10 +183,18 @@ def label_everything(page: Page, *, contrary: bool) -> None:
 
 
 def test_the_whole_loop_by_keyboard(
-    sign_in: SignIn, worker: None, batch: Batch, lin: Person, chen: Person, wu: Person, ma: Person, he: Person
+    sign_in: SignIn,
+    worker: None,
+    batch: Batch,
+    sent: list[tuple[str, str]],
+    lin: Person,
+    chen: Person,
+    wu: Person,
+    ma: Person,
+    he: Person,
 ) -> None:
     pages = {person.username: sign_in(person) for person in (lin, chen, wu, ma, he)}
-    received = {name: Received(pages[name]) for name in ("lin", "chen", "wu")}
+    received = {name: Received(pages[name], sent, name) for name in ("lin", "chen", "wu")}
 
     received["lin"].visit("/")
     received["lin"].ask_the_api("/api/v1/batches/first/next/", "POST")
