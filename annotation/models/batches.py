@@ -138,7 +138,8 @@ class Stratum(Counts):
         verbose_name_plural = _("strata")
         constraints = [
             models.UniqueConstraint(
-                fields=["batch", "kind", "dataset", "dimension", "language", "model"], name="stratum_once_per_batch"
+                fields=["batch", "kind", "dataset", "dimension", "language", "model"],
+                name="stratum_once_per_batch",
             )
         ]
 

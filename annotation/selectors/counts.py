@@ -76,6 +76,11 @@ WHERE s.batch_id = %s AND s.kind = 'work' GROUP BY s.id
 """
 
 
+def decided_by(membership: Membership) -> int:
+    """The disputes that the member has decided."""
+    return Tally.objects.filter(membership=membership).aggregate(n=Sum("adjudicated"))["n"] or 0
+
+
 def submitted_by(membership: Membership) -> int:
     """The annotations that the member has submitted."""
     return Tally.objects.filter(membership=membership).aggregate(n=Sum("submitted"))["n"] or 0

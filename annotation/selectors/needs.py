@@ -88,11 +88,12 @@ def _needs(batch: Batch) -> Iterator[Need]:
 def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
     members = working_members(batch, role)
     counts = by_member(batch)
+    done = "submitted" if role == Membership.Role.ANNOTATOR else "adjudicated"
     # A claim at hand may come back: whoever would be within the quota without it may take a task.
     full = {
         one.pk
         for one in members
-        if not within_quota(one.quota, submitted=counts.get(one.pk, Counter())["submitted"], live=0)
+        if not within_quota(one.quota, submitted=counts.get(one.pk, Counter())[done], live=0)
     }
     refused: dict[int, dict[int, str]] = {}
     for stratum in strata:

@@ -35,7 +35,7 @@ from annotation.services.distribution import TooLate, lock_assignment, retake_sl
 from annotation.services.drafts import keep_draft
 from annotation.services.tallies import counted
 from annotation.services.work import Work
-from annotation.statements import Statement, execute, insert_of, rows, update
+from annotation.statements import Statement, execute, insert_of, rows, stored, update
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,6 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     labels = _checked_labels(assignment, work.labels)
     if assignment.state != Assignment.State.CLAIMED:
         retake_slot(assignment)
-        Draft.objects.filter(assignment=assignment).delete()
     annotation = _annotation(assignment, work=work, labels=labels, key=key, revision=1)
     now = annotation.created_at
     outcome = _outcome_with(assignment, labels)
@@ -93,9 +92,17 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     execute(
         insert_of(annotation),
         update(Assignment, assignment.pk, submitted),
+        Statement(
+            "DELETE FROM annotation_draft WHERE assignment_id = %s",
+            [stored(Draft, "assignment_id", assignment.pk)],
+        ),
         *(_settled(assignment, outcome, now) if outcome else [counted(assignment, submitted=1)]),
     )
     return _receipt(annotation, created=True)
+
+
+# What was kept when it came too late is no longer needed once it is taken.
+NO_DRAFT = "DELETE FROM annotation_draft WHERE assignment_id = %s"
 
 
 def _submitted_before(assignment: Assignment, key: str, work: Work) -> Receipt:

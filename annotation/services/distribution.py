@@ -42,7 +42,7 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.selectors.counts import submitted_by, tasks_in
+from annotation.selectors.counts import decided_by, submitted_by, tasks_in
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.selectors.free import FreeTask, FreeTasks, anything_requeued
 from annotation.services.audit import record
@@ -133,6 +133,8 @@ def _next_dispute(batch: Batch, person: Person) -> Assignment | None:
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
     if live is not None:
         return live
+    if member.quota is not None and not within_quota(member.quota, submitted=decided_by(member), live=0):
+        return None
     task = _take_dispute(batch, member)
     if task is None:
         return None
@@ -559,25 +561,35 @@ def _adjudicable(batch: Batch, member: Membership) -> QuerySet[Task]:
 
 
 def _take_dispute(batch: Batch, member: Membership) -> Task | None:
-    """As ``_take_first``; but claiming a dispute does not change its task's row, so look again under the lock."""
-    gone: list[int] = []
-    while True:
-        task = _take_first(_adjudicable(batch, member).exclude(pk__in=gone))
-        if task is None or not task.assignments.filter(slot=ADJUDICATION_SLOT, state__in=LIVE).exists():
-            return task
-        gone.append(task.pk)
+    """The first dispute that nobody is taking this moment, locked; waits for others only when it is the last.
+
+    Claiming a dispute does not change its task's row, so it is looked at again under the lock; what others hold
+    is given back at once, so that nobody waits in a circle.
+    """
+    for wait in (False, True):
+        gone: list[int] = []
+        while True:
+            tasks = _adjudicable(batch, member).exclude(pk__in=gone)
+            with transaction.atomic():
+                task = tasks.select_for_update(skip_locked=not wait, no_key=True, of=("self",)).first()
+                held = (
+                    task is not None
+                    and task.assignments.filter(slot=ADJUDICATION_SLOT, state__in=LIVE).exists()
+                )
+                if task is None or held:
+                    transaction.set_rollback(True)
+            if task is None:
+                break
+            if not held:
+                return task
+            gone.append(task.pk)
+    return None
 
 
 def _barring(member: Membership) -> QuerySet[Assignment]:
     """``may_claim_again``, as the database says it: the past claims that keep a dispute from a person."""
     barred = Q(state__in=LIVE) | ~Q(skip_reason="") | Q(slot__lt=ADJUDICATION_SLOT)
     return Assignment.objects.filter(barred, task=OuterRef("pk"), person=member.person_id)
-
-
-def _take_first(tasks: QuerySet[Task]) -> Task | None:
-    """The first task that nobody else is taking this moment; waits for the others only when it is the last."""
-    task = tasks.select_for_update(skip_locked=True, of=("self",)).first()
-    return task or tasks.select_for_update(of=("self",)).first()
 
 
 def _slots_taken(task: int) -> frozenset[int]:
