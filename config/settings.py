@@ -204,6 +204,10 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 else:
     DATABASES["default"]["CONN_MAX_AGE"] = env("CONN_MAX_AGE", "600", read_positive)
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+    # Behind a pooler that hands connections round between transactions; nothing is prepared then, either.
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = env(
+        "DISABLE_SERVER_SIDE_CURSORS", "false", read_bool
+    )
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "annotation.Person"
