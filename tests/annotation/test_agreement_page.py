@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def labelled(batch: Batch, lin: Person, chen: Person) -> Batch:
-    for one, other in ((1, 1), (3, 3), (1, 2)):
+    for one, other in ((1, 2), (3, 3), (1, 1)):
         label_next(batch, lin, one)
         label_next(batch, chen, other)
     return batch
@@ -78,7 +78,7 @@ def test_a_grouping_draws_a_chart_that_can_be_fetched_and_has_its_table(
 
 
 def test_the_weakest_group_stands_first(client: Client, labelled: Batch, he: Person):
-    # The tasks alternate between the models; the dispute is the third, so Secretive-7B is the weaker.
+    # The dispute is the first item, which is Secretive-7B's; by name it would stand last.
     content = page(client, he, by="model", statistic="percent_agreement")
     rows = content[content.index('id="groups-title"') :]
     assert rows.index("Secretive-7B") < rows.index("Hidden-13B")

@@ -74,9 +74,10 @@ def test_every_grouping_stands_by_itself_and_everything_comes_first(labelled: Ba
         {"dimension": "safe"},
         {"dimension": "unsafe"},
     ]
-    # Each model has one of the two disputes; both are about unsafe prompts.
-    assert [row["disputed"] for row in rows] == [2, 1, 1, 0, 2]
-    assert percents(rows[3:], "dimension") == {"safe": 1.0, "unsafe": 0.5}
+    # One model has both disputes; one is about a safe prompt, the other about an unsafe one.
+    assert [row["disputed"] for row in rows] == [2, 2, 0, 1, 1]
+    assert percents(rows[1:3], "model") == {"Hidden-13B": 0.5, "Secretive-7B": 1.0}
+    assert percents(rows[3:], "dimension") == {"safe": 0.75, "unsafe": 0.75}
 
 
 def test_a_crossed_grouping_has_a_row_for_each_combination(labelled: Batch):

@@ -82,9 +82,9 @@ def test_a_release_freezes_what_is_settled_with_its_sources(settled: Batch, he: 
     release = cut_release(name="r", batches=[settled], actor=he)
     assert (release.labels, release.adjudicated) == (3, 1)
     version = settled.guideline.version
-    # The tasks run prompt by prompt, each with both models' responses; the fourth is still disputed.
-    told = [("p0", "Secretive-7B", 0, 0, 1, "unanimous"), ("p0", "Hidden-13B", 1, 0, 3, "unanimous")]
-    told.append(("p1", "Secretive-7B", 0, 1, 2, "adjudicated"))
+    # The tasks run prompt by prompt, but never two of one prompt in a row; the fourth is still disputed.
+    told = [("p0", "Secretive-7B", 0, 0, 1, "unanimous"), ("p1", "Secretive-7B", 0, 1, 3, "unanimous")]
+    told.append(("p0", "Hidden-13B", 1, 0, 2, "adjudicated"))
     assert release.sha256 == canonical(
         [
             ["xstest", version, "small", key, model, text_sha256(f"Answer {place} to question {n}."), *label]
@@ -239,8 +239,8 @@ def test_the_gold_file_has_a_row_per_task_with_numbers_for_labels(settled: Batch
         "subcomponent": "",
         "model": "Hidden-13B",
         "response": "Answer 1 to question 0.",
-        "labels": {"compliance": 3},
-        "sources": {"compliance": "unanimous"},
+        "labels": {"compliance": 2},
+        "sources": {"compliance": "adjudicated"},
         "guideline": "xstest",
         "guideline_version": settled.guideline.version,
     }
