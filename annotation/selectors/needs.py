@@ -95,11 +95,12 @@ def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
         for one in members
         if not within_quota(one.quota, submitted=counts.get(one.pk, Counter())[done], live=0)
     }
+    limits = {one.pk: limits_of(one) for one in members}
     refused: dict[int, dict[int, str]] = {}
     for stratum in strata:
-        of_stratum = refused[stratum.pk] = {}
+        kind, of_stratum = kind_of(stratum), refused.setdefault(stratum.pk, {})
         for one in members:
-            reason = ruled_out(limits_of(one), kind_of(stratum)) or (QUOTA if one.pk in full else None)
+            reason = ruled_out(limits[one.pk], kind) or (QUOTA if one.pk in full else None)
             if reason:
                 of_stratum[one.pk] = reason
     return _Place(members, refused)

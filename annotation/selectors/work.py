@@ -175,21 +175,12 @@ def my_assignment(assignment_id: UUID, person: Person) -> Assignment:
     return found
 
 
-def my_annotation(assignment: Assignment) -> Annotation | None:
-    return Annotation.objects.filter(assignment=assignment, current=True).first()
-
-
 def my_last(batch: Batch, person: Person) -> Assignment | None:
     """The person's last submitted annotation in the batch: what "undo" goes back to."""
     mine = Assignment.objects.filter(
         batch=batch, person=person, state=Assignment.State.SUBMITTED, slot__lt=ADJUDICATION_SLOT
     )
     return mine.order_by("-submitted_at").first()
-
-
-def my_history(person: Person, *, limit: int = 200) -> list[Mine]:
-    """What the person submitted, the latest first."""
-    return history_lines(my_submissions(person)[:limit])
 
 
 def my_submissions(person: Person, *, batch: str = "") -> QuerySet[Assignment]:

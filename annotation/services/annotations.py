@@ -92,10 +92,7 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     execute(
         insert_of(annotation),
         update(Assignment, assignment.pk, submitted),
-        Statement(
-            "DELETE FROM annotation_draft WHERE assignment_id = %s",
-            [stored(Draft, "assignment_id", assignment.pk)],
-        ),
+        Statement(NO_DRAFT, [stored(Draft, "assignment_id", assignment.pk)]),
         *(_settled(assignment, outcome, now) if outcome else [counted(assignment, submitted=1)]),
     )
     return _receipt(annotation, created=True)

@@ -30,6 +30,7 @@ from annotation.names import check_name
 from annotation.selectors.counts import tasks_in
 from annotation.services.audit import record
 from annotation.services.distribution import end_claims
+from annotation.services.locks import lock_memberships
 from annotation.services.planning import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
 from annotation.services.tallies import count_in
 
@@ -289,9 +290,7 @@ def responses_for(
 def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch:
     """Open, pause or close. Closing ends every live claim; a closed batch stays closed."""
     # A claim holds its membership: wait for the claims under way, and let those that come later see the new state.
-    list(
-        Membership.objects.select_for_update(no_key=True).filter(batch=batch).order_by("pk").values_list("pk")
-    )
+    lock_memberships(batch)
     locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
     if locked.state == state:
         return locked

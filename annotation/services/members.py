@@ -26,6 +26,7 @@ from annotation.selectors.eligibility import strata_ruled_out
 from annotation.services.audit import record
 from annotation.services.batches import add_members
 from annotation.services.distribution import end_claims
+from annotation.services.locks import lock_memberships
 from annotation.services.planning import plan_again_for, plan_for_whom_nobody_is_left
 
 
@@ -37,9 +38,7 @@ def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Pers
     """
     _refuse_closed(batch)
     _refuse_who_may_have_read(batch, people)
-    list(
-        Membership.objects.select_for_update(no_key=True).filter(batch=batch).order_by("pk").values_list("pk")
-    )
+    lock_memberships(batch)
     add_members(batch=batch, role=role, people=people)
     planned = plan_for_whom_nobody_is_left(batch) if role == ANNOTATOR else 0
     names = [person.username for person in people]
@@ -56,7 +55,7 @@ def set_member_active(
     Saying the same twice changes nothing. What they submitted stays, and so does their blindness.
     """
     # Locked before the tasks, as a claim does; all of them, because what was planned goes to others.
-    memberships = list(Membership.objects.select_for_update(no_key=True).filter(batch=batch).order_by("pk"))
+    memberships = lock_memberships(batch)
     membership = next((one for one in memberships if one.person_id == person.pk and one.role == role), None)
     if membership is None:
         raise NotFound(N_("{name} is not in the batch {batch}."), name=str(person), batch=batch.name)
@@ -95,9 +94,7 @@ def set_limits(
     """Say what a member is given: at most ``quota`` items, none of the ``excluded_dimensions``. What they hold
     now they may finish; what was planned for them and is no longer theirs is planned for others.
     """
-    list(
-        Membership.objects.select_for_update(no_key=True).filter(batch=batch).order_by("pk").values_list("pk")
-    )
+    lock_memberships(batch)
     membership = (
         Membership.objects.select_related("person", "batch")
         .filter(batch=batch, person=person, role=role)

@@ -24,6 +24,7 @@ from annotation.models import (
 from annotation.selectors.eligibility import may_take
 from annotation.services.audit import record
 from annotation.services.distribution import free
+from annotation.services.locks import lock_memberships
 from annotation.services.planning import Plan, plan_for
 from annotation.services.tallies import count_in
 
@@ -106,9 +107,7 @@ def set_priority(*, batch: Batch, tasks: Sequence[int], priority: int, actor: Pe
 
 def _locked(batch: Batch, tasks: Sequence[int], *states: str) -> Iterator[Task]:
     """The tasks with their rows locked; refused before anything is changed where one is in another state."""
-    list(
-        Membership.objects.select_for_update(no_key=True).filter(batch=batch).order_by("pk").values_list("pk")
-    )
+    lock_memberships(batch)
     state = Batch.objects.select_for_update(no_key=True).values_list("state", flat=True).get(pk=batch.pk)
     if state == Batch.State.CLOSED:
         raise Conflict(N_("The batch {name} is closed."), name=batch.name)
