@@ -1,0 +1,205 @@
+"""The claim on a task: of an annotator on a free place, of an adjudicator on a dispute."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from annotation.distribution import (
+    PastClaim,
+    claims_to_keep,
+    free_slot,
+    may_claim_again,
+    within_quota,
+)
+from annotation.errors import N_, Conflict
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Assignment,
+    Batch,
+    Membership,
+    Person,
+    Task,
+)
+from annotation.selectors.counts import decided_by, submitted_by
+from annotation.selectors.eligibility import strata_ruled_out
+from annotation.selectors.free import FreeTask
+from annotation.services.distribution.leases import LIVE, expire_leases, live_claims, slots_taken
+from annotation.services.distribution.search import (
+    OthersAreTakingError,
+    Search,
+    lock_membership,
+    now_in,
+)
+from annotation.statements import (
+    Raw,
+    Statement,
+    execute,
+    insert,
+    update,
+)
+
+
+class _LeasesRanOutError(Exception):
+    """Leases are to be ended first, and that is a transaction of its own."""
+
+
+def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Assignment | None:
+    """The person's oldest live claim, else a new one; with ``ahead`` one more, at most two live.
+
+    None when there is nothing for this person now.
+    """
+    expired = careful = False
+    while True:
+        try:
+            return _next_assignment(batch, person, ahead=ahead, expired=expired, careful=careful)
+        except _LeasesRanOutError:
+            expired = True
+            expire_leases(batch=batch)
+        except OthersAreTakingError:
+            careful = True
+
+
+def next_dispute(*, batch: Batch, person: Person) -> Assignment | None:
+    """The adjudicator's live claim on a disputed task, else a new one; None when nothing waits for them."""
+    expire_leases(batch=batch)
+    return _next_dispute(batch, person)
+
+
+@transaction.atomic
+def _next_assignment(
+    batch: Batch, person: Person, *, ahead: bool, expired: bool, careful: bool
+) -> Assignment | None:
+    locked = lock_membership(batch, person, Membership.Role.ANNOTATOR)
+    now = now_in(batch, person)
+    if now.leases_ran_out and not expired:
+        raise _LeasesRanOutError
+    live = list(_annotating(batch, person)) if now.live else []
+    if claims_to_keep(len(live), ahead=ahead):
+        return live[-1] if ahead else live[0]
+    # The claims were counted before: one submitted meanwhile counts twice for a moment, and never not at all.
+    member = locked.membership
+    if member.quota is not None and not within_quota(
+        member.quota, submitted=submitted_by(member), live=len(live)
+    ):
+        return None
+    search = Search.of(locked, now=now, careful=careful)
+    if live and not search.leaves_enough_for_all():
+        return None
+    task = search.take()
+    return None if task is None else _claim_free(task, search)
+
+
+@transaction.atomic
+def _next_dispute(batch: Batch, person: Person) -> Assignment | None:
+    member = lock_membership(batch, person, Membership.Role.ADJUDICATOR).membership
+    now_in(batch, person)
+    live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
+    if live is not None:
+        return live
+    if member.quota is not None and not within_quota(member.quota, submitted=decided_by(member), live=0):
+        return None
+    task = _take_dispute(batch, member)
+    if task is None:
+        return None
+    past = Assignment.objects.filter(task=task, person=person).first()
+    assignment = _claimed(task.pk, person, past, slot=ADJUDICATION_SLOT, batch=batch)
+    execute(_written(assignment))
+    return assignment
+
+
+def _annotating(batch: Batch, person: Person) -> QuerySet[Assignment]:
+    """The person's live claims to annotate, the oldest first."""
+    return live_claims(batch, person).exclude(slot=ADJUDICATION_SLOT).order_by("claimed_at", "id")
+
+
+def _claim_free(task: FreeTask, search: Search) -> Assignment:
+    """Take the lowest free slot of a task whose row is locked; all that is written goes in one round trip."""
+    member = search.member
+    slot = free_slot(slots_taken(task.id) if task.slots_taken else (), task.overlap)
+    if slot is None:  # the counter said otherwise: refuse rather than break what never breaks
+        raise Conflict(N_("This task has no free place."))
+    past = Assignment.objects.get(task=task.id, person=member.person) if search.had else None
+    assignment = _claimed(task.id, member.person, past, slot=slot, batch=member.batch)
+    execute(
+        update(Task, task.id, {"slots_taken": Raw("slots_taken + 1")}),
+        update(Membership, member.pk, {"last_prompt": task.prompt, "cursor": search.cursor}),
+        _written(assignment),
+    )
+    return assignment
+
+
+def _adjudicable(batch: Batch, member: Membership) -> QuerySet[Task]:
+    """Prompt by prompt, not in the order of the batch: labels imported file by file stand there model by model."""
+    held = Assignment.objects.filter(task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state__in=LIVE)
+    return (
+        Task.objects.filter(batch=batch, state=Task.State.DISPUTED)
+        .exclude(stratum__in=strata_ruled_out(member))
+        .filter(~Exists(_barring(member)), ~Exists(held))
+        .order_by("-priority", "prompt", "-response__sha256", "position")
+    )
+
+
+def _take_dispute(batch: Batch, member: Membership) -> Task | None:
+    """The first dispute that nobody is taking this moment, locked; waits for others only when it is the last.
+
+    Claiming a dispute does not change its task's row, so it is looked at again under the lock; what others hold
+    is given back at once, so that nobody waits in a circle.
+    """
+    for wait in (False, True):
+        gone: list[int] = []
+        while True:
+            tasks = _adjudicable(batch, member).exclude(pk__in=gone)
+            with transaction.atomic():
+                task = tasks.select_for_update(skip_locked=not wait, no_key=True, of=("self",)).first()
+                held = (
+                    task is not None
+                    and task.assignments.filter(slot=ADJUDICATION_SLOT, state__in=LIVE).exists()
+                )
+                if task is None or held:
+                    transaction.set_rollback(True)
+            if task is None:
+                break
+            if not held:
+                return task
+            gone.append(task.pk)
+    return None
+
+
+def _barring(member: Membership) -> QuerySet[Assignment]:
+    """``may_claim_again``, as the database says it: the past claims that keep a dispute from a person."""
+    barred = Q(state__in=LIVE) | ~Q(skip_reason="") | Q(slot__lt=ADJUDICATION_SLOT)
+    return Assignment.objects.filter(barred, task=OuterRef("pk"), person=member.person_id)
+
+
+def _claimed(task: int, person: Person, past: Assignment | None, *, slot: int, batch: Batch) -> Assignment:
+    """The claim, new or the ``past`` one once more; not written yet."""
+    if not may_claim_again(_past(past), adjudication=slot == ADJUDICATION_SLOT):
+        raise Conflict(N_("This item was yours before."))
+    assignment = past or Assignment(task_id=task, person=person)
+    now = timezone.now()
+    assignment.batch, assignment.slot, assignment.state = batch, slot, Assignment.State.CLAIMED
+    assignment.claimed_at, assignment.lease_expires = now, now + timedelta(seconds=batch.lease_seconds)
+    return assignment
+
+
+def _written(assignment: Assignment) -> Statement:
+    claim = {name: getattr(assignment, name) for name in ("slot", "state", "claimed_at", "lease_expires")}
+    if not assignment._state.adding:
+        return update(Assignment, assignment.pk, claim)
+    assignment._state.adding = False
+    whose = {name: getattr(assignment, name) for name in ("id", "batch_id", "task_id", "person_id")}
+    return insert(Assignment, {**whose, **claim, "skip_reason": ""})
+
+
+def _past(assignment: Assignment | None) -> PastClaim | None:
+    if assignment is None:
+        return None
+    return PastClaim(
+        live=assignment.state in LIVE,
+        skipped=bool(assignment.skip_reason),
+        adjudication=assignment.is_adjudication,
+    )

@@ -1,0 +1,242 @@
+"""A claim once it is made: its lease, giving it back, ending it, and taking its place again for late work."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.utils import timezone
+
+from annotation.distribution import (
+    free_slot,
+)
+from annotation.errors import N_, Conflict, NotFound
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Assignment,
+    Batch,
+    Guideline,
+    Membership,
+    Panel,
+    Person,
+    Stratum,
+    Task,
+)
+from annotation.services.audit import record
+from annotation.services.planning import plan_again
+from annotation.services.tallies import counted
+from annotation.statements import (
+    execute,
+    first,
+    for_update,
+    loaded,
+    rows,
+    stored,
+)
+
+LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
+
+
+class TooLate(Conflict):
+    """Work comes for a place that is gone; what was done is kept as a draft."""
+
+    code = "too_late"
+
+
+@transaction.atomic
+def extend_lease(*, assignment_id: UUID, person: Person) -> Assignment:
+    """Give a live claim a fresh lease, counted from now."""
+    assignment = lock_assignment(assignment_id, person)
+    if assignment.state != Assignment.State.CLAIMED:
+        raise Conflict(N_("This item is no longer yours to work on."))
+    assignment.lease_expires = timezone.now() + timedelta(seconds=assignment.batch.lease_seconds)
+    assignment.save(update_fields=["lease_expires"])
+    return assignment
+
+
+@transaction.atomic
+def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> Assignment:
+    """Give a claim back. With a reason it is a skip: the item never comes back to this person, and where it was
+    planned for them it is planned for somebody else.
+
+    Releasing what was released already changes nothing.
+    """
+    if skip_reason:  # it may plan again, which nobody does while a manager plans
+        _lock_memberships(assignment_id, person)
+    assignment = lock_assignment(assignment_id, person)
+    if assignment.state == Assignment.State.SUBMITTED:
+        raise Conflict(N_("This item was submitted already; it cannot be skipped."))
+    if assignment.state == Assignment.State.CLAIMED:
+        free(assignment, Assignment.State.RELEASED)
+    if skip_reason and not assignment.skip_reason:
+        assignment.state = Assignment.State.RELEASED
+        assignment.skip_reason = skip_reason
+        assignment.save(update_fields=["state", "skip_reason"])
+        record(actor=person, verb="skip", target=f"assignment:{assignment.pk}", reason=skip_reason)
+        if assignment.task.panel_id is not None and not assignment.is_adjudication:
+            plan_again(assignment.task, without=membership_id(assignment))
+        execute(counted(assignment, skipped=1))
+    return assignment
+
+
+@transaction.atomic
+def expire_leases(*, batch: Batch, now: datetime | None = None) -> int:
+    """Free every slot of the batch whose lease has run out. The number of leases ended."""
+    overdue = overdue_claims(batch, now)
+    ended = 0
+    for task_id in overdue.values_list("task_id", flat=True).distinct():
+        if Task.objects.select_for_update(skip_locked=True, no_key=True).filter(pk=task_id).first() is None:
+            continue
+        for assignment in overdue.filter(task_id=task_id):
+            free(assignment, Assignment.State.EXPIRED)
+            ended += 1
+    return ended
+
+
+def end_claims(claims: QuerySet[Assignment]) -> int:
+    """Release those of ``claims`` that are live, each under its task's lock. The number released.
+
+    Lock the memberships before, so that no new claim slips in between.
+    """
+    live = claims.filter(state=Assignment.State.CLAIMED)
+    ended = 0
+    for task_id in sorted(set(live.values_list("task_id", flat=True))):
+        Task.objects.select_for_update(no_key=True).get(pk=task_id)
+        for assignment in live.filter(task=task_id):
+            free(assignment, Assignment.State.RELEASED)
+            ended += 1
+    return ended
+
+
+def free(assignment: Assignment, state: Assignment.State) -> None:
+    """End a live claim; its task's row must be locked. The task is offered again to everybody it is for."""
+    changed = Assignment.objects.filter(pk=assignment.pk, state=Assignment.State.CLAIMED).update(state=state)
+    if changed and not assignment.is_adjudication:
+        Task.objects.filter(pk=assignment.task_id).update(slots_taken=F("slots_taken") - 1, requeued=True)
+    assignment.state = state
+
+
+def _lock_memberships(assignment_id: UUID, person: Person) -> None:
+    batch = Assignment.objects.filter(pk=assignment_id, person=person).values("batch")
+    mine = Membership.objects.select_for_update(no_key=True).filter(person=person, batch__in=batch)
+    list(mine.order_by("pk").values_list("pk"))
+
+
+def live_claims(batch: Batch, person: Person) -> QuerySet[Assignment]:
+    return Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.CLAIMED)
+
+
+def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
+    """The person's assignment with its task's row locked; anybody else's does not exist for them.
+
+    The task comes with its stratum, the batch with its guideline; columns that are seldom needed are read then.
+    """
+    pk = stored(Assignment, "id", assignment_id)
+    mine = "FROM annotation_assignment a WHERE a.id = %s AND a.person_id = %s"
+    found = first(f"SELECT a.task_id {mine}", [pk, person.pk])
+    if found is None:
+        raise NotFound(N_("There is no such item among yours."))
+    task = first(LOCKED_TASK + for_update("t"), found)
+    given = first(GIVEN, [pk])
+    assert task is not None
+    assert given is not None
+    stratum, dimension, kind, state, overlap, slots_taken, panel = task
+    batch, slot, claim_state, skip_reason, name, batch_state, tolerance, lease, guideline, sha256 = given
+    assignment = loaded(
+        Assignment,
+        id=assignment_id,
+        batch_id=batch,
+        task_id=found[0],
+        person_id=person.pk,
+        slot=slot,
+        state=claim_state,
+        skip_reason=skip_reason,
+    )
+    assignment.person = person
+    assignment.task = loaded(
+        Task,
+        id=found[0],
+        batch_id=batch,
+        stratum_id=stratum,
+        kind=kind,
+        state=state,
+        overlap=overlap,
+        slots_taken=slots_taken,
+        panel_id=panel,
+    )
+    assignment.task.stratum = loaded(Stratum, id=stratum, batch_id=batch, dimension=dimension)
+    assignment.batch = loaded(
+        Batch,
+        id=batch,
+        name=name,
+        state=batch_state,
+        tolerance=tolerance,
+        lease_seconds=lease,
+        guideline_id=guideline,
+    )
+    assignment.batch.guideline = loaded(Guideline, id=guideline, sha256=sha256)
+    return assignment
+
+
+LOCKED_TASK = """
+SELECT t.stratum_id, s.dimension, t.kind, t.state, t.overlap, t.slots_taken, t.panel_id
+FROM annotation_task t JOIN annotation_stratum s ON s.id = t.stratum_id WHERE t.id = %s
+"""
+GIVEN = """
+SELECT b.id, a.slot, a.state, a.skip_reason, b.name, b.state, b.tolerance, b.lease_seconds, g.id, g.sha256
+FROM annotation_assignment a JOIN annotation_batch b ON b.id = a.batch_id
+JOIN annotation_guideline g ON g.id = b.guideline_id WHERE a.id = %s
+"""
+
+
+def membership_id(assignment: Assignment) -> int:
+    """The membership by which the person has this assignment: its role follows from the slot."""
+    role = Membership.Role.ADJUDICATOR if assignment.is_adjudication else Membership.Role.ANNOTATOR
+    return Membership.objects.values_list("pk", flat=True).get(
+        batch=assignment.batch_id, person=assignment.person_id, role=role
+    )
+
+
+def retake_slot(assignment: Assignment) -> None:
+    """Take a slot again for work that comes after its lease ended; refused where the last slot is gone.
+
+    Also refused to whoever has left the batch, and where the task was given to other people meanwhile.
+    The task's row must be locked.
+    """
+    task = assignment.task
+    role = Membership.Role.ADJUDICATOR if assignment.is_adjudication else Membership.Role.ANNOTATOR
+    member = Membership.objects.filter(
+        batch=assignment.batch_id, person=assignment.person_id, role=role, active=True
+    ).first()
+    if member is None:
+        raise TooLate(N_("This item is no longer yours to work on."))
+    if assignment.is_adjudication:
+        taken = task.assignments.filter(slot=ADJUDICATION_SLOT, state__in=LIVE).exists()
+        slot = None if taken else ADJUDICATION_SLOT
+    else:
+        if task.panel_id is not None and not Panel.objects.filter(pk=task.panel_id, members=member).exists():
+            raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
+        slot = free_slot(slots_taken(task.pk), task.overlap)
+    if slot is None:
+        raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
+    if slot != ADJUDICATION_SLOT:
+        Task.objects.filter(pk=task.pk).update(slots_taken=F("slots_taken") + 1)
+        task.slots_taken += 1
+    assignment.slot = slot
+
+
+def overdue_claims(batch: Batch, now: datetime | None) -> QuerySet[Assignment]:
+    return Assignment.objects.filter(
+        batch=batch, state=Assignment.State.CLAIMED, lease_expires__lt=now or timezone.now()
+    )
+
+
+def slots_taken(task: int) -> frozenset[int]:
+    taken = rows(
+        "SELECT slot FROM annotation_assignment"
+        " WHERE task_id = %s AND slot < %s AND state IN ('claimed', 'submitted')",
+        [task, ADJUDICATION_SLOT],
+    )
+    return frozenset(slot for (slot,) in taken)
