@@ -35,6 +35,8 @@ def check_criterion(criterion: Criterion) -> None:
                 value=upper,
                 previous=lower,
             )
+    for index, level in enumerate(criterion.scale):
+        _check_unique(level.requires, "scale", index, "requires", inside=True)
     if criterion.range is not None:
         _check_range(criterion)
     if criterion.applies_to != "all":
@@ -109,7 +111,7 @@ def check_document(document: GuidelineDocument) -> None:
     _check_rank_by(document)
 
 
-def _check_unique(names: Iterable[Hashable], *place: str, inside: bool = False) -> None:
+def _check_unique(names: Iterable[Hashable], *place: str | int, inside: bool = False) -> None:
     """Refuse the second of two equals in the list at ``place``.
 
     The names are the entries themselves (``inside``), or a field of the entries: the last of ``place``.

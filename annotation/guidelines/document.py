@@ -28,6 +28,9 @@ from .values import (
     show,
 )
 
+MOST_SEVERE = 3
+Severity = Annotated[int, Field(strict=True, ge=0, le=MOST_SEVERE)]
+
 
 class Subcomponent(Frozen):
     name: TaxonomyName
@@ -36,9 +39,12 @@ class Subcomponent(Frozen):
 
 
 class Dimension(Frozen):
+    """``severity`` says how hard its items are to read, from 0 (harmless) to 3: it is known before one is read."""
+
     name: TaxonomyName
     label: LocalizedText
     definition: LocalizedText
+    severity: Severity = 0
     subcomponents: tuple[Subcomponent, ...] = ()
 
     @model_validator(mode="after")
@@ -54,10 +60,13 @@ class Example(Frozen):
 
 
 class Level(Frozen):
+    """``requires`` names what whoever chooses this level must give beside it."""
+
     value: Number
     name: LocalizedText
     definition: LocalizedText
     reason: LocalizedText | None = None
+    requires: tuple[Literal["evidence", "rationale"], ...] = ()
     examples: tuple[Example, ...] = ()
 
 
@@ -207,6 +216,11 @@ class GuidelineDocument(Frozen):
 
     def dimension(self, name: str) -> Dimension | None:
         return next((dimension for dimension in self.dimensions if dimension.name == name), None)
+
+    def severity_of(self, dimension: str | None) -> int:
+        """0 to ``MOST_SEVERE``; 0 for a dimension that the guideline does not know."""
+        found = self.dimension(dimension or "")
+        return found.severity if found else 0
 
     def criteria_for(self, dimension: str | None) -> tuple[Criterion, ...]:
         """The criteria asked about a prompt of this dimension; of an unknown one, those that apply to all."""

@@ -3,6 +3,7 @@
 from annotation.models.batches import (
     MAX_OVERLAP,
     PRIORITY_STEP,
+    Alarm,
     Batch,
     Membership,
     Panel,
@@ -10,9 +11,12 @@ from annotation.models.batches import (
     Tally,
     Task,
 )
+from annotation.models.care import CareSettings, Exposure
 from annotation.models.corpus import Collection, Dataset, EvaluatedModel, Prompt, Response
+from annotation.models.floor import DisputeReason, Note, SecondReading
 from annotation.models.gold import GoldRelease, ReleasedLabel
 from annotation.models.guidelines import Guideline
+from annotation.models.invitations import Invitation
 from annotation.models.jobs import Job
 from annotation.models.people import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, Person
 from annotation.models.records import AuditEvent, Import
@@ -24,6 +28,7 @@ from annotation.models.work import (
     CorrectionRequest,
     Draft,
     GoldLabel,
+    Verdict,
 )
 
 __all__ = [
@@ -36,27 +41,35 @@ __all__ = [
     "RESEARCHER",
     "ROLES",
     "Adjudication",
+    "Alarm",
     "Annotation",
     "Assignment",
     "AuditEvent",
     "Batch",
+    "CareSettings",
     "Collection",
     "CorrectionRequest",
     "Dataset",
+    "DisputeReason",
     "Draft",
     "EvaluatedModel",
+    "Exposure",
     "GoldLabel",
     "GoldRelease",
     "Guideline",
     "Import",
+    "Invitation",
     "Job",
     "Membership",
+    "Note",
     "Panel",
     "Person",
     "Prompt",
     "ReleasedLabel",
     "Response",
+    "SecondReading",
     "Stratum",
     "Tally",
     "Task",
+    "Verdict",
 ]

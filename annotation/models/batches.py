@@ -32,6 +32,10 @@ class Batch(Authored):
         PROMPTS = "prompts", _("prompt by prompt")
         SHUFFLED = "shuffled", _("shuffled")
 
+    class AlarmAction(models.TextChoices):
+        TELL = "tell", _("tell the managers")
+        PAUSE = "pause", _("pause the batch")
+
     name = models.CharField(_("name"), max_length=100, unique=True)
     guideline = models.ForeignKey(
         Guideline, models.PROTECT, related_name="batches", verbose_name=_("guideline")
@@ -46,6 +50,23 @@ class Batch(Authored):
     tolerance = models.FloatField(_("tolerance"), default=0)
     lease_seconds = models.PositiveIntegerField(_("lease in seconds"), default=1800)
     due_date = models.DateField(_("due date"), null=True, blank=True)
+    agreement_threshold = models.FloatField(
+        _("agreement threshold"),
+        null=True,
+        blank=True,
+        help_text=_("An alarm when the lower bound of Krippendorff's alpha falls below it; empty: none."),
+    )
+    alarm_action = models.CharField(
+        _("at an alarm"), max_length=5, choices=AlarmAction.choices, default=AlarmAction.TELL
+    )
+    second_reading_share = models.FloatField(
+        _("share of second readings"),
+        default=0.05,
+        help_text=_("Of the decided disputes, how many come back to their adjudicator unmarked; 0: none."),
+    )
+    second_reading_days = models.PositiveSmallIntegerField(
+        _("days until a second reading"), default=14, help_text=_("Or when the disputes run out.")
+    )
 
     class Meta:
         verbose_name = _("batch")
@@ -57,10 +78,54 @@ class Batch(Authored):
             ),
             models.CheckConstraint(condition=Q(tolerance__gte=0), name="batch_tolerance_not_negative"),
             models.CheckConstraint(condition=Q(lease_seconds__gte=1), name="batch_lease_positive"),
+            models.CheckConstraint(
+                condition=Q(agreement_threshold__isnull=True)
+                | Q(agreement_threshold__gte=-1, agreement_threshold__lte=1),
+                name="batch_threshold_in_range",
+            ),
+            models.CheckConstraint(
+                condition=Q(second_reading_share__gte=0, second_reading_share__lte=1),
+                name="batch_second_readings_a_share",
+            ),
         ]
 
     def __str__(self) -> str:
         return self.name
+
+
+class Alarm(models.Model):
+    """The agreement of a batch fell below its threshold. It stands until a manager has seen to it.
+
+    ``value``, ``low`` and ``high`` are Krippendorff's alpha with its 95% interval over ``units`` tasks;
+    ``criterion`` is empty where several criteria are pooled.
+    """
+
+    batch = models.ForeignKey(Batch, models.PROTECT, related_name="alarms", verbose_name=_("batch"))
+    at = models.DateTimeField(_("time"))
+    criterion = models.CharField(_("criterion"), max_length=100, blank=True)
+    value = models.FloatField(_("value"))
+    low = models.FloatField(_("lower bound"))
+    high = models.FloatField(_("upper bound"))
+    units = models.PositiveIntegerField(_("tasks"))
+    threshold = models.FloatField(_("threshold"))
+    paused = models.BooleanField(_("paused the batch"), default=False)
+    seen_at = models.DateTimeField(_("seen"), null=True, blank=True)
+    seen_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        verbose_name = _("alarm")
+        verbose_name_plural = _("alarms")
+        ordering = ["-at", "-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["batch"], condition=Q(seen_at__isnull=True), name="alarm_one_standing"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.batch_id}/{self.at}"
 
 
 class Membership(models.Model):

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models.batches import MAX_OVERLAP, Batch, Task
+from annotation.models.floor import DisputeReason
 
 # The slot of the adjudicator. It makes one table hold both invariants: a task has one adjudicator
 # (unique task+slot), and the adjudicator is none of its annotators (unique task+person).
@@ -117,7 +118,10 @@ class Annotation(models.Model):
 
 
 class Draft(models.Model):
-    """Work that came when its place was gone, kept for its author: nothing that was typed is lost."""
+    """Work that is not submitted, kept for its author: saved on the way, or come when its place was gone.
+
+    ``why`` says why it was refused, and is null while it is merely unfinished: its labels may then be some of all.
+    """
 
     assignment = models.OneToOneField(
         Assignment, models.PROTECT, primary_key=True, related_name="draft", verbose_name=_("assignment")
@@ -127,12 +131,33 @@ class Draft(models.Model):
     evidence = models.JSONField(_("evidence"), default=list, blank=True)
     flags = models.JSONField(_("flags"), default=list, blank=True)
     seconds = models.FloatField(_("seconds"), null=True, blank=True)
-    why = models.JSONField(_("why it was refused"), help_text=_("As wording.kept_error takes it."))
+    why = models.JSONField(
+        _("why it was refused"), null=True, blank=True, help_text=_("As wording.kept_error takes it.")
+    )
     updated_at = models.DateTimeField(_("kept"))
 
     class Meta:
         verbose_name = _("draft")
         verbose_name_plural = _("drafts")
+
+    def __str__(self) -> str:
+        return f"{self.assignment_id}"
+
+
+class Verdict(models.Model):
+    """What an adjudicator thought of a dispute before they saw the labels of others. Written once."""
+
+    assignment = models.OneToOneField(
+        Assignment, models.PROTECT, primary_key=True, related_name="verdict", verbose_name=_("assignment")
+    )
+    labels = models.JSONField(_("labels"))
+    rationale = models.TextField(_("rationale"), blank=True)
+    seconds = models.FloatField(_("seconds"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created"))
+
+    class Meta:
+        verbose_name = _("verdict")
+        verbose_name_plural = _("verdicts")
 
     def __str__(self) -> str:
         return f"{self.assignment_id}"
@@ -144,6 +169,15 @@ class Adjudication(models.Model):
     task = models.OneToOneField(Task, models.PROTECT, related_name="adjudication", verbose_name=_("task"))
     assignment = models.OneToOneField(Assignment, models.PROTECT, related_name="adjudication")
     labels = models.JSONField(_("labels"))
+    reason = models.ForeignKey(
+        DisputeReason,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="adjudications",
+        verbose_name=_("reason"),
+        help_text=_("Why the annotators differed; null for decisions made elsewhere."),
+    )
     rationale = models.TextField(_("rationale"), blank=True)
     seconds = models.FloatField(_("seconds"), null=True, blank=True)
     receipt = models.UUIDField(_("receipt"), default=uuid.uuid4, unique=True, editable=False)

@@ -31,7 +31,7 @@ class Given:
 
 @dataclass(frozen=True)
 class KeptDraft:
-    """Work of the person's that came too late, with the reason in the reader's language."""
+    """Work of the person's that is not submitted. ``why`` it was refused in the reader's language, or empty."""
 
     assignment: UUID
     batch: str
@@ -112,7 +112,7 @@ def _kept(draft: Draft) -> KeptDraft:
         prompt=draft.assignment.task.response.prompt.text,
         labels=draft.labels,
         rationale=draft.rationale,
-        why=kept_error_text(draft.why),
+        why=kept_error_text(draft.why) if draft.why else "",
         kept_at=draft.updated_at,
     )
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.flags import FLAGS
+from annotation.flags import words_of
 from annotation.models import MANAGER, RESEARCHER, Annotation, Response
 from annotation.selectors.lineage import TaskHistory, task_history
 from annotation.views.access import has_role, person_of, role_required
@@ -58,7 +58,7 @@ def _annotation(history: TaskHistory, annotation: Annotation) -> dict[str, Any]:
         "one": annotation,
         "person": annotation.assignment.person,
         "labels": _labels(history, annotation.labels),
-        "flags": [gettext(FLAGS.get(flag, flag)) for flag in annotation.flags],
+        "flags": [gettext(words_of(flag)) for flag in annotation.flags],
         "quotes": [_quote(history.task.response, span) for span in annotation.evidence],
     }
 

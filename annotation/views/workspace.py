@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 from django_htmx.http import HttpResponseClientRedirect
 
-from annotation.flags import FLAGS
+from annotation.flags import FLAGS, words_of
 from annotation.forms.work import LABEL, SKIP_REASONS, WorkForm
 from annotation.guidelines import Criterion, Level, LocalizedText, localized
 from annotation.models import Assignment, Batch
@@ -125,7 +125,7 @@ def side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> list[Sid
             letter=side.letter,
             labels=tuple(_side_label(criterion, side.labels[criterion.name]) for criterion in asked),
             rationale=side.rationale,
-            flags=tuple(FLAGS.get(flag, flag) for flag in side.flags),
+            flags=tuple(words_of(flag) for flag in side.flags),
         )
         for side in sides
     ]

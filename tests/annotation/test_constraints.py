@@ -10,17 +10,22 @@ import pytest
 from django.apps import apps
 from django.db import IntegrityError, connection, transaction
 from django.db.models import ProtectedError
+from django.utils.timezone import now
 
 from annotation.models import (
     Adjudication,
+    Alarm,
     Annotation,
     Assignment,
     Batch,
+    CareSettings,
     CorrectionRequest,
+    Exposure,
     GoldLabel,
     GoldRelease,
     Guideline,
     Membership,
+    Note,
     Panel,
     Person,
     Prompt,
@@ -68,7 +73,17 @@ def attacks(
     request = CorrectionRequest.objects.create(
         assignment=annotation.assignment, labels={"compliance": 2}, idempotency_key="k", body_sha256="0" * 64
     )
+    alarm = Alarm.objects.create(batch=batch, at=now(), value=0.4, low=0.3, high=0.5, units=40, threshold=0.6)
+    note = Note.objects.create(
+        guideline=guideline, criterion="compliance", source=Note.Source.FLAG, task=settled, created_by=lin
+    )
     return {
+        "alarm_one_standing": copied(alarm),
+        "care_settings_one_row": lambda: CareSettings.objects.create(pk=2),
+        "exposure_once_per_day": copied(Exposure.objects.create(person=lin, day=now().date(), points=1)),
+        "note_once_per_task_and_author": copied(note),
+        "batch_threshold_in_range": changed(batch, agreement_threshold=1.5),
+        "batch_second_readings_a_share": changed(batch, second_reading_share=2),
         "batch_overlap_1_to_5": changed(batch, overlap=6),
         "batch_tolerance_not_negative": changed(batch, tolerance=-0.5),
         "batch_lease_positive": changed(batch, lease_seconds=0),

@@ -78,7 +78,7 @@ def test_the_list_names_the_batches_for_managers_alone(
 def test_a_version_is_read_in_the_readers_language_or_the_one_asked_for(client: Client, lin: Person) -> None:
     FLAMES_GUIDELINE.load()
     client.force_login(lin)
-    url = reverse("guideline", args=["flames", "1.0"])
+    url = reverse("guideline", args=["flames", "1.1"])
     chinese = client.get(url, headers={"Accept-Language": "zh-hans"})
     english = client.get(url)
     assert chinese.context["language"] == "zh"

@@ -1,0 +1,143 @@
+"""Evidence: spans of a response that tie its words to a level. Pure.
+
+A span is ``{turn, start, end, criterion, level}``. ``turn`` counts the turns that were handed out, from 0; ``start``
+and ``end`` count Unicode code points of that turn's text, ``end`` being the first one after the span. Spans may
+overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+from annotation.errors import N_, Unprocessable
+from annotation.guidelines import Criterion
+
+MOST_SPANS = 200
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    turn: int
+    start: int
+    end: int
+    criterion: str
+    level: int | float
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A piece of a text in which no span begins or ends; ``spans`` are the places of those that cover it."""
+
+    text: str
+    spans: tuple[int, ...]
+
+
+def checked(
+    evidence: Sequence[Mapping[str, Any]],
+    *,
+    texts: Sequence[str | None],
+    criteria: Sequence[Criterion],
+    labels: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """The spans in reading order, each once; else Unprocessable.
+
+    ``texts`` are the turns, None where a turn cannot be marked. A span that names no criterion is of the only one that
+    is asked; one that names no level is of the level that was chosen.
+    """
+    if len(evidence) > MOST_SPANS:
+        raise Unprocessable(
+            N_("There are {n} spans of evidence; mark at most {most}."), n=len(evidence), most=MOST_SPANS
+        )
+    return [asdict(span) for span in sorted({_checked(one, texts, criteria, labels) for one in evidence})]
+
+
+def refuse_what_is_missing(
+    criteria: Iterable[Criterion],
+    labels: Mapping[str, Any],
+    *,
+    evidence: Iterable[Mapping[str, Any]],
+    rationale: str,
+) -> None:
+    """Unprocessable where a chosen level requires evidence or a rationale that was not given."""
+    marked = {(span["criterion"], span["level"]) for span in evidence}
+    for criterion in criteria:
+        level = criterion.level(labels[criterion.name])
+        requires = level.requires if level else ()
+        if "evidence" in requires and (criterion.name, labels[criterion.name]) not in marked:
+            raise Unprocessable(
+                N_(
+                    'Level {level} of "{criterion}" needs evidence: mark the words of the response that decide it.'
+                ),
+                level=labels[criterion.name],
+                criterion=criterion.name,
+            )
+        if "rationale" in requires and not rationale.strip():
+            raise Unprocessable(
+                N_('Level {level} of "{criterion}" needs a rationale: write why.'),
+                level=labels[criterion.name],
+                criterion=criterion.name,
+            )
+
+
+def segments(text: str, spans: Sequence[Mapping[str, Any]]) -> list[Segment]:
+    """The text cut where spans begin and end; joined, the segments are the text."""
+    cuts = {0, len(text)}
+    for span in spans:
+        cuts |= {min(span["start"], len(text)), min(span["end"], len(text))}
+    places = sorted(cuts)
+    return [
+        Segment(
+            text[start:end],
+            tuple(i for i, span in enumerate(spans) if span["start"] <= start and end <= span["end"]),
+        )
+        for start, end in pairwise(places)
+    ]
+
+
+def _checked(
+    one: Mapping[str, Any],
+    texts: Sequence[str | None],
+    criteria: Sequence[Criterion],
+    labels: Mapping[str, Any],
+) -> Span:
+    turn, start, end = (_whole(one.get(name), name) for name in ("turn", "start", "end"))
+    text = texts[turn] if turn < len(texts) else None
+    if text is None:
+        raise Unprocessable(N_("Evidence is marked in the response; turn {turn} is none."), turn=turn)
+    if not start < end <= len(text):
+        raise Unprocessable(
+            N_("Evidence from {start} to {end} does not lie in the response, which has {length} characters."),
+            start=start,
+            end=end,
+            length=len(text),
+        )
+    criterion = _criterion(one.get("criterion"), criteria)
+    level = one.get("level")
+    return Span(
+        turn,
+        start,
+        end,
+        criterion.name,
+        criterion.check(labels.get(criterion.name) if level is None else level),
+    )
+
+
+def _criterion(name: object, criteria: Sequence[Criterion]) -> Criterion:
+    if name is None and len(criteria) == 1:
+        return criteria[0]
+    for criterion in criteria:
+        if criterion.name == name:
+            return criterion
+    raise Unprocessable(
+        N_("Evidence belongs to one of the criteria that are asked: {known}."),
+        known=", ".join(criterion.name for criterion in criteria),
+    )
+
+
+def _whole(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise Unprocessable(N_('A span of evidence needs "{name}" as a whole number from 0 on.'), name=name)
+    return value
