@@ -159,7 +159,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("created_at", models.DateTimeField(auto_now_add=True, verbose_name="created")),
-                ("criterion", models.CharField(max_length=100, verbose_name="criterion")),
+                ("criterion", models.CharField(blank=True, max_length=100, verbose_name="criterion")),
                 ("level", models.FloatField(blank=True, null=True, verbose_name="level")),
                 ("text", models.TextField(blank=True, verbose_name="text")),
                 (

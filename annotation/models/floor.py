@@ -36,7 +36,7 @@ class DisputeReason(models.Model):
 
 
 class Note(Authored):
-    """A remark on one clause of a guideline version, for the next one: a criterion, or one of its levels.
+    """A remark on one clause of a guideline version, for the next one: a criterion, one of its levels, or (empty) the whole.
 
     It tells of labels: whoever must be blind to the batch of its task must not read it before the batch closes.
     """
@@ -49,7 +49,7 @@ class Note(Authored):
     guideline = models.ForeignKey(
         Guideline, models.PROTECT, related_name="notes", verbose_name=_("guideline")
     )
-    criterion = models.CharField(_("criterion"), max_length=100)
+    criterion = models.CharField(_("criterion"), max_length=100, blank=True)
     level = models.FloatField(_("level"), null=True, blank=True)
     text = models.TextField(_("text"), blank=True)
     source = models.CharField(_("source"), max_length=12, choices=Source.choices)
