@@ -36,7 +36,7 @@ class DisputeReason(models.Model):
 
 
 class Note(Authored):
-    """A remark on one clause of a guideline version, for the next one: a criterion, one of its levels, or (empty) the whole.
+    """A remark on one clause of a guideline version, for the next one: a criterion, a level of it, or (empty) all.
 
     It tells of labels: whoever must be blind to the batch of its task must not read it before the batch closes.
     """
