@@ -49,7 +49,7 @@ class Turn:
 class Handout:
     """One item of work. ``turns`` is what is judged; a plain response is one turn of the assistant.
 
-    ``guideline`` is the sha256 of the guideline that the ``criteria`` are of.
+    ``guideline`` is the sha256 of the guideline that the ``criteria`` are of; ``severity`` is the dimension's.
     """
 
     assignment: UUID
@@ -62,6 +62,7 @@ class Handout:
     subcomponent: str
     language: str = ""
     guideline: str = ""
+    severity: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,7 @@ def handout(assignment: Assignment) -> Handout:
         subcomponent=subcomponent,
         language=language,
         guideline=sha256,
+        severity=document.severity_of(dimension),
     )
 
 

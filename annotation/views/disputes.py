@@ -115,7 +115,9 @@ def show_dispute(
     found = dispute(assignment)
     item = found.handout
     context = {
-        **item_context(assignment, item, form=form, error=error, skip_error=skip_error),
+        **item_context(
+            assignment, item, reader=person_of(request), form=form, error=error, skip_error=skip_error
+        ),
         "sides": side_cards(found.sides, item.criteria),
         "progress": progress_in(assignment.batch, person_of(request), ADJUDICATOR),
     }

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET, require_POST
 from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.forms.work import WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
+from annotation.selectors.care import care_for
 from annotation.selectors.mine import Given, given, my_batch_names, my_draft, my_drafts
 from annotation.selectors.work import handout, history_lines, my_assignment, my_submissions
 from annotation.services import annotations as answers
@@ -126,6 +127,7 @@ def show_item(
         "error": error,
         "back": "work" if back == "work" else "",
         "batch": assignment.batch,
+        "care": care_for(person_of(request), item.severity),
         **choices(assignment.batch),
     }
     return show(request, "annotation/work/given.html", context, status=status)

@@ -157,7 +157,9 @@ def show_item(
     """An item to decide; with a ``form`` that was refused, as it was filled in, under its own key."""
     item = handout(assignment)
     context = {
-        **item_context(assignment, item, form=form, error=error, skip_error=skip_error),
+        **item_context(
+            assignment, item, reader=person_of(request), form=form, error=error, skip_error=skip_error
+        ),
         "progress": progress_in(assignment.batch, person_of(request), ANNOTATOR),
     }
     return show(request, "annotation/work/item.html", context, status=status)
@@ -169,7 +171,7 @@ def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **
     if claim is not None:
         claim.batch = batch
         item = handout(claim)
-        context |= item_context(claim, item, form=None, error="", skip_error="")
+        context |= item_context(claim, item, reader=person_of(request), form=None, error="", skip_error="")
     return show(request, "annotation/work/ahead.html", context)
 
 

@@ -19,7 +19,8 @@ from django_htmx.http import HttpResponseClientRedirect
 from annotation.flags import FLAGS, words_of
 from annotation.forms.work import LABEL, SKIP_REASONS, WorkForm
 from annotation.guidelines import Criterion, Level, LocalizedText, localized
-from annotation.models import Assignment, Batch
+from annotation.models import Assignment, Batch, Person
+from annotation.selectors.care import care_for
 from annotation.selectors.work import Handout, Side, Turn
 
 # The keys 1 to 9 and 0: a longer scale is typed as a number.
@@ -141,6 +142,7 @@ def item_context(
     assignment: Assignment,
     item: Handout,
     *,
+    reader: Person,
     form: WorkForm | None,
     error: str,
     skip_error: str,
@@ -158,6 +160,7 @@ def item_context(
         "skip_error": skip_error,
         "asked": " ".join(criterion.name for criterion in item.criteria),
         "language": get_language(),
+        "care": care_for(reader, item.severity),
         **choices(assignment.batch),
     }
 
