@@ -19,7 +19,8 @@ from annotation.models import (
     Prompt,
     Response,
 )
-from annotation.services.annotations import Receipt, Work, adjudicate, submit
+from annotation.services.adjudications import adjudicate
+from annotation.services.annotations import Receipt, Work, submit
 from annotation.services.batches import Policy, create_batch
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.guidelines import load_guideline

@@ -18,7 +18,8 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.models import Adjudication, Batch, GoldLabel, Person, ReleasedLabel, Task
-from annotation.services.annotations import Work, adjudicate
+from annotation.services.adjudications import adjudicate
+from annotation.services.annotations import Work
 from annotation.services.distribution import next_dispute
 from annotation.services.members import join_batch
 from benchmark.models import BenchmarkRun, RunItem

@@ -21,7 +21,8 @@ from annotation.models import Assignment, Person
 from annotation.selectors.batches import batch_at_work, batch_named
 from annotation.selectors.work import dispute, handout, my_batches
 from annotation.services import distribution
-from annotation.services.annotations import Receipt, adjudicate, revise, submit
+from annotation.services.adjudications import adjudicate
+from annotation.services.annotations import Receipt, revise, submit
 from annotation.services.distribution import TooLate
 
 LONGEST_KEY = 200

@@ -1,4 +1,4 @@
-"""Submitting and correcting annotations, and deciding disputes.
+"""Submitting and correcting annotations.
 
 One transaction each: lock the task, save, and if that was the last annotation let the pure rule settle it.
 """
@@ -16,11 +16,10 @@ from uuid import UUID, uuid4
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.adjudication import Outcome, Settled, resolve, settle
+from annotation.adjudication import Outcome, Settled, settle
 from annotation.errors import N_, Conflict, Unprocessable
 from annotation.models import (
     ADJUDICATION_SLOT,
-    Adjudication,
     Annotation,
     Assignment,
     Batch,
@@ -136,46 +135,6 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
     return _receipt(annotation, created=True)
 
 
-@transaction.atomic
-def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt:
-    """Decide the disputed criteria of a task; the decision may be a value that neither annotator gave."""
-    assignment = lock_assignment(assignment_id, person)
-    task = assignment.task
-    if not assignment.is_adjudication:
-        raise Conflict(N_("This item is not a dispute."))
-    decided = Adjudication.objects.filter(assignment=assignment).first()
-    if decided is not None:
-        return _decided_again(decided, key, work)
-    if assignment.skip_reason:
-        raise Conflict(N_("You skipped this item; it went to someone else."))
-    if task.state != Task.State.DISPUTED or assignment.batch.state == Batch.State.CLOSED:
-        raise Conflict(N_("This dispute is closed."))
-    if assignment.state != Assignment.State.CLAIMED:
-        retake_slot(assignment)
-    outcome = outcome_of(task, assignment.batch)
-    resolve(outcome.disputed, work.labels)  # all of the disputed criteria and no others, before their values
-    document = assignment.batch.guideline.document
-    labels = {name: document.criterion(name).check(work.labels[name]) for name in outcome.disputed}
-    now = timezone.now()
-    decision = Adjudication.objects.create(
-        task=task,
-        assignment=assignment,
-        labels=labels,
-        rationale=work.rationale,
-        seconds=work.seconds,
-        idempotency_key=key,
-        body_sha256=work.sha256,
-        created_at=now,
-    )
-    assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, now
-    assignment.save(update_fields=["state", "submitted_at", "slot"])
-    execute(*_gold(task, resolve(outcome.disputed, labels), now))
-    Task.objects.filter(pk=task.pk).update(state=Task.State.ADJUDICATED, settled_at=now)
-    execute(counted(assignment, disputed=-1, adjudicated=1))
-    record(actor=person, verb="adjudicate", target=f"task:{task.pk}", labels=labels)
-    return _decision_receipt(decision, created=True)
-
-
 def outcome_of(task: Task, batch: Batch) -> Outcome:
     """What the pure rule says of the task's current annotations (all of them submitted), in slot order."""
     return _outcome([labels for _slot, labels in _submitted_labels(task)], batch)
@@ -214,13 +173,14 @@ def _settled(assignment: Assignment, outcome: Outcome, now: datetime) -> list[St
     task = assignment.task
     state = {"state": outcome.state, "settled_at": None if outcome.disputed else now}
     return [
-        *_gold(task, outcome.settled, now),
+        *gold_written(task, outcome.settled, now),
         update(Task, task.pk, state),
         counted(assignment, submitted=1, **{Task.State.OPEN.value: -1, outcome.state: 1}),
     ]
 
 
-def _gold(task: Task, settled: Mapping[str, Settled], now: datetime) -> list[Statement]:
+def gold_written(task: Task, settled: Mapping[str, Settled], now: datetime) -> list[Statement]:
+    """The statements that write the gold labels of the ``settled`` criteria."""
     return [
         insert_of(
             GoldLabel(task=task, criterion=criterion, value=gold.value, source=gold.source, created_at=now)
@@ -258,7 +218,7 @@ def _by_key(assignment: Assignment, key: str, work: Work) -> Receipt | None:
     earlier = Annotation.objects.filter(assignment=assignment, idempotency_key=key).first()
     if earlier is None:
         return None
-    _refuse_other_body(earlier.body_sha256, work)
+    refuse_other_body(earlier.body_sha256, work)
     return _receipt(earlier, created=False)
 
 
@@ -266,7 +226,7 @@ def _was_asked(assignment: Assignment, key: str, work: Work) -> bool:
     """Whether this key brought a request to the manager before, handled by now or not."""
     asked = CorrectionRequest.objects.filter(assignment=assignment, idempotency_key=key).first()
     if asked is not None:
-        _refuse_other_body(asked.body_sha256, work)
+        refuse_other_body(asked.body_sha256, work)
     return asked is not None
 
 
@@ -288,14 +248,7 @@ def _ask(assignment: Assignment, *, work: Work, labels: dict[str, int | float], 
         )
 
 
-def _decided_again(decided: Adjudication, key: str, work: Work) -> Receipt:
-    if decided.idempotency_key != key:
-        raise AlreadySubmitted(_decision_receipt(decided, created=False))
-    _refuse_other_body(decided.body_sha256, work)
-    return _decision_receipt(decided, created=False)
-
-
-def _refuse_other_body(sha256: str, work: Work) -> None:
+def refuse_other_body(sha256: str, work: Work) -> None:
     if sha256 != work.sha256:
         raise Unprocessable(N_("This Idempotency-Key was used before, with other content."))
 
@@ -322,15 +275,5 @@ def _receipt(annotation: Annotation, *, created: bool) -> Receipt:
         assignment=annotation.assignment_id,
         revision=annotation.revision,
         at=annotation.created_at,
-        created=created,
-    )
-
-
-def _decision_receipt(decision: Adjudication, *, created: bool) -> Receipt:
-    return Receipt(
-        receipt=decision.receipt,
-        assignment=decision.assignment_id,
-        revision=1,
-        at=decision.created_at,
         created=created,
     )

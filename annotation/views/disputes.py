@@ -18,7 +18,7 @@ from annotation.models import ADJUDICATOR, Assignment, Batch, Membership, Person
 from annotation.selectors.batches import batch_named
 from annotation.selectors.mine import given, my_dispute, progress_in
 from annotation.selectors.work import dispute, my_batches
-from annotation.services import annotations as answers
+from annotation.services import adjudications as answers
 from annotation.services import distribution
 from annotation.views.access import person_of, role_required
 from annotation.views.workspace import go, item_context, side_cards

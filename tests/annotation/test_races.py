@@ -30,7 +30,8 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.needs import needs
-from annotation.services.annotations import AlreadySubmitted, Receipt, adjudicate, revise, submit
+from annotation.services.adjudications import adjudicate
+from annotation.services.annotations import AlreadySubmitted, Receipt, revise, submit
 from annotation.services.batches import Policy, set_state
 from annotation.services.distribution import (
     expire_leases,

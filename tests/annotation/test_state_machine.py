@@ -42,7 +42,8 @@ from annotation.models import (
     Prompt,
 )
 from annotation.selectors.needs import needs
-from annotation.services.annotations import Receipt, adjudicate, revise, submit
+from annotation.services.adjudications import adjudicate
+from annotation.services.annotations import Receipt, revise, submit
 from annotation.services.batches import Policy, create_batch, set_state
 from annotation.services.distribution import (
     TooLate,
