@@ -10,6 +10,7 @@ from annotation.models.batches import (
     Stratum,
     Tally,
     Task,
+    Watch,
 )
 from annotation.models.care import CareSettings, Exposure
 from annotation.models.corpus import Collection, Dataset, EvaluatedModel, Prompt, Response
@@ -72,4 +73,5 @@ __all__ = [
     "Tally",
     "Task",
     "Verdict",
+    "Watch",
 ]

@@ -93,6 +93,36 @@ class Batch(Authored):
         return self.name
 
 
+class Watch(models.Model):
+    """What a worker measured of a batch a moment ago, so that no page has to: one row, measured anew.
+
+    ``agreement`` and ``history`` hold what ``selectors/watch.py`` writes and reads; ``days`` maps a day to the
+    annotations handed in on it, the latest days only. ``complete`` counts the tasks with all their annotations.
+    ``timed_seconds`` is the time that the latest ``timed`` annotations took. ``took`` is what the measuring cost,
+    in seconds; ``final`` says that the batch was closed by then, so that nothing can change any more.
+    """
+
+    batch = models.OneToOneField(
+        Batch, models.CASCADE, primary_key=True, related_name="watch", verbose_name=_("batch")
+    )
+    at = models.DateTimeField(_("time"))
+    complete = models.PositiveIntegerField(default=0)
+    agreement = models.JSONField(default=list)
+    history = models.JSONField(default=list)
+    days = models.JSONField(default=dict)
+    timed = models.PositiveIntegerField(default=0)
+    timed_seconds = models.FloatField(default=0)
+    took = models.FloatField(default=0)
+    final = models.BooleanField(default=False)
+
+    class Meta:
+        verbose_name = _("watch")
+        verbose_name_plural = _("watches")
+
+    def __str__(self) -> str:
+        return f"{self.batch_id}/{self.at}"
+
+
 class Alarm(models.Model):
     """The agreement of a batch fell below its threshold. It stands until a manager has seen to it.
 
