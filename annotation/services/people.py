@@ -33,7 +33,7 @@ def add_person(
 ) -> Person:
     """Make a person. Without a password they cannot sign in, only hold what was made elsewhere or use a token."""
     roles = list(roles)
-    _refuse_unknown_roles(roles)
+    refuse_unknown_roles(roles)
     check_name(name)
     if Person.objects.filter(username=name).exists():
         raise AssayError(N_("There is already a person named {name}."), name=name)
@@ -62,7 +62,7 @@ def add_person(
 @transaction.atomic
 def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = None) -> None:
     roles = list(roles)
-    _refuse_unknown_roles(roles)
+    refuse_unknown_roles(roles)
     _refuse_above(person, actor)
     if person == actor and not actor.is_superuser and MANAGER not in roles:
         raise Conflict(N_("You cannot take the manager's group from yourself; ask another manager."))
@@ -239,7 +239,7 @@ def _groups(roles: list[str]) -> list[Group]:
     return [Group.objects.get_or_create(name=role)[0] for role in roles]
 
 
-def _refuse_unknown_roles(roles: list[str]) -> None:
+def refuse_unknown_roles(roles: list[str]) -> None:
     unknown = [role for role in roles if role not in ROLES]
     if unknown:
         raise AssayError(
