@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from annotation.guidelines import GuidelineDocument, Metric
+from annotation.intervals import wilson
 
 Value = int | float
 Labels = tuple[tuple[str, Value], ...]
@@ -32,7 +33,6 @@ ALL = "all"
 """The name of the only cell of a guideline that has no dimensions."""
 
 RESAMPLES = 2000
-Z = 1.959963984540054
 SMALL = 30
 """Below so many responses no number stands without its interval."""
 
@@ -242,16 +242,6 @@ def overall_of(metric: Metric, parts: Sequence[Part]) -> Statistic:
         return Statistic()
     drawn = np.mean([part.drawn for part in parts], axis=0)
     return Statistic(sum(values, Fraction(0)) / len(values), *percentiles(drawn))
-
-
-def wilson(successes: int, n: int) -> tuple[float, float]:
-    """The 95% score interval of a proportion (E. B. Wilson, JASA 22, 1927); never wider than 0 to 1."""
-    share, square = successes / n, Z * Z
-    centre = (share + square / (2 * n)) / (1 + square / n)
-    half = Z / (1 + square / n) * math.sqrt(share * (1 - share) / n + square / (4 * n * n))
-    low = 0.0 if successes == 0 else max(0.0, centre - half)
-    high = 1.0 if successes == n else min(1.0, centre + half)
-    return low, high
 
 
 def percentiles(drawn: Floats) -> tuple[float | None, float | None]:

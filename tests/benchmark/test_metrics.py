@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.guidelines import GuidelineDocument, Metric, parse_guideline
-from benchmark.metrics import Cell, board, percentiles, printed, wilson
+from annotation.intervals import wilson
+from benchmark.metrics import Cell, board, percentiles, printed
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
 
