@@ -23,7 +23,8 @@ from annotation.selectors.work import handout, history_lines, my_assignment, my_
 from annotation.services import annotations as answers
 from annotation.services.drafts import discard_draft, work_of
 from annotation.views.access import person_of, role_required
-from annotation.views.workspace import choices, go, questions, show, turns_of, typed
+from annotation.views.marking import MINE, marked_turns
+from annotation.views.workspace import choices, go, questions, show, typed
 from annotation.wording import error_text
 
 PAGE = 50
@@ -118,7 +119,7 @@ def show_item(
     asked = [one for one in item.criteria if one.name in done.labels]
     context: dict[str, Any] = {
         "item": item,
-        "turns": turns_of(item),
+        "turns": marked_turns(item, {MINE: done.evidence}),
         "questions": questions(asked, form.labels() if form else done.labels, item.guideline),
         "values": typed(form) if form else {"rationale": done.rationale, "flags": done.flags},
         "given": done,

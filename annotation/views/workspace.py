@@ -21,7 +21,8 @@ from annotation.forms.work import LABEL, SKIP_REASONS, WorkForm
 from annotation.guidelines import Criterion, Level, LocalizedText, localized
 from annotation.models import Assignment, Batch, Person
 from annotation.selectors.care import care_for
-from annotation.selectors.work import Handout, Side, Turn
+from annotation.selectors.work import Handout, Side
+from annotation.views.marking import marked_turns
 
 # The keys 1 to 9 and 0: a longer scale is typed as a number.
 MOST_KEYS = 10
@@ -111,14 +112,6 @@ def questions(criteria: Iterable[Criterion], labels: Mapping[str, Any], guidelin
     return [_chosen(one, labels[one.name]) if one.name in labels else one for one in asked]
 
 
-def turns_of(handout: Handout) -> list[Turn]:
-    """The prompt and then what answers it; a dialogue that begins with the prompt does not repeat it."""
-    first = handout.turns[0]
-    repeated = first.role == "user" and first.text == handout.prompt
-    asked = [] if repeated or not handout.prompt else [Turn(role="prompt", text=handout.prompt)]
-    return [*asked, *handout.turns]
-
-
 def side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> list[SideCard]:
     asked = list(criteria)
     return [
@@ -151,7 +144,7 @@ def item_context(
     return {
         "batch": assignment.batch,
         "item": item,
-        "turns": turns_of(item),
+        "turns": marked_turns(item, {}),
         "questions": questions(item.criteria, form.labels() if form else {}, item.guideline),
         "values": typed(form) if form else {},
         "key": (form and form.data.get("key")) or uuid4(),
