@@ -14,6 +14,7 @@ from annotation.errors import N_
 MAX_LIVE_CLAIMS = 2
 # Why a stratum is not for a member.
 NOT_THIS_DIMENSION = N_("taken out of this dimension")
+NOT_THIS_TOPIC = N_("does not read this topic")
 OWN_MODEL = N_("helped to build this model")
 NOT_THIS_LANGUAGE = N_("does not read this language")
 
@@ -38,9 +39,13 @@ class Kind:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a member must not be given. ``languages`` empty means that they read every language."""
+    """What a member must not be given: ``dimensions`` as the manager said, ``opted_out`` as they said themselves.
+
+    ``languages`` empty means that they read every language.
+    """
 
     dimensions: frozenset[str] = frozenset()
+    opted_out: frozenset[str] = frozenset()
     languages: frozenset[str] = frozenset()
     models: frozenset[int] = frozenset()
 
@@ -49,6 +54,8 @@ def ruled_out(limits: Limits, kind: Kind) -> str | None:
     """Why tasks of this kind are not for this member; None where they are."""
     if kind.dimension in limits.dimensions:
         return NOT_THIS_DIMENSION
+    if kind.dimension in limits.opted_out:
+        return NOT_THIS_TOPIC
     if kind.model in limits.models:
         return OWN_MODEL
     if kind.language and limits.languages and not _reads(kind.language, limits.languages):

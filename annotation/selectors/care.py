@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from django.utils import timezone
 from django.utils.translation import get_language
 
 from annotation.guidelines import localized
-from annotation.models import CareSettings, Person
-from annotation.statements import first
+from annotation.models import Assignment, Batch, CareSettings, Exposure, Guideline, Person, Stratum
+from annotation.statements import first, loaded, rows, stored
 
 # From this severity on an item counts as severe: the middle of the scale of ``Dimension.severity``.
 SEVERE = 2
@@ -43,3 +44,55 @@ def care_for(person: Person, severity: int) -> Care:
 
 
 SETTINGS = "SELECT break_minutes, help_contacts FROM annotation_caresettings WHERE id = %s"
+
+
+def budget_of(person: Person) -> int | None:
+    """The points of exposure that the person may come to in a day: their own number, else everybody's; None without
+    a limit.
+    """
+    if person.daily_exposure is not None:
+        return person.daily_exposure
+    return CareSettings.objects.filter(pk=CareSettings.ONE).values_list("daily_exposure", flat=True).first()
+
+
+def is_used_up(person: Person) -> bool:
+    """Whether the person is handed out nothing more of any severity today."""
+    budget = budget_of(person)
+    return budget is not None and _exposure_with_claims(person) >= budget
+
+
+def strata_resting(batch: Batch, person: Person, budget: int | None) -> list[int]:
+    """The strata of the batch that wait until tomorrow, because the person has used their ``budget`` up: those of
+    some severity. No query where there is no budget.
+    """
+    if budget is None or _exposure_with_claims(person) < budget:
+        return []
+    document = batch.guideline.document
+    strata = Stratum.objects.filter(batch=batch).values_list("pk", "dimension")
+    return [pk for pk, dimension in strata if document.severity_of(dimension)]
+
+
+def _exposure_with_claims(person: Person) -> int:
+    """Today's points, and those of what the person has at hand in any batch: in one statement, because an item that
+    is submitted meanwhile goes from here to there.
+    """
+    today = stored(Exposure, "day", timezone.localdate())
+    now = stored(Assignment, "lease_expires", timezone.now())
+    found = rows(READ_AND_AT_HAND, [person.pk, today, now, person.pk])
+    at_hand = [one for one in found if one[1] is not None]
+    severities = (
+        loaded(Guideline, id=guideline, sha256=sha256).document.severity_of(dimension)
+        for _points, guideline, sha256, dimension in at_hand
+    )
+    return int(found[0][0]) + sum(severities)
+
+
+READ_AND_AT_HAND = """
+SELECT COALESCE((SELECT e.points FROM annotation_exposure e WHERE e.person_id = %s AND e.day = %s), 0),
+    g.id, g.sha256, s.dimension
+FROM annotation_person p
+LEFT JOIN annotation_assignment a ON a.person_id = p.id AND a.state = 'claimed' AND a.lease_expires > %s
+LEFT JOIN annotation_task t ON t.id = a.task_id LEFT JOIN annotation_stratum s ON s.id = t.stratum_id
+LEFT JOIN annotation_batch b ON b.id = a.batch_id LEFT JOIN annotation_guideline g ON g.id = b.guideline_id
+WHERE p.id = %s
+"""

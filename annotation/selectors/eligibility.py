@@ -18,6 +18,7 @@ def limits_of(membership: Membership) -> Limits:
     person = membership.person
     return Limits(
         dimensions=frozenset(membership.excluded_dimensions),
+        opted_out=frozenset(person.opted_out),
         languages=frozenset(person.languages),
         models=frozenset(model.pk for model in person.own_models.all()),
     )

@@ -44,13 +44,22 @@ class FreeTasks:
     panels: Sequence[int]
 
     @classmethod
-    def of(cls, membership: Membership, *, limited: bool = True, planned: bool = True) -> FreeTasks:
-        """``limited`` and ``planned`` False: known that nothing is ruled out, that there is no panel."""
+    def of(
+        cls,
+        membership: Membership,
+        *,
+        limited: bool = True,
+        planned: bool = True,
+        resting: Sequence[int] = (),
+    ) -> FreeTasks:
+        """``limited`` and ``planned`` False: known that nothing is ruled out, that there is no panel. ``resting`` are
+        strata that are for them, but not today.
+        """
         return cls(
             batch=membership.batch_id,
             person=membership.person_id,
             pool=membership.batch.pairing == Batch.Pairing.POOL,
-            ruled_out=strata_ruled_out(membership) if limited else (),
+            ruled_out=[*(strata_ruled_out(membership) if limited else ()), *resting],
             panels=list(membership.panels.values_list("pk", flat=True)) if planned else (),
         )
 

@@ -354,7 +354,7 @@ def _shortages(
 def _because(limits: Limits, kind: Kind) -> str:
     """What of the kind rules it out: the reason that ``ruled_out`` gives."""
     alone = {
-        "dimension": Limits(dimensions=limits.dimensions),
+        "dimension": Limits(dimensions=limits.dimensions, opted_out=limits.opted_out),
         "model": Limits(models=limits.models),
         "language": Limits(languages=limits.languages),
     }

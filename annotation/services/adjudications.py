@@ -19,7 +19,7 @@ from annotation.services.annotations import (
 )
 from annotation.services.audit import record
 from annotation.services.distribution import lock_assignment, retake_slot
-from annotation.services.tallies import counted
+from annotation.services.tallies import counted, exposed
 from annotation.services.work import Work
 from annotation.statements import execute
 
@@ -59,7 +59,7 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Work) -> 
     assignment.save(update_fields=["state", "submitted_at", "slot"])
     execute(*gold_written(task, resolve(outcome.disputed, labels), now))
     Task.objects.filter(pk=task.pk).update(state=Task.State.ADJUDICATED, settled_at=now)
-    execute(counted(assignment, disputed=-1, adjudicated=1))
+    execute(counted(assignment, disputed=-1, adjudicated=1), *exposed(assignment))
     record(actor=person, verb="adjudicate", target=f"task:{task.pk}", labels=labels)
     return _decision_receipt(decision, created=True)
 

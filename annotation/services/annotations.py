@@ -18,6 +18,8 @@ from django.utils import timezone
 
 from annotation.adjudication import Outcome, Settled, settle
 from annotation.errors import N_, Conflict, Unprocessable
+from annotation.evidence import checked, refuse_what_is_missing
+from annotation.flags import GUIDELINE_UNCLEAR
 from annotation.models import (
     ADJUDICATION_SLOT,
     Annotation,
@@ -26,13 +28,16 @@ from annotation.models import (
     CorrectionRequest,
     Draft,
     GoldLabel,
+    Note,
     Person,
     Task,
 )
+from annotation.selectors.work import texts_to_mark
 from annotation.services.audit import record
 from annotation.services.distribution import TooLate, lock_assignment, retake_slot
 from annotation.services.drafts import keep_draft
-from annotation.services.tallies import counted
+from annotation.services.notes import leave_note
+from annotation.services.tallies import counted, exposed
 from annotation.services.work import Work
 from annotation.statements import Statement, execute, insert_of, rows, stored, update
 
@@ -82,9 +87,10 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
         return _submitted_before(assignment, key, work)
     _refuse_unless_open(assignment)
     labels = _checked_labels(assignment, work.labels)
+    evidence = _checked_evidence(assignment, work, labels)
     if assignment.state != Assignment.State.CLAIMED:
         retake_slot(assignment)
-    annotation = _annotation(assignment, work=work, labels=labels, key=key, revision=1)
+    annotation = _annotation(assignment, work, labels, evidence, key=key, revision=1)
     now = annotation.created_at
     outcome = _outcome_with(assignment, labels)
     submitted = {"slot": assignment.slot, "state": Assignment.State.SUBMITTED, "submitted_at": now}
@@ -93,7 +99,9 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
         update(Assignment, assignment.pk, submitted),
         Statement(NO_DRAFT, [stored(Draft, "assignment_id", assignment.pk)]),
         *(_settled(assignment, outcome, now) if outcome else [counted(assignment, submitted=1)]),
+        *exposed(assignment),
     )
+    _note_what_is_unclear(assignment, work, labels)
     return _receipt(annotation, created=True)
 
 
@@ -129,9 +137,11 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
     if assignment.task.state != Task.State.OPEN or assignment.batch.state == Batch.State.CLOSED:
         _ask(assignment, work=work, labels=labels, key=key)
         return None
+    evidence = _checked_evidence(assignment, work, labels)
     Annotation.objects.filter(pk=current.pk).update(current=False)
-    annotation = _annotation(assignment, work=work, labels=labels, key=key, revision=current.revision + 1)
+    annotation = _annotation(assignment, work, labels, evidence, key=key, revision=current.revision + 1)
     annotation.save()
+    _note_what_is_unclear(assignment, work, labels)
     return _receipt(annotation, created=True)
 
 
@@ -190,7 +200,13 @@ def gold_written(task: Task, settled: Mapping[str, Settled], now: datetime) -> l
 
 
 def _annotation(
-    assignment: Assignment, *, work: Work, labels: dict[str, int | float], key: str, revision: int
+    assignment: Assignment,
+    work: Work,
+    labels: dict[str, int | float],
+    evidence: list[dict[str, Any]],
+    *,
+    key: str,
+    revision: int,
 ) -> Annotation:
     """Not written yet."""
     return Annotation(
@@ -198,7 +214,7 @@ def _annotation(
         revision=revision,
         labels=labels,
         rationale=work.rationale,
-        evidence=list(work.evidence),
+        evidence=evidence,
         flags=list(work.flags),
         seconds=work.seconds,
         reason=work.reason,
@@ -267,6 +283,37 @@ def _refuse_unless_open(assignment: Assignment) -> None:
 def _checked_labels(assignment: Assignment, labels: Mapping[str, Any]) -> dict[str, int | float]:
     document = assignment.batch.guideline.document
     return document.check_labels(assignment.task.stratum.dimension, labels)
+
+
+def _checked_evidence(
+    assignment: Assignment, work: Work, labels: Mapping[str, int | float]
+) -> list[dict[str, Any]]:
+    """The spans as they are stored, and all there that the levels require; the text is read for spans alone."""
+    criteria = assignment.batch.guideline.document.criteria_for(assignment.task.stratum.dimension)
+    evidence = []
+    if work.evidence:
+        texts = texts_to_mark(assignment.task_id)
+        evidence = checked(work.evidence, texts=texts, criteria=criteria, labels=labels)
+    refuse_what_is_missing(criteria, labels, evidence=evidence, rationale=work.rationale)
+    return evidence
+
+
+def _note_what_is_unclear(
+    assignment: Assignment, work: Work, labels: Mapping[str, int | float]
+) -> None:
+    """A flag on the guideline is a note on the clause, or on all of it where several criteria were asked."""
+    if GUIDELINE_UNCLEAR not in work.flags:
+        return
+    criterion, level = next(iter(labels.items())) if len(labels) == 1 else ("", None)
+    leave_note(
+        guideline=assignment.batch.guideline,
+        source=Note.Source.FLAG,
+        author=assignment.person,
+        criterion=criterion,
+        level=level,
+        text=work.rationale,
+        task=assignment.task,
+    )
 
 
 def _receipt(annotation: Annotation, *, created: bool) -> Receipt:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from django.db import connection
 from django.db.models import F
+from django.utils import timezone
 
-from annotation.models import Assignment, Membership, Stratum, Tally
-from annotation.statements import Statement
+from annotation.models import Assignment, Exposure, Membership, Stratum, Tally
+from annotation.statements import Statement, stored
 
 COLUMNS = ("open", "agreed", "disputed", "adjudicated", "withdrawn", "submitted", "skipped")
 
@@ -43,6 +44,23 @@ def counted(assignment: Assignment, **changes: int) -> Statement:
     )
 
 
+def exposed(assignment: Assignment) -> list[Statement]:
+    """The points of exposure of whoever read this item, on the day that it is where the site is. The last of what is
+    written at once: two items of one person meet here alone.
+    """
+    return exposed_to(
+        assignment.person_id,
+        assignment.batch.guideline.document.severity_of(assignment.task.stratum.dimension),
+    )
+
+
+def exposed_to(person_id: int, severity: int) -> list[Statement]:
+    """Nothing at all where the severity is 0."""
+    if not severity:
+        return []
+    return [Statement(EXPOSE, [person_id, stored(Exposure, "day", timezone.localdate()), severity])]
+
+
 TABLE = Tally._meta.db_table
 NAMES = ", ".join(f'"{name}"' for name in COLUMNS)
 ADDED = ", ".join(f'"{name}" = {TABLE}."{name}" + excluded."{name}"' for name in COLUMNS)
@@ -52,4 +70,9 @@ UPSERT = f"INSERT INTO {TABLE} (membership_id, stratum_id, {NAMES}) VALUES (%s, 
 UPSERT_BY_PERSON = (
     f"INSERT INTO {TABLE} (membership_id, stratum_id, {NAMES}) SELECT m.id, %s, {PLACES}"
     f" FROM annotation_membership m WHERE m.batch_id = %s AND m.person_id = %s AND m.role = %s {ON_CONFLICT}"
+)
+EXPOSURE = Exposure._meta.db_table
+EXPOSE = (
+    f"INSERT INTO {EXPOSURE} (person_id, day, points) VALUES (%s, %s, %s)"
+    f" ON CONFLICT (person_id, day) DO UPDATE SET points = {EXPOSURE}.points + excluded.points"
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from annotation.distribution import NOT_THIS_DIMENSION, NOT_THIS_LANGUAGE, OWN_MODEL
+from annotation.distribution import NOT_THIS_DIMENSION, NOT_THIS_LANGUAGE, NOT_THIS_TOPIC, OWN_MODEL
 from annotation.selectors.needs import ANNOTATED, LABELLED, NOT_PLANNED, QUOTA, SKIPPED, Why
 
 MOST_NAMED = 5
@@ -36,6 +36,7 @@ def _words(reason: str, n: int) -> str:
         NOT_THIS_DIMENSION: ngettext(
             "{names} is given nothing of {dimension}", "{names} are given nothing of {dimension}", n
         ),
+        NOT_THIS_TOPIC: ngettext("{names} does not read this topic", "{names} do not read this topic", n),
         OWN_MODEL: ngettext("{names} helped to build the model", "{names} helped to build the model", n),
         NOT_THIS_LANGUAGE: ngettext("{names} does not read {language}", "{names} do not read {language}", n),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db import transaction
@@ -24,6 +25,7 @@ from annotation.models import (
     Person,
     Task,
 )
+from annotation.selectors.care import strata_resting
 from annotation.selectors.counts import decided_by, submitted_by
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.selectors.free import FreeTask
@@ -86,7 +88,8 @@ def _next_assignment(
         member.quota, submitted=submitted_by(member), live=len(live)
     ):
         return None
-    search = Search.of(locked, now=now, careful=careful)
+    resting = strata_resting(batch, person, now.budget)
+    search = Search.of(locked, now=now, careful=careful, resting=resting)
     if live and not search.leaves_enough_for_all():
         return None
     task = search.take()
@@ -96,13 +99,13 @@ def _next_assignment(
 @transaction.atomic
 def _next_dispute(batch: Batch, person: Person) -> Assignment | None:
     member = lock_membership(batch, person, Membership.Role.ADJUDICATOR).membership
-    now_in(batch, person)
+    now = now_in(batch, person)
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
     if live is not None:
         return live
     if member.quota is not None and not within_quota(member.quota, submitted=decided_by(member), live=0):
         return None
-    task = _take_dispute(batch, member)
+    task = _take_dispute(batch, member, resting=strata_resting(batch, person, now.budget))
     if task is None:
         return None
     past = Assignment.objects.filter(task=task, person=person).first()
@@ -132,18 +135,18 @@ def _claim_free(task: FreeTask, search: Search) -> Assignment:
     return assignment
 
 
-def _adjudicable(batch: Batch, member: Membership) -> QuerySet[Task]:
+def _adjudicable(batch: Batch, member: Membership, *, resting: Sequence[int]) -> QuerySet[Task]:
     """Prompt by prompt, not in the order of the batch: labels imported file by file stand there model by model."""
     held = Assignment.objects.filter(task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state__in=LIVE)
     return (
         Task.objects.filter(batch=batch, state=Task.State.DISPUTED)
-        .exclude(stratum__in=strata_ruled_out(member))
+        .exclude(stratum__in=[*strata_ruled_out(member), *resting])
         .filter(~Exists(_barring(member)), ~Exists(held))
         .order_by("-priority", "prompt", "-response__sha256", "position")
     )
 
 
-def _take_dispute(batch: Batch, member: Membership) -> Task | None:
+def _take_dispute(batch: Batch, member: Membership, *, resting: Sequence[int]) -> Task | None:
     """The first dispute that nobody is taking this moment, locked; waits for others only when it is the last.
 
     Claiming a dispute does not change its task's row, so it is looked at again under the lock; what others hold
@@ -152,7 +155,7 @@ def _take_dispute(batch: Batch, member: Membership) -> Task | None:
     for wait in (False, True):
         gone: list[int] = []
         while True:
-            tasks = _adjudicable(batch, member).exclude(pk__in=gone)
+            tasks = _adjudicable(batch, member, resting=resting).exclude(pk__in=gone)
             with transaction.atomic():
                 task = tasks.select_for_update(skip_locked=not wait, no_key=True, of=("self",)).first()
                 held = (

@@ -26,7 +26,7 @@ from annotation.models import (
 )
 from annotation.services.audit import record
 from annotation.services.planning import plan_again
-from annotation.services.tallies import counted
+from annotation.services.tallies import counted, exposed
 from annotation.statements import (
     execute,
     first,
@@ -77,7 +77,7 @@ def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> As
         record(actor=person, verb="skip", target=f"assignment:{assignment.pk}", reason=skip_reason)
         if assignment.task.panel_id is not None and not assignment.is_adjudication:
             plan_again(assignment.task, without=membership_id(assignment))
-        execute(counted(assignment, skipped=1))
+        execute(counted(assignment, skipped=1), *exposed(assignment))
     return assignment
 
 

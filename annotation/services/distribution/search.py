@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from annotation.models import (
     ADJUDICATION_SLOT,
     Assignment,
     Batch,
+    CareSettings,
     Membership,
     Person,
 )
@@ -88,7 +89,8 @@ GIVEN_BACK = "a.state IN ('released', 'expired') AND a.skip_reason = ''"
 class Now(NamedTuple):
     """``live``: whether the person has claims at hand, ``expired``: whether some of theirs ran out.
 
-    ``requeued``: whether any task of the batch came back and is free.
+    ``requeued``: whether any task of the batch came back and is free. ``budget``: the points of exposure that the
+    person may come to in a day, None without a limit.
     """
 
     state: str
@@ -96,10 +98,13 @@ class Now(NamedTuple):
     expired: bool
     requeued: bool
     leases_ran_out: bool
+    budget: int | None
 
 
 def now_in(batch: Batch, person: Person) -> Now:
-    """Read after the membership is locked: a batch that closed or paused meanwhile says so."""
+    """Read after the membership is locked: a batch that closed or paused meanwhile says so, and a topic that the
+    person opted out of meanwhile stands in ``person.opted_out``.
+    """
     mine = "SELECT 1 FROM annotation_assignment a WHERE a.person_id = %s AND a.batch_id = %s AND a.slot < %s"
     row = first(
         f"""
@@ -108,8 +113,10 @@ def now_in(batch: Batch, person: Person) -> Now:
             EXISTS ({mine} AND {GIVEN_BACK} AND a.state = 'expired'),
             {anything_requeued()},
             EXISTS (SELECT 1 FROM annotation_assignment a
-                WHERE a.batch_id = %s AND a.state = 'claimed' AND a.lease_expires < %s)
-        FROM annotation_batch b WHERE b.id = %s
+                WHERE a.batch_id = %s AND a.state = 'claimed' AND a.lease_expires < %s),
+            COALESCE(p.daily_exposure, (SELECT c.daily_exposure FROM annotation_caresettings c WHERE c.id = %s)),
+            p.opted_out
+        FROM annotation_batch b, annotation_person p WHERE b.id = %s AND p.id = %s
         """,
         [
             *(person.pk, batch.pk, ADJUDICATION_SLOT),
@@ -117,11 +124,14 @@ def now_in(batch: Batch, person: Person) -> Now:
             batch.pk,
             batch.pk,
             stored(Assignment, "lease_expires", timezone.now()),
+            CareSettings.ONE,
             batch.pk,
+            person.pk,
         ],
     )
     assert row is not None
-    now = Now(*row)
+    *fields, opted_out = row
+    now, person.opted_out = Now(*fields), json.loads(opted_out)
     if now.state != Batch.State.OPEN:
         raise Forbidden(N_("The batch {name} is not open."), name=batch.name)
     return now
@@ -129,7 +139,8 @@ def now_in(batch: Batch, person: Person) -> Now:
 
 @dataclass
 class Search:
-    """One member's search for their next task; the membership is locked.
+    """One member's search for their next task; the membership is locked. ``resting`` are the strata that wait until
+    tomorrow: the tasks passed over for that are free for the member all the same, so the cursor stays before them.
 
     ``cursor`` is where the next search begins. It follows by ``CURSOR_STEP``, to the first task that is still
     free for the member, locked by others or not: before it there can be none, but what comes back, and that is
@@ -140,14 +151,18 @@ class Search:
     tasks: FreeTasks
     now: Now
     cursor: int
+    resting: Sequence[int] = ()
     careful: bool = False  # whether to wait for others
     had: bool = False  # what was found is a task that the member had before
 
     @classmethod
-    def of(cls, locked: Member, *, now: Now, careful: bool) -> Search:
+    def of(cls, locked: Member, *, now: Now, careful: bool, resting: Sequence[int]) -> Search:
         member = locked.membership
-        tasks = FreeTasks.of(member, limited=locked.limited, planned=locked.planned)
-        return cls(member=member, tasks=tasks, now=now, cursor=member.cursor, careful=careful)
+        limited = locked.limited or bool(member.person.opted_out)
+        tasks = FreeTasks.of(member, limited=limited, planned=locked.planned, resting=resting)
+        return cls(
+            member=member, tasks=tasks, now=now, cursor=member.cursor, resting=resting, careful=careful
+        )
 
     def take(self) -> FreeTask | None:
         """The next task, locked: first what the member had begun when the lease ran out, if nobody took it over.
@@ -223,6 +238,8 @@ class Search:
 
     def _move_cursor(self) -> None:
         """Where nothing is left, to the place where the next task of the batch will stand."""
+        if self.resting:
+            return
         found = self.tasks.first_rank(start=self.cursor)
         self.cursor = max(self.cursor, tasks_in(self.member.batch)) if found is None else found
         Membership.objects.filter(pk=self.member.pk).update(cursor=self.cursor)
