@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from django.utils import timezone
 from django.utils.translation import get_language
@@ -18,32 +20,47 @@ SEVERE = 2
 
 @dataclass(frozen=True)
 class Care:
-    """What an item's page does for its reader. ``break_minutes`` None: no break is proposed.
+    """What an item's page does for its reader. ``blur``: the text is blurred until it is opened.
 
-    ``blur``: the text is blurred until it is opened; ``contacts``: whom to turn to, as plain text with line breaks.
+    What the managers set is read when it is asked for: the page that goes from item to item has it already.
     """
 
     blur: bool
     severity: int
-    break_minutes: int | None
-    contacts: str
     single_keys: bool
+
+    @property
+    def break_minutes(self) -> int | None:
+        """None: no break is proposed."""
+        return self._settings[0]
+
+    @property
+    def contacts(self) -> str:
+        """Whom to turn to, in the reader's language: plain text with line breaks, or empty."""
+        return in_words(json.loads(self._settings[1]))
+
+    @cached_property
+    def _settings(self) -> tuple[int | None, str]:
+        break_minutes, contacts = first(SETTINGS, [CareSettings.ONE]) or (None, "{}")
+        return break_minutes, contacts
 
 
 def care_for(person: Person, severity: int) -> Care:
-    """For an item of this severity; one look at one row."""
-    break_minutes, contacts = first(SETTINGS, [CareSettings.ONE]) or (None, "{}")
-    words = {language: text for language, text in json.loads(contacts).items() if text}
+    """For an item of this severity."""
     return Care(
         blur=person.blur == Person.Blur.ALWAYS or (person.blur == Person.Blur.SEVERE and severity >= SEVERE),
         severity=severity,
-        break_minutes=break_minutes,
-        contacts=localized(words, get_language() or "en") if words else "",
         single_keys=person.single_keys,
     )
 
 
 SETTINGS = "SELECT break_minutes, help_contacts FROM annotation_caresettings WHERE id = %s"
+
+
+def in_words(contacts: Mapping[str, str]) -> str:
+    """The contacts in the reader's language, else in one that there is."""
+    words = {language: text for language, text in contacts.items() if text}
+    return localized(words, get_language() or "en") if words else ""
 
 
 def budget_of(person: Person) -> int | None:
