@@ -322,6 +322,7 @@ if JOB_STALE_SECONDS <= JOB_HEARTBEAT_SECONDS:
 JOB_MAX_ATTEMPTS = env("ASSAY_JOB_MAX_ATTEMPTS", "3", read_positive)
 CELERY_BEAT_SCHEDULE = {
     "sweep-jobs": {"task": "annotation.sweep_jobs", "schedule": 5.0, "options": {"expires": 5}},
+    "watch-batches": {"task": "annotation.watch_batches", "schedule": 30.0, "options": {"expires": 30}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(ASSAY_DATA_DIR / "celerybeat-schedule")
 
@@ -330,7 +331,10 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"without_secrets": {"()": "config.logs.WithoutSecrets"}},
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["without_secrets"]}
+    },
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         "django.server": {"handlers": ["console"], "level": LOG_LEVEL, "propagate": False},

@@ -31,6 +31,7 @@ from annotation.services.annotations import Work, revise, submit
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.drafts import keep_draft
 from annotation.services.gold import cut_release
+from annotation.services.invitations import invite
 from annotation.services.people import add_person, set_roles
 from benchmark.models import RunItem
 from benchmark.services.retraining import retrain
@@ -49,7 +50,7 @@ ANNOTATOR, ADJUDICATOR = frozenset({"annotator"}), frozenset({"adjudicator"})
 MANAGER, RESEARCHER = frozenset({"manager"}), frozenset({"researcher"})
 GROUPED = ALL - {"stranger"}
 NOBODY: frozenset[str] = frozenset()
-PUBLIC = {"login", "logout", "set_language", "api-nowhere"}
+PUBLIC = {"login", "logout", "set_language", "api-nowhere", "join"}
 
 # Who may open what. Everybody else gets 403 or 404; whoever is not signed in is sent to sign in.
 MAY: dict[str, frozenset[str]] = {
@@ -80,6 +81,7 @@ MAY: dict[str, frozenset[str]] = {
     "work-ahead": ANNOTATOR,
     "work-undo": ANNOTATOR,
     "work-submit": ANNOTATOR,
+    "work-draft": ANNOTATOR,
     "work-skip": ANNOTATOR,
     "work-extend": ANNOTATOR,
     "work-release": ANNOTATOR,
@@ -119,9 +121,16 @@ MAY: dict[str, frozenset[str]] = {
     "guideline": GROUPED,
     "guideline-new": MANAGER,
     "guideline-publish": MANAGER,
+    "guideline-compare": GROUPED,
+    "guideline-notes": MANAGER,
+    "note-resolve": MANAGER,
     "people": MANAGER,
     "person": MANAGER,
     "person-new": MANAGER,
+    "person-leaving": MANAGER,
+    "invitations": MANAGER,
+    "invitation-revoke": MANAGER,
+    "join": ALL,  # for people without an account; who has one is told so
     "person-roles": MANAGER,
     "person-name": MANAGER,
     "person-languages": MANAGER,
@@ -220,6 +229,7 @@ def make_world() -> World:
     jobs.run_now(run.job)
     retraining = retrain(release=release, send=False)
     making = jobs.enqueue(kind="batch", payload={"dataset": corpus.pk}, title="second", send=False)
+    invitation, secret = invite(roles=["annotator"], days=7, actor=people["manager"])
     upload = Import.objects.create(kind="prompts", format="jsonl", file_name="prompts.jsonl")
     return World(
         people=people,
@@ -252,6 +262,8 @@ def make_world() -> World:
             "batch-making.job_id": making.pk,
             "pk": batch.tasks.filter(state=Task.State.AGREED)[0].pk,
             "key": chart_key(),
+            "invitation_id": invitation.pk,
+            "secret": secret,
             "assignment_id": held.pk,
             "history-item.assignment_id": first.pk,
             "history-revise.assignment_id": first.pk,

@@ -10,9 +10,11 @@ from django.core.exceptions import ValidationError
 from django.utils.functional import lazy
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from annotation.errors import AssayError
-from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, EvaluatedModel, Person
+from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, EvaluatedModel, Person
+from annotation.services.invitations import LONGEST_DAYS
 from annotation.services.people import language_tags
 from annotation.wording import error_text
 
@@ -22,6 +24,7 @@ ROLE_CHOICES = (
     (MANAGER, _("Manager: data, guidelines, batches, people")),
     (RESEARCHER, _("Researcher: gold releases, scorers, benchmarks")),
 )
+USUAL_DAYS = 7
 
 
 def _rules() -> str:
@@ -39,6 +42,16 @@ class RolesForm(forms.Form):
     )
 
 
+def _check_password(form: forms.Form, name: str, display_name: str) -> None:
+    """By the rules for passwords, for a person who is not there yet."""
+    password = form.cleaned_data.get("password")
+    if password:
+        try:
+            validate_password(password, Person(username=name, display_name=display_name))
+        except ValidationError as error:
+            form.add_error("password", error)
+
+
 class PersonForm(RolesForm):
     name = forms.CharField(label=_("Name to sign in with"), max_length=150)
     display_name = forms.CharField(label=_("Display name"), max_length=150, required=False)
@@ -51,12 +64,7 @@ class PersonForm(RolesForm):
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
-        if data.get("password"):
-            unsaved = Person(username=data.get("name", ""), display_name=data.get("display_name", ""))
-            try:
-                validate_password(data["password"], unsaved)
-            except ValidationError as error:
-                self.add_error("password", error)
+        _check_password(self, data.get("name", ""), data.get("display_name", ""))
         return data
 
 
@@ -114,11 +122,12 @@ class LanguagesForm(forms.Form):
         help_text=_("Tags such as zh-Hant, en or pt-BR, with commas between them."),
     )
 
-    def __init__(self, data: Any = None, *, person: Person, known: Sequence[str]) -> None:
-        super().__init__(data, initial={"languages": person.languages})
+    def __init__(self, data: Any = None, *, given: Sequence[str] = (), known: Sequence[str]) -> None:
+        """``given`` are chosen at first, ``known`` are offered besides."""
+        super().__init__(data, initial={"languages": list(given)})
         field = self.fields["languages"]
         assert isinstance(field, forms.MultipleChoiceField)
-        every = list(dict.fromkeys([*known, *person.languages]))
+        every = list(dict.fromkeys([*known, *given]))
         field.choices = [(tag, tag) for tag in every]
         if not every:
             del self.fields["languages"]
@@ -132,6 +141,69 @@ class LanguagesForm(forms.Form):
 
     def tags(self) -> list[str]:
         return [*self.cleaned_data.get("languages", []), *self.cleaned_data["others"]]
+
+
+class InvitationForm(LanguagesForm, RolesForm):
+    note = forms.CharField(
+        label=_("For whom"), max_length=200, required=False, help_text=_("Only managers read it.")
+    )
+    days = forms.IntegerField(
+        label=_("Valid for so many days"), min_value=1, max_value=LONGEST_DAYS, initial=USUAL_DAYS
+    )
+    field_order = ("roles", "note", "days", "languages", "others")
+
+    def __init__(self, data: Any = None, *, known: Sequence[str]) -> None:
+        super().__init__(data, known=known)
+        self.fields["roles"].required = True
+
+
+class AccountForm(LanguagesForm):
+    """The account that whoever was invited makes for themselves."""
+
+    name = forms.CharField(
+        label=_("Name to sign in with"),
+        max_length=100,
+        help_text=_("Letters, digits and @ . + - _ only; it cannot be changed later."),
+        widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none"}),
+    )
+    display_name = forms.CharField(
+        label=_("Display name"),
+        max_length=150,
+        required=False,
+        help_text=_("How others see you; you can change it."),
+        widget=forms.TextInput(attrs={"autocomplete": "nickname"}),
+    )
+    password = _password(_("Password"), help_text=lazy(_rules, str)())
+    again = _password(_("The password again"))
+    field_order = ("name", "display_name", "password", "again", "languages", "others")
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        _check_password(self, data.get("name", ""), data.get("display_name", ""))
+        if data.get("password") and data.get("again") and data["password"] != data["again"]:
+            self.add_error("again", _("The two passwords are not the same."))
+        return data
+
+
+class FindPeopleForm(forms.Form):
+    """What is looked for among the people; what nobody could have chosen is left out of account."""
+
+    words = forms.CharField(label=_("Name"), max_length=150, required=False)
+    role = forms.ChoiceField(label=_("Group"), required=False)
+
+    def __init__(self, data: Any = None) -> None:
+        super().__init__(data)
+        field = self.fields["role"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [
+            ("", _("all")),
+            *((role, pgettext_lazy("role", role.capitalize())) for role in ROLES),
+        ]
+
+    def wanted(self) -> tuple[str, str]:
+        """The words and the role, empty where nothing is asked for."""
+        self.is_valid()
+        return self.cleaned_data.get("words", "").strip(), self.cleaned_data.get("role", "")
 
 
 class OwnModelsForm(forms.Form):

@@ -98,7 +98,7 @@ def person_name(request: HttpRequest, username: str) -> HttpResponse:
 @role_required(MANAGER)
 def person_languages(request: HttpRequest, username: str) -> HttpResponse:
     found = person_named(username)
-    form = LanguagesForm(request.POST, person=found, known=languages_of_prompts())
+    form = LanguagesForm(request.POST, given=found.languages, known=languages_of_prompts())
     if not form.is_valid():
         return _show(request, found, languages_form=form)
     services.set_languages(person=found, languages=form.tags(), actor=person_of(request))
@@ -176,7 +176,7 @@ def _show(request: HttpRequest, found: Person, **given: Any) -> HttpResponse:
     context = {
         "person": found,
         "crumbs": trail((_("People"), "people", []), here=str(found)),
-        "languages_form": LanguagesForm(person=found, known=languages_of_prompts()),
+        "languages_form": LanguagesForm(given=found.languages, known=languages_of_prompts()),
         "models_form": OwnModelsForm(person=found, shown=shown),
         "some_sealed": len(shown) < EvaluatedModel.objects.count(),
         "consequences": consequences(found, reader=reader),
