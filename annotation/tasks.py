@@ -7,7 +7,7 @@ from typing import Any
 from celery import shared_task
 
 from annotation.errors import N_
-from annotation.services import demo, jobs, making
+from annotation.services import alarms, demo, jobs, making
 from annotation.services.imports import uploads
 
 
@@ -19,6 +19,11 @@ def run_job(job_id: int) -> None:
 @shared_task(name="annotation.sweep_jobs")
 def sweep_jobs() -> None:
     jobs.sweep()
+
+
+@shared_task(name="annotation.watch_batches")
+def watch_batches() -> None:
+    alarms.watch_all()
 
 
 @jobs.handles(demo.BOARD_KIND)

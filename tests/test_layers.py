@@ -46,6 +46,7 @@ def test_the_web_process_imports_no_learning_library(tmp_path: Path):
         "annotation.guidelines",
         "annotation.distribution",
         "annotation.adjudication",
+        "annotation.forecast",
         "annotation.formats",
         "scoring.dataset",
         "scoring.evaluation",

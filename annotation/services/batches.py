@@ -5,7 +5,6 @@ import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import date
 from itertools import islice
 from typing import Any
 
@@ -33,6 +32,7 @@ from annotation.services.distribution import end_claims
 from annotation.services.locks import lock_memberships
 from annotation.services.planning import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
 from annotation.services.tallies import count_in
+from annotation.services.terms import Terms, check_terms
 
 CHUNK = 2000
 # Of a response: what makes its stratum.
@@ -48,8 +48,8 @@ MOVES = {
 
 
 @dataclass(frozen=True)
-class Policy:
-    """How a batch hands out its tasks. ``tolerance`` is in scale units, the lease in seconds.
+class Policy(Terms):
+    """How a batch hands out its tasks, and the terms that may change later. ``tolerance`` is in scale units.
 
     ``seed`` decides the shuffling and the plan of who works with whom: the same seed gives the same.
     """
@@ -59,8 +59,6 @@ class Policy:
     order: str = Batch.Order.PROMPTS
     seed: int = 0
     tolerance: float = 0
-    lease_seconds: int = 1800
-    due_date: date | None = None
 
 
 @dataclass(frozen=True)
@@ -333,8 +331,9 @@ def _check_policy(policy: Policy, annotators: Sequence[Person], *, open_now: boo
         )
     if not 0 <= policy.seed <= LARGEST_SEED:
         raise AssayError(N_("The seed is a whole number from 0 to {largest}."), largest=LARGEST_SEED)
-    if not 0 <= policy.tolerance < math.inf or policy.lease_seconds < 1:
-        raise AssayError(N_("The tolerance is 0 or more, and the lease at least one second."))
+    if not 0 <= policy.tolerance < math.inf:
+        raise AssayError(N_("The tolerance is 0 or more."))
+    check_terms(policy)
     if open_now:
         _refuse_too_few(policy.overlap, len(set(annotators)))
 

@@ -1,0 +1,64 @@
+"""The terms of a batch: what of its policy may still change while people work in it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import date
+
+from django.db import transaction
+
+from annotation.errors import N_, AssayError, Conflict
+from annotation.models import Batch, Person
+from annotation.services.audit import record
+
+LONGEST_WAIT = 365  # days until a second reading
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The lease in seconds; when it is due; when its agreement alarms (``docs/decisions/agreement-alarm.md``); and how
+    many of the decided disputes, from 0 to 1, come back to their adjudicator after how many days.
+    """
+
+    lease_seconds: int = 1800
+    due_date: date | None = None
+    agreement_threshold: float | None = None
+    alarm_action: str = Batch.AlarmAction.TELL
+    second_reading_share: float = 0.05
+    second_reading_days: int = 14
+
+
+def check_terms(terms: Terms) -> None:
+    if terms.lease_seconds < 1:
+        raise AssayError(N_("The lease is at least one second."))
+    threshold = terms.agreement_threshold
+    if threshold is not None and not -1 <= threshold <= 1:
+        raise AssayError(
+            N_("The agreement threshold is {threshold}; choose -1 to 1, as in 0.667."), threshold=threshold
+        )
+    if terms.alarm_action not in Batch.AlarmAction.values:
+        raise AssayError(
+            N_("There is no alarm {action}; choose one of: {known}."),
+            action=terms.alarm_action,
+            known=", ".join(Batch.AlarmAction.values),
+        )
+    if not 0 <= terms.second_reading_share <= 1:
+        raise AssayError(N_("The share of second readings is from 0 to 1."))
+    if not 0 <= terms.second_reading_days <= LONGEST_WAIT:
+        raise AssayError(N_("A second reading waits from 0 to {most} days."), most=LONGEST_WAIT)
+
+
+@transaction.atomic
+def set_terms(*, batch: Batch, terms: Terms, actor: Person) -> Batch:
+    """Change the terms of a batch that is not closed. A new lease is for the claims from now on."""
+    check_terms(terms)
+    locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
+    if locked.state == Batch.State.CLOSED:
+        raise Conflict(N_("The batch {name} is closed; its policy stays as it is."), name=batch.name)
+    changes = {name: value for name, value in asdict(terms).items() if getattr(locked, name) != value}
+    if changes:
+        Batch.objects.filter(pk=batch.pk).update(**changes)
+        told = {name: str(value) if isinstance(value, date) else value for name, value in changes.items()}
+        record(actor=actor, verb="set_terms", target=f"batch:{batch.name}", **told)
+    batch.refresh_from_db()
+    return batch
