@@ -16,6 +16,8 @@ from annotation.errors import N_, Unprocessable
 from annotation.guidelines import Criterion
 
 MOST_SPANS = 200
+# The role of the turns that are judged: evidence is marked in these.
+MARKABLE = "assistant"
 
 
 @dataclass(frozen=True, order=True)
@@ -33,6 +35,13 @@ class Segment:
 
     text: str
     spans: tuple[int, ...]
+
+
+def markable_texts(text: str, turns: Sequence[Mapping[str, str]]) -> list[str | None]:
+    """The turns of a response as ``checked`` takes them; a plain response is one turn, its ``text``."""
+    if not turns:
+        return [text]
+    return [turn["text"] if turn["role"] == MARKABLE else None for turn in turns]
 
 
 def checked(

@@ -22,11 +22,17 @@ class NextSerializer(StrictSerializer):
 
 
 class EvidenceSerializer(StrictSerializer):
-    """A span of a turn, in characters; ``end`` is the first one after it."""
+    """A span of a turn, in Unicode code points; ``end`` is the first one after it."""
 
     turn = serializers.IntegerField(min_value=0, max_value=1000)
     start = serializers.IntegerField(min_value=0, max_value=10_000_000)
     end = serializers.IntegerField(min_value=1, max_value=10_000_000)
+    criterion = serializers.CharField(
+        required=False,
+        max_length=100,
+        help_text="Of what it is evidence; may be left out where one is asked.",
+    )
+    level = NumberField(required=False, help_text="The level that it speaks for; else the one of the label.")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if attrs["end"] <= attrs["start"]:
@@ -67,6 +73,10 @@ class NothingSerializer(StrictSerializer):
 
 class LevelSerializer(serializers.Serializer[Any]):
     value = NumberField()
+    requires = serializers.ListField(
+        child=serializers.ChoiceField(choices=["evidence", "rationale"]),
+        help_text="What a label with this value must bring along.",
+    )
     name = serializers.DictField(child=serializers.CharField(), help_text="By language.")
     definition = serializers.DictField(child=serializers.CharField(), help_text="By language.")
 

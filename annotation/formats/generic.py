@@ -77,7 +77,7 @@ def judgement(
     row: Row,
     labels: Mapping[str, Any],
     *,
-    evidence: list[Mapping[str, int]],
+    evidence: list[Mapping[str, Any]],
     flags: list[str],
 ) -> Judgement:
     """An annotation if the row names an annotator, an adjudication if it names an adjudicator."""

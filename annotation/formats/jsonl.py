@@ -14,6 +14,7 @@ from .row import Row
 from .shape import ANNOTATIONS, PROMPTS, RESPONSES, Format, Judgement, Reader
 
 SPAN = ("turn", "start", "end")
+OF_SPAN = ("criterion", "level")
 FURTHEST = 10_000_000
 
 
@@ -62,14 +63,14 @@ def _labels(row: Row) -> Mapping[str, Any]:
     return {name: generic.value(row, f"labels.{name}", found) for name, found in labels.items()}
 
 
-def _evidence(row: Row) -> list[Mapping[str, int]]:
+def _evidence(row: Row) -> list[Mapping[str, Any]]:
     spans = row.fields.get("evidence") or []
     if not isinstance(spans, list) or not all(map(_is_span, spans)):
         raise row.error(
             N_('write the evidence as [{{"turn": 0, "start": 3, "end": 9}}, …], the end after the start.'),
             field="evidence",
         )
-    return [{name: span[name] for name in SPAN} for span in spans]
+    return [{name: span[name] for name in (*SPAN, *OF_SPAN) if span.get(name) is not None} for span in spans]
 
 
 def _is_span(span: object) -> bool:

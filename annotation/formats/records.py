@@ -58,7 +58,7 @@ class AnnotationRecord:
     model: str | None = None
     collection: str | None = None
     rationale: str = ""
-    evidence: Sequence[Mapping[str, int]] = ()
+    evidence: Sequence[Mapping[str, Any]] = ()
     flags: Sequence[str] = ()
     seconds: float | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,11 +34,24 @@ class WorkForm(forms.Form):
     key = forms.CharField(max_length=200)
     rationale = forms.CharField(required=False, max_length=20_000, label=gettext_lazy("Rationale"))
     reason = forms.CharField(required=False, max_length=500, label=gettext_lazy("Reason for the correction"))
+    evidence = forms.CharField(required=False, max_length=100_000, strip=False)
     flags = forms.MultipleChoiceField(required=False, choices=list(FLAGS.items()))
     seconds = forms.CharField(required=False)
 
     def clean_rationale(self) -> str:
         return str(self.cleaned_data["rationale"]).replace("\r\n", "\n")
+
+    def clean_evidence(self) -> list[dict[str, Any]]:
+        """Spans in JSON, as static/js/evidence.js writes them; the service holds them against the text."""
+        try:
+            spans = json.loads(self.cleaned_data["evidence"] or "[]")
+        except (ValueError, RecursionError):
+            spans = None
+        if not isinstance(spans, list) or not all(isinstance(span, dict) for span in spans):
+            raise forms.ValidationError(
+                _("The marked evidence cannot be read. Reload the page and mark it again.")
+            )
+        return spans
 
     def clean_seconds(self) -> float | None:
         """A measurement, not an answer: one that cannot be is dropped, and holds nothing up."""
@@ -54,7 +68,12 @@ class WorkForm(forms.Form):
         return {name: _number(value) for name, value in given.items() if value != ""}
 
     def work(self, evidence: Sequence[Mapping[str, Any]] = ()) -> Work:
-        return Work(labels=self.labels(), evidence=list(evidence), **_without_key(self.cleaned_data))
+        """``evidence`` stands where the page that sent this could not change it."""
+        given = _without_key(self.cleaned_data)
+        return Work(
+            labels=self.labels(),
+            **given if "evidence" in self.data else {**given, "evidence": list(evidence)},
+        )
 
     def first_error(self) -> str:
         return str(next(iter(self.errors.values()))[0])

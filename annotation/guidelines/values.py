@@ -30,7 +30,9 @@ def flaw(template: str, *, at: tuple[str | int, ...] = (), **params: Any) -> Pyd
 
 def as_number(value: object) -> int | float | None:
     """The number, whole ones as int (3.0 is 3); None for what is no finite number, bool included."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, float) or not math.isfinite(value):
         return None
     return int(value) if value == int(value) else value
 

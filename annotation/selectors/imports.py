@@ -50,17 +50,24 @@ def datasets_of(batch: Batch) -> list[Dataset]:
 
 
 def locked_tasks(
-    batch: Batch, datasets: Sequence[Dataset], *, refs: Iterable[PromptRef], models: Iterable[str]
+    batch: Batch,
+    datasets: Sequence[Dataset],
+    *,
+    refs: Iterable[PromptRef],
+    models: Iterable[str],
+    texts: bool,
 ) -> list[Task]:
-    """The batch's tasks for these prompts and models, locked in the order of their ids."""
+    """The batch's tasks for these prompts and models, locked in the order of their ids.
+
+    ``texts``: whether what was answered is read with them; it is long.
+    """
     responses = Response.objects.filter(prompt__in=_prompt_ids(datasets, refs), model__name__in=set(models))
-    return list(
-        Task.objects.filter(batch=batch, response__in=responses.values("pk"))
-        .select_related("response__prompt", "response__model", "response__collection")
-        .defer("response__text", "response__turns")
-        .select_for_update(of=("self",))
-        .order_by("pk")
+    tasks = Task.objects.filter(batch=batch, response__in=responses.values("pk")).select_related(
+        "response__prompt", "response__model", "response__collection"
     )
+    if not texts:
+        tasks = tasks.defer("response__text", "response__turns")
+    return list(tasks.select_for_update(of=("self",)).order_by("pk"))
 
 
 def _prompt_ids(datasets: Sequence[Dataset], refs: Iterable[PromptRef]) -> list[int]:

@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 
 from annotation.errors import N_, NotFound
+from annotation.evidence import markable_texts
 from annotation.guidelines import Criterion
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -138,6 +139,19 @@ FROM annotation_task t JOIN annotation_batch b ON b.id = t.batch_id
 JOIN annotation_guideline g ON g.id = b.guideline_id
 JOIN annotation_response r ON r.id = t.response_id JOIN annotation_prompt p ON p.id = r.prompt_id
 WHERE t.id = %s
+"""
+
+
+def texts_to_mark(task: int) -> list[str | None]:
+    """The turns of a task's response, as they are handed out; None for one that is not judged."""
+    found = first(TEXTS, [task])
+    assert found is not None
+    text, turns = found
+    return markable_texts(text, json.loads(turns))
+
+
+TEXTS = """
+SELECT r.text, r.turns FROM annotation_task t JOIN annotation_response r ON r.id = t.response_id WHERE t.id = %s
 """
 
 

@@ -298,9 +298,7 @@ def _checked_evidence(
     return evidence
 
 
-def _note_what_is_unclear(
-    assignment: Assignment, work: Work, labels: Mapping[str, int | float]
-) -> None:
+def _note_what_is_unclear(assignment: Assignment, work: Work, labels: Mapping[str, int | float]) -> None:
     """A flag on the guideline is a note on the clause, or on all of it where several criteria were asked."""
     if GUIDELINE_UNCLEAR not in work.flags:
         return

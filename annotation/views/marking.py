@@ -10,12 +10,10 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 
-from annotation.evidence import segments
+from annotation.evidence import MARKABLE, segments
 from annotation.guidelines import Criterion, localized
 from annotation.selectors.work import Handout, Turn
 
-# In a text with this role evidence can be marked.
-MARKABLE = "assistant"
 # The group of what the reader marked.
 MINE = "mine"
 

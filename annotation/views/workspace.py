@@ -39,6 +39,7 @@ class LevelCard:
     value: str
     name: str
     definition: str
+    requires: tuple[str, ...]
     chosen: bool
 
 
@@ -127,7 +128,7 @@ def side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> list[Sid
 
 def typed(form: WorkForm) -> dict[str, Any]:
     """What the person had filled in, for a page that comes back to be mended."""
-    fields = ("rationale", "reason", "flags")
+    fields = ("rationale", "reason", "flags", "evidence")
     return {name: form[name].value() for name in fields}
 
 
@@ -231,6 +232,7 @@ def _cards(criterion: Criterion, language: str) -> Iterable[LevelCard]:
             value=str(value),
             name=localized(level.name, language) if level else "",
             definition=localized(level.definition, language) if level else "",
+            requires=level.requires if level else (),
             chosen=False,
         )
 

@@ -225,7 +225,7 @@ def test_where_a_label_came_from_is_kept_with_it(batch: Batch, write: Write):
     assert annotation.idempotency_key.startswith("import:")
     assert annotation.idempotency_key.endswith(":1")
     assert (annotation.rationale, annotation.seconds, annotation.flags) == ("r", 2.5, ["unsure"])
-    assert annotation.evidence == [{"turn": 0, "start": 1, "end": 4}]
+    assert annotation.evidence == [{"turn": 0, "start": 1, "end": 4, "criterion": "compliance", "level": 3}]
 
 
 BAD: dict[str, tuple[list[dict[str, Any]], str]] = {

@@ -346,7 +346,7 @@ def test_a_correction_of_an_open_item_is_a_new_revision(batch: Batch, lin: Perso
     assert answer["Location"] == "/work/first/"
     current = Annotation.objects.get(current=True)
     assert (current.labels, current.revision, current.reason) == ({"compliance": 2}, 2, "misread")
-    assert current.evidence == evidence  # marked elsewhere, and not lost here
+    assert current.evidence == [{**evidence[0], "criterion": "compliance", "level": 1}]
     assert "corrected" in text(visitor.get("/history/"))
 
 

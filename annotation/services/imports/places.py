@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from annotation.errors import N_, InputError
+from annotation.formats import AnnotationRecord
 from annotation.formats.shape import Judgement
 from annotation.models import (
     Adjudication,
@@ -71,6 +72,7 @@ class Places:
             self._datasets,
             refs=(record.ref for record in records),
             models=(record.model or self._intake.origin.model or "" for record in records),
+            texts=any(isinstance(record, AnnotationRecord) and record.evidence for record in records),
         )
         for task in tasks:
             prompt, model = task.response.prompt, task.response.model.name

@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from annotation.adjudication import Outcome, Settled, resolve, settle
 from annotation.distribution import free_slot
 from annotation.errors import N_, AssayError, InputError
+from annotation.evidence import checked, markable_texts
 from annotation.formats import AdjudicationRecord, AnnotationRecord
 from annotation.formats.shape import Judgement
 from annotation.models import (
@@ -59,7 +60,7 @@ class Replay:
     def annotate(self, place: Place, record: AnnotationRecord) -> bool:
         """Take an annotation; False if it was there already."""
         person = self._member(record, record.annotator, Membership.Role.ANNOTATOR, "annotator")
-        labels = self._checked(place, record)
+        labels = self._checked_labels(place, record)
         past = place.revisions.get(person.pk)
         if past is not None:
             return self._again(record, labels, past)
@@ -127,11 +128,28 @@ class Replay:
         except AssayError as error:
             raise self._intake.placed(error, record.line, field) from error
 
-    def _checked(self, place: Place, record: AnnotationRecord) -> dict[str, int | float]:
+    def _checked_labels(self, place: Place, record: AnnotationRecord) -> dict[str, int | float]:
         try:
             return self._document.check_labels(place.task.response.prompt.dimension, record.labels)
         except AssayError as error:
             raise self._intake.placed(error, record.line, "labels") from error
+
+    def _checked_evidence(
+        self, place: Place, record: AnnotationRecord, labels: Mapping[str, int | float]
+    ) -> list[dict[str, Any]]:
+        """What a level requires is asked of people who label here, not of labels made elsewhere."""
+        if not record.evidence:
+            return []
+        response = place.task.response
+        try:
+            return checked(
+                record.evidence,
+                texts=markable_texts(response.text, response.turns),
+                criteria=self._document.criteria_for(response.prompt.dimension),
+                labels=labels,
+            )
+        except AssayError as error:
+            raise self._intake.placed(error, record.line, "evidence") from error
 
     def _again(
         self, record: AnnotationRecord, labels: Mapping[str, int | float], past: list[Annotation]
@@ -238,12 +256,13 @@ class Replay:
         assignment: Assignment,
         labels: Mapping[str, int | float],
     ) -> None:
+        evidence = self._checked_evidence(place, record, labels)
         work = Work(labels=labels, rationale=record.rationale, evidence=record.evidence, flags=record.flags)
         annotation = Annotation(
             assignment=assignment,
             labels=dict(labels),
             rationale=record.rationale,
-            evidence=list(record.evidence),
+            evidence=evidence,
             flags=list(record.flags),
             seconds=record.seconds,
             idempotency_key=self._key(record),
