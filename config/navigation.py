@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
+from annotation.selectors.notes import open_notes
 from annotation.selectors.people import roles_of
+from annotation.selectors.watch import standing_alarms
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,10 @@ class Item:
     url: str
     label: str | Promise
     active: bool
+    count: Callable[[], int] | None = None
+    """What waits there; called only where the bar is drawn."""
+    what: str | Promise = ""
+    """The words after the count, for who hears the page read."""
 
 
 # (role, URL name, label); a manager and a researcher both read agreement and gold.
@@ -46,8 +53,15 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
     items: dict[str, Item] = {}
     if user is not None and user.is_authenticated:
         roles = roles_of(user)
+        waiting: dict[str, tuple[Callable[[], int], Promise]] = {
+            "batches": (standing_alarms, _("alarms")),
+            "guidelines": (lambda: open_notes(user).count(), _("open notes")),
+        }
         for role, name, label in PLACES:
             if role in roles or user.is_superuser:
                 url = reverse(name)
-                items.setdefault(name, Item(url=url, label=label, active=request.path.startswith(url)))
+                count, what = waiting.get(name, (None, ""))
+                active = request.path.startswith(url)
+                item = Item(url=url, label=label, active=active, count=count, what=what)
+                items.setdefault(name, item)
     return {"navigation": list(items.values()), "demo": settings.ASSAY_DEMO_PROCESS}

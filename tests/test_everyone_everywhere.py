@@ -25,13 +25,14 @@ import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
 import scoring.tasks  # noqa: F401
 from annotation.charts import chart_url
 from annotation.errors import Conflict
-from annotation.models import Batch, CorrectionRequest, Import, Person, Task
+from annotation.models import Batch, CorrectionRequest, Import, Note, Person, Task
 from annotation.services import jobs
 from annotation.services.annotations import Work, revise, submit
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.drafts import keep_draft
 from annotation.services.gold import cut_release
 from annotation.services.invitations import invite
+from annotation.services.notes import leave_note
 from annotation.services.people import add_person, set_roles
 from benchmark.models import RunItem
 from benchmark.services.retraining import retrain
@@ -230,6 +231,7 @@ def make_world() -> World:
     retraining = retrain(release=release, send=False)
     making = jobs.enqueue(kind="batch", payload={"dataset": corpus.pk}, title="second", send=False)
     invitation, secret = invite(roles=["annotator"], days=7, actor=people["manager"])
+    note = leave_note(guideline=guideline, source=Note.Source.FLAG, author=chen, text="Where does it end?")
     upload = Import.objects.create(kind="prompts", format="jsonl", file_name="prompts.jsonl")
     return World(
         people=people,
@@ -245,6 +247,9 @@ def make_world() -> World:
             "version": guideline.version,
             "guideline.name": guideline.name,
             "guideline-publish.name": guideline.name,
+            "guideline-compare.name": guideline.name,
+            "guideline-notes.name": guideline.name,
+            "note_id": note.pk,
             "release.name": "r1",
             "release-labels.name": "r1",
             "release-download.name": "r1",

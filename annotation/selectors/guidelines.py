@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import F
+
 from annotation.errors import N_, NotFound
 from annotation.guidelines import GuidelineDocument, localized
 from annotation.models import Batch, Guideline
@@ -70,6 +72,14 @@ def version_named(name: str, version: str, *, drafts: bool) -> Guideline:
     if found is None or not (found.is_published or drafts):
         raise NotFound(N_("There is no guideline {name}@{version}."), name=name, version=version)
     return found
+
+
+def versions_of(name: str, *, drafts: bool) -> list[Guideline]:
+    """The versions of this guideline, without their YAML: drafts first, then the latest published one."""
+    found = Guideline.objects.filter(name=name).defer("source")
+    if not drafts:
+        found = found.exclude(published_at=None)
+    return list(found.order_by(F("published_at").desc(nulls_first=True), "-id"))
 
 
 def language_for(document: GuidelineDocument, wish: str) -> str:

@@ -8,14 +8,15 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils.translation import get_language, get_language_info
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from annotation.errors import AssayError, InputError
 from annotation.forms.guidelines import GuidelineForm
+from annotation.forms.notes import clause_value
 from annotation.guidelines import GuidelineDocument
-from annotation.models import MANAGER, ROLES
+from annotation.models import MANAGER, ROLES, Note
 from annotation.plaintext import blocks
 from annotation.selectors.guidelines import (
     families,
@@ -23,10 +24,14 @@ from annotation.selectors.guidelines import (
     language_for,
     localized_title,
     version_named,
+    versions_of,
 )
+from annotation.selectors.notes import ClauseKey, by_clause, open_counts, open_notes
 from annotation.services.guidelines import load_guideline, publish_guideline
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.crumbs import trail
+from annotation.views.guideline_compare import since_published
+from annotation.views.guideline_words import language_name, severity_words, words_of
 from annotation.wording import error_text
 
 AROUND = 4  # lines shown on either side of a faulty one
@@ -43,9 +48,18 @@ class SourceLine:
 @role_required(*ROLES)
 def guidelines(request: HttpRequest) -> HttpResponse:
     """Every guideline by name. Drafts, and the batches that use a version, are for managers."""
-    manages = has_role(person_of(request), MANAGER)
+    person = person_of(request)
+    manages = has_role(person, MANAGER)
     language = get_language() or "en"
-    listed = [(family, localized_title(family, language)) for family in families(drafts=manages)]
+    waiting = open_counts(person) if manages else {}
+    listed = [
+        (
+            family,
+            localized_title(family, language),
+            [(one, waiting.get(one.guideline.pk, 0)) for one in family.versions],
+        )
+        for family in families(drafts=manages)
+    ]
     return render(request, "annotation/guidelines/list.html", {"families": listed, "manages": manages})
 
 
@@ -53,20 +67,29 @@ def guidelines(request: HttpRequest) -> HttpResponse:
 @role_required(*ROLES)
 def guideline(request: HttpRequest, name: str, version: str) -> HttpResponse:
     """A version to read, in the reader's language or in the one asked for with ``?language=``."""
-    manages = has_role(person_of(request), MANAGER)
+    person = person_of(request)
+    manages = has_role(person, MANAGER)
     found = version_named(name, version, drafts=manages)
     document = found.document
     language = language_for(document, request.GET.get("language") or get_language() or "en")
     content = in_language(document, language)
+    waiting = list(open_notes(person).filter(guideline=found)) if manages else []
+    notes = by_clause(found, waiting)
+    others = [one for one in versions_of(name, drafts=manages) if one.pk != found.pk]
     context = {
         "guideline": found,
         "content": content,
         "introduction": blocks(content["introduction"]),
-        "criteria": _criteria(document, content),
+        "dimensions": _dimensions(content),
+        "criteria": _criteria(document, content, notes),
+        "whole_notes": notes.get(("", None), ()),
+        "waiting": len(waiting),
+        "others": others,
         "language": language,
-        "languages": [(code, _language_name(code)) for code in document.languages],
+        "languages": [(code, language_name(code)) for code in document.languages],
         "manages": manages,
         "batches": found.batches.all() if manages else (),
+        "since": since_published(person, found) if manages and not found.is_published else {},
         "crumbs": trail((_("Guidelines"), "guidelines", []), here=str(found)),
     }
     return render(request, "annotation/guidelines/guideline.html", context)
@@ -121,23 +144,31 @@ def _excerpt(text: str, line: int) -> list[SourceLine]:
     return [SourceLine(number, lines[number - 1], number == line) for number in range(first, last + 1)]
 
 
-def _criteria(document: GuidelineDocument, content: dict[str, Any]) -> list[dict[str, Any]]:
-    """Each criterion with the names of its dimensions in the reader's language, and its highest level first."""
+def _dimensions(content: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one | {"severity_words": severity_words(one["severity"])} for one in content["dimensions"]]
+
+
+def _criteria(
+    document: GuidelineDocument, content: dict[str, Any], notes: dict[ClauseKey, list[Note]]
+) -> list[dict[str, Any]]:
+    """Each criterion with its dimensions' names in the reader's language, its highest level first, and open notes."""
     labels = {one["name"]: one["label"] for one in content["dimensions"]}
     return [
         written
         | {
             "about": [] if one.applies_to == "all" else [labels[name] for name in one.applies_to.dimensions],
-            "scale": written["scale"][::-1],
+            "scale": [_level(one.name, level, notes) for level in written["scale"][::-1]],
+            "notes": notes.get((one.name, None), ()),
+            "clause": clause_value(one.name, None),
         }
         for one, written in zip(document.criteria, content["criteria"], strict=True)
     ]
 
 
-def _language_name(code: str) -> str:
-    if code == "zh":  # Django knows its scripts only
-        return "中文"
-    try:
-        return str(get_language_info(code)["name_local"])
-    except KeyError:
-        return code
+def _level(criterion: str, level: dict[str, Any], notes: dict[ClauseKey, list[Note]]) -> dict[str, Any]:
+    return level | {
+        "requires": [words_of(code) for code in level["requires"]],
+        "notes": notes.get((criterion, level["value"]), ()),
+        "clause": clause_value(criterion, level["value"]),
+        "anchor": f"{criterion}-{level['value']:g}",
+    }
