@@ -158,6 +158,27 @@ def set_own_models(
     record(actor=actor, verb="set_own_models", target=f"person:{person.username}", models=names)
 
 
+@transaction.atomic
+def set_opted_out(*, person: Person, dimensions: Iterable[str]) -> int:
+    """The topics that the person does not read, in any batch. They say so themselves, nobody asks why, and they may
+    take it back any time.
+
+    What they have at hand of these goes back at once, unlike with ``set_languages``: the number of these items.
+    """
+    names = sorted(set(dimensions))
+    memberships = _lock_current(person)
+    person.refresh_from_db(fields=["opted_out"])
+    if names == person.opted_out:
+        return 0
+    person.opted_out = names
+    person.save(update_fields=["opted_out"])
+    # Before the plans: a place that somebody has taken is not planned for anybody else.
+    released = end_claims(Assignment.objects.filter(person=person, task__stratum__dimension__in=names))
+    _work_anew(memberships)
+    record(actor=person, verb="set_opted_out", target=f"person:{person.username}", dimensions=names)
+    return released
+
+
 def language_tags(languages: Iterable[str]) -> list[str]:
     """Tags such as zh, zh-Hans and en: trimmed, each once, in this order."""
     tags: dict[str, str] = {}
@@ -198,33 +219,34 @@ def _work_anew(memberships: Sequence[int]) -> None:
 def deactivate_person(*, person: Person, actor: Person) -> int:
     """Shut a person out, sessions and token included, and give their live claims back. The number released.
 
-    Everything that they submitted stays. Doing it twice changes nothing.
+    What was planned for them is planned for others. Everything that they submitted stays. Doing it twice changes
+    nothing.
     """
     _refuse_above(person, actor)
     if person == actor:
         raise Conflict(N_("You cannot deactivate yourself; ask another manager."))
-    # All memberships before any task: the order in which a claim locks them.
-    list(
-        Membership.objects.select_for_update(no_key=True)
-        .filter(person=person)
-        .order_by("pk")
-        .values_list("pk")
-    )
+    memberships = _lock_current(person)
     changed = Person.objects.filter(pk=person.pk, is_active=True).update(is_active=False)
     person.refresh_from_db(fields=["is_active"])
     if not changed:
         return 0
     released = end_claims(Assignment.objects.filter(person=person))
+    annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
+    for membership in annotators.select_related("batch").order_by("pk"):
+        plan_again_for(membership.batch, without=membership)
     record(actor=actor, verb="deactivate", target=f"person:{person.username}", released=released)
     return released
 
 
 @transaction.atomic
 def activate_person(*, person: Person, actor: Person) -> None:
+    """Let a person in again; where a batch has places that nobody is left for, they are planned for them."""
     _refuse_above(person, actor)
+    memberships = _lock_current(person)
     changed = Person.objects.filter(pk=person.pk, is_active=False).update(is_active=True)
     person.refresh_from_db(fields=["is_active"])
     if changed:
+        _work_anew(memberships)
         record(actor=actor, verb="activate", target=f"person:{person.username}")
 
 

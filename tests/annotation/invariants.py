@@ -74,7 +74,7 @@ class Tables:
             members=list(
                 Membership.objects.filter(batch=batch).values(
                     *("pk", "person", "role", "active", "quota", "excluded_dimensions", "cursor"),
-                    *("last_prompt", "person__languages"),
+                    *("last_prompt", "person__languages", "person__opted_out"),
                 )
             ),
             panels=panels,
@@ -92,7 +92,7 @@ class Tables:
     def ruled_out(self, member: dict[str, Any], task: dict[str, Any]) -> bool:
         language, reads = task["stratum__language"], member["person__languages"]
         return (
-            task["stratum__dimension"] in member["excluded_dimensions"]
+            task["stratum__dimension"] in (*member["excluded_dimensions"], *member["person__opted_out"])
             or (member["person"], task["stratum__model"]) in self.own_models
             or bool(language and reads and language not in reads)
         )

@@ -54,7 +54,7 @@ from annotation.services.distribution import (
     release,
 )
 from annotation.services.members import join_batch, set_limits, set_member_active
-from annotation.services.people import add_person, set_languages, set_own_models
+from annotation.services.people import add_person, set_languages, set_opted_out, set_own_models
 from annotation.services.task_changes import assign, bring_back, set_priority, withdraw
 from annotation.services.work import Work
 from tests.annotation.invariants import Tables, nothing_is_broken
@@ -254,6 +254,11 @@ class Batches(RuleBasedStateMachine):
         set_languages(person=person, languages=languages, actor=self.manager)
         own = EvaluatedModel.objects.filter(name__in=models)
         set_own_models(person=person, models=list(own), actor=self.manager)
+
+    @rule(who=picks, topics=st.sampled_from([(), (), ("unsafe",)]))
+    def a_person_opts_out(self, who: int, topics: Sequence[str]) -> None:
+        everybody = [*self.annotators, *self.adjudicators]
+        set_opted_out(person=everybody[who % len(everybody)], dimensions=topics)
 
     @rule(pause=st.booleans())
     def pause_or_open(self, pause: bool) -> None:

@@ -1,0 +1,48 @@
+"""What managers set for the care of those who read, and what those set for themselves (selectors/care.py reads it).
+
+Opting out of a topic changes who is given what, so it stands with the other such changes: ``people.set_opted_out``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.db import transaction
+
+from annotation.models import CareSettings, Person
+from annotation.services.audit import record
+
+
+@transaction.atomic
+def set_care(
+    *,
+    daily_exposure: int | None,
+    break_minutes: int | None,
+    help_contacts: Mapping[str, str],
+    actor: Person,
+) -> None:
+    """For everybody, from now on. ``help_contacts``: by language, as text; empty ones are left out."""
+    values = {
+        "daily_exposure": daily_exposure,
+        "break_minutes": break_minutes,
+        "help_contacts": {language: text.strip() for language, text in help_contacts.items() if text.strip()},
+    }
+    CareSettings.objects.update_or_create(pk=CareSettings.ONE, defaults=values)
+    record(actor=actor, verb="set_care", target="care", **values)
+
+
+@transaction.atomic
+def set_daily_exposure(*, person: Person, daily_exposure: int | None, actor: Person) -> None:
+    """A budget of this person's own; None: everybody's."""
+    if daily_exposure == person.daily_exposure:
+        return
+    person.daily_exposure = daily_exposure
+    person.save(update_fields=["daily_exposure"])
+    target = f"person:{person.username}"
+    record(actor=actor, verb="set_daily_exposure", target=target, daily_exposure=daily_exposure)
+
+
+def set_reading(*, person: Person, blur: str, single_keys: bool) -> None:
+    """How the person's own pages show items; it is nobody else's business, so nothing is recorded of it."""
+    person.blur, person.single_keys = blur, single_keys
+    person.save(update_fields=["blur", "single_keys"])
