@@ -59,6 +59,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("batches/<str:name>/progress/", batches.batch_progress, name="batch-progress"),
     path("batches/<str:name>/state/", batches.batch_state, name="batch-state"),
     path("batches/<str:name>/close/", batches.batch_close, name="batch-close"),
+    path("batches/<str:name>/policy/", batches.batch_policy, name="batch-policy"),
+    path("batches/<str:name>/alarm/", batches.batch_alarm_seen, name="batch-alarm-seen"),
     path("batches/<str:name>/people/", members.batch_members, name="batch-members"),
     path("batches/<str:name>/people/<str:username>/<str:role>/", members.batch_member, name="batch-member"),
     path(

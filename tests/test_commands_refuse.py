@@ -58,6 +58,8 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["b", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "nobody"],
         ["b", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "chen", "--overlap", "9"],
         ["first", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "chen"],
+        ["b", "--guideline", "xstest", "--dataset", "small", "--agreement-threshold", "2"],
+        ["b", "--guideline", "xstest", "--dataset", "small", "--alarm", "shout"],
         *(
             ["b", "--guideline", "xstest", "--dataset", "small", "--annotators", "lin", "chen", *bad]
             for bad in (

@@ -105,6 +105,8 @@ MAY: dict[str, frozenset[str]] = {
     "batch-progress": MANAGER,
     "batch-state": MANAGER,
     "batch-close": MANAGER,
+    "batch-policy": MANAGER,
+    "batch-alarm-seen": MANAGER,
     "batch-members": MANAGER,
     "batch-member": MANAGER,
     "batch-member-limits": MANAGER,

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from django import forms
@@ -26,6 +27,7 @@ from annotation.selectors.corpus import collections_in, models_in
 from annotation.selectors.people import people_in_role
 from annotation.services.batches import LARGEST_SEED, Policy, Share
 from annotation.services.making import Wish
+from annotation.services.terms import LONGEST_WAIT, Terms
 
 PAIRINGS = (
     (
@@ -55,7 +57,19 @@ ORDERS = (
     (Batch.Order.SHUFFLED, _("Shuffled: in an order that the seed decides.")),
 )
 # What a form that says nothing of these means.
-USUAL = {"pairing": Batch.Pairing.POOL, "order": Batch.Order.PROMPTS, "seed": "0"}
+USUAL = {
+    "pairing": Batch.Pairing.POOL,
+    "order": Batch.Order.PROMPTS,
+    "seed": "0",
+    "alarm_action": Batch.AlarmAction.TELL,
+    "second_reading_percent": "5",
+    "second_reading_days": "14",
+}
+ALARMS = (
+    (Batch.AlarmAction.TELL, _("Tell the managers, and let the work go on.")),
+    (Batch.AlarmAction.PAUSE, _("Tell the managers and pause the batch, until one of them lets it go on.")),
+)
+MOST_MINUTES = 7 * 24 * 60
 
 
 class CollectionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no generic at run time
@@ -125,7 +139,87 @@ def _names(line: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-class BatchForm(forms.Form):
+class TermsForm(forms.Form):
+    """What of a batch's policy may change while people work in it."""
+
+    lease_minutes = forms.IntegerField(
+        label=_("Lease in minutes"),
+        min_value=1,
+        max_value=MOST_MINUTES,
+        initial=30,
+        help_text=_("An item that was not submitted by then goes to someone else."),
+    )
+    due_date = forms.DateField(label=_("Due date"), required=False, widget=DateInput(format="%Y-%m-%d"))
+    agreement_threshold = forms.FloatField(
+        label=_("Agreement threshold"),
+        min_value=-1,
+        max_value=1,
+        required=False,
+        widget=forms.NumberInput(attrs={"step": "any"}),
+        help_text=_(
+            "An alarm when the lower bound of Krippendorff's alpha falls below it; empty: none. Of few items the"
+            " bound lies far below the value: 0.4 to 0.667 is usual."
+        ),
+    )
+    alarm_action = forms.ChoiceField(
+        label=_("At an alarm"), choices=ALARMS, widget=forms.RadioSelect, initial=Batch.AlarmAction.TELL
+    )
+    second_reading_percent = forms.FloatField(
+        label=_("Second readings in percent"),
+        min_value=0,
+        max_value=100,
+        initial=5,
+        widget=forms.NumberInput(attrs={"step": "any"}),
+        help_text=_(
+            "Of the decided disputes: so many come back to their adjudicator unmarked, to measure how consistent"
+            " they are. 0: none."
+        ),
+    )
+    second_reading_days = forms.IntegerField(
+        label=_("Days until a second reading"),
+        min_value=0,
+        max_value=LONGEST_WAIT,
+        initial=14,
+        help_text=_("Or when the disputes run out."),
+    )
+
+    def terms(self) -> Terms:
+        """Of a form that is valid."""
+        data = self.cleaned_data
+        return Terms(
+            lease_seconds=data["lease_minutes"] * 60,
+            due_date=data["due_date"],
+            agreement_threshold=data["agreement_threshold"],
+            alarm_action=data["alarm_action"],
+            second_reading_share=round(data["second_reading_percent"] / 100, 6),
+            second_reading_days=data["second_reading_days"],
+        )
+
+
+class PolicyForm(TermsForm):
+    """The terms of a batch as they are. A lease of seconds that the form cannot show stays unless it is changed."""
+
+    def __init__(self, data: Any = None, *, batch: Batch) -> None:
+        self.batch = batch
+        super().__init__(
+            data,
+            initial={
+                "lease_minutes": max(1, round(batch.lease_seconds / 60)),
+                "due_date": batch.due_date,
+                "agreement_threshold": batch.agreement_threshold,
+                "alarm_action": batch.alarm_action,
+                "second_reading_percent": round(batch.second_reading_share * 100, 4),
+                "second_reading_days": batch.second_reading_days,
+            },
+        )
+
+    def terms(self) -> Terms:
+        terms = super().terms()
+        kept = "lease_minutes" not in self.changed_data
+        return replace(terms, lease_seconds=self.batch.lease_seconds) if kept else terms
+
+
+class BatchForm(TermsForm):
     """A new batch of one dataset's responses. ``models_shown`` is False where their names are sealed."""
 
     name = forms.CharField(
@@ -191,14 +285,6 @@ class BatchForm(forms.Form):
         initial=0,
         help_text=_("The distance on the scale that still counts as agreement; 0: the same level."),
     )
-    lease_minutes = forms.IntegerField(
-        label=_("Lease in minutes"),
-        min_value=1,
-        max_value=7 * 24 * 60,
-        initial=30,
-        help_text=_("An item that was not submitted by then goes to someone else."),
-    )
-    due_date = forms.DateField(label=_("Due date"), required=False, widget=DateInput(format="%Y-%m-%d"))
     seconds = forms.FloatField(
         label=_("Seconds per annotation"),
         min_value=1,
@@ -256,8 +342,7 @@ class BatchForm(forms.Form):
             order=data["order"],
             seed=data["seed"],
             tolerance=data["tolerance"],
-            lease_seconds=data["lease_minutes"] * 60,
-            due_date=data["due_date"],
+            **asdict(self.terms()),
         )
 
     def wish(self, *, open_now: bool) -> Wish:

@@ -10,22 +10,29 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from annotation.durations import about
 from annotation.errors import N_, AssayError
+from annotation.forms.batches import PolicyForm
 from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
 from annotation.selectors.batches import batch_named
 from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.forecast import outlook
 from annotation.selectors.plans import pace, plan_of_batch
-from annotation.selectors.progress import lines, overall, progress
+from annotation.selectors.progress import Line, lines
+from annotation.selectors.second_readings import consistency
+from annotation.selectors.watch import alarmed, watches_of
+from annotation.services.alarms import mark_seen
 from annotation.services.batches import set_state
+from annotation.services.terms import set_terms
 from annotation.views.access import has_role, person_of, role_required
+from annotation.views.board import board, chance, progress_context
 from annotation.views.crumbs import trail
-from annotation.views.levels import dimension_label
+from annotation.wording import error_text
 
 PAGE = 50
-PEOPLE = 50  # on the page that is asked for again and again; the tab of the people has all of them
+AT_RISK = 0.5  # from this probability on the list warns that a batch will be late
 
 
 @require_GET
@@ -40,6 +47,7 @@ def batches(request: HttpRequest) -> HttpResponse:
     context = {
         "page": page,
         "lines": shown_lines,
+        "rows": _rows(shown_lines),
         "closed": closed,
         "query": "closed=1" if closed else "",
         "some_sealed": any(line.settled is None for line in shown_lines),
@@ -55,9 +63,11 @@ def batches(request: HttpRequest) -> HttpResponse:
 @role_required(MANAGER)
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     found = batch_named(name)
-    context = batch_context(found, person_of(request), tab="progress") | _counts(found, person_of(request))
+    context = batch_context(found, person_of(request), tab="progress") | board(found, person_of(request))
     if found.state == Batch.State.DRAFT:
         context |= plan_context(found)
+    elif not context["sealed"]:
+        context["consistency"] = consistency(found)
     return render(request, "annotation/batches/batch.html", context)
 
 
@@ -67,7 +77,7 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
 def batch_progress(request: HttpRequest, name: str) -> HttpResponse:
     """The counts alone; an open batch's page asks for them again and again."""
     found = batch_named(name)
-    answer = render(request, "annotation/batches/_progress.html", _counts(found, person_of(request)))
+    answer = render(request, "annotation/batches/_progress.html", board(found, person_of(request)))
     if found.state != Batch.State.OPEN:
         answer["HX-Refresh"] = "true"  # paused or closed meanwhile: other buttons, and no more asking
     return answer
@@ -93,8 +103,38 @@ def batch_state(request: HttpRequest, name: str) -> HttpResponse:
 def batch_close(request: HttpRequest, name: str) -> HttpResponse:
     """Asks before closing, because it cannot be undone."""
     found = batch_named(name)
-    context = batch_context(found, person_of(request), here=_("Close")) | _counts(found, person_of(request))
+    person = person_of(request)
+    context = batch_context(found, person, here=_("Close")) | progress_context(found, person)
     return render(request, "annotation/batches/close.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(MANAGER)
+def batch_policy(request: HttpRequest, name: str) -> HttpResponse:
+    """What of the policy may change while people work: when it is due, the lease, the alarm, the second readings."""
+    found = batch_named(name)
+    form = PolicyForm(request.POST or None, batch=found)
+    if request.method == "POST" and form.is_valid():
+        try:
+            set_terms(batch=found, terms=form.terms(), actor=person_of(request))
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            messages.success(request, _("The policy is changed."))
+            return redirect("batch", name)
+    context = batch_context(found, person_of(request), here=_("Policy")) | {"form": form}
+    return render(request, "annotation/batches/policy.html", context, status=422 if form.is_bound else 200)
+
+
+@require_POST
+@role_required(MANAGER)
+def batch_alarm_seen(request: HttpRequest, name: str) -> HttpResponse:
+    if mark_seen(batch=batch_named(name), actor=person_of(request)):
+        messages.success(
+            request, _("The alarm is marked as seen. The next one waits for at least 30 more units.")
+        )
+    return redirect("batch", name)
 
 
 def batch_context(batch: Batch, person: Person, *, tab: str = "", here: str = "") -> dict[str, Any]:
@@ -108,6 +148,7 @@ def batch_context(batch: Batch, person: Person, *, tab: str = "", here: str = ""
         "sealed": sealed_batches(person).filter(pk=batch.pk).exists(),
         "crumbs": trail(*way, here=here or batch.name),
         "lease": about(batch.lease_seconds),
+        "second_reading_percent": round(batch.second_reading_share * 100, 2),
         "researches": has_role(person, RESEARCHER),
     }
 
@@ -122,23 +163,24 @@ def plan_context(batch: Batch) -> dict[str, Any]:
     }
 
 
-def _counts(batch: Batch, person: Person) -> dict[str, Any]:
-    """Overall progress for everybody; the rest only for those whom it tells nothing of a label."""
-    sealed = sealed_batches(person).filter(pk=batch.pk).exists()
-    counts = None if sealed else progress(batch)
-    document = batch.guideline.document
-    return {
-        "batch": batch,
-        "sealed": sealed,
-        "overall": overall(batch),
-        "progress": counts,
-        "dimensions": [(dimension_label(document, one.name), one) for one in counts.dimensions]
-        if counts
-        else [],
-        "people": counts.people[:PEOPLE] if counts else (),
-        "people_left_out": max(0, len(counts.people) - PEOPLE) if counts else 0,
-        "waiting_note": _("{n} waiting for an adjudicator").format(n=counts.waiting) if counts else "",
-    }
+def _rows(shown: list[Line]) -> list[dict[str, Any]]:
+    """The lines of the list, each with its forecast and whether an alarm stands."""
+    found = [line.batch for line in shown]
+    watches, standing = watches_of(found), alarmed(found)
+    lines = []
+    for line in shown:
+        look = outlook(line.batch, watches.get(line.batch.pk), line.overall)
+        late = look.late if look else None
+        lines.append(
+            {
+                "line": line,
+                "outlook": look,
+                "late": chance(late),
+                "at_risk": late is not None and late >= AT_RISK,
+                "alarm": line.batch.pk in standing,
+            }
+        )
+    return lines
 
 
 def _wanted(request: HttpRequest) -> str:

@@ -61,6 +61,17 @@ class Command(AssayCommand):
             "--lease", type=_lease, default=1800, help="seconds that a claim holds (default 1800)"
         )
         parser.add_argument("--due", type=date.fromisoformat, help="YYYY-MM-DD")
+        parser.add_argument(
+            "--agreement-threshold",
+            type=float,
+            metavar="ALPHA",
+            help="alarm when the lower bound of Krippendorff's alpha falls below it (default: none)",
+        )
+        parser.add_argument(
+            "--alarm",
+            default=Batch.AlarmAction.TELL,
+            help=f"what an alarm does: {', '.join(Batch.AlarmAction.values)} (default tell)",
+        )
         parser.add_argument("--draft", action="store_true", help="do not open it yet")
 
     def act(self, **options: Any) -> dict[str, Any]:
@@ -72,6 +83,8 @@ class Command(AssayCommand):
             tolerance=options["tolerance"],
             lease_seconds=options["lease"],
             due_date=options["due"],
+            agreement_threshold=options["agreement_threshold"],
+            alarm_action=options["alarm"],
         )
         pairs = [_pair(text) for text in options["pairs"]]
         annotators = people_named(_flat(options["annotators"]))

@@ -1,0 +1,303 @@
+"""The board of a batch as its page shows it: who is how far, how fast it goes, and how well people agree.
+
+What tells of a label is left out for whoever the batch is sealed for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from annotation.errors import Forbidden
+from annotation.forms.batch_tasks import NO_DIMENSION
+from annotation.guidelines import GuidelineDocument
+from annotation.models import Alarm, Batch, Person, Task, Watch
+from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.board import Cell, Matrix, matrix
+from annotation.selectors.forecast import Outlook, outlook
+from annotation.selectors.gold import refuse_sealed_gold
+from annotation.selectors.progress import DimensionProgress, PersonProgress, Progress, overall, progress
+from annotation.selectors.watch import (
+    Figure,
+    Measured,
+    Point,
+    history_of,
+    rows_of,
+    standing_alarm,
+    watch_of,
+)
+from annotation.views.levels import criterion_label, dimension_label
+
+PEOPLE = 50  # on the page that is asked for again and again; the tab of the people has all of them
+# Of the drawings, in their own units.
+BAR, GAP, TALL = 10, 2, 40
+WIDE = 100
+
+
+@dataclass(frozen=True)
+class Linked:
+    """A number of items, and where they are listed; no address where they cannot be."""
+
+    n: int | None
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class ShownCell:
+    done: Linked
+    open: Linked
+    disputed: Linked
+    expired: Linked
+    is_empty: bool
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A day of the drawing, and of the table beside it."""
+
+    day: date
+    n: int
+    x: int
+    y: float
+    height: float
+    is_today: bool
+
+
+@dataclass(frozen=True)
+class AgreementLine:
+    """A row of the agreement: figures in words, and the whisker's ends on 0 to 100."""
+
+    criterion: str
+    n: int
+    disputed: int
+    alpha: str
+    alpha_interval: str
+    percent: str
+    percent_interval: str
+    low: float | None
+    value: float | None
+    high: float | None
+    is_below: bool
+    reason: str
+
+
+def board(batch: Batch, person: Person) -> dict[str, Any]:
+    """What the live part of the page shows."""
+    watch, whole = watch_of(batch), overall(batch)
+    sealed = sealed_batches(person).filter(pk=batch.pk).exists()
+    look = outlook(batch, watch, whole)
+    context: dict[str, Any] = {
+        "batch": batch,
+        "sealed": sealed,
+        "overall": whole,
+        "progress": None,
+        "alarm": standing_alarm(batch),
+        "outlook": look,
+        **(_pace(look) if look else {}),
+    }
+    return context if sealed else context | _opened(batch, person, watch)
+
+
+def progress_context(batch: Batch, person: Person) -> dict[str, Any]:
+    """The counts alone: in all for everybody, by state for those whom the batch is not sealed for."""
+    sealed = sealed_batches(person).filter(pk=batch.pk).exists()
+    return {
+        "batch": batch,
+        "sealed": sealed,
+        "overall": overall(batch),
+        "progress": None if sealed else progress(batch),
+    }
+
+
+def chance(share: float | None) -> str:
+    """A probability in words, never more certain than a thousand futures allow."""
+    if share is None:
+        return ""
+    if share < 0.01:
+        return _("less than 1%")
+    return _("more than 99%") if share > 0.99 else f"{share:.0%}"
+
+
+def _opened(batch: Batch, person: Person, watch: Watch | None) -> dict[str, Any]:
+    counts = progress(batch)
+    cells = matrix(batch, disputes=counts.states.get(Task.State.DISPUTED, 0))
+    people = counts.people[:PEOPLE]
+    document = batch.guideline.document
+    return {
+        "progress": counts,
+        "dimensions": [_dimension(batch, document, one, cells) for one in counts.dimensions],
+        "people": [(one, cells.of_person(one.person.pk)) for one in people],
+        "people_left_out": max(0, len(counts.people) - PEOPLE),
+        "matrix": _matrix(batch, counts, people, cells),
+        "disputes_uncounted": not cells.disputes_counted,
+        "waiting_note": _("{n} waiting for an adjudicator").format(n=counts.waiting),
+        **_agreement(batch, person, watch),
+    }
+
+
+def _dimension(
+    batch: Batch, document: GuidelineDocument, one: DimensionProgress, cells: Matrix
+) -> dict[str, Any]:
+    of_all = cells.of_dimension(one.name)
+    return {
+        "label": dimension_label(document, one.name),
+        "counts": one,
+        "url": _items(batch, dimension=one.name),
+        "disputed": Linked(one.disputed, _items(batch, dimension=one.name, state=Task.State.DISPUTED)),
+        "open": Linked(of_all.open, _items(batch, dimension=one.name, claim="held")),
+        "expired": Linked(of_all.expired, _items(batch, dimension=one.name, claim="expired")),
+    }
+
+
+def _matrix(
+    batch: Batch, counts: Progress, people: Sequence[PersonProgress], cells: Matrix
+) -> list[tuple[Person, list[ShownCell]]]:
+    """A row for each person, a cell for each dimension; none where there is one dimension alone."""
+    if len(counts.dimensions) < 2:
+        return []
+    return [
+        (
+            one.person,
+            [
+                _cell(batch, one.person, dimension.name, cells.of(one.person.pk, dimension.name))
+                for dimension in counts.dimensions
+            ],
+        )
+        for one in people
+    ]
+
+
+def _cell(batch: Batch, person: Person, dimension: str, cell: Cell) -> ShownCell:
+    def linked(n: int | None, **wanted: str) -> Linked:
+        return Linked(n, _items(batch, dimension=dimension, person=person.username, **wanted) if n else "")
+
+    return ShownCell(
+        done=linked(cell.done),
+        open=linked(cell.open, claim="held"),
+        disputed=linked(cell.disputed, state=Task.State.DISPUTED),
+        expired=linked(cell.expired, claim="expired"),
+        is_empty=cell.is_empty,
+    )
+
+
+def _items(batch: Batch, **wanted: str) -> str:
+    wanted["dimension"] = wanted["dimension"] or NO_DIMENSION
+    return f"{reverse('batch-tasks', args=[batch.name])}?{urlencode(wanted)}"
+
+
+def _pace(look: Outlook) -> dict[str, Any]:
+    seen = ngettext("on the last {n} whole day", "on the last {n} whole days, the mean", look.seen)
+    return {
+        "late": chance(look.late),
+        "per_day": _rounded(look.per_day),
+        "per_hour": _rounded(look.per_hour),
+        "per_day_note": seen.format(n=look.seen) if look.seen else "",
+        "bars": _bars(look),
+        "bars_width": len(look.days) * BAR,
+    }
+
+
+def _rounded(rate: float | None) -> float | None:
+    """As exact as a rate deserves."""
+    if rate is None:
+        return None
+    return round(rate, 1) if rate < 10 else round(rate)
+
+
+def _bars(look: Outlook) -> tuple[Bar, ...]:
+    """The days side by side, the highest filling the drawing; a day without work is a line of no height."""
+    most = max(look.most, 1)
+    found = []
+    for place, (day, n) in enumerate(look.days):
+        height = round(TALL * n / most, 1)
+        last = place == len(look.days) - 1
+        found.append(Bar(day, n, place * BAR + GAP // 2, round(TALL - height, 1), height, last))
+    return tuple(found)
+
+
+def _agreement(batch: Batch, person: Person, watch: Watch | None) -> dict[str, Any]:
+    """Nothing for whoever judges the same responses blind elsewhere, as on the page of the agreement."""
+    try:
+        refuse_sealed_gold(person, [batch])
+    except Forbidden:
+        return {"agreement_open": False}
+    rows = rows_of(watch)
+    document, threshold = batch.guideline.document, batch.agreement_threshold
+    return {
+        "agreement_open": True,
+        "agreement": [_line(document, row, threshold) for row in rows],
+        "agreement_at": watch.at if watch else None,
+        "curve": _curve(history_of(watch), threshold),
+        "alarm_criterion": _alarm_criterion(document, standing_alarm(batch)),
+    }
+
+
+def _alarm_criterion(document: GuidelineDocument, alarm: Alarm | None) -> str:
+    return criterion_label(document, alarm.criterion) if alarm and alarm.criterion else ""
+
+
+def _line(document: GuidelineDocument, row: Measured, threshold: float | None) -> AgreementLine:
+    return AgreementLine(
+        criterion=criterion_label(document, row.criterion) if row.criterion else _("all criteria pooled"),
+        n=row.n,
+        disputed=row.disputed,
+        alpha=_number(row.alpha.value),
+        alpha_interval=_interval(row.alpha),
+        percent=_percent(row.percent.value),
+        percent_interval=_interval(row.percent, percent=True),
+        low=_place(row.alpha.low),
+        value=_place(row.alpha.value),
+        high=_place(row.alpha.high),
+        is_below=threshold is not None and row.alpha.low is not None and row.alpha.low < threshold,
+        reason=_(row.alpha.reason) if row.alpha.reason else "",
+    )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"
+
+
+def _interval(figure: Figure, *, percent: bool = False) -> str:
+    if figure.low is None or figure.high is None:
+        return ""
+    words = _percent if percent else _number
+    return f"{words(figure.low)} – {words(figure.high)}"
+
+
+def _place(value: float | None) -> float | None:
+    """On the whisker's axis; what is below 0 stands at its end."""
+    return None if value is None else round(100 * min(1.0, max(0.0, value)), 1)
+
+
+def _curve(points: Sequence[Point], threshold: float | None) -> dict[str, Any] | None:
+    """Alpha as the units grew: a line, the band of its intervals, and the threshold. Two points make a line."""
+    if len(points) < 2:
+        return None
+    lowest = min([0.0, *(point.low for point in points)])
+    first, last = points[0].n, points[-1].n
+
+    def at(n: float, value: float) -> str:
+        x = WIDE * (n - first) / max(last - first, 1)
+        return f"{x:.1f},{TALL * (1 - (value - lowest) / (1 - lowest)):.1f}"
+
+    upper = [at(point.n, point.high) for point in points]
+    lower = [at(point.n, point.low) for point in reversed(points)]
+    return {
+        "line": " ".join(at(point.n, point.value) for point in points),
+        "band": " ".join([*upper, *lower]),
+        "threshold": None if threshold is None else at(first, max(threshold, lowest)).split(",")[1],
+        "lowest": f"{lowest:.1f}",
+        "from": first,
+        "to": last,
+    }
