@@ -33,8 +33,8 @@ class Item:
 PLACES = (
     (ANNOTATOR, "work", _("Work")),
     (ADJUDICATOR, "disputes", _("Disputes")),
-    (ANNOTATOR, "history", _("My history")),
-    (ADJUDICATOR, "history", _("My history")),
+    (ANNOTATOR, "history", _("My work")),
+    (ADJUDICATOR, "history", _("My work")),
     (MANAGER, "batches", _("Batches")),
     (MANAGER, "imports", _("Imports")),
     (MANAGER, "guidelines", _("Guidelines")),

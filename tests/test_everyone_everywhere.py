@@ -92,6 +92,7 @@ MAY: dict[str, frozenset[str]] = {
     "dispute-skip": ADJUDICATOR,
     "dispute-release": ADJUDICATOR,
     "history": WORKERS,
+    "my-work": WORKERS,
     "history-item": ANNOTATOR,  # of the annotator whose item it is
     "history-revise": ANNOTATOR,
     "draft-retry": ANNOTATOR,  # of the annotator whose draft it is
@@ -142,7 +143,7 @@ MAY: dict[str, frozenset[str]] = {
     "person-token": MANAGER,
     "person-active": MANAGER,
     "agreement": OFFICE,
-    "chart": OFFICE,
+    "chart": GROUPED,
     "task": OFFICE,
     "releases": OFFICE,
     "release": OFFICE,

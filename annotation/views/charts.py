@@ -5,12 +5,12 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_GET
 
 from annotation.charts import chart_svg
-from annotation.models import MANAGER, RESEARCHER
+from annotation.models import ROLES
 from annotation.views.access import role_required
 
 
 @require_GET
-@role_required(MANAGER, RESEARCHER)
+@role_required(*ROLES)
 @cache_control(private=True, immutable=True, max_age=31_536_000)
 def chart(request: HttpRequest, key: str) -> HttpResponse:
     """An SVG by the hash of its specification: it never changes, and only who saw its page knows the hash."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -15,15 +16,18 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from annotation.errors import N_, AssayError, Conflict, NotFound
+from annotation.forms.history import HistoryForm
 from annotation.forms.work import WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
 from annotation.selectors.care import care_for
-from annotation.selectors.mine import Given, given, my_batch_names, my_draft, my_drafts
-from annotation.selectors.work import handout, history_lines, my_assignment, my_submissions
+from annotation.selectors.mine import Given, given, my_draft, my_drafts
+from annotation.selectors.my_work import Mine, behind_decision, history_lines, my_submissions, outcomes
+from annotation.selectors.work import handout, my_assignment
 from annotation.services import annotations as answers
 from annotation.services.drafts import discard_draft, work_of
 from annotation.views.access import person_of, role_required
 from annotation.views.marking import MINE, marked_turns
+from annotation.views.outcomes import OutcomeWords, Said, outcome_words, reason_words, said
 from annotation.views.workspace import choices, go, questions, show, typed
 from annotation.wording import error_text
 
@@ -35,18 +39,48 @@ of_mine = role_required(ANNOTATOR, ADJUDICATOR)
 @never_cache
 @of_mine
 def history(request: HttpRequest) -> HttpResponse:
-    person, chosen = person_of(request), request.GET.get("batch", "")
-    page = Paginator(my_submissions(person, batch=chosen), PAGE).get_page(request.GET.get("page"))
+    person = person_of(request)
+    form = HistoryForm(request.GET, person=person)
+    found = my_submissions(person, form.wanted()) if form.is_valid() else Assignment.objects.none()
+    page = Paginator(found.values_list("pk", flat=True), PAGE).get_page(request.GET.get("page"))
+    kept = {name: str(value) for name, value in request.GET.items() if value and name != "page"}
+    drafts = my_drafts(person)
     context = {
+        "tab": "history",
+        "form": form,
+        "filtered": bool(kept),
+        "anything": bool(kept) or page.paginator.count > 0,
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "lines": history_lines(page.object_list),
-        "batches": my_batch_names(person),
-        "chosen": chosen,
-        "query": urlencode({"batch": chosen}) if chosen else "",
-        "drafts": my_drafts(person),
+        "lines": [_line(one) for one in history_lines(list(page.object_list))],
+        "query": urlencode(kept),
+        "drafts": drafts,
+        "unfinished": [draft for draft in drafts if not draft.why],
+        "late": [draft for draft in drafts if draft.why],
     }
     return render(request, "annotation/history.html", context)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A submission as the list shows it; ``first`` is an adjudicator's first thought, where it was another."""
+
+    mine: Mine
+    labels: tuple[Said, ...]
+    first: tuple[Said, ...]
+    outcome: OutcomeWords | None
+
+
+def _line(mine: Mine) -> Line:
+    changed = {
+        name: value for name, value in (mine.verdict or {}).items() if mine.labels.get(name, value) != value
+    }
+    return Line(
+        mine=mine,
+        labels=said(mine.document, mine.labels),
+        first=said(mine.document, changed),
+        outcome=outcome_words(mine.document, mine.labels, mine.outcome),
+    )
 
 
 @require_GET
@@ -130,8 +164,23 @@ def show_item(
         "batch": assignment.batch,
         "care": care_for(person_of(request), item.severity),
         **choices(assignment.batch),
+        **(_decision(assignment) if done.adjudication else _outcome(assignment, done)),
     }
     return show(request, "annotation/work/given.html", context, status=status)
+
+
+def _outcome(assignment: Assignment, done: Given) -> dict[str, Any]:
+    """What became of it, once that may be told; until then nothing that differs."""
+    found = outcomes([assignment], {assignment.pk: done.labels}).get(assignment.pk)
+    if found is None:
+        return {}
+    return {"outcome": outcome_words(assignment.batch.guideline.document, done.labels, found)}
+
+
+def _decision(assignment: Assignment) -> dict[str, Any]:
+    behind = behind_decision(assignment)
+    first = said(assignment.batch.guideline.document, behind.verdict) if behind.verdict else ()
+    return {"reason": reason_words(behind.reason), "first": first, "first_rationale": behind.rationale}
 
 
 def _given(assignment: Assignment) -> Given:

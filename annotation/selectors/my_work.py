@@ -1,0 +1,460 @@
+"""What I submitted, found again, what became of it, and how much it is.
+
+Blindness: a dispute that nobody has decided reads as an agreement does. So nothing here tells or counts the two
+apart: what became of an item is told when its value is final and may differ from mine, and labels are compared with
+gold in closed batches only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from statistics import median
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from django.db.models import Count, F, FloatField, Func, Q, QuerySet, Sum
+from django.db.models.functions import TruncDate
+from django.utils import timezone
+
+from annotation.guidelines import GuidelineDocument
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Adjudication,
+    Annotation,
+    Assignment,
+    Batch,
+    GoldLabel,
+    Guideline,
+    Membership,
+    Person,
+    Stratum,
+    Task,
+    Verdict,
+)
+from annotation.selectors.work import is_closed
+
+Labels: TypeAlias = Mapping[str, Any]
+Places: TypeAlias = Counter[tuple[int, str]]
+"""How many by batch and dimension."""
+OPEN, CLOSED = "open", "closed"
+LABELS, DECISIONS = "labels", "decisions"
+# A value that may be another than mine: what is unanimous or single is mine anyway.
+MAY_DIFFER = (GoldLabel.Source.WITHIN_TOLERANCE, GoldLabel.Source.ADJUDICATED)
+SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
+PACE_DAYS = 30
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is looked for among a person's submissions; what is empty, None or False asks for nothing.
+
+    ``dimension`` may be the empty string, of prompts that have none; ``until`` is the last day.
+    """
+
+    batch: str = ""
+    dimension: str | None = None
+    state: str = ""
+    kind: str = ""
+    words: str = ""
+    since: date | None = None
+    until: date | None = None
+    corrected: bool = False
+    flagged: bool = False
+    overruled: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an annotation: the final value of each criterion whose value may differ from mine.
+
+    ``overruled`` names those where it does. ``reason`` (by language) and ``words`` are the adjudicator's; empty
+    where nobody decided.
+    """
+
+    finals: Mapping[str, float]
+    overruled: tuple[str, ...]
+    reason: Mapping[str, str]
+    words: str
+
+
+@dataclass(frozen=True)
+class Mine:
+    """A line of my history. ``closed`` tells that the task is over for me, never how; ``outcome`` does, once it may.
+
+    ``verdict`` is what an adjudicator thought before they saw the labels; None where there is none.
+    """
+
+    assignment: UUID
+    batch: str
+    document: GuidelineDocument
+    prompt: str
+    language: str
+    labels: Labels
+    revision: int
+    flags: Sequence[str]
+    submitted_at: datetime
+    adjudication: bool
+    closed: bool
+    outcome: Outcome | None
+    verdict: Labels | None
+
+
+class ValueOf(Func):
+    """The number that labels (JSON) give to the criterion that another column names; null where they give none."""
+
+    arity = 2
+    output_field = FloatField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        json = {"template": "JSON_EXTRACT(%(expressions)s || '\"')", "arg_joiner": ", '$.\"' || "}
+        return self.as_sql(compiler, connection, **json, **context)
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        json = {"template": "(%(expressions)s)::double precision", "arg_joiner": " ->> "}
+        return self.as_sql(compiler, connection, **json, **context)
+
+
+def my_submissions(person: Person, wanted: Wanted) -> QuerySet[Assignment]:
+    """The person's submitted assignments, the latest first."""
+    found = _submitted(person)
+    if wanted.batch:
+        found = found.filter(batch__name=wanted.batch)
+    if wanted.dimension is not None:
+        found = found.filter(task__stratum__dimension=wanted.dimension)
+    if wanted.kind:
+        decisions = Q(slot=ADJUDICATION_SLOT)
+        found = found.filter(decisions if wanted.kind == DECISIONS else ~decisions)
+    if wanted.words:
+        found = found.filter(task__prompt__text__icontains=wanted.words)
+    if wanted.since:
+        found = found.filter(submitted_at__gte=_midnight(wanted.since))
+    if wanted.until:
+        found = found.filter(submitted_at__lt=_midnight(wanted.until + timedelta(days=1)))
+    found = _in_state(found, wanted.state)
+    return _with_marks(found, person, wanted).order_by("-submitted_at", "pk")
+
+
+def _submitted(person: Person) -> QuerySet[Assignment]:
+    return Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
+
+
+def _in_state(found: QuerySet[Assignment], state: str) -> QuerySet[Assignment]:
+    """As ``is_closed`` says."""
+    if not state:
+        return found
+    still_open = {"task__state": Task.State.OPEN}
+    unclosed = found.exclude(batch__state=Batch.State.CLOSED).filter(**still_open)
+    return unclosed if state == OPEN else found.filter(~Q(**still_open) | Q(batch__state=Batch.State.CLOSED))
+
+
+def _with_marks(found: QuerySet[Assignment], person: Person, wanted: Wanted) -> QuerySet[Assignment]:
+    mine = Annotation.objects.filter(assignment__person=person, current=True)
+    if wanted.corrected:
+        found = found.filter(pk__in=mine.filter(revision__gt=1).values("assignment"))
+    if wanted.flagged:
+        found = found.filter(pk__in=mine.exclude(flags=[]).values("assignment"))
+    if wanted.overruled:
+        found = found.filter(pk__in=_overruled(person).values("assignment"))
+    return found
+
+
+def _overruled(person: Person) -> QuerySet[Any]:
+    """One for each criterion whose final value is another than the person's."""
+    return _beside_gold(person).filter(source__in=MAY_DIFFER).exclude(mine=F("final"))
+
+
+def _beside_gold(person: Person) -> QuerySet[Any]:
+    """The person's current annotations, each as often as its task has gold labels: ``mine``, ``final``, ``source``."""
+    gold = "assignment__task__gold_labels__"
+    return (
+        Annotation.objects.filter(
+            assignment__person=person,
+            assignment__state=Assignment.State.SUBMITTED,
+            current=True,
+            assignment__task__state__in=SETTLED,
+        )
+        .annotate(criterion=F(f"{gold}criterion"), final=F(f"{gold}value"), source=F(f"{gold}source"))
+        .annotate(mine=ValueOf("labels", "criterion"))
+        .filter(mine__isnull=False)
+    )
+
+
+def history_lines(ids: Sequence[UUID]) -> list[Mine]:
+    """A line for each of these assignments, in this order; so many queries however many they are."""
+    rows = Assignment.objects.select_related("batch", "task__prompt", "adjudication")
+    found = rows.in_bulk(list(ids))
+    mine = [found[pk] for pk in ids if pk in found]
+    current = {one.assignment_id: one for one in Annotation.objects.filter(assignment__in=ids, current=True)}
+    documents = Guideline.objects.in_bulk({assignment.batch.guideline_id for assignment in mine})
+    verdicts = dict(Verdict.objects.filter(assignment__in=ids).values_list("assignment", "labels"))
+    ends = outcomes(mine, {pk: one.labels for pk, one in current.items()})
+    return [
+        _mine(
+            one,
+            annotation=current.get(one.pk),
+            document=documents[one.batch.guideline_id].document,
+            outcome=ends.get(one.pk),
+            verdict=verdicts.get(one.pk),
+        )
+        for one in mine
+    ]
+
+
+def _mine(
+    assignment: Assignment,
+    *,
+    annotation: Annotation | None,
+    document: GuidelineDocument,
+    outcome: Outcome | None,
+    verdict: Labels | None,
+) -> Mine:
+    work = annotation or assignment.adjudication
+    assert assignment.submitted_at is not None
+    return Mine(
+        assignment=assignment.pk,
+        batch=assignment.batch.name,
+        document=document,
+        prompt=assignment.task.prompt.text,
+        language=assignment.task.prompt.language,
+        labels=work.labels,
+        revision=annotation.revision if annotation else 1,
+        flags=annotation.flags if annotation else (),
+        submitted_at=assignment.submitted_at,
+        adjudication=annotation is None,
+        closed=is_closed(assignment),
+        outcome=outcome,
+        verdict=verdict,
+    )
+
+
+def outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -> dict[UUID, Outcome]:
+    """What became of these annotations (``labels`` by assignment), where that may be told; two queries."""
+    settled = {one.pk: one.task_id for one in assignments if one.pk in labels and one.task.state in SETTLED}
+    tasks = set(settled.values())
+    gold: dict[int, list[GoldLabel]] = {task: [] for task in tasks}
+    for label in GoldLabel.objects.filter(task__in=tasks, source__in=MAY_DIFFER).order_by("criterion"):
+        gold[label.task_id].append(label)
+    decided = Adjudication.objects.filter(task__in=tasks).select_related("reason")
+    decisions = {decision.task_id: decision for decision in decided}
+    told = {pk: _outcome(labels[pk], gold[task], decisions.get(task)) for pk, task in settled.items()}
+    return {pk: outcome for pk, outcome in told.items() if outcome is not None}
+
+
+def _outcome(mine: Labels, gold: Iterable[GoldLabel], decision: Adjudication | None) -> Outcome | None:
+    """None where every value is mine and nobody decided: such an item reads as an undecided dispute does."""
+    told = [
+        label
+        for label in gold
+        if label.criterion in mine
+        and (label.source == GoldLabel.Source.ADJUDICATED or label.value != mine[label.criterion])
+    ]
+    if not told:
+        return None
+    return Outcome(
+        finals={label.criterion: label.value for label in told},
+        overruled=tuple(label.criterion for label in told if label.value != mine[label.criterion]),
+        reason=decision.reason.words if decision and decision.reason else {},
+        words=decision.rationale if decision else "",
+    )
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What stands behind a decision of mine: the ``reason`` (by language; empty for none), and what I thought before
+    I saw the labels; ``verdict`` is None where that was not asked.
+    """
+
+    reason: Mapping[str, str]
+    verdict: Labels | None
+    rationale: str
+
+
+def behind_decision(assignment: Assignment) -> Behind:
+    """Of an assignment whose dispute the person decided."""
+    reason = assignment.adjudication.reason
+    verdict = Verdict.objects.filter(assignment=assignment).first()
+    return Behind(
+        reason=reason.words if reason else {},
+        verdict=verdict.labels if verdict else None,
+        rationale=verdict.rationale if verdict else "",
+    )
+
+
+def my_roles(person: Person) -> set[str]:
+    """What the person is or was in any batch: annotator, adjudicator."""
+    return set(Membership.objects.filter(person=person).order_by().values_list("role", flat=True).distinct())
+
+
+def my_dimensions(person: Person) -> dict[str, GuidelineDocument]:
+    """The dimensions of the prompts in the person's batches, each with a guideline that may know its label."""
+    strata = Stratum.objects.filter(batch__memberships__person=person).order_by("dimension")
+    pairs = list(strata.values_list("dimension", "batch__guideline").distinct())
+    documents = Guideline.objects.in_bulk({guideline for _dimension, guideline in pairs})
+    return {dimension: documents[guideline].document for dimension, guideline in pairs}
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The person's annotations in one batch and dimension. ``closed``: over for them; ``decided`` by an adjudicator;
+    ``overruled``: settled with another value.
+
+    ``compared`` counts their labels that have gold, ``equal`` those that are equal to it; both None until the batch
+    closes, for before that they would tell how many of the others are disputed.
+    """
+
+    batch: str
+    dimension: str
+    document: GuidelineDocument
+    closed: int
+    decided: int
+    overruled: int
+    compared: int | None
+    equal: int | None
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often each (mine, final) pair of values came, in the closed batches of one guideline version."""
+
+    guideline: str
+    document: GuidelineDocument
+    criterion: str
+    counts: Mapping[tuple[float, float], int]
+
+
+def my_tallies(person: Person) -> list[Tally]:
+    """By batch, the newest first, and dimension; only where something is over. Four counts of the database."""
+    labelled = _submitted(person).exclude(slot=ADJUDICATION_SLOT)
+    ended = labelled.filter(Q(batch__state=Batch.State.CLOSED) | ~Q(task__state=Task.State.OPEN))
+    closed = _by_place(ended)
+    decided = _by_place(labelled.filter(task__state=Task.State.ADJUDICATED))
+    overruled = _by_place(labelled.filter(pk__in=_overruled(person).values("assignment")))
+    compared, equal = Places(), Places()
+    for pk, dimension, _criterion, mine, final, n in _compared(person):
+        compared[pk, dimension] += n
+        equal[pk, dimension] += n if mine == final else 0
+    batches = Batch.objects.select_related("guideline").in_bulk({pk for pk, _dimension in closed})
+    tallies = []
+    for here in sorted(closed, key=lambda place: (-place[0], place[1])):
+        batch = batches[here[0]]
+        over = batch.state == Batch.State.CLOSED
+        tallies.append(
+            Tally(
+                batch=batch.name,
+                dimension=here[1],
+                document=batch.guideline.document,
+                closed=closed[here],
+                decided=decided[here],
+                overruled=overruled[here],
+                compared=compared[here] if over else None,
+                equal=equal[here] if over else None,
+            )
+        )
+    return tallies
+
+
+def _by_place(found: QuerySet[Assignment]) -> Places:
+    rows = found.values_list("batch", "task__stratum__dimension").annotate(n=Count("pk")).order_by()
+    return Places({(batch, dimension): n for batch, dimension, n in rows})
+
+
+def _compared(person: Person) -> list[tuple[int, str, str, float, float, int]]:
+    """(batch, dimension, criterion, mine, final, how often) in closed batches. A label that nobody else gave
+    (``single``) is its own gold: nothing to compare.
+    """
+    beside = _beside_gold(person).filter(assignment__batch__state=Batch.State.CLOSED)
+    rows = beside.exclude(source=GoldLabel.Source.SINGLE).values_list(
+        "assignment__batch", "assignment__task__stratum__dimension", "criterion", "mine", "final"
+    )
+    return list(rows.annotate(n=Count("pk")).order_by())
+
+
+def my_confusions(person: Person) -> list[Confusion]:
+    """One for each guideline version and criterion, in order of their names."""
+    rows = _compared(person)
+    batches = Batch.objects.select_related("guideline").in_bulk({row[0] for row in rows})
+    counts: dict[tuple[str, str], Counter[tuple[float, float]]] = {}
+    documents: dict[str, GuidelineDocument] = {}
+    for pk, _dimension, criterion, mine, final, n in rows:
+        guideline = batches[pk].guideline
+        documents[str(guideline)] = guideline.document
+        counts.setdefault((str(guideline), criterion), Counter())[mine, final] += n
+    return [
+        Confusion(guideline, documents[guideline], criterion, counts[guideline, criterion])
+        for guideline, criterion in sorted(counts)
+    ]
+
+
+@dataclass(frozen=True)
+class Day:
+    """What the person submitted on one day of the site's time zone."""
+
+    day: date
+    labels: int
+    decisions: int
+
+    @property
+    def items(self) -> int:
+        return self.labels + self.decisions
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The last ``PACE_DAYS`` days, today the last. Seconds are medians over them, None where none were measured;
+    ``today`` is the time spent today on what was submitted, in seconds.
+    """
+
+    days: tuple[Day, ...]
+    seconds_label: float | None
+    seconds_decision: float | None
+    today: float | None
+
+
+def my_pace(person: Person) -> Pace:
+    today = timezone.localdate()
+    first = today - timedelta(days=PACE_DAYS - 1)
+    recent = {"assignment__person": person, "assignment__submitted_at__gte": _midnight(first)}
+    labels = Annotation.objects.filter(**recent)
+    decisions = Adjudication.objects.filter(**recent)
+    at_work = (labels, decisions, Verdict.objects.filter(**recent))
+    return Pace(
+        days=_days(person, first, today),
+        seconds_label=_median(labels.filter(revision=1)),
+        seconds_decision=_median(decisions),
+        today=_sum([_seconds_since(rows, _midnight(today)) for rows in at_work]),
+    )
+
+
+def _days(person: Person, first: date, last: date) -> tuple[Day, ...]:
+    decided = Q(slot=ADJUDICATION_SLOT)
+    since = _submitted(person).filter(submitted_at__gte=_midnight(first))
+    counted = since.annotate(day=TruncDate("submitted_at")).values_list("day").order_by()
+    rows = counted.annotate(labels=Count("pk", filter=~decided), decisions=Count("pk", filter=decided))
+    found = {day: Day(day, labels, decisions) for day, labels, decisions in rows}
+    days = (first + timedelta(days=place) for place in range((last - first).days + 1))
+    return tuple(found.get(day, Day(day, 0, 0)) for day in days)
+
+
+def _median(rows: QuerySet[Annotation] | QuerySet[Adjudication]) -> float | None:
+    measured = rows.values_list("seconds", flat=True).order_by()
+    seconds = [one for one in measured if one is not None]
+    return median(seconds) if seconds else None
+
+
+def _seconds_since(
+    rows: QuerySet[Annotation] | QuerySet[Adjudication] | QuerySet[Verdict], start: datetime
+) -> float | None:
+    seconds: float | None = rows.filter(created_at__gte=start).aggregate(sum=Sum("seconds"))["sum"]
+    return seconds
+
+
+def _sum(parts: Collection[float | None]) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
+
+
+def _midnight(day: date) -> datetime:
+    return timezone.make_aware(datetime.combine(day, time.min))

@@ -1,0 +1,127 @@
+"""How I do: my agreement with gold and my pace. My own numbers only, beside nobody else's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.charts import chart_url
+from annotation.durations import about
+from annotation.intervals import wilson
+from annotation.models import ADJUDICATOR, ANNOTATOR
+from annotation.selectors.my_work import Confusion, Pace, Tally, my_confusions, my_pace, my_tallies
+from annotation.views.access import person_of, role_required
+from annotation.views.levels import criterion_label, dimension_label, label_text
+from annotation.views.pace_chart import bars
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share in per cent with its 95% interval."""
+
+    value: str
+    interval: str
+
+
+@dataclass(frozen=True)
+class Row:
+    tally: Tally
+    dimension: str
+    share: Share | None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows are what I gave, columns what was settled. A cell is a count and whether both are the same."""
+
+    guideline: str
+    criterion: str
+    levels: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[int, bool], ...]], ...]
+
+
+@require_GET
+@never_cache
+@role_required(ANNOTATOR, ADJUDICATOR)
+def my_work(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    tallies, pace = my_tallies(person), my_pace(person)
+    compared = sum(one.compared or 0 for one in tallies)
+    equal = sum(one.equal or 0 for one in tallies)
+    context: dict[str, Any] = {
+        "tab": "numbers",
+        "rows": [_row(one) for one in tallies],
+        "share": _share(equal, compared),
+        "compared": compared,
+        "closed": sum(one.closed for one in tallies),
+        "overruled": sum(one.overruled for one in tallies),
+        "waiting": any(one.compared is None for one in tallies),
+        "grids": [_grid(one) for one in my_confusions(person)],
+        **_pace(pace),
+    }
+    return render(request, "annotation/history_numbers.html", context)
+
+
+def _row(tally: Tally) -> Row:
+    return Row(
+        tally, dimension_label(tally.document, tally.dimension), _share(tally.equal or 0, tally.compared or 0)
+    )
+
+
+def _share(part: int, whole: int) -> Share | None:
+    if not whole:
+        return None
+    low, high = (f"{100 * end:.1f}" for end in wilson(part, whole))
+    return Share(f"{100 * part / whole:.1f}", f"{low} – {high}")
+
+
+def _grid(confusion: Confusion) -> Grid:
+    values = sorted({value for pair in confusion.counts for value in pair})
+    names = [label_text(confusion.document, confusion.criterion, value) for value in values]
+    rows = (
+        (name, tuple((confusion.counts.get((mine, final), 0), mine == final) for final in values))
+        for name, mine in zip(names, values, strict=True)
+    )
+    return Grid(
+        guideline=confusion.guideline,
+        criterion=criterion_label(confusion.document, confusion.criterion),
+        levels=tuple(names),
+        rows=tuple(rows),
+    )
+
+
+def _pace(pace: Pace) -> dict[str, Any]:
+    total = sum(one.items for one in pace.days)
+    most = max(pace.days, key=lambda one: one.items)
+    return {
+        "days": [one for one in reversed(pace.days) if one.items],
+        "both": any(one.labels for one in pace.days) and any(one.decisions for one in pace.days),
+        "items": total,
+        "worked": sum(1 for one in pace.days if one.items),
+        "most": most,
+        "chart": chart_url(bars(pace.days, title=_("Items"))) if total else "",
+        "tiles": [
+            (_("Items today"), pace.days[-1].items),
+            (_("Time on today's items"), _or_none(pace.today)),
+            *_medians(pace),
+        ],
+    }
+
+
+def _medians(pace: Pace) -> list[tuple[str, str | None]]:
+    """Of what the person does; of labels where it is neither."""
+    labels = (_("Median time for a label"), _or_none(pace.seconds_label))
+    decisions = (_("Median time for a decision"), _or_none(pace.seconds_decision))
+    decides = any(one.decisions for one in pace.days)
+    labelled = not decides or any(one.labels for one in pace.days)
+    return [*([labels] if labelled else []), *([decisions] if decides else [])]
+
+
+def _or_none(seconds: float | None) -> str | None:
+    return None if seconds is None else about(seconds)
