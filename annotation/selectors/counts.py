@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 
 from annotation.models import Batch, Membership, Stratum, Tally, Task
 from annotation.statements import rows
@@ -35,7 +35,14 @@ def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Strat
 
 def by_member(batch: Batch) -> dict[int, Counter[str]]:
     """For each membership of the batch: ``submitted`` annotations, ``adjudicated`` and ``skipped`` tasks."""
-    sums = Tally.objects.filter(membership__batch=batch).order_by().values("membership")
+    return by_membership(Membership.objects.filter(batch=batch))
+
+
+def by_membership(members: QuerySet[Membership]) -> dict[int, Counter[str]]:
+    """As ``by_member``, for any memberships; who did nothing yet is not there."""
+    sums = (
+        Tally.objects.filter(membership__in=members.order_by().values("pk")).order_by().values("membership")
+    )
     rows = sums.annotate(s=Sum("submitted"), a=Sum("adjudicated"), k=Sum("skipped"))
     return {
         row["membership"]: Counter(submitted=row["s"], adjudicated=row["a"], skipped=row["k"]) for row in rows

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Q, Sum
-from django.utils import timezone
+from django.db.models import Q
 
 from annotation.errors import N_, NotFound
-from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, Membership, Panel, Person
-from annotation.selectors.counts import by_member
+from annotation.models import Batch, Membership, Panel, Person
+from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.workload import Counts, counts_of
 
 
 @dataclass(frozen=True)
-class Member:
-    """A membership with its counts. ``planned`` is None where the batch plans for nobody, and of adjudicators."""
+class Member(Counts):
+    """A membership with its counts."""
 
     membership: Membership
-    done: int
-    live: int
-    skipped: int
-    planned: int | None
 
     @property
     def left(self) -> bool:
@@ -59,11 +54,22 @@ class Shared:
 
 
 def members_of(batch: Batch) -> list[Member]:
-    """Annotators first, who left last; six queries, however many they are and whatever they did."""
+    """Annotators first, who left last; eight queries, however many they are and whatever they did."""
     found = Membership.objects.filter(batch=batch).select_related("person")
     found = found.prefetch_related("person__own_models").order_by("-role", "-active", "person__username")
-    counts, live, planned = by_member(batch), _live(batch), _planned(batch)
-    return [_member(one, counts.get(one.pk, Counter()), live, planned) for one in found]
+    counts = counts_of(Membership.objects.filter(batch=batch))
+    return [Member(**vars(counts[one.pk]), membership=one) for one in found]
+
+
+def parts_of(person: Person, *, reader: Person) -> list[tuple[Membership, Member | None]]:
+    """The person's part in every batch, the latest first; None for the counts where the reader judges blind."""
+    mine = Membership.objects.filter(person=person)
+    sealed = set(sealed_batches(reader).values_list("pk", flat=True))
+    counts = counts_of(mine.exclude(batch__in=sealed))
+    parts = mine.select_related("batch__guideline", "person").order_by("-batch__created_at", "-role")
+    return [
+        (one, Member(**vars(counts[one.pk]), membership=one) if one.pk in counts else None) for one in parts
+    ]
 
 
 def member_named(batch: Batch, username: str, role: str) -> Membership:
@@ -100,37 +106,3 @@ def _shared(batch: Batch, shared: Counter[tuple[int, int]]) -> Shared | None:
             tuple(None if one == other else shared[one.pk, other.pk] for other in members) for one in members
         ),
     )
-
-
-def _member(
-    member: Membership, counts: Counter[str], live: Counter[tuple[int, bool]], planned: dict[int, int] | None
-) -> Member:
-    adjudicates = member.role == Membership.Role.ADJUDICATOR
-    return Member(
-        membership=member,
-        done=counts["adjudicated" if adjudicates else "submitted"],
-        live=live[member.person_id, adjudicates],
-        skipped=counts["skipped"],
-        planned=None if planned is None or adjudicates else planned.get(member.pk, 0),
-    )
-
-
-def _live(batch: Batch) -> Counter[tuple[int, bool]]:
-    """What is at hand now, by person and by whether it is to be adjudicated."""
-    held = Assignment.objects.filter(
-        batch=batch, state=Assignment.State.CLAIMED, lease_expires__gt=timezone.now()
-    )
-    rows = held.order_by().values_list("person", "slot").annotate(n=Count("pk"))
-    live: Counter[tuple[int, bool]] = Counter()
-    for person, slot, n in rows:
-        live[person, slot == ADJUDICATION_SLOT] += n
-    return live
-
-
-def _planned(batch: Batch) -> dict[int, int] | None:
-    if batch.pairing == Batch.Pairing.POOL:
-        return None
-    rows: Sequence[tuple[int, int]] = list(
-        Panel.objects.filter(batch=batch).order_by().values_list("members").annotate(n=Sum("tasks_planned"))
-    )
-    return dict(rows)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from annotation.errors import N_, NotFound
 from annotation.models import Batch, Membership, Person
@@ -37,21 +37,12 @@ def person_named(name: str) -> Person:
     return people_named([name])[0]
 
 
-def everybody() -> QuerySet[Person]:
-    """All people with their groups, and the number of unclosed batches in which they work."""
-    working = Q(memberships__active=True) & ~Q(memberships__batch__state=Batch.State.CLOSED)
-    batches = Count("memberships__batch", filter=working, distinct=True)
-    return (
-        Person.objects.prefetch_related("groups").annotate(batches=batches).order_by("-is_active", "username")
-    )
-
-
-def memberships_of(person: Person) -> QuerySet[Membership]:
-    return (
-        Membership.objects.filter(person=person)
-        .select_related("batch")
-        .order_by("-batch__created_at", "role")
-    )
+def everybody(words: str = "", role: str = "") -> QuerySet[Person]:
+    """People with their groups: all, or those with ``words`` in a name of theirs, and those of a role."""
+    found = Person.objects.prefetch_related("groups").order_by("-is_active", "username")
+    if words:
+        found = found.filter(Q(username__icontains=words) | Q(display_name__icontains=words))
+    return found.filter(groups__name=role) if role else found
 
 
 @dataclass(frozen=True)

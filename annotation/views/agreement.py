@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -18,12 +19,19 @@ from django.views.decorators.http import require_GET
 from annotation.agreement import Statistic
 from annotation.charts import chart_url
 from annotation.errors import N_, AssayError
-from annotation.models import MANAGER, RESEARCHER
-from annotation.selectors.agreement import FACETS, Grouping, LabelPatterns, ReportRow, batches_for
+from annotation.guidelines import GuidelineDocument
+from annotation.models import MANAGER, RESEARCHER, Guideline
+from annotation.selectors.agreement import (
+    FACETS,
+    Grouping,
+    LabelPatterns,
+    ReportRow,
+    batches_for,
+)
 from annotation.selectors.blindness import sealed_batches
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.agreement_chart import Dot, dot_and_whisker
-from annotation.views.levels import level_text
+from annotation.views.levels import criterion_label, dimension_label, level_text, subcomponent_label
 
 STATISTICS: dict[str, str | Promise] = {
     "percent_agreement": gettext_lazy("Percent agreement"),
@@ -64,6 +72,33 @@ class Choice:
         return "?" + urlencode({name: value for name, value in {**parts, **changes}.items() if value})
 
 
+class Words:
+    """What guidelines call their parts in the reader's language: each by its latest version that has the part."""
+
+    def __init__(self, guidelines: Iterable[Guideline]) -> None:
+        self._documents: dict[str, list[GuidelineDocument]] = defaultdict(list)
+        for guideline in sorted(guidelines, key=lambda one: -one.pk):
+            self._documents[guideline.name].append(guideline.document)
+
+    def criterion(self, guideline: str, name: str | None) -> str:
+        """Without a name several of them, pooled."""
+        if name is None:
+            return gettext("all criteria pooled")
+        return self._called(criterion_label, guideline, name)
+
+    def group(self, row: ReportRow) -> tuple[str, ...]:
+        """The values of the row's facets; empty where a prompt has none."""
+        return tuple(self._value(row.guideline, facet, value or "") for facet, value in row.group.items())
+
+    def _value(self, guideline: str, facet: str, value: str) -> str:
+        label = {"dimension": dimension_label, "subcomponent": subcomponent_label}.get(facet)
+        return self._called(label, guideline, value) if label and value else value
+
+    def _called(self, label: Callable[[GuidelineDocument, str], str], guideline: str, name: str) -> str:
+        said = (label(document, name) for document in self._documents[guideline])
+        return next((words for words in said if words != name), name)
+
+
 @dataclass(frozen=True)
 class Figure:
     value: str
@@ -89,7 +124,7 @@ class Line:
 def agreement(request: HttpRequest) -> HttpResponse:
     person, choice = person_of(request), _choice(request)
     patterns = LabelPatterns(batches_for(person, choice.batch))
-    rows = patterns.report([choice.grouping])
+    rows, words = patterns.report([choice.grouping]), Words(patterns.guidelines.values())
     overall = [row for row in rows if not row.group]
     choice = replace(choice, statistic=choice.statistic or _usual_statistic(overall))
     grouped = _weakest_first([row for row in rows if row.group], choice.statistic)
@@ -105,13 +140,13 @@ def agreement(request: HttpRequest) -> HttpResponse:
         "headline": _headline(overall),
         "columns": [STATISTICS[name] for name in shown],
         "several": len({row.guideline for row in rows}) > 1,
-        "overall": [_line(row, shown) for row in overall],
-        "groups": [_line(row, shown) for row in grouped],
+        "overall": [_line(row, shown, words) for row in overall],
+        "groups": [_line(row, shown, words) for row in grouped],
         "group_heads": [FACET_LABELS[facet] for facet in choice.grouping],
         "anything": any(row.agreement.n for row in rows),
         "reasons": _reasons(rows, shown),
-        "confusions": _confusions(patterns),
-        **_chart(grouped or overall, choice),
+        "confusions": _confusions(patterns, words),
+        **_chart(grouped or overall, choice, words),
     }
     return render(request, "annotation/agreement/page.html", context)
 
@@ -216,11 +251,11 @@ def _tile(label: str | Promise, statistic: Statistic) -> dict[str, Any]:
     }
 
 
-def _line(row: ReportRow, shown: Sequence[str]) -> Line:
+def _line(row: ReportRow, shown: Sequence[str], words: Words) -> Line:
     return Line(
         guideline=row.guideline,
-        criterion=row.criterion or gettext("all criteria pooled"),
-        group=tuple(value or "" for value in row.group.values()),
+        criterion=words.criterion(row.guideline, row.criterion),
+        group=words.group(row),
         n=row.agreement.n,
         disputed=row.agreement.disputed,
         figures=tuple(_figure(row.agreement.statistics[name]) for name in shown),
@@ -241,10 +276,10 @@ def _reasons(rows: Sequence[ReportRow], shown: Sequence[str]) -> list[str]:
     return [gettext(reason) for reason in dict.fromkeys(found) if reason]
 
 
-def _confusions(patterns: LabelPatterns) -> list[dict[str, Any]]:
+def _confusions(patterns: LabelPatterns, words: Words) -> list[dict[str, Any]]:
     return [
         {
-            "criterion": one.criterion.name,
+            "criterion": words.criterion(one.guideline, one.criterion.name),
             "guideline": one.guideline,
             "low": level_text(one.criterion, one.low),
             "high": level_text(one.criterion, one.high),
@@ -254,9 +289,11 @@ def _confusions(patterns: LabelPatterns) -> list[dict[str, Any]]:
     ]
 
 
-def _chart(rows: Sequence[ReportRow], choice: Choice) -> dict[str, Any]:
+def _chart(rows: Sequence[ReportRow], choice: Choice, words: Words) -> dict[str, Any]:
     """The address of the picture and what it shows in words; empty where nothing can be drawn."""
-    dots = [dot for row in rows if (dot := _dot(row, _name(row, rows), choice.statistic)) is not None][:DRAWN]
+    dots = [dot for row in rows if (dot := _dot(row, _name(row, rows, words), choice.statistic)) is not None][
+        :DRAWN
+    ]
     if not dots:
         return {}
     title = str(STATISTICS[choice.statistic])
@@ -271,11 +308,11 @@ def _chart(rows: Sequence[ReportRow], choice: Choice) -> dict[str, Any]:
     }
 
 
-def _name(row: ReportRow, rows: Sequence[ReportRow]) -> str:
+def _name(row: ReportRow, rows: Sequence[ReportRow], words: Words) -> str:
     """What tells the row from the others: its group, and guideline and criterion where there are several."""
-    parts = [value or "-" for value in row.group.values()]
+    parts = [value or "-" for value in words.group(row)]
     if len({other.criterion for other in rows}) > 1 or not parts:
-        parts.insert(0, row.criterion or gettext("all criteria pooled"))
+        parts.insert(0, words.criterion(row.guideline, row.criterion))
     if len({other.guideline for other in rows}) > 1:
         parts.insert(0, row.guideline)
     return " · ".join(parts)

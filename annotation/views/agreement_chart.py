@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 WIDTH = 620
 STEP = 28
+LONGEST_LABEL = 360  # pixels; a longer one ends in an ellipsis
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ def dot_and_whisker(dots: Sequence[Dot], *, title: str, marks: Sequence[float]) 
     import altair as alt
 
     data = alt.Data(values=[asdict(dot) for dot in dots])
-    y = alt.Y("label:N", sort=None, title=None, axis=alt.Axis(ticks=False, domain=False, labelColor=INK))
+    axis = alt.Axis(ticks=False, domain=False, labelColor=INK, labelLimit=LONGEST_LABEL)
+    y = alt.Y("label:N", sort=None, title=None, axis=axis)
     scale = alt.Scale(domain=_domain(dots), nice=False)
     x = alt.X("value:Q", title=title, scale=scale, axis=alt.Axis(format=".2f", tickCount=6))
     whiskers = alt.Chart(data).mark_rule(strokeWidth=2, color=GOLD).encode(x=alt.X("low:Q"), x2="high:Q", y=y)

@@ -30,3 +30,14 @@ def dimension_label(document: GuidelineDocument, dimension: str) -> str:
     """In the reader's language; ``-`` where the prompts have no dimension."""
     known = document.dimension(dimension)
     return localized(known.label, get_language() or "en") if known else dimension or "-"
+
+
+def subcomponent_label(document: GuidelineDocument, subcomponent: str) -> str:
+    """As ``dimension_label``; its bare name where two dimensions have one of this name and call it differently."""
+    labels = {
+        localized(one.label, get_language() or "en")
+        for dimension in document.dimensions
+        for one in dimension.subcomponents
+        if one.name == subcomponent
+    }
+    return labels.pop() if len(labels) == 1 else subcomponent or "-"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
@@ -15,9 +17,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from rest_framework.authtoken.models import Token
 
+from annotation.durations import about
 from annotation.errors import AssayError
 from annotation.forms.people import (
     ROLE_CHOICES,
+    FindPeopleForm,
     LanguagesForm,
     NameForm,
     NewPasswordForm,
@@ -25,10 +29,14 @@ from annotation.forms.people import (
     PersonForm,
     RolesForm,
 )
-from annotation.models import MANAGER, EvaluatedModel, Person
-from annotation.selectors.blindness import unsealed_models
+from annotation.models import MANAGER, Batch, EvaluatedModel, Person
+from annotation.selectors.agreement import batches_for
+from annotation.selectors.blindness import sealed_batches, unsealed_models
 from annotation.selectors.corpus import languages_of_prompts
-from annotation.selectors.people import consequences, everybody, memberships_of, person_named
+from annotation.selectors.members import parts_of
+from annotation.selectors.people import consequences, everybody, person_named
+from annotation.selectors.quality import MOST_READ, Decisions, Quality, Share, decisions_of, quality_of
+from annotation.selectors.workload import Leaving, leaving, workloads
 from annotation.services import people as services
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
@@ -40,8 +48,21 @@ PAGE = 100
 @require_GET
 @role_required(MANAGER)
 def people(request: HttpRequest) -> HttpResponse:
-    page = Paginator(everybody(), PAGE).get_page(request.GET.get("page"))
-    return render(request, "annotation/people/list.html", {"page": page})
+    """Everybody with what they have to do; a search by name, a filter by group."""
+    reader, filters = person_of(request), FindPeopleForm(request.GET)
+    words, role = filters.wanted()
+    page = Paginator(everybody(words, role), PAGE).get_page(request.GET.get("page"))
+    shown = list(page.object_list)
+    loads = workloads(shown, reader=reader)
+    context = {
+        "page": page,
+        "lines": [(one, loads[one.pk]) for one in shown],
+        "filters": filters,
+        "filtered": bool(words or role),
+        "query": urlencode({name: value for name, value in (("words", words), ("role", role)) if value}),
+        "some_sealed": sealed_batches(reader).exists(),
+    }
+    return render(request, "annotation/people/list.html", context)
 
 
 @require_http_methods(["GET", "POST"])
@@ -150,6 +171,25 @@ def person_token(request: HttpRequest, username: str) -> HttpResponse:
     return _show(request, found, token=services.renew_token(person=found, actor=person_of(request)))
 
 
+@require_GET
+@role_required(MANAGER)
+def person_leaving(request: HttpRequest, username: str) -> HttpResponse:
+    """Asks before somebody is deactivated, and says what becomes of their work."""
+    found, reader = person_named(username), person_of(request)
+    parts = leaving(found, reader=reader)
+    context = {
+        "person": found,
+        "parts": parts,
+        "live": sum(one.live or 0 for one in parts),
+        "planned": sum(one.planned or 0 for one in parts),
+        "may": found.is_active and found != reader and not _is_above(found, reader),
+        "crumbs": trail(
+            (_("People"), "people", []), (str(found), "person", [username]), here=_("Deactivate")
+        ),
+    }
+    return render(request, "annotation/people/leaving.html", context)
+
+
 @require_POST
 @role_required(MANAGER)
 def person_active(request: HttpRequest, username: str) -> HttpResponse:
@@ -159,14 +199,41 @@ def person_active(request: HttpRequest, username: str) -> HttpResponse:
         services.activate_person(person=found, actor=actor)
         messages.success(request, _("{name} can sign in again.").format(name=found))
         return redirect("person", username)
+    before = leaving(found, reader=actor)
     released = services.deactivate_person(person=found, actor=actor)
     words = ngettext(
         "{name} is deactivated; {n} item at hand went back.",
         "{name} is deactivated; {n} items at hand went back.",
         released,
-    )
-    messages.success(request, words.format(name=found, n=released))
+    ).format(name=found, n=released)
+    planned = _planned_words(before, leaving(found, reader=actor))
+    messages.success(request, " ".join([words, *planned]))
     return redirect("person", username)
+
+
+def _planned_words(before: Sequence[Leaving], after: Sequence[Leaving]) -> list[str]:
+    """What became of the plan. Items that were at hand were planned for the person, too, where anything was."""
+    theirs = sum(one.planned + (one.live or 0) for one in before if one.planned is not None)
+    stay = sum(one.planned or 0 for one in after)
+    words = []
+    if theirs > stay:
+        given = theirs - stay
+        words.append(
+            ngettext(
+                "{n} item is planned for others now.", "{n} items are planned for others now.", given
+            ).format(n=given)
+        )
+    if stay:
+        words.append(
+            ngettext(
+                "For {n} item there is nobody else.", "For {n} items there is nobody else.", stay
+            ).format(n=stay)
+        )
+    return words
+
+
+def _is_above(found: Person, reader: Person) -> bool:
+    return found.is_superuser and not reader.is_superuser
 
 
 def _show(request: HttpRequest, found: Person, **given: Any) -> HttpResponse:
@@ -180,12 +247,12 @@ def _show(request: HttpRequest, found: Person, **given: Any) -> HttpResponse:
         "models_form": OwnModelsForm(person=found, shown=shown),
         "some_sealed": len(shown) < EvaluatedModel.objects.count(),
         "consequences": consequences(found, reader=reader),
-        "memberships": memberships_of(found),
+        **_work(found, reader),
         "has_token": Token.objects.filter(user=found).exists(),
         "roles_form": RolesForm(initial={"roles": _roles(found)}),
         "name_form": NameForm(initial={"display_name": found.display_name}),
         "password_form": NewPasswordForm(person=found),
-        "above": found.is_superuser and not reader.is_superuser,
+        "above": _is_above(found, reader),
         "self": found == reader,
     }
     failed = any(isinstance(value, forms.Form) for value in given.values())
@@ -195,3 +262,55 @@ def _show(request: HttpRequest, found: Person, **given: Any) -> HttpResponse:
 def _roles(found: Person) -> list[str]:
     have = set(found.groups.values_list("name", flat=True))
     return [role for role, _label in ROLE_CHOICES if role in have]
+
+
+def _work(found: Person, reader: Person) -> dict[str, Any]:
+    """What the person does in each batch, and how well where the reader may read that."""
+    parts = parts_of(found, reader=reader)
+    batches = {one.batch_id: one.batch for one, _counts in parts}
+    readable = set(batches_for(reader).filter(pk__in=batches).values_list("pk", flat=True))
+    quality, decisions = quality_of(found, readable), decisions_of(found, readable)
+    return {
+        "parts": parts,
+        "some_unread": len(readable) < len(batches),
+        "quality": [_quality(batch, quality[pk]) for pk, batch in batches.items() if pk in quality],
+        "decisions": [_decided(batch, decisions[pk]) for pk, batch in batches.items() if pk in decisions],
+        "most_read": MOST_READ,
+    }
+
+
+def _quality(batch: Batch, one: Quality) -> dict[str, Any]:
+    return {
+        "batch": batch,
+        "items": one.items,
+        "final": _share(one.final),
+        "partners": _share(one.partners),
+        "time": about(one.median_seconds),
+    }
+
+
+def _decided(batch: Batch, one: Decisions) -> dict[str, Any]:
+    return {
+        "batch": batch,
+        "n": one.n,
+        "judged": one.kept.n,
+        "changed": one.changed,
+        "share": _percent(one.changed / one.kept.n) if one.kept.n else "",
+        "time": about(one.median_seconds),
+    }
+
+
+def _share(share: Share) -> dict[str, Any] | None:
+    """None where nothing can be compared."""
+    if share.value is None or share.interval is None:
+        return None
+    low, high = share.interval
+    return {
+        "value": _percent(share.value),
+        "interval": f"{100 * low:.1f} – {100 * high:.1f}",
+        "n": share.n,
+    }
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}%"

@@ -7,7 +7,6 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
-from pytest_django.fixtures import DjangoAssertNumQueries
 from rest_framework.authtoken.models import Token
 
 from annotation.errors import AssayError, Conflict, Forbidden
@@ -407,12 +406,3 @@ def test_the_menu_leads_to_the_account_and_names_the_groups(client: Client, wu: 
     page = client.get(reverse("account")).content.decode()
     assert f'href="{reverse("account")}"' in page
     assert "Adjudicator" in page
-
-
-def test_the_list_asks_no_query_for_each_person(
-    manager: Client, django_assert_max_num_queries: DjangoAssertNumQueries
-) -> None:
-    for number in range(12):
-        add_person(name=f"p{number}", roles=["annotator"])
-    with django_assert_max_num_queries(9):
-        manager.get(reverse("people"))
