@@ -6,10 +6,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from annotation.models import Batch, Dataset, Person
+from annotation.models import Batch, Dataset, Person, Prompt
+from annotation.selectors.agreement import LabelPatterns
 from annotation.services.batches import set_state
+from annotation.services.distribution import next_assignment
 from annotation.services.people import set_roles
-from tests.support import label_next, make_batch
+from tests.support import FLAMES_GUIDELINE, label, label_next, make_batch
 
 pytestmark = pytest.mark.django_db
 
@@ -118,3 +120,32 @@ def test_what_cannot_be_chosen_is_refused_in_words(
     answer = client.get(reverse("agreement"), choice)
     assert answer.status_code == status
     assert next(iter(choice.values())) in answer.content.decode()
+
+
+def test_the_parts_of_a_guideline_are_called_as_the_reader_calls_them(
+    client: Client, dataset: Dataset, lin: Person, chen: Person, he: Person
+):
+    guideline = FLAMES_GUIDELINE.load()
+    Prompt.objects.filter(dimension="safe").update(dimension="Data protection", subcomponent="Personal data")
+    Prompt.objects.filter(dimension="unsafe").update(dimension="Fairness", subcomponent="Toxic language")
+    batch = make_batch(guideline, dataset, annotators=[lin, chen])
+    for _task in range(4):
+        for person, value in ((lin, 1), (chen, 3)):
+            item = next_assignment(batch=batch, person=person)
+            assert item is not None
+            label(item, person, value, guideline.document.criteria_for(item.task.prompt.dimension)[0].name)
+    client.force_login(he)
+
+    def read(language: str, **choice: str) -> str:
+        answer = client.get(reverse("agreement"), choice, headers={"Accept-Language": language})
+        return answer.content.decode()
+
+    chinese = read("zh-hans", by="dimension", across="subcomponent")
+    for words in ("数据保护", "公平性", "个人数据"):
+        assert words in chinese
+    for name in ("Data protection", "data_protection", "Personal data"):
+        assert name not in chinese
+    assert "Personal data" in read("en", by="subcomponent")
+    rows = LabelPatterns([batch]).report([("dimension",)])
+    assert rows[-1].to_json()["group"] == {"dimension": "Fairness"}  # for programs the ids stay
+    assert {"fairness", "data_protection"} < {row.to_json()["criterion"] for row in rows}
