@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Batch, Membership, Person, Task
-from annotation.selectors.batch_tasks import Wanted, dimensions_of
+from annotation.selectors.batch_tasks import HELD_NOW, RAN_OUT, Wanted, dimensions_of
 from annotation.services.task_changes import HIGHEST_PRIORITY
 from annotation.views.levels import dimension_label
 
@@ -38,6 +38,12 @@ class FindForm(forms.Form):
     dimension = forms.ChoiceField(label=_("Dimension"), required=False)
     person = forms.ChoiceField(label=_("Held or labelled by"), required=False)
 
+    claim = forms.ChoiceField(
+        label=_("Claim"),
+        required=False,
+        choices=[("", _("all")), (HELD_NOW, _("at hand now")), (RAN_OUT, _("ran out"))],
+    )
+
     def __init__(self, data: Any, *, batch: Batch) -> None:
         super().__init__(data)
         document = batch.guideline.document
@@ -62,6 +68,7 @@ class FindForm(forms.Form):
             dimension="" if dimension == NO_DIMENSION else dimension,
             words=data.get("words", "").strip(),
             person=data.get("person", ""),
+            claim=data.get("claim", ""),
         )
 
 

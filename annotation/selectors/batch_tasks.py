@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Q, QuerySet
+from django.utils import timezone
 
 from annotation.models import Assignment, Batch, Membership, Panel, Person, Prompt, Stratum, Task
 from annotation.selectors.counts import STATES, by_member, by_stratum
@@ -20,22 +21,28 @@ RARE = 500
 CHUNK = 2000
 MOST_LOOKED_THROUGH = 20_000
 Row = tuple[int, int]  # rank and id of a task
+HELD_NOW, RAN_OUT = CLAIMS = ("held", "expired")
+# Of claims so many are looked up, the latest ones.
+MOST_CLAIMS = 2000
 HELD = Q(state__in=[Assignment.State.CLAIMED, Assignment.State.SUBMITTED])
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is looked for; None and the empty string ask for nothing. ``words`` stand in the prompt or are its id."""
+    """What is looked for; None and the empty string ask for nothing. ``words`` stand in the prompt or are its id;
+    ``claim`` is one of ``CLAIMS``: the person's, where one is named.
+    """
 
     state: str = ""
     dimension: str | None = None
     words: str = ""
     person: str = ""
+    claim: str = ""
 
     @property
     def counted(self) -> bool:
         """Whether the number of such tasks is known without walking over them."""
-        return not self.words and not self.person
+        return not (self.words or self.person or self.claim)
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,11 @@ def dimensions_of(batch: Batch) -> list[str]:
 
 
 def _few(batch: Batch, wanted: Wanted) -> list[int] | None:
-    """The tasks of the prompts, or of the person, if these are few; None where they are many or not asked for."""
+    """The tasks of the claims, of the prompts or of the person, if these are few; None where they are many or not
+    asked for.
+    """
+    if wanted.claim:
+        return list(_claims(batch, wanted).values_list("task", flat=True)[:MOST_CLAIMS])
     if wanted.words:
         prompts = _prompts(wanted.words)
         if len(prompts) <= RARE:
@@ -113,6 +124,18 @@ def _few(batch: Batch, wanted: Wanted) -> list[int] | None:
     if wanted.person and _done_by(batch, wanted.person) <= RARE:
         return list(_theirs(wanted.person).filter(batch=batch).values_list("task", flat=True))
     return None
+
+
+def _claims(batch: Batch, wanted: Wanted) -> QuerySet[Assignment]:
+    """What is at hand now; or what ran out and was not taken again by the same person, swept away or not yet."""
+    claims = Assignment.objects.filter(batch=batch).order_by("-claimed_at")
+    if wanted.person:
+        claims = claims.filter(person__username=wanted.person)
+    now, claimed = timezone.now(), Q(state=Assignment.State.CLAIMED)
+    if wanted.claim == HELD_NOW:
+        return claims.filter(claimed, lease_expires__gt=now)
+    expired = Q(state=Assignment.State.EXPIRED, skip_reason="")
+    return claims.filter(expired | (claimed & Q(lease_expires__lte=now)))
 
 
 def _prompts(words: str) -> list[int]:
@@ -138,7 +161,7 @@ def _fitting(wanted: Wanted, tasks: QuerySet[Task]) -> set[Row]:
     if wanted.words:
         tasks = tasks.filter(Q(prompt__key=wanted.words) | Q(prompt__text__icontains=wanted.words))
     rows = set(tasks.order_by().values_list("rank", "pk"))
-    if wanted.person:
+    if wanted.person and not wanted.claim:
         theirs = _theirs(wanted.person).filter(task__in=[pk for _rank, pk in rows])
         of_person = set(theirs.values_list("task", flat=True))
         rows = {row for row in rows if row[1] in of_person}
