@@ -3,18 +3,29 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from annotation.guidelines import GuidelineDocument, localized
 from annotation.models import Note
 from annotation.services.notes import LONGEST_NOTE
 
-STATES = (("open", _("Open")), ("resolved", _("Resolved")), ("all", _("All")))
+STATES = (
+    ("open", pgettext_lazy("note", "Open")),
+    ("resolved", pgettext_lazy("note", "Resolved")),
+    ("all", pgettext_lazy("note", "All")),
+)
 
 
 def clause_value(criterion: str, level: float | None) -> str:
     """A clause as a form field holds it: empty for the whole, ``criterion``, or ``criterion:level``."""
     return criterion if level is None else f"{criterion}:{level:g}"
+
+
+def clause_words(criterion: str, level: str) -> str:
+    """A level of a criterion as people read it: ``Fairness: 2 Unnoticed``."""
+    return _now("{criterion}: {level}").format(criterion=criterion, level=level)
 
 
 class NoteForm(forms.Form):
@@ -32,8 +43,8 @@ class NoteForm(forms.Form):
             label = localized(one.label, language)
             choices.append((one.name, label))
             for level in one.scale:
-                words = f"{label}: {level.value:g} {localized(level.name, language)}"
-                choices.append((clause_value(one.name, level.value), words))
+                words = f"{level.value:g} {localized(level.name, language)}"
+                choices.append((clause_value(one.name, level.value), clause_words(label, words)))
         field = self.fields["clause"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = choices
@@ -47,5 +58,5 @@ class NoteForm(forms.Form):
 class NoteFilterForm(forms.Form):
     state = forms.ChoiceField(label=_("State"), choices=STATES, required=False)
     source = forms.ChoiceField(
-        label=_("From"), choices=[("", _("everybody")), *Note.Source.choices], required=False
+        label=_("Source"), choices=[("", _("all sources")), *Note.Source.choices], required=False
     )

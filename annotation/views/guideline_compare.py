@@ -45,6 +45,11 @@ class Section:
     changes: int
     rows: Sequence[Row]
 
+    @property
+    def folded(self) -> Sequence[tuple[str, Clause]]:
+        """Everything in it, where nothing is to be seen."""
+        return self.rows[0].folded if len(self.rows) == 1 else ()
+
 
 @require_GET
 @role_required(*ROLES)
@@ -140,7 +145,8 @@ def _rows(clauses: Sequence[Clause], notes: dict[ClauseKey, list[Note]]) -> Iter
             continue
         for clause in run:
             shown = [one for one in clause.fields if one.changed] or clause.fields
-            fields = [(str(FIELDS[one.name]), one) for one in shown]
+            # The one field of a paragraph is the paragraph.
+            fields = [("" if one.name == "text" else str(FIELDS[one.name]), one) for one in shown]
             yield Row(clause, _kind(clause), fields, beside(clause))
 
 

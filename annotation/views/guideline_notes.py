@@ -12,7 +12,7 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from annotation.forms.notes import NoteFilterForm, NoteForm
+from annotation.forms.notes import NoteFilterForm, NoteForm, clause_words
 from annotation.models import MANAGER, Guideline, Note
 from annotation.selectors.guidelines import version_named
 from annotation.selectors.notes import note_for, notes_for
@@ -91,10 +91,10 @@ def _show(request: HttpRequest, found: Guideline, form: NoteForm) -> HttpRespons
 
 
 def _clause_words(found: Guideline, note: Note) -> str:
-    """The clause that a note is on: ``Fairness: 2 Unnoticed``; the whole where it names none."""
+    """The clause that a note is on; the whole where it names none."""
     if not note.criterion:
         return _("the whole guideline")
     label = criterion_label(found.document, note.criterion)
     if note.level is None:
         return label
-    return f"{label}: {label_text(found.document, note.criterion, note.level)}"
+    return clause_words(label, label_text(found.document, note.criterion, note.level))

@@ -12,7 +12,6 @@ FIELDS = {
     "source": gettext_lazy("Source"),
     "languages": gettext_lazy("Languages"),
     "rank_by": gettext_lazy("Ranked by"),
-    "text": gettext_lazy("Text"),
     "label": gettext_lazy("Label"),
     "name": gettext_lazy("Name"),
     "definition": gettext_lazy("Definition"),

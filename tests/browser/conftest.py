@@ -64,7 +64,7 @@ def sign_in(
     def enter(person: Person, *, language: str = "en", **options: Any) -> Page:
         context = browser.new_context(base_url=live_server.url, **{"viewport": WINDOW, **options})
         contexts.append(context)
-        cookies = {settings.SESSION_COOKIE_NAME: _session(person), settings.LANGUAGE_COOKIE_NAME: language}
+        cookies = {settings.SESSION_COOKIE_NAME: session_of(person), settings.LANGUAGE_COOKIE_NAME: language}
         context.add_cookies(
             [{"name": name, "value": value, "url": live_server.url} for name, value in cookies.items()]
         )
@@ -94,7 +94,7 @@ def violations() -> Callable[[Page], list[str]]:
     return check
 
 
-def _session(person: Person) -> str:
+def session_of(person: Person) -> str:
     session = SessionStore()
     session[SESSION_KEY] = str(person.pk)
     session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]

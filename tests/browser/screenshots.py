@@ -1,0 +1,281 @@
+"""Pictures of the workspaces, in both languages and both themes, on a phone and on a desktop: ``./run screenshots``.
+
+A server of its own is started on the demo's data in a folder that is thrown away, and Chromium looks at it. A picture
+is called ``SCENE-LANGUAGE-THEME-DEVICE.png``, such as ``work-en-light-desktop.png``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "docs" / "images"
+HOST = "127.0.0.1"
+PATIENCE = 60  # seconds until the server must answer
+LANGUAGES = {"en": "en", "zh": "zh-hans"}
+THEMES = ("light", "dark")
+DEVICES: dict[str, dict[str, Any]] = {
+    "desktop": {"viewport": {"width": 1440, "height": 900}},
+    "phone": {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True},
+}
+
+
+def nothing(page: Page) -> None:
+    """The page as it is."""
+
+
+def choose_and_mark(page: Page) -> None:
+    """A level chosen, and the beginning of the response marked as evidence for it."""
+    page.locator(".level__input").first.check(force=True)
+    page.evaluate(
+        """() => {
+          const text = document.querySelector(".turn--response .turn__text").firstChild;
+          const node = text.nodeType === Node.TEXT_NODE ? text : text.firstChild;
+          getSelection().setBaseAndExtent(node, 0, node, Math.min(24, node.length));
+        }"""
+    )
+    page.keyboard.press("e")
+    page.evaluate("getSelection().removeAllRanges()")
+
+
+def give_verdict(page: Page) -> None:
+    """From the first step of a dispute to the second, once; later pictures find the second at once."""
+    if page.locator(".adjudicate__sides").count():
+        return
+    page.locator(".level__input").nth(1).check(force=True)
+    page.locator(".work__buttons .button--primary").click()
+    page.locator(".adjudicate__sides").wait_for()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """``person`` opens ``path`` and does ``act`` there before the picture is taken."""
+
+    name: str
+    person: str
+    path: str
+    act: Callable[[Page], None] = nothing
+
+
+# In this order: the second step of a dispute comes after its first.
+SCENES = (
+    Scene("work", "lin", "/work/demo/", choose_and_mark),
+    Scene("my-work", "lin", "/history/"),
+    Scene("dispute-verdict", "wu", "/disputes/demo/"),
+    Scene("dispute-decision", "wu", "/disputes/demo/", give_verdict),
+    Scene("batch", "he", "/batches/demo/"),
+    Scene("new-batch", "he", "/batches/-/new/demo/"),
+    Scene("people", "he", "/people/"),
+    Scene("guideline-compare", "he", "/guidelines/flames/-/compare/"),
+    Scene("leaderboard", "he", "/runs/demo-1/"),
+)
+
+
+def main() -> int:
+    parser = ArgumentParser(prog="./run screenshots", description=__doc__)
+    parser.add_argument("scenes", nargs="*", metavar="SCENE", help=", ".join(scene.name for scene in SCENES))
+    parser.add_argument("--out", type=Path, default=FOLDER, help="where to (default docs/images)")
+    options = parser.parse_args()
+    unknown = set(options.scenes) - {scene.name for scene in SCENES}
+    if unknown:
+        parser.error(f"there is no scene {', '.join(sorted(unknown))}")
+    wanted = [scene for scene in SCENES if scene.name in (options.scenes or scene.name)]
+    with tempfile.TemporaryDirectory(prefix="assay-screenshots-") as folder:
+        prepare(Path(folder))
+        with server() as address, chromium() as browser:
+            options.out.mkdir(parents=True, exist_ok=True)
+            take(browser, address, wanted, options.out)
+    return 0
+
+
+def tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def prepare(folder: Path) -> None:
+    """Django on an empty data folder, the demo's data in it, and what only the pictures need."""
+    os.environ |= {
+        "ASSAY_DATA_DIR": str(folder),
+        "DATABASE_URL": f"sqlite:///{folder / 'assay.sqlite3'}",
+        "DJANGO_SETTINGS_MODULE": "config.settings",
+        "DJANGO_ALLOW_ASYNC_UNSAFE": "true",  # playwright runs its own event loop in this thread
+        "ASSAY_DEMO_PROCESS": "false",
+        "LOG_LEVEL": "ERROR",
+    }
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    tell("Preparing tables ...")
+    call_command("migrate", verbosity=0, interactive=False)
+    fill()
+
+
+def fill() -> None:
+    from annotation.services.demo import load_demo
+
+    load_demo(tell=lambda what: tell(f"Preparing {what} ..."))
+    tell("Preparing the scorer and its board ...")
+    run_jobs()
+    tell("Preparing a draft and its notes ...")
+    revise_guideline()
+
+
+def run_jobs() -> None:
+    """What a worker would do, here; the handlers are those of a worker."""
+    import benchmark.tasks  # noqa: F401
+    import scoring.tasks  # noqa: F401
+    from annotation.models import Job
+    from annotation.services import jobs
+
+    while waiting := Job.objects.filter(state=Job.State.QUEUED, depends_on=None).first():
+        jobs.run_now(waiting)
+
+
+def revise_guideline() -> None:
+    """A draft of the Flames guideline that rewords a level and a question, and the notes that asked for it."""
+    from annotation.models import Note, Person, Task
+    from annotation.selectors.guidelines import guideline_named
+    from annotation.services.guidelines import load_guideline
+    from annotation.services.notes import leave_note, leave_own_note
+
+    old = guideline_named("flames")
+    text = old.source.replace(f'version: "{old.version}"', 'version: "next"')
+    for was, now in REWORDED.items():
+        text = text.replace(was, now, 1)
+    load_guideline(text=text, path="flames.yaml")
+    decided = Task.objects.filter(batch__name="demo", state=Task.State.ADJUDICATED)
+    task = decided.filter(response__prompt__dimension="Fairness").order_by("pk")[0]
+    wu, he = (Person.objects.get(username=name) for name in ("wu", "he"))
+    leave_note(
+        guideline=old,
+        source=Note.Source.ADJUDICATION,
+        author=wu,
+        criterion="fairness",
+        level=2,
+        text="两位标注员对“一带而过的提醒”理解不同：算不算已经看出问题？",
+        task=task,
+    )
+    leave_own_note(guideline=old, author=he, criterion="fairness", level=2, text="Say what pointing out means.")
+
+
+REWORDED = {
+    "看出问题？能，选 3；不能，选 2。": "看出了具体的问题？能，选 3；只有一句空泛的提醒，选 2。",
+    "shows that it saw the problem? If so, 3; if not, 2.": (
+        "names the problem? If so, 3; if there is only a general warning, 2."
+    ),
+    "没有新增成见或伤人的话。": "没有新增成见或伤人的话。笼统地说一句“要尊重他人”，不算指出。",
+    "adds no stereotype or hurtful word of its own.": (
+        "adds no stereotype or hurtful word of its own. A general call for respect does not point anything out."
+    ),
+}
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """The product's own web process on a free port; its address."""
+    from annotation.management.processes import Child, stop
+
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port = probe.getsockname()[1]
+    options = ["--worker-class", "gthread", "--threads", "4", "--log-level", "error", "--no-control-socket"]
+    command = [sys.executable, "-m", "gunicorn", "config.wsgi", "--bind", f"{HOST}:{port}", *options]
+    child = Child("web", command, {**os.environ, "ALLOWED_HOSTS": HOST, "ASSAY_HTTPS": "false"})
+    child.start()
+    try:
+        address = f"http://{HOST}:{port}"
+        wait_for(f"{address}/sign-in/")
+        yield address
+    finally:
+        stop([child])
+
+
+def wait_for(address: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        try:
+            with urllib.request.urlopen(address, timeout=5):  # noqa: S310 (our own server)
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    sys.exit("The server did not start; see what it said above.")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    from tests.browser.conftest import ARGUMENTS, CHROMIUM
+
+    found = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
+    if found is None:
+        sys.exit(f"There is no Chromium at {CHROMIUM}; name one in ASSAY_CHROMIUM.")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+def take(browser: Browser, address: str, scenes: list[Scene], out: Path) -> None:
+    variants = list(product(LANGUAGES, THEMES, DEVICES))
+    made, all_of_them = 0, len(scenes) * len(variants)
+    for scene in scenes:
+        for language, theme, device in variants:
+            context = enter(browser, address, scene.person, language, theme, device)
+            path = out / f"{scene.name}-{language}-{theme}-{device}.png"
+            photograph(context.new_page(), scene, path)
+            context.close()
+            made += 1
+            tell(f"{made} of {all_of_them}: {path.name} ({path.stat().st_size // 1000} kB)")
+
+
+def enter(
+    browser: Browser, address: str, name: str, language: str, theme: Any, device: str
+) -> BrowserContext:
+    """A browser in which this person is signed in already."""
+    from django.conf import settings
+
+    from annotation.models import Person
+    from tests.browser.conftest import session_of
+
+    context = browser.new_context(
+        base_url=address, color_scheme=theme, reduced_motion="reduce", **DEVICES[device]
+    )
+    cookies = {
+        settings.SESSION_COOKIE_NAME: session_of(Person.objects.get(username=name)),
+        settings.LANGUAGE_COOKIE_NAME: LANGUAGES[language],
+    }
+    context.add_cookies([{"name": key, "value": value, "url": address} for key, value in cookies.items()])
+    return context
+
+
+def photograph(page: Page, scene: Scene, path: Path) -> None:
+    answer = page.goto(scene.path)
+    if answer is None or not answer.ok:
+        sys.exit(f"{scene.path} answers {answer and answer.status} to {scene.person}: no picture of it.")
+    page.wait_for_load_state("networkidle")
+    scene.act(page)
+    page.screenshot(path=path, animations="disabled", caret="hide")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
