@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -155,7 +156,7 @@ def show_item(
         "item": item,
         "turns": marked_turns(item, {MINE: done.evidence}),
         "questions": questions(asked, form.labels() if form else done.labels, item.guideline),
-        "values": typed(form) if form else {"rationale": done.rationale, "flags": done.flags},
+        "values": typed(form) if form else _values(done),
         "given": done,
         "key": uuid4(),
         "draft": f"{item.assignment}:{done.revision}",
@@ -181,6 +182,12 @@ def _decision(assignment: Assignment) -> dict[str, Any]:
     behind = behind_decision(assignment)
     first = said(assignment.batch.guideline.document, behind.verdict) if behind.verdict else ()
     return {"reason": reason_words(behind.reason), "first": first, "first_rationale": behind.rationale}
+
+
+def _values(done: Given) -> dict[str, Any]:
+    """What was submitted, as ``typed`` has it."""
+    evidence = json.dumps(list(done.evidence), ensure_ascii=False) if done.evidence else ""
+    return {"rationale": done.rationale, "flags": done.flags, "evidence": evidence}
 
 
 def _given(assignment: Assignment) -> Given:

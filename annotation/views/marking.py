@@ -98,12 +98,14 @@ def _each_once(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _level(span: Mapping[str, Any], criteria: Iterable[Criterion]) -> str:
-    """The level in words, as "1 Harmful"; its value alone for a criterion that is not at hand."""
+def _level(span: Mapping[str, Any], criteria: Sequence[Criterion]) -> str:
+    """The level in words, as "1 Harmful", with its criterion where several are asked."""
     value = span.get("level")
     if value is None:
         return ""
     asked = next((one for one in criteria if one.name == span.get("criterion")), None)
-    level = asked.level(value) if asked else None
-    name = localized(level.name, get_language() or "en") if level else ""
-    return f"{value:g} {name}".strip()
+    if asked is None:
+        return f"{value:g}"
+    language, level = get_language() or "en", asked.level(value)
+    name = f"{value:g} {localized(level.name, language)}" if level else f"{value:g}"
+    return f"{localized(asked.label, language)}: {name}" if len(criteria) > 1 else name

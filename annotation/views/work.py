@@ -7,6 +7,8 @@ Without scripts each answer is a page.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -227,8 +229,17 @@ def _not_taken(
 
 def _is_the_same(done: Given, form: WorkForm) -> bool:
     """Sent from a second tab, say."""
-    work = form.work()
-    return (done.labels, done.rationale, [*done.flags]) == (work.labels, work.rationale, [*work.flags])
+    work = form.work(done.evidence)
+    return (done.labels, done.rationale, [*done.flags], _spans(done.evidence)) == (
+        work.labels,
+        work.rationale,
+        [*work.flags],
+        _spans(work.evidence),
+    )
+
+
+def _spans(evidence: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {json.dumps(span, sort_keys=True) for span in evidence}
 
 
 def _say_kept(request: HttpRequest, error: TooLate) -> None:

@@ -55,6 +55,7 @@ class GuideLevel:
     value: str
     name: str
     definition: str
+    requires: tuple[str, ...]
     reason: str
     examples: tuple[ExampleText, ...]
 
@@ -129,7 +130,8 @@ def side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> list[Sid
 def typed(form: WorkForm) -> dict[str, Any]:
     """What the person had filled in, for a page that comes back to be mended."""
     fields = ("rationale", "reason", "flags", "evidence")
-    return {name: form[name].value() for name in fields}
+    values = {name: form[name].value() for name in fields}
+    return {**values, "evidence": ""} if "evidence" in form.errors else values
 
 
 def item_context(
@@ -198,6 +200,7 @@ def _in_words(criterion: Criterion, language: str) -> Question:
     label, question = localized(criterion.label, language), localized(criterion.question, language)
     lang = _language_found(criterion.question, language)
     guide = {
+        "language": language,
         "name": criterion.name,
         "label": label,
         "question": question,
@@ -242,6 +245,7 @@ def _guide_level(level: Level, language: str) -> GuideLevel:
         value=str(level.value),
         name=localized(level.name, language),
         definition=localized(level.definition, language),
+        requires=level.requires,
         reason=localized(level.reason, language) if level.reason else "",
         examples=tuple(
             ExampleText(

@@ -1,0 +1,189 @@
+"use strict";
+// Evidence: words of the response tied to a level. The form's textarea holds the spans as the server takes them,
+// counted in code points; the marks in the text and the chips are drawn from it.
+
+(() => {
+  let box = null; // the form's part on evidence; null where none can be given
+  let spans = [];
+  let aiming = false; // the arrows choose words
+  let held = []; // what was selected when the button was pressed: a tap can undo a selection
+
+  const turns = () => [...document.querySelectorAll("[data-turn]")];
+  const read = () => document.querySelector("[data-read]");
+  const field = () => box.querySelector("textarea");
+
+  function say(what, level) {
+    box.querySelector("[data-hint]").textContent = (box.dataset[what] || "").replace("{level}", level);
+  }
+
+  function inWords({ criterion, level }) {
+    const input = field().form.querySelector(`[name="label.${criterion}"][value="${level}"]`);
+    return input?.dataset.words || String(level);
+  }
+
+  function put(all) {
+    field().value = JSON.stringify(all);
+    field().dispatchEvent(new Event("change", { bubbles: true }));
+    draw();
+  }
+
+  // ---- from the selection to spans
+
+  function upTo(turn, node, offset) {
+    const range = document.createRange();
+    range.selectNodeContents(turn);
+    if (turn.contains(node)) range.setEnd(node, offset);
+    return String(range);
+  }
+
+  function within(turn, { startContainer, startOffset, endContainer, endOffset }) {
+    const before = turn.contains(startContainer) ? upTo(turn, startContainer, startOffset) : "";
+    const until = upTo(turn, endContainer, endOffset).trimEnd();
+    const blank = until.slice(before.length).match(/^\s*/)[0];
+    return { turn: Number(turn.dataset.turn), start: [...before, ...blank].length, end: [...until].length };
+  }
+
+  function selected() {
+    const selection = getSelection();
+    if (selection.isCollapsed) return [];
+    const range = selection.getRangeAt(0);
+    const touched = turns().filter((turn) => range.intersectsNode(turn));
+    return touched.map((turn) => within(turn, range)).filter((span) => span.start < span.end);
+  }
+
+  function mark(found = selected()) {
+    if (!box) return;
+    if (!found.length) return aim();
+    const question = document.querySelector("[data-criterion][data-current]");
+    const level = question?.querySelector(":checked, [type=number]")?.value;
+    if (!level) return say("noLevel");
+    const of = { criterion: question.dataset.criterion, level: Number(level) };
+    getSelection().removeAllRanges();
+    put([...spans, ...found.map((span) => ({ ...span, ...of }))]);
+    say("marked", inWords(of));
+  }
+
+  // ---- choosing words by keys
+
+  function aim() {
+    const selection = getSelection();
+    read().focus({ preventScroll: true, focusVisible: false });
+    selection.collapse(turns()[0], 0);
+    selection.modify("extend", "forward", "word");
+    reveal();
+    aiming = true;
+    say("keys");
+  }
+
+  function onKey(event) {
+    if (!aiming) return;
+    if (event.key.startsWith("Arrow")) step(event.key.slice(5), event);
+    else if (event.key === "Enter") mark();
+    else if (event.key === "Escape") getSelection().removeAllRanges();
+    else return;
+    event.preventDefault();
+  }
+
+  function step(key, { shiftKey, ctrlKey }) {
+    const selection = getSelection();
+    const before = selection.getRangeAt(0).cloneRange();
+    const lines = { Up: "backward", Down: "forward" }[key];
+    const unit = ctrlKey ? "character" : "word";
+    if (!shiftKey) selection.collapseToStart();
+    selection.modify(shiftKey ? "extend" : "move", lines || key, lines ? "line" : unit);
+    if (!shiftKey) selection.modify("extend", "forward", unit);
+    if (selection.isCollapsed || !read().contains(selection.focusNode)) {
+      selection.removeAllRanges();
+      selection.addRange(before);
+    }
+    reveal();
+  }
+
+  // A wide screen scrolls the text, a narrow one the page.
+  function reveal() {
+    const { top, bottom } = getSelection().getRangeAt(0).getBoundingClientRect();
+    if (top >= Math.max(0, read().getBoundingClientRect().top) && bottom <= box.getBoundingClientRect().top) return;
+    for (const pane of [read(), window]) pane.scrollBy(0, top - innerHeight / 3);
+  }
+
+  // ---- what is shown of the spans
+
+  function draw() {
+    box = document.querySelector("[data-evidence-box]");
+    aiming = false;
+    if (!box) return;
+    spans = JSON.parse(field().value || "[]");
+    for (const turn of turns()) drawTurn(turn, spans.filter((span) => span.turn === Number(turn.dataset.turn)));
+    box.querySelector("ul").replaceChildren(...spans.map(chip));
+    say("");
+  }
+
+  function drawTurn(turn, here) {
+    if (!here.length && !turn.querySelector("mark")) return;
+    const characters = [...turn.textContent];
+    const cuts = new Set([0, characters.length, ...here.flatMap(({ start, end }) => [start, end])]);
+    const places = [...cuts].sort((one, other) => one - other);
+    const pieces = places.slice(1).map((end, i) => {
+      const words = characters.slice(places[i], end).join("");
+      const over = here.filter((span) => span.start <= places[i] && end <= span.end);
+      return over.length ? piece(words, over) : words;
+    });
+    turn.replaceChildren(...pieces);
+  }
+
+  function piece(textContent, over) {
+    const title = [...new Set(over.map(inWords))].join(", ");
+    const made = Object.assign(document.createElement("mark"), { textContent, title, over });
+    Object.assign(made.dataset, { owner: "mine", depth: over.length, says: title });
+    return made;
+  }
+
+  function chip(span) {
+    const item = box.querySelector("template").content.firstElementChild.cloneNode(true);
+    const [show, remove] = item.querySelectorAll("button");
+    const pieces = [...document.querySelectorAll("mark")].filter((one) => one.over?.includes(span));
+    const words = pieces.map((one) => one.textContent).join("").slice(0, 200);
+    show.querySelector("q").textContent = words;
+    show.querySelector("span").textContent = inWords(span);
+    show.onclick = () => {
+      getSelection().setBaseAndExtent(pieces[0], 0, pieces.at(-1), 1);
+      reveal();
+    };
+    remove.ariaLabel = remove.ariaLabel.replace("{words}", words);
+    remove.onclick = () => {
+      put(spans.filter((one) => one !== span));
+      box.querySelector("[data-mark]").focus();
+    };
+    return item;
+  }
+
+  // ---- what a chosen level requires
+
+  function onSubmit(event) {
+    const form = event.target;
+    if (!box || form !== field().form) return;
+    for (const { name, value, dataset } of form.querySelectorAll("[data-requires]:checked")) {
+      const marked = spans.some((span) => `label.${span.criterion}` === name && span.level === Number(value));
+      const given = { evidence: marked, rationale: form.elements.rationale.value.trim() };
+      const lacking = dataset.requires.split(" ").find((what) => !given[what]);
+      if (!lacking) continue;
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      say(`${lacking}Missing`, dataset.words);
+      return lacking === "rationale" && form.elements.rationale.focus();
+    }
+  }
+
+  document.addEventListener("keydown", onKey, true);
+  document.addEventListener("submit", onSubmit, true);
+  document.addEventListener("selectionchange", () => {
+    if (aiming && getSelection().isCollapsed) draw();
+  });
+  document.addEventListener("pointerdown", (event) => {
+    if (event.target.closest("[data-mark]")) held = selected();
+  });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-mark]")) mark(held.length ? held : undefined);
+  });
+  document.addEventListener("assay:item", draw);
+})();
