@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.translation import get_language
 
-from annotation.guidelines import localized
-from annotation.models import Assignment, Batch, CareSettings, Exposure, Guideline, Person, Stratum
+from annotation.guidelines import GuidelineDocument, localized
+from annotation.models import (
+    ADJUDICATOR,
+    ANNOTATOR,
+    Assignment,
+    Batch,
+    CareSettings,
+    Exposure,
+    Guideline,
+    Membership,
+    Person,
+    Stratum,
+)
+from annotation.selectors.blindness import sealed_batches
 from annotation.statements import first, loaded, rows, stored
 
 # From this severity on an item counts as severe: the middle of the scale of ``Dimension.severity``.
@@ -63,12 +77,61 @@ def in_words(contacts: Mapping[str, str]) -> str:
     return localized(words, get_language() or "en") if words else ""
 
 
+def points_today(person: Person) -> int:
+    today = Exposure.objects.filter(person=person, day=timezone.localdate())
+    return today.values_list("points", flat=True).first() or 0
+
+
+@dataclass(frozen=True)
+class Read:
+    """What one person read: the points of each day asked for, in this order, and their budget."""
+
+    person: Person
+    budget: int | None
+    points: tuple[int, ...]
+
+
+def readers(reader: Person) -> QuerySet[Person]:
+    """Those who annotate or adjudicate, by name. Nobody of a batch in which the ``reader`` judges blind: how much
+    others read there is part of what they must not know.
+    """
+    working = Person.objects.filter(is_active=True, groups__name__in=[ANNOTATOR, ADJUDICATOR])
+    blind = Membership.objects.filter(batch__in=sealed_batches(reader)).values("person")
+    return working.exclude(pk__in=blind).order_by("username").distinct()
+
+
+def read_by(people: Sequence[Person], days: Sequence[date]) -> list[Read]:
+    """A line for each of ``people``, two queries."""
+    everybodys = _everybodys_budget()
+    found = Exposure.objects.filter(person__in=people, day__in=days).values_list("person", "day", "points")
+    points = {(person, day): number for person, day, number in found}
+    return [
+        Read(
+            person=one,
+            budget=everybodys if one.daily_exposure is None else one.daily_exposure,
+            points=tuple(points.get((one.pk, day), 0) for day in days),
+        )
+        for one in people
+    ]
+
+
+def documents_of(person: Person) -> list[GuidelineDocument]:
+    """The guidelines of the batches in which the person works now, each once."""
+    working = Batch.objects.exclude(state=Batch.State.CLOSED).filter(
+        memberships__person=person, memberships__active=True
+    )
+    guidelines = Guideline.objects.filter(pk__in=working.values("guideline")).defer("source")
+    return [one.document for one in guidelines.order_by("name", "-id")]
+
+
 def budget_of(person: Person) -> int | None:
     """The points of exposure that the person may come to in a day: their own number, else everybody's; None without
     a limit.
     """
-    if person.daily_exposure is not None:
-        return person.daily_exposure
+    return _everybodys_budget() if person.daily_exposure is None else person.daily_exposure
+
+
+def _everybodys_budget() -> int | None:
     return CareSettings.objects.filter(pk=CareSettings.ONE).values_list("daily_exposure", flat=True).first()
 
 

@@ -1,6 +1,6 @@
 """What managers set for the care of those who read, and what those set for themselves (selectors/care.py reads it).
 
-Opting out of a topic changes who is given what, so it stands with the other such changes: ``people.set_opted_out``.
+What changes one person's part in the work, a topic or a budget of their own, stands in services/people.py.
 """
 
 from __future__ import annotations
@@ -29,17 +29,6 @@ def set_care(
     }
     CareSettings.objects.update_or_create(pk=CareSettings.ONE, defaults=values)
     record(actor=actor, verb="set_care", target="care", **values)
-
-
-@transaction.atomic
-def set_daily_exposure(*, person: Person, daily_exposure: int | None, actor: Person) -> None:
-    """A budget of this person's own; None: everybody's."""
-    if daily_exposure == person.daily_exposure:
-        return
-    person.daily_exposure = daily_exposure
-    person.save(update_fields=["daily_exposure"])
-    target = f"person:{person.username}"
-    record(actor=actor, verb="set_daily_exposure", target=target, daily_exposure=daily_exposure)
 
 
 def set_reading(*, person: Person, blur: str, single_keys: bool) -> None:

@@ -9,7 +9,16 @@ from django.db import transaction
 from rest_framework.authtoken.models import Token
 
 from annotation.errors import N_, AssayError, Conflict, Forbidden
-from annotation.models import MANAGER, ROLES, Assignment, Batch, EvaluatedModel, Membership, Person
+from annotation.models import (
+    MANAGER,
+    ROLES,
+    Assignment,
+    Batch,
+    EvaluatedModel,
+    Membership,
+    Person,
+    SecondReading,
+)
 from annotation.names import check_name
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.services.audit import record
@@ -174,9 +183,24 @@ def set_opted_out(*, person: Person, dimensions: Iterable[str]) -> int:
     person.save(update_fields=["opted_out"])
     # Before the plans: a place that somebody has taken is not planned for anybody else.
     released = end_claims(Assignment.objects.filter(person=person, task__stratum__dimension__in=names))
+    readings = SecondReading.objects.filter(person=person, state=SecondReading.State.CLAIMED)
+    readings = readings.filter(task__stratum__dimension__in=names)
+    released += readings.update(state=SecondReading.State.WAITING)
     _work_anew(memberships)
     record(actor=person, verb="set_opted_out", target=f"person:{person.username}", dimensions=names)
     return released
+
+
+@transaction.atomic
+def set_daily_exposure(*, person: Person, daily_exposure: int | None, actor: Person) -> None:
+    """A budget of this person's own; None: everybody's."""
+    _refuse_above(person, actor)
+    if daily_exposure == person.daily_exposure:
+        return
+    person.daily_exposure = daily_exposure
+    person.save(update_fields=["daily_exposure"])
+    target = f"person:{person.username}"
+    record(actor=actor, verb="set_daily_exposure", target=target, daily_exposure=daily_exposure)
 
 
 def language_tags(languages: Iterable[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""One's own account: name, password, API token. For everybody who signs in."""
+"""One's own account: name, how items are shown, topics, password, API token. For everybody who signs in."""
 
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from django.contrib.auth import update_session_auth_hash
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from rest_framework.authtoken.models import Token
 
+from annotation.forms.care import ReadingForm, TopicsForm
 from annotation.forms.people import NameForm, OwnPasswordForm
+from annotation.models import ADJUDICATOR, ANNOTATOR
+from annotation.selectors.care import budget_of, points_today
 from annotation.services import people as services
-from annotation.views.access import person_of
+from annotation.services.care import set_reading
+from annotation.views.access import has_role, person_of
 
 
 @require_GET
@@ -31,6 +36,34 @@ def account_name(request: HttpRequest) -> HttpResponse:
         return _show(request, name_form=form)
     services.set_display_name(person=me, actor=me, **form.cleaned_data)
     messages.success(request, _("Your name is changed."))
+    return redirect("account")
+
+
+@require_POST
+def account_care(request: HttpRequest) -> HttpResponse:
+    """How items are shown to me."""
+    me = person_of(request)
+    form = ReadingForm(request.POST, person=me)
+    if not form.is_valid():
+        return _show(request, reading_form=form)
+    set_reading(person=me, **form.cleaned_data)
+    messages.success(request, _("Items are shown to you like that from now on."))
+    return redirect("account")
+
+
+@require_POST
+def account_topics(request: HttpRequest) -> HttpResponse:
+    """The topics that I do not read. Nobody asks why."""
+    me = person_of(request)
+    form = TopicsForm(request.POST, person=me)
+    if not form.is_valid():
+        return _show(request, topics_form=form)
+    released = services.set_opted_out(person=me, dimensions=form.cleaned_data["topics"])
+    words = [_("Your topics are set; others take over what is not for you.")]
+    if released:
+        back = ngettext("{n} item at hand went back.", "{n} items at hand went back.", released)
+        words.append(back.format(n=released))
+    messages.success(request, " ".join(words))
     return redirect("account")
 
 
@@ -62,6 +95,11 @@ def _show(request: HttpRequest, **given: Any) -> HttpResponse:
     context = {
         "has_token": Token.objects.filter(user=me).exists(),
         "name_form": NameForm(initial={"display_name": me.display_name}),
+        "reading_form": ReadingForm(person=me),
+        "topics_form": TopicsForm(person=me),
+        "reads": has_role(me, ANNOTATOR, ADJUDICATOR),
+        "points": points_today(me),
+        "budget": budget_of(me),
         "password_form": OwnPasswordForm(person=me),
         "can_change_password": me.has_usable_password(),
     }

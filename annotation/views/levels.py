@@ -6,6 +6,8 @@ from django.utils.translation import get_language
 
 from annotation.guidelines import GuidelineDocument, localized
 from annotation.guidelines.document import Criterion
+from annotation.models import Person
+from annotation.selectors.care import documents_of
 
 
 def level_text(criterion: Criterion, value: float) -> str:
@@ -41,3 +43,14 @@ def subcomponent_label(document: GuidelineDocument, subcomponent: str) -> str:
         if one.name == subcomponent
     }
     return labels.pop() if len(labels) == 1 else subcomponent or "-"
+
+
+def topic_labels(person: Person) -> dict[str, str]:
+    """The dimensions of the guidelines that the person works with, and those that they opted out of wherever these
+    stand: by name, in the reader's language.
+    """
+    labels: dict[str, str] = {}
+    for document in documents_of(person):
+        for name in document.dimension_names:
+            labels.setdefault(name, dimension_label(document, name))
+    return labels | {name: name for name in person.opted_out if name not in labels}

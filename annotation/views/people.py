@@ -19,6 +19,7 @@ from rest_framework.authtoken.models import Token
 
 from annotation.durations import about
 from annotation.errors import AssayError
+from annotation.forms.care import ExposureForm
 from annotation.forms.people import (
     ROLE_CHOICES,
     FindPeopleForm,
@@ -40,6 +41,7 @@ from annotation.selectors.workload import Leaving, leaving, workloads
 from annotation.services import people as services
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
+from annotation.views.levels import topic_labels
 from annotation.wording import error_text
 
 PAGE = 100
@@ -251,6 +253,8 @@ def _show(request: HttpRequest, found: Person, **given: Any) -> HttpResponse:
         "has_token": Token.objects.filter(user=found).exists(),
         "roles_form": RolesForm(initial={"roles": _roles(found)}),
         "name_form": NameForm(initial={"display_name": found.display_name}),
+        "exposure_form": ExposureForm(person=found),
+        "topics": [label for name, label in topic_labels(found).items() if name in found.opted_out],
         "password_form": NewPasswordForm(person=found),
         "above": _is_above(found, reader),
         "self": found == reader,

@@ -25,10 +25,10 @@ from annotation.selectors.needs import needs
 from annotation.services.adjudications import adjudicate
 from annotation.services.annotations import revise, submit
 from annotation.services.batches import Policy, set_state
-from annotation.services.care import set_care, set_daily_exposure
+from annotation.services.care import set_care
 from annotation.services.distribution import next_assignment, next_dispute, release
 from annotation.services.guidelines import load_guideline
-from annotation.services.people import activate_person, deactivate_person, set_opted_out
+from annotation.services.people import activate_person, deactivate_person, set_daily_exposure, set_opted_out
 from annotation.services.work import Work
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.test_planning import balanced, loads, people, plan_of
@@ -48,9 +48,12 @@ def graded(db: None) -> Guideline:
 
 @pytest.fixture
 def mixed(graded: Guideline, lin: Person, chen: Person, zhou: Person, wu: Person) -> Batch:
-    """Six prompts, in turn safe and unsafe."""
+    """Six prompts, in turn safe and unsafe; no dispute comes back to be read again."""
     corpus = make_corpus(prompts=6, models=["A"])
-    return make_batch(graded, corpus, annotators=[lin, chen, zhou], adjudicators=[wu])
+    batch = make_batch(graded, corpus, annotators=[lin, chen, zhou], adjudicators=[wu])
+    batch.second_reading_share = 0
+    batch.save(update_fields=["second_reading_share"])
+    return batch
 
 
 def budget(points: int | None) -> None:
@@ -116,7 +119,7 @@ def test_a_decision_counts_for_the_adjudicator(
         Adjudication.objects.values_list("assignment", "idempotency_key", "task__stratum__dimension")
     )
     for assignment, key, _dimension in decided:
-        work = Work(labels={"compliance": 3}, rationale="decided")
+        work = Work(labels={"compliance": 3}, rationale="decided", reason="reading_slip")
         assert not adjudicate(assignment_id=assignment, person=wu, key=key, work=work).created
     unsafe = [one for *_of_it, one in decided].count("unsafe")
     assert unsafe
