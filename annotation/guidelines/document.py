@@ -222,6 +222,12 @@ class GuidelineDocument(Frozen):
         found = self.dimension(dimension or "")
         return found.severity if found else 0
 
+    def topic_of(self, dimension: str | None, subcomponent: str | None) -> tuple[LocalizedText, ...]:
+        """The labels of the dimension and of its subcomponent, as far as the guideline knows them."""
+        found = self.dimension(dimension or "")
+        parts = [part.label for part in found.subcomponents if part.name == subcomponent] if found else []
+        return (found.label, *parts) if found else ()
+
     def criteria_for(self, dimension: str | None) -> tuple[Criterion, ...]:
         """The criteria asked about a prompt of this dimension; of an unknown one, those that apply to all."""
         return tuple(criterion for criterion in self.criteria if criterion.applies(dimension))

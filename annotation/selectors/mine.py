@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
+
+from django.db.models import Q
 
 from annotation.errors import N_, NotFound
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, Draft, Membership, Person
@@ -31,7 +34,10 @@ class Given:
 
 @dataclass(frozen=True)
 class KeptDraft:
-    """Work of the person's that is not submitted. ``why`` it was refused in the reader's language, or empty."""
+    """Work of the person's that is not submitted. ``why`` it was refused in the reader's language, or empty.
+
+    ``live``: the item is still the person's, and its draft is on its page.
+    """
 
     assignment: UUID
     batch: str
@@ -40,6 +46,19 @@ class KeptDraft:
     rationale: str
     why: str
     kept_at: datetime
+    live: bool
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was saved of an item that is still to be decided, and when (milliseconds since 1970)."""
+
+    labels: Mapping[str, Any]
+    rationale: str
+    evidence: Sequence[Mapping[str, Any]]
+    flags: Sequence[str]
+    seconds: float | None
+    at: int
 
 
 def my_item(assignment_id: UUID, person: Person) -> Assignment:
@@ -85,11 +104,42 @@ def claimed_besides(batch: Batch, person: Person, had: Collection[UUID]) -> Assi
     return mine.exclude(slot=ADJUDICATION_SLOT).exclude(pk__in=list(had)).order_by("claimed_at", "id").first()
 
 
+def saved_draft(assignment_id: UUID) -> Saved | None:
+    """One look by primary key: most items have none."""
+    row = first(SAVED, [stored(Assignment, "id", assignment_id)])
+    if row is None:
+        return None
+    labels, rationale, evidence, flags, seconds, at = row
+    return Saved(
+        labels=json.loads(labels),
+        rationale=rationale,
+        evidence=json.loads(evidence),
+        flags=json.loads(flags),
+        seconds=seconds,
+        at=milliseconds(at),
+    )
+
+
+def milliseconds(at: datetime) -> int:
+    """Since 1970; a time without a zone, as SQLite gives it, is UTC."""
+    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1000)
+
+
+SAVED = """
+SELECT labels, rationale, evidence, flags, seconds, updated_at FROM annotation_draft WHERE assignment_id = %s
+"""
+
+
 def my_drafts(person: Person) -> list[KeptDraft]:
-    """What came too late and was neither submitted since nor discarded, the latest first."""
+    """What is unfinished or came too late, and was neither submitted since nor discarded, the latest first.
+
+    What was unfinished when the person skipped its item is over.
+    """
     drafts = (
         Draft.objects.filter(assignment__person=person)
         .exclude(assignment__state=Assignment.State.SUBMITTED)
+        .exclude(Q(why__isnull=True) & ~Q(assignment__skip_reason=""))
         .select_related("assignment__batch", "assignment__task__response__prompt")
         .order_by("-updated_at")
     )
@@ -114,6 +164,7 @@ def _kept(draft: Draft) -> KeptDraft:
         rationale=draft.rationale,
         why=kept_error_text(draft.why) if draft.why else "",
         kept_at=draft.updated_at,
+        live=draft.assignment.state == Assignment.State.CLAIMED,
     )
 
 

@@ -6,32 +6,32 @@ Blindness lives here: a view never holds the Response, so it cannot tell whose i
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
+from django.db.models import QuerySet, Sum
 
 from annotation.errors import N_, NotFound
 from annotation.evidence import markable_texts
-from annotation.guidelines import Criterion
+from annotation.guidelines import Criterion, LocalizedText
 from annotation.models import (
     ADJUDICATION_SLOT,
     Annotation,
     Assignment,
     Batch,
-    GoldLabel,
     Guideline,
     Membership,
     Person,
     Task,
 )
 from annotation.selectors.counts import Standing, standing
+from annotation.selectors.dispute_queue import claims_of, readings_to_come, waiting
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.selectors.free import FreeTasks
+from annotation.selectors.second_readings import readings_done
 from annotation.statements import first, loaded
 
 # Up to here disputes are counted one by one for each adjudicator.
@@ -51,6 +51,7 @@ class Handout:
     """One item of work. ``turns`` is what is judged; a plain response is one turn of the assistant.
 
     ``guideline`` is the sha256 of the guideline that the ``criteria`` are of; ``severity`` is the dimension's.
+    ``topic`` is what the guideline calls the dimension and the subcomponent, as far as it knows them.
     """
 
     assignment: UUID
@@ -64,23 +65,7 @@ class Handout:
     language: str = ""
     guideline: str = ""
     severity: int = 0
-
-
-@dataclass(frozen=True)
-class Side:
-    """One annotator's work as the adjudicator sees it: A or B, never a name."""
-
-    letter: str
-    labels: Mapping[str, Any]
-    rationale: str
-    evidence: Sequence[Mapping[str, Any]]
-    flags: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Dispute:
-    handout: Handout
-    sides: tuple[Side, ...]
+    topic: tuple[LocalizedText, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -130,6 +115,7 @@ def handout(assignment: Assignment) -> Handout:
         language=language,
         guideline=sha256,
         severity=document.severity_of(dimension),
+        topic=document.topic_of(dimension, subcomponent),
     )
 
 
@@ -153,33 +139,6 @@ def texts_to_mark(task: int) -> list[str | None]:
 TEXTS = """
 SELECT r.text, r.turns FROM annotation_task t JOIN annotation_response r ON r.id = t.response_id WHERE t.id = %s
 """
-
-
-def dispute(assignment: Assignment) -> Dispute:
-    """The disputed item with its labels as A and B, in an order that only the assignment's id decides.
-
-    Only the criteria that the annotators disagree on are handed out: the adjudicator decides those.
-    """
-    given = list(
-        Annotation.objects.filter(
-            assignment__task=assignment.task_id, current=True, assignment__slot__lt=ADJUDICATION_SLOT
-        ).order_by("assignment__slot")
-    )
-    random.Random(assignment.pk.int).shuffle(given)
-    sides = tuple(
-        Side(
-            letter=chr(ord("A") + place),
-            labels=annotation.labels,
-            rationale=annotation.rationale,
-            evidence=annotation.evidence,
-            flags=annotation.flags,
-        )
-        for place, annotation in enumerate(given)
-    )
-    settled = set(GoldLabel.objects.filter(task=assignment.task_id).values_list("criterion", flat=True))
-    whole = handout(assignment)
-    criteria = tuple(criterion for criterion in whole.criteria if criterion.name not in settled)
-    return Dispute(handout=replace(whole, criteria=criteria), sides=sides)
 
 
 def my_assignment(assignment_id: UUID, person: Person) -> Assignment:
@@ -248,10 +207,11 @@ def my_progress(membership: Membership) -> MyProgress:
     """A handful of sums and looks, however many tasks there are."""
     adjudicating = membership.role == Membership.Role.ADJUDICATOR
     here = standing(membership)
+    done = sum(one.my_adjudicated if adjudicating else one.my_submitted for one in here.values())
     return MyProgress(
         batch=membership.batch,
         role=membership.role,
-        done=sum(one.my_adjudicated if adjudicating else one.my_submitted for one in here.values()),
+        done=done + readings_done(membership) if adjudicating else done,
         left=_disputes_left(membership, here) if adjudicating else _annotations_left(membership, here),
         due=membership.batch.due_date,
     )
@@ -289,14 +249,8 @@ def _anything_there(membership: Membership) -> bool:
 
 def _disputes_left(membership: Membership, here: Mapping[int, Standing]) -> int:
     """Those that this adjudicator may decide; beyond ``MANY`` all that there are."""
+    to_come = readings_to_come(membership).count()
     disputed = sum(one.disputed for one in here.values())
     if disputed > MANY:
-        return disputed
-    mine = Assignment.objects.filter(task=OuterRef("pk"), person=membership.person_id)
-    taken = Assignment.objects.filter(
-        task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED
-    ).exclude(person=membership.person_id)
-    barred = mine.filter(Q(slot__lt=ADJUDICATION_SLOT) | ~Q(skip_reason=""))
-    tasks = Task.objects.filter(batch=membership.batch_id, state=Task.State.DISPUTED)
-    tasks = tasks.exclude(stratum__in=strata_ruled_out(membership))
-    return tasks.filter(~Exists(barred), ~Exists(taken)).count()
+        return disputed + to_come
+    return waiting(membership).count() + claims_of(membership).count() + to_come

@@ -1,17 +1,88 @@
-"""Work that came too late for its place, kept for its author."""
+"""Work that is not submitted, kept for its author: saved on the way, or come too late for its place."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.errors import N_, AssayError, NotFound
-from annotation.models import Draft, Person
+from annotation.errors import N_, AssayError, Conflict, NotFound, Unprocessable
+from annotation.evidence import MOST_SPANS
+from annotation.flags import FLAGS
+from annotation.guidelines import Criterion
+from annotation.models import Assignment, Draft, Person
 from annotation.services.audit import record
+from annotation.services.distribution import lock_assignment
 from annotation.services.work import Work
 from annotation.wording import kept_error
+
+LONGEST_RATIONALE = 20_000
+
+
+@transaction.atomic
+def save_draft(*, assignment_id: UUID, person: Person, work: Work, extend: bool = False) -> datetime:
+    """Keep what is merely unfinished, in the place of what was saved before; when it was saved.
+
+    Some of the labels may be missing. ``extend`` gives the claim a fresh lease too, if it is live. What was submitted
+    or skipped takes no draft; a claim that has ended does, so that nothing typed is lost with it.
+    """
+    assignment = lock_assignment(assignment_id, person)
+    if assignment.is_adjudication:
+        raise Conflict(N_("This item is a dispute; decide it as adjudicator."))
+    if assignment.state == Assignment.State.SUBMITTED:
+        raise Conflict(N_("This item was submitted already; correct it instead."))
+    if assignment.skip_reason:
+        raise Conflict(N_("You skipped this item; it went to someone else."))
+    now, values = timezone.now(), _unfinished(assignment, work)
+    live = assignment.state == Assignment.State.CLAIMED
+    if live:  # else an earlier draft may say why it was refused
+        values["why"] = None
+    Draft.objects.update_or_create(assignment=assignment, defaults={**values, "updated_at": now})
+    if live and extend:
+        assignment.lease_expires = now + timedelta(seconds=assignment.batch.lease_seconds)
+        assignment.save(update_fields=["lease_expires"])
+    return now
+
+
+def _unfinished(assignment: Assignment, work: Work) -> dict[str, Any]:
+    """The columns of the draft; what no page could have sent is refused."""
+    document = assignment.batch.guideline.document
+    asked = {one.name: one for one in document.criteria_for(assignment.task.stratum.dimension)}
+    if len(work.rationale) > LONGEST_RATIONALE:
+        raise Unprocessable(N_("The rationale is longer than {most} characters."), most=LONGEST_RATIONALE)
+    if len(work.evidence) > MOST_SPANS:
+        raise Unprocessable(
+            N_("There are {n} spans of evidence; mark at most {most}."), n=len(work.evidence), most=MOST_SPANS
+        )
+    return {
+        "labels": {name: _asked(asked, name).check(value) for name, value in work.labels.items()},
+        "rationale": work.rationale,
+        "evidence": [_span(one) for one in work.evidence],
+        "flags": [flag for flag in FLAGS if flag in work.flags],
+        "seconds": work.seconds,
+    }
+
+
+def _asked(criteria: Mapping[str, Criterion], name: str) -> Criterion:
+    if name not in criteria:
+        raise Unprocessable(
+            N_('"{criterion}" is not asked here; asked: {known}.'),
+            criterion=name,
+            known=", ".join(criteria) or "-",
+        )
+    return criteria[name]
+
+
+def _span(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Only what a span is made of; whether it lies in the text is asked when it is submitted."""
+    fields = ("turn", "start", "end", "criterion", "level")
+    if any(not isinstance(one.get(name), int | float | str | None) for name in fields):
+        raise Unprocessable(N_("A span of evidence is made of numbers and names."))
+    return {name: one[name] for name in fields if name in one}
 
 
 def keep_draft(assignment_id: UUID, work: Work, refusal: AssayError) -> Draft:

@@ -25,12 +25,22 @@ from annotation.errors import AssayError, Forbidden
 from annotation.forms.work import SkipForm, WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment, Batch, Membership, Person
 from annotation.selectors.batches import batch_named
-from annotation.selectors.mine import Given, claimed_besides, given, my_item, progress_in
+from annotation.selectors.care import is_used_up
+from annotation.selectors.mine import (
+    Given,
+    claimed_besides,
+    given,
+    milliseconds,
+    my_item,
+    progress_in,
+    saved_draft,
+)
 from annotation.selectors.work import handout, my_batches, my_last
 from annotation.services import annotations as answers
 from annotation.services import distribution
 from annotation.services.annotations import AlreadySubmitted
 from annotation.services.distribution import TooLate
+from annotation.services.drafts import save_draft
 from annotation.views import history
 from annotation.views.access import person_of, role_required
 from annotation.views.workspace import go, item_context, show
@@ -39,6 +49,7 @@ from annotation.wording import error_text
 annotator_only = role_required(ANNOTATOR)
 # What came of a submit: "taken" with the receipt, "kept" as a draft, or "refused" with the item to mend.
 OUTCOME, RECEIPT = "Assay-Outcome", "Assay-Receipt"
+SAVED = "Assay-Saved"  # when a draft was saved, as the page of its item tells it
 
 
 @require_GET
@@ -103,6 +114,25 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
 
 
 @require_POST
+@annotator_only
+def draft(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    """Save what is on the page, finished or not; ``extend`` asks for a fresh lease too.
+
+    Called by the page; nothing of it is shown, but for when it was saved.
+    """
+    form = WorkForm(request.POST)
+    if not form.is_valid():
+        return HttpResponse(form.first_error(), status=422, content_type="text/plain")
+    at = save_draft(
+        assignment_id=assignment_id,
+        person=person_of(request),
+        work=form.work(),
+        extend="extend" in request.POST,
+    )
+    return HttpResponse(status=204, headers={SAVED: milliseconds(at)})
+
+
+@require_POST
 @never_cache
 @annotator_only
 def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
@@ -158,9 +188,16 @@ def show_item(
 ) -> HttpResponse:
     """An item to decide; with a ``form`` that was refused, as it was filled in, under its own key."""
     item = handout(assignment)
+    saved = None if form else saved_draft(assignment.pk)
     context = {
         **item_context(
-            assignment, item, reader=person_of(request), form=form, error=error, skip_error=skip_error
+            assignment,
+            item,
+            reader=person_of(request),
+            form=form,
+            error=error,
+            skip_error=skip_error,
+            saved=saved,
         ),
         "progress": progress_in(assignment.batch, person_of(request), ANNOTATOR),
     }
@@ -173,7 +210,10 @@ def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **
     if claim is not None:
         claim.batch = batch
         item = handout(claim)
-        context |= item_context(claim, item, reader=person_of(request), form=None, error="", skip_error="")
+        saved = saved_draft(claim.pk)  # it was this person's before
+        context |= item_context(
+            claim, item, reader=person_of(request), form=None, error="", skip_error="", saved=saved
+        )
     return show(request, "annotation/work/ahead.html", context)
 
 
@@ -200,7 +240,12 @@ def _had(request: HttpRequest) -> set[UUID]:
 def _nothing(batch: Batch, person: Person) -> dict[str, Any]:
     mine = my_batches(person)
     others = [one for one in mine if one.batch.pk != batch.pk and one.left and one.role == ANNOTATOR]
-    return {"batch": batch, "progress": progress_in(batch, person, ANNOTATOR), "others": others}
+    return {
+        "batch": batch,
+        "progress": progress_in(batch, person, ANNOTATOR),
+        "others": others,
+        "resting": is_used_up(person),
+    }
 
 
 def _taken(request: HttpRequest, assignment: Assignment, receipt: answers.Receipt) -> HttpResponse:

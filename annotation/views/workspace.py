@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +22,9 @@ from annotation.forms.work import LABEL, SKIP_REASONS, WorkForm
 from annotation.guidelines import Criterion, Level, LocalizedText, localized
 from annotation.models import Assignment, Batch, Person
 from annotation.selectors.care import care_for
-from annotation.selectors.work import Handout, Side
+from annotation.selectors.disputes import Side
+from annotation.selectors.mine import Saved
+from annotation.selectors.work import Handout
 from annotation.views.marking import marked_turns
 
 # The keys 1 to 9 and 0: a longer scale is typed as a number.
@@ -134,6 +137,15 @@ def typed(form: WorkForm) -> dict[str, Any]:
     return {**values, "evidence": ""} if "evidence" in form.errors else values
 
 
+def restored(saved: Saved) -> dict[str, Any]:
+    """What was saved on the way, as ``typed`` has it."""
+    return {
+        "rationale": saved.rationale,
+        "flags": saved.flags,
+        "evidence": json.dumps(list(saved.evidence), ensure_ascii=False),
+    }
+
+
 def item_context(
     assignment: Assignment,
     item: Handout,
@@ -142,20 +154,28 @@ def item_context(
     form: WorkForm | None,
     error: str,
     skip_error: str,
+    saved: Saved | None = None,
 ) -> dict[str, Any]:
-    """What the annotation and the adjudication page share; a refused ``form`` keeps its values and its key."""
+    """What the annotation and the adjudication page share; a refused ``form`` keeps its values and its key.
+
+    Else what was ``saved`` of the item is filled in.
+    """
+    labels = form.labels() if form else saved.labels if saved else {}
+    language = get_language() or "en"
     return {
         "batch": assignment.batch,
         "item": item,
         "turns": marked_turns(item, {}),
-        "questions": questions(item.criteria, form.labels() if form else {}, item.guideline),
-        "values": typed(form) if form else {},
+        "topic": [localized(label, language) for label in item.topic],
+        "questions": questions(item.criteria, labels, item.guideline),
+        "values": typed(form) if form else restored(saved) if saved else {},
+        "saved": saved,
         "key": (form and form.data.get("key")) or uuid4(),
         "draft": f"{item.assignment}:0",
         "error": error,
         "skip_error": skip_error,
         "asked": " ".join(criterion.name for criterion in item.criteria),
-        "language": get_language(),
+        "language": language,
         "care": care_for(reader, item.severity),
         **choices(assignment.batch),
     }

@@ -6,24 +6,26 @@ const ahead = (() => {
   const GIVEN_BACK = "assay-given-back"; // tells the person's other tabs
   const BEGUN = 0.9; // the share of its lease after which an item is no longer begun
 
-  let hand = []; // { item, parts, about, leased }: what to show, its form's data, since when it is ours
+  let hand = []; // { parts, about, leased }: what to show, its form's data, since when it is ours
   let asking = false;
   let staying = false; // the person goes to another page of the same work, and comes back
 
   function items() {
-    hand = hand.filter((one) => Date.now() - one.leased < Number(one.about.lease) * 1000 * BEGUN);
-    return hand.map((one) => one.item);
+    hand = hand.filter(({ about, leased }) => Date.now() - leased < Number(about.lease) * 1000 * BEGUN);
+    return hand.map(({ about }) => about.item);
   }
+
+  const about = (parts) => parts.querySelector("form[data-item]")?.dataset;
 
   // ``parts``: a fragment of all that changes from item to item.
   function put(parts, { first = false } = {}) {
-    const about = parts.querySelector("form[data-item]")?.dataset;
-    if (!about || items().includes(about.item)) return;
-    hand.splice(first ? 0 : hand.length, 0, { item: about.item, parts, about, leased: Date.now() });
+    const one = { parts, about: about(parts), leased: Date.now() };
+    if (!one.about || items().includes(one.about.item)) return;
+    hand.splice(first ? 0 : hand.length, 0, one);
   }
 
   function drop(item) {
-    hand = hand.filter((one) => one.item !== item);
+    hand = hand.filter((one) => one.about.item !== item);
   }
 
   // The parts of the next item; undefined where there is none, or where its lease has run out.
@@ -37,11 +39,10 @@ const ahead = (() => {
     if (asking || items().length) return;
     asking = true;
     try {
-      const response = await outbox.post(url, new URLSearchParams(had.map((item) => ["had", item])));
-      const text = response.status === 200 && !response.redirected ? await response.text() : "";
-      const { parts } = read(text);
-      const item = parts.querySelector("form[data-item]")?.dataset.item;
-      if (item && isWanted(item)) put(parts);
+      const response = await shell.post(url, new URLSearchParams(had.map((item) => ["had", item])));
+      const { parts } = read(response.status === 200 && !response.redirected ? await response.text() : "");
+      const found = about(parts)?.item;
+      if (found && isWanted(found)) put(parts);
     } catch {
       // without one ahead the answer of the submit brings the next
     } finally {
@@ -55,8 +56,8 @@ const ahead = (() => {
     template.innerHTML = text;
     const parts = template.content;
     const said = parts.querySelector("hx-partial");
-    said?.remove();
     const progress = [...parts.children].find((part) => part.matches("[data-progress]"));
+    said?.remove();
     progress?.remove();
     return { parts, said, progress };
   }
@@ -64,9 +65,9 @@ const ahead = (() => {
   async function extend() {
     for (const one of [...hand]) {
       try {
-        const response = await outbox.post(one.about.extend);
-        if (response.status === 204) one.leased = Date.now();
-        else if (response.status === 409) drop(one.item);
+        const { status } = await shell.post(one.about.extend);
+        if (status === 204) one.leased = Date.now();
+        else if (status === 409) drop(one.about.item);
       } catch {
         // the next one may arrive; if the lease runs out, the item is fetched afresh
       }
@@ -75,19 +76,16 @@ const ahead = (() => {
 
   function giveBack() {
     if (staying) return;
-    for (const one of hand) {
-      outbox.post(one.about.release, undefined, { keepalive: true }).catch(() => {});
+    for (const { about: one } of hand.splice(0)) {
+      shell.post(one.release, undefined, { keepalive: true }).catch(() => {});
       keep.put(GIVEN_BACK, `${one.item} ${Date.now()}`);
     }
-    hand = [];
   }
-
-  const stay = () => (staying = true);
 
   window.addEventListener("storage", (event) => {
     if (event.key === GIVEN_BACK && event.newValue) drop(event.newValue.split(" ")[0]);
   });
   window.addEventListener("pagehide", giveBack);
 
-  return { items, put, drop, take, fetchOne, read, extend, stay };
+  return { items, put, drop, take, fetchOne, read, extend, stay: () => (staying = true) };
 })();

@@ -5,48 +5,35 @@
 const outbox = (() => {
   const LETTER = "assay-outbox:";
   const PAUSES = [1, 2, 4, 8, 15, 30]; // seconds before the next try
-  const SLOW = 2; // seconds after which a letter on its way is said to wait
-  const PATIENCE = 30; // seconds
+  const SLOW = 2000; // milliseconds after which a letter on its way is said to wait
+  const PATIENCE = 30 * 1000;
 
   // A letter: item, key, batch, person, url, body (as a form sends it), draft (its key in the browser), at (when).
   let letters = [];
   let sending = false;
   let failures = 0;
   let timer = null;
-  let receipt = "";
+  let said = ["", "", ""]; // which words, what stands in them, more of it
   let page = null; // what the page wants with the answer, and what it does with it: set by work.js
   const waiters = [];
 
-  function note() {
-    return document.querySelector("[data-outbox]");
-  }
-
-  // ---- in and out
+  const note = () => document.querySelector("[data-outbox]");
+  const place = (letter) => `${LETTER}${letter.item}:${letter.key}`;
+  const items = () => letters.map((letter) => letter.item);
+  const isEmpty = () => letters.length === 0;
 
   function open(handlers) {
     page = handlers;
-    const person = note()?.dataset.person;
-    const kept = keep.keys(LETTER).map(keep.json);
-    letters = kept.filter((letter) => letter && letter.person === person).sort((one, other) => one.at - other.at);
+    const mine = (letter) => letter && letter.person === note()?.dataset.person;
+    letters = keep.keys(LETTER).map(keep.json).filter(mine).sort((one, other) => one.at - other.at);
   }
-
-  const place = (letter) => `${LETTER}${letter.item}:${letter.key}`;
 
   function add(letter) {
-    letters.push(letter);
-    keep.put(place(letter), JSON.stringify(letter));
-    setTimeout(show, SLOW * 1000);
+    letters.push({ ...letter, ...note().dataset, at: Date.now() });
+    keep.put(place(letter), JSON.stringify(letters.at(-1)));
+    setTimeout(show, SLOW);
     pump();
   }
-
-  function remove(letter) {
-    letters = letters.filter((one) => one !== letter);
-    keep.drop(place(letter));
-  }
-
-  const holds = (item) => letters.some((letter) => letter.item === item);
-  const items = () => letters.map((letter) => letter.item);
-  const isEmpty = () => letters.length === 0;
 
   // Runs what must not overtake what was sent: at once, or when all of it has arrived.
   function whenEmpty(act) {
@@ -56,34 +43,18 @@ const outbox = (() => {
 
   // ---- on the way
 
-  function token() {
-    return document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1] || "";
-  }
-
-  // A POST of the page's own; a token renewed by signing in elsewhere stands in the cookie.
-  function post(url, body = new URLSearchParams(), more = {}) {
-    if (token()) body.set("csrfmiddlewaretoken", token());
-    const headers = { "HX-Request": "true", "X-CSRFToken": token() };
-    return fetch(url, { method: "POST", body, headers, ...more });
-  }
-
-  // Why there is no outcome: the name of the notice that says so.
-  function notTaken(response) {
-    const signIn = response.redirected && new URL(response.url).pathname === document.body.dataset.signIn;
-    return signIn || response.status === 401 || response.status === 403 ? "notice-refused" : "notice-failed";
-  }
-
   async function deliver(letter) {
     const body = new URLSearchParams(letter.body);
     const { had, ...wanted } = page.wants(letter);
     for (const item of had) body.append("had", item);
     for (const [name, value] of Object.entries(wanted)) body.set(name, value);
     try {
-      const response = await post(letter.url, body, { signal: AbortSignal.timeout(PATIENCE * 1000) });
-      const outcome = response.headers.get("Assay-Outcome");
-      if (!outcome) return { problem: notTaken(response) };
-      const redirect = response.headers.get("HX-Redirect");
-      return { outcome, next: wanted.next, redirect, receipt: response.headers.get("Assay-Receipt"), text: await response.text() };
+      const response = await shell.post(letter.url, body, { signal: AbortSignal.timeout(PATIENCE) });
+      const told = (name) => response.headers.get(name);
+      const outcome = told("Assay-Outcome");
+      if (!outcome) return { problem: shell.problem(response) };
+      const text = await response.text();
+      return { outcome, next: wanted.next, redirect: told("HX-Redirect"), receipt: told("Assay-Receipt"), text };
     } catch {
       return { problem: "notice-offline" };
     }
@@ -96,19 +67,19 @@ const outbox = (() => {
     const letter = letters[0];
     const answer = await deliver(letter);
     sending = false;
+    shell.takeBack();
     if (answer.problem) return again(answer.problem);
     failures = 0;
-    remove(letter);
-    receipt = answer.receipt || "";
-    tell(null);
+    letters.shift();
+    keep.drop(place(letter));
     page.answered(letter, answer);
-    show();
+    say("saved", answer.receipt?.slice(0, 8), answer.receipt);
     if (isEmpty()) for (const act of waiters.splice(0)) act();
     pump();
   }
 
   function again(problem) {
-    tell(problem);
+    if (problem !== "notice-offline") shell.notice(problem); // without a line the note says enough
     if (problem === "notice-failed") letters.push(letters.shift()); // it may be this one alone
     timer = setTimeout(pump, PAUSES[Math.min(failures, PAUSES.length - 1)] * 1000);
     failures += 1;
@@ -117,39 +88,30 @@ const outbox = (() => {
 
   // ---- what the person sees
 
-  function tell(problem) {
-    const region = document.getElementById("messages");
-    for (const old of region.querySelectorAll("[data-notice]")) old.remove();
-    const template = problem && problem !== "notice-offline" && document.getElementById(problem);
-    if (!template) return;
-    const message = template.content.firstElementChild.cloneNode(true);
-    message.dataset.notice = "";
-    region.append(message);
-  }
-
-  function waiting() {
-    if (failures) return letters.length;
-    return letters.filter((letter) => Date.now() - letter.at >= SLOW * 1000).length;
-  }
-
-  function words(here) {
-    if (waiting()) return here.dataset.waiting.replace("{n}", waiting());
-    return receipt ? here.dataset.saved.replace("{receipt}", receipt.slice(0, 8)) : "";
+  function say(...words) {
+    said = words;
+    show();
   }
 
   function show() {
     const here = note();
     if (!here) return;
-    const said = words(here);
-    here.classList.toggle("outbox--waiting", waiting() > 0);
-    here.title = waiting() ? "" : receipt;
-    if (here.textContent !== said) here.textContent = said;
+    const late = letters.filter((letter) => failures || Date.now() - letter.at >= SLOW).length;
+    const [name, value, more] = late ? ["waiting", late] : said;
+    const text = value || name === "kept" ? here.dataset[name].replace(/\{\w+\}/, value) : "";
+    here.classList.toggle("outbox--waiting", late > 0);
+    here.title = more || "";
+    if (here.textContent !== text) here.textContent = text;
   }
 
   window.addEventListener("online", pump);
   window.addEventListener("beforeunload", (event) => {
     if (!isEmpty()) event.preventDefault();
   });
+  // In another tab: an item was submitted, or has arrived.
+  window.addEventListener("storage", ({ key, newValue }) => {
+    if (key?.startsWith(LETTER)) page.elsewhere(key.split(":")[1], !newValue);
+  });
 
-  return { open, add, holds, items, isEmpty, whenEmpty, post, send: pump, show };
+  return { open, add, items, isEmpty, whenEmpty, send: pump, say, show };
 })();

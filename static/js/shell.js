@@ -1,7 +1,7 @@
 "use strict";
-// What every page shares: menus that close, and a word to the person when a request fails.
+// What every page shares: menus that close, dialogs that open, and a word to the person when a request fails.
 
-(() => {
+const shell = (() => {
   function openMenus() {
     return document.querySelectorAll("details[data-menu][open]");
   }
@@ -20,11 +20,20 @@
     }
   });
 
+  document.addEventListener("click", ({ target }) => {
+    const opens = target.closest("[data-opens]");
+    if (opens) document.getElementById(opens.dataset.opens).showModal();
+  });
+
+  function takeBack() {
+    for (const old of document.querySelectorAll("#messages [data-notice]")) old.remove();
+  }
+
   function notice(id) {
     const region = document.getElementById("messages");
     const template = document.getElementById(id);
     if (!region || !template) return;
-    for (const old of region.querySelectorAll("[data-notice]")) old.remove();
+    takeBack();
     const message = template.content.firstElementChild.cloneNode(true);
     message.dataset.notice = "";
     region.append(message);
@@ -43,10 +52,11 @@
     else if (status === 404 || status >= 500) notice("notice-failed");
   });
 
+  const isSignIn = ({ redirected, url }) => redirected && new URL(url).pathname === document.body.dataset.signIn;
+
   // An ended session answers with the sign-in page: it must not land in the middle of this one, over unsent work.
   document.addEventListener("htmx:after:request", (event) => {
-    const { raw } = event.detail.ctx.response;
-    if (!raw.redirected || new URL(raw.url).pathname !== document.body.dataset.signIn) return;
+    if (!isSignIn(event.detail.ctx.response.raw)) return;
     event.preventDefault();
     notice("notice-refused");
   });
@@ -57,15 +67,28 @@
   });
 
   // Signing in elsewhere renews the token: the cookie holds the new one, this page the old one.
+  const token = () => document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1];
+
   document.addEventListener("htmx:config:request", (event) => {
-    const token = document.cookie.match(/(?:^|; )csrftoken=([^;]+)/)?.[1];
-    if (!token) return;
+    if (!token()) return;
     const { request } = event.detail.ctx;
-    request.headers["X-CSRFToken"] = token;
-    if (request.body.has("csrfmiddlewaretoken")) request.body.set("csrfmiddlewaretoken", token);
+    request.headers["X-CSRFToken"] = token();
+    if (request.body.has("csrfmiddlewaretoken")) request.body.set("csrfmiddlewaretoken", token());
   });
 
-  document.addEventListener("htmx:before:request", () => {
-    for (const old of document.querySelectorAll("#messages [data-notice]")) old.remove();
-  });
+  document.addEventListener("htmx:before:request", takeBack);
+
+  // A POST of a script's own, answered as htmx is.
+  function post(url, body = new URLSearchParams(), more = {}) {
+    if (token()) body.set("csrfmiddlewaretoken", token());
+    const headers = { "HX-Request": "true", "X-CSRFToken": token() || "" };
+    return fetch(url, { method: "POST", body, headers, ...more });
+  }
+
+  // The name of the notice for an answer that is not the wanted one.
+  function problem(response) {
+    return isSignIn(response) || refused(response.status) ? "notice-refused" : "notice-failed";
+  }
+
+  return { notice, takeBack, post, problem };
 })();

@@ -1,196 +1,51 @@
 "use strict";
-// Labelling and adjudicating by keyboard, with drafts, the time spent, and the lease. Without it the forms still work.
-// An annotation goes by the outbox, and the item ahead is on the screen at once; the other forms go by htmx.
+// The item on the screen and what follows it. An annotation goes by the outbox, and the item ahead is there at
+// once; other forms go by htmx. Without scripts the forms still work.
 
 (() => {
-  const IDLE_AFTER = 2 * 60 * 1000; // without a key or a move of the mouse nobody is working on the item
-  const DRAFT = "assay-draft:";
-  const DRAFTS_KEPT = 14 * 24 * 60 * 60 * 1000;
-  const GUIDE_HIDDEN = "assay-guide-hidden";
   const RECOUNT = 30 * 1000; // how long the page counts along before it asks again
-  const SECOND_PRESS = 300; // milliseconds in which nobody has read an item: such an Enter was for the one before
-  const SURPRISE = 700; // milliseconds in which keys are still meant for the item that another one took the place of
+  const SKIPPED = "assay-skipped"; // tells the person's other tabs
 
   let form = null;
-  let seconds = 0;
   let sending = false;
-  let touched = false;
-  let followedAt = -SECOND_PRESS; // when an item took the place of one that was submitted
-  let deafUntil = 0;
   let counted = Date.now();
-  const spent = new WeakMap(); // the seconds of a form that had to make room
-  let used = Date.now();
-  let ticked = performance.now();
   let extended = performance.now();
+  const gone = new Set(); // items that another tab submitted, which the server may not know yet
 
-  // ---- drafts: a reload loses nothing
+  const article = () => document.querySelector("article.work");
+  const isWork = () => Boolean(form?.dataset.ahead);
 
-  function fields() {
-    return [...form.elements].filter((field) => field.form === form && field.name && field.type !== "hidden");
-  }
-
-  function saveDraft() {
-    const values = {};
-    for (const field of fields()) {
-      if (field.type !== "radio" && field.type !== "checkbox") values[field.name] = field.value;
-      else if (field.checked) values[field.name] = [...(values[field.name] || []), field.value];
-    }
-    keep.put(DRAFT + form.dataset.draft, JSON.stringify({ at: Date.now(), seconds, values }));
-  }
-
-  function restoreDraft() {
-    const draft = keep.json(DRAFT + form.dataset.draft);
-    if (!draft || !draft.values) return;
-    seconds = Number(draft.seconds) || 0;
-    for (const field of fields()) {
-      const value = draft.values[field.name];
-      if (field.type === "radio" || field.type === "checkbox") field.checked = (value || []).includes(field.value);
-      else if (typeof value === "string") field.value = value;
-    }
-  }
-
-  function dropOldDrafts() {
-    for (const key of keep.keys(DRAFT)) {
-      const draft = keep.json(key);
-      if (!draft || Date.now() - draft.at > DRAFTS_KEPT) keep.drop(key);
-    }
-  }
-
-  // ---- the questions, and the guideline of the one at hand
-
-  function questions() {
-    return form ? [...form.querySelectorAll("[data-criterion]")] : [];
-  }
-
-  function inputs(question) {
-    return [...question.querySelectorAll("input")];
-  }
-
-  function isAnswered(question) {
-    return inputs(question).some((input) => (input.type === "radio" ? input.checked : input.value !== ""));
-  }
-
-  function current() {
-    return questions().find((question) => "current" in question.dataset) || questions()[0];
-  }
-
-  function makeCurrent(question) {
-    for (const other of questions()) delete other.dataset.current;
-    question.dataset.current = "";
-    const guides = document.querySelectorAll("[data-guide]");
-    for (const guide of guides) guide.hidden = guide.dataset.guide !== question.dataset.criterion;
-  }
-
-  function moveTo(question) {
-    makeCurrent(question);
-    const [first] = inputs(question);
-    (inputs(question).find((input) => input.checked) || first).focus();
-  }
-
-  function choose(place) {
-    const question = current();
-    const input = question && inputs(question)[place];
-    if (!input || input.type !== "radio") return;
-    input.checked = true;
-    input.dispatchEvent(new Event("change", { bubbles: true }));
-    const all = questions();
-    const later = all.slice(all.indexOf(question) + 1).concat(all).find((other) => !isAnswered(other));
-    if (later) moveTo(later);
-    else input.focus();
-  }
-
-  function sayMissing(shown) {
-    const hint = form.querySelector("[data-missing]");
-    if (hint) hint.hidden = !shown;
-  }
-
-  function missing() {
-    const question = questions().find((one) => !isAnswered(one));
-    if (!question) return false;
-    moveTo(question);
-    sayMissing(true);
-    return true;
-  }
-
-  function setGuide(hidden) {
-    const guide = document.getElementById("guide");
-    if (!guide) return;
-    if (guide instanceof HTMLDetailsElement) {
-      guide.open = !hidden;
-      if (guide.open) guide.scrollIntoView({ block: "nearest" });
-      return;
-    }
-    guide.hidden = hidden;
-    document.querySelector("[data-guide-toggle]")?.setAttribute("aria-expanded", String(!hidden));
-  }
-
-  function toggleGuide() {
-    const guide = document.getElementById("guide");
-    if (!guide) return;
-    const hide = guide instanceof HTMLDetailsElement ? guide.open : !guide.hidden;
-    setGuide(hide);
-    if (!(guide instanceof HTMLDetailsElement)) hide ? keep.put(GUIDE_HIDDEN, "yes") : keep.drop(GUIDE_HIDDEN);
-  }
-
-  function showMenu(selector, wanted) {
-    const menu = document.querySelector(selector);
-    if (!menu) return;
-    menu.open = !menu.open;
-    if (menu.open) (menu.querySelector(wanted) || menu.querySelector("summary")).focus();
-  }
-
-  function leave() {
-    document.activeElement.blur();
-    document.querySelector("[data-read]")?.focus({ preventScroll: true, focusVisible: false });
-  }
-
-  // ---- the item on screen
+  // ---- what is on the screen
 
   function setUp() {
     outbox.show();
     const shown = document.querySelector("form[data-item]");
     if (shown === form) return;
     form = shown;
-    sending = touched = false;
-    seconds = 0;
-    ticked = extended = performance.now();
+    sending = false;
+    extended = performance.now();
+    drafts.show(form);
     if (!form) return;
-    form.noValidate = true; // this file says what is missing, and moves to it
-    if (spent.has(form)) seconds = spent.get(form);
-    else restoreDraft();
-    if (keep.text(GUIDE_HIDDEN) && document.querySelector(".work")) setGuide(true);
-    const [first] = questions();
-    if (first) makeCurrent(questions().find((one) => !isAnswered(one)) || first);
-    if (document.querySelector("[data-skip][open]")) document.getElementById("skip-own").focus();
-    else leave();
+    form.noValidate = true; // keys.js says what is missing, and moves to it
+    care.veil();
+    keys.arrive();
+    document.dispatchEvent(new CustomEvent("assay:item"));
     ahead.drop(form.dataset.item);
-    if (outbox.holds(form.dataset.item)) wait();
+    if (outbox.items().includes(form.dataset.item)) wait();
     else lookAhead();
-  }
-
-  function isWork() {
-    return Boolean(form?.dataset.ahead);
   }
 
   // Sent already: the next item comes with an answer.
   function wait() {
     sending = true;
+    drafts.show(null);
     form.setAttribute("aria-busy", "true");
   }
 
   // Whether an answer that brings a page may take the place of what is on the screen.
-  function wantsPage() {
-    return form ? isWork() && sending : Boolean(document.querySelector("[data-nothing]"));
-  }
-
-  function atHand() {
-    const shown = isWork() && !sending ? [form.dataset.item] : [];
-    return [...shown, ...ahead.items()];
-  }
-
-  function isNew(item) {
-    return item !== form?.dataset.item && !outbox.holds(item);
-  }
+  const wantsPage = () => (form ? isWork() && sending : Boolean(document.querySelector("[data-nothing]")));
+  const atHand = () => [...(isWork() && !sending ? [form.dataset.item] : []), ...ahead.items(), ...gone];
+  const isNew = (item) => ![form?.dataset.item, ...outbox.items(), ...gone].includes(item);
 
   async function lookAhead() {
     if (!isWork() || !outbox.isEmpty()) return;
@@ -200,23 +55,10 @@
   }
 
   // All of the page but its head changes from item to item.
-  function partsOf(article) {
+  function partsOf(page) {
     const parts = document.createDocumentFragment();
-    parts.append(...[...article.children].filter((part) => !part.matches(".work__head")));
+    parts.append(...[...page.children].filter((part) => !part.matches(".work__head")));
     return parts;
-  }
-
-  function showParts(parts) {
-    const article = document.querySelector("article.work");
-    partsOf(article);
-    article.append(parts);
-    arrive(article);
-  }
-
-  function showPage(parts) {
-    const main = document.getElementById("main");
-    main.replaceChildren(parts);
-    arrive(main);
   }
 
   function arrive(changed) {
@@ -228,91 +70,40 @@
   function showNext() {
     const parts = ahead.take();
     if (!parts) return;
-    showParts(parts);
-    followedAt = performance.now();
+    partsOf(article());
+    article().append(parts);
+    arrive(article());
+    keys.followed();
   }
 
-  // ---- keys
-
-  const KEYS = {
-    r: () => document.getElementById("rationale")?.focus(),
-    s: () => showMenu("[data-skip]", "input"),
-    f: () => showMenu("[data-flags]", "input"),
-    g: toggleGuide,
-    u: () => document.querySelector("[data-undo]")?.click(),
-    "?": () => showMenu("[data-keys]", "summary"),
-  };
-
-  function takesText(element) {
-    if (element instanceof HTMLTextAreaElement || element instanceof HTMLSelectElement) return true;
-    return element instanceof HTMLInputElement && !["radio", "checkbox"].includes(element.type);
-  }
-
-  function takesEnter(element) {
-    return Boolean(element.closest("a[href], button, summary, select, .popup__panel"));
-  }
-
-  // An input method can swallow the character and leave only the key that was pressed.
-  function keyOf(event) {
-    if (event.key !== "Process") return event.key.toLowerCase();
-    return event.code.replace(/^(Key|Digit|Numpad)/, "").toLowerCase();
-  }
-
-  function onText(event) {
-    if (event.key === "Escape") leave();
-    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form?.requestSubmit();
-    else return;
-    event.preventDefault();
-  }
-
-  function onEnter(event) {
-    if (!form || event.repeat || takesEnter(event.target)) return;
-    event.preventDefault();
-    if (touched || performance.now() - followedAt > SECOND_PRESS) form.requestSubmit();
-  }
-
-  function pickSkipReason(place) {
-    const reason = document.querySelectorAll("[data-skip][open] [name='reason']")[place];
-    if (!reason) return;
-    reason.checked = true;
-    reason.focus();
-  }
-
-  function onKey(event) {
-    used = Date.now();
-    if (performance.now() < deafUntil) return event.preventDefault();
-    if (event.defaultPrevented || event.isComposing || event.keyCode === 229 && takesText(event.target)) return;
-    if (takesText(event.target)) return onText(event);
-    if (event.key === "Enter") return onEnter(event);
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const key = keyOf(event);
-    if (/^[0-9]$/.test(key)) {
-      const place = (Number(key) + 9) % 10;
-      if (document.querySelector("[data-skip][open]")) pickSkipReason(place);
-      else choose(place);
-    } else if (Object.hasOwn(KEYS, key)) {
-      KEYS[key]();
-    } else return;
-    event.preventDefault();
+  function showPage(parts) {
+    const main = document.getElementById("main");
+    main.replaceChildren(parts);
+    arrive(main);
   }
 
   // ---- sending: once, and never away from what was typed
 
   function onSubmit(event) {
+    const { target } = event;
     // What the server does next depends on what is still on its way to it.
-    if (event.target.id === "skip-form" && !outbox.isEmpty()) {
+    if (target.id === "skip-form" && !outbox.isEmpty()) {
       stop(event);
-      outbox.whenEmpty(() => event.target.isConnected && event.target.requestSubmit());
+      outbox.whenEmpty(() => target.isConnected && target.requestSubmit());
     }
-    if (event.target !== form) return;
-    if (sending || missing()) return stop(event);
-    sayMissing(false);
+    if (target !== form) return;
+    if (sending || care.open() || keys.missing()) return stop(event); // nobody decides what was not seen
     tick();
-    form.elements.seconds.value = seconds.toFixed(1);
-    if (isWork()) {
-      stop(event);
-      post();
-    } else wait();
+    form.elements.seconds.value = drafts.seconds();
+    drafts.write();
+    if (!isWork()) return wait();
+    stop(event);
+    const { item, draft } = form.dataset;
+    const body = new URLSearchParams(new FormData(form)).toString();
+    const letter = { item, draft, key: form.elements.key.value, url: form.action, body };
+    wait();
+    outbox.add(letter);
+    showNext();
   }
 
   function stop(event) {
@@ -320,64 +111,43 @@
     event.stopImmediatePropagation();
   }
 
-  function post() {
-    saveDraft();
-    const letter = {
-      item: form.dataset.item,
-      key: form.elements.key.value,
-      batch: form.dataset.batch,
-      person: document.querySelector("[data-outbox]").dataset.person,
-      url: form.action,
-      body: new URLSearchParams(new FormData(form)).toString(),
-      draft: form.dataset.draft,
-      at: Date.now(),
-    };
-    wait();
-    outbox.add(letter);
-    showNext();
-  }
+  const isOfThisBatch = ({ batch }) => batch === document.querySelector("[data-outbox]").dataset.batch;
 
   // What the answer to a letter should bring: a page, one item ahead, or nothing but the receipt.
   function wants(letter) {
-    const recount = isOfThisBatch(letter) && Date.now() - counted > RECOUNT;
-    return { ...bringing(letter), ...(recount ? { progress: "yes" } : {}) };
-  }
-
-  function bringing(letter) {
     const had = [...atHand(), ...outbox.items().filter((item) => item !== letter.item)];
     if (!isOfThisBatch(letter)) return { next: "none", had };
-    if (wantsPage()) return { next: had.length ? "ahead" : "page", had };
-    return { next: isWork() && !ahead.items().length ? "ahead" : "none", had };
+    const recount = Date.now() - counted > RECOUNT ? { progress: "yes" } : {};
+    if (wantsPage()) return { next: had.length ? "ahead" : "page", had, ...recount };
+    return { next: isWork() && !ahead.items().length ? "ahead" : "none", had, ...recount };
   }
 
-  function answered(letter, answer) {
-    if (answer.outcome !== "refused") keep.drop(DRAFT + letter.draft);
-    if (answer.redirect) return leaveFor(answer.redirect);
-    const { parts, said, progress } = ahead.read(answer.text);
+  function answered(letter, { outcome, next, redirect, text }) {
+    if (outcome !== "refused") drafts.drop(letter.draft);
+    if (redirect) return leaveFor(redirect);
+    const { parts, said, progress } = ahead.read(text);
     document.getElementById("messages").replaceChildren(...(said ? said.childNodes : []));
     if (progress) recount(progress);
-    else if (answer.outcome === "taken" && isOfThisBatch(letter)) countOne();
-    if (answer.outcome === "refused") return goBackTo(parts);
-    if (answer.next === "page") {
+    else if (outcome === "taken" && isOfThisBatch(letter)) countOne();
+    if (outcome === "refused") return goBackTo(parts);
+    if (next === "page") {
       if (wantsPage()) return showPage(parts);
-      const article = parts.querySelector("article.work"); // an item came ahead meanwhile
-      if (article) keepAhead(partsOf(article));
+      const page = parts.querySelector("article.work"); // an item came ahead meanwhile
+      if (page) keepAhead(partsOf(page));
     } else keepAhead(parts);
     if (isWork() && sending) goOn();
   }
 
-  function isOfThisBatch(letter) {
-    return letter.batch === document.querySelector("[data-outbox]").dataset.batch;
-  }
+  const progressShown = () => document.querySelector(".work__head [data-progress]");
 
   function recount(progress) {
     counted = Date.now();
-    document.querySelector(".work__head [data-progress]")?.replaceWith(progress);
+    progressShown()?.replaceWith(progress);
   }
 
   // As the server counts; others take items, too, so it is asked again now and then.
   function countOne() {
-    const here = document.querySelector(".work__head [data-progress]");
+    const here = progressShown();
     const bar = here?.querySelector("progress");
     if (!bar) return;
     const done = Number(here.dataset.done) + 1;
@@ -401,12 +171,26 @@
   // A refused item comes back to be mended; the one on the screen makes room for it and is the next again.
   function goBackTo(parts) {
     if (isWork() && !sending) {
-      tick();
-      spent.set(form, seconds);
-      ahead.put(partsOf(document.querySelector("article.work")), { first: true });
+      drafts.show(null);
+      ahead.put(partsOf(article()), { first: true });
     }
-    deafUntil = performance.now() + SURPRISE;
+    keys.surprised();
     showPage(parts);
+  }
+
+  // Another tab submitted or skipped the item: this one goes on, too. ``known``: to the server, by now.
+  function elsewhere(item, known) {
+    if (known) gone.delete(item);
+    else gone.add(item);
+    ahead.drop(item);
+    if (!isWork()) return;
+    if (item === form.dataset.item && !sending) {
+      wait();
+      showNext();
+    }
+    if (!known) return;
+    if (sending && outbox.isEmpty()) goOn();
+    else lookAhead();
   }
 
   function leaveFor(address) {
@@ -425,34 +209,29 @@
     const { ctx } = event.detail;
     const source = ctx.sourceElement;
     if (ctx.hx?.redirect) ahead.stay();
+    // Sent means that another page came: a lost answer, or a sign-in page, leaves the draft.
+    const taken = ctx.response?.status < 300 && (ctx.status === "swapped" || ctx.hx?.redirect);
+    if (taken && source?.dataset.draft) drafts.drop(source.dataset.draft);
+    if (taken && source?.dataset.skips) keep.put(SKIPPED, `${source.dataset.skips} ${Date.now()}`);
     if (source && source === form) {
       sending = false;
       form.removeAttribute("aria-busy");
+      if (!taken) drafts.show(form);
     }
-    const taken = source?.dataset?.draft && ctx.response && ctx.response.status < 300;
-    // Sent means that another page came: a lost answer, or a sign-in page, leaves the draft.
-    const arrived = ctx.status === "swapped" || ctx.hx?.redirect;
-    if (taken && arrived) keep.drop(DRAFT + source.dataset.draft);
   }
 
   // ---- the time spent, and the lease
 
-  function inUse() {
-    return document.visibilityState === "visible" && Date.now() - used < IDLE_AFTER;
-  }
-
   function tick() {
-    const now = performance.now();
-    if (inUse()) seconds += (now - ticked) / 1000;
-    ticked = now;
+    drafts.spend(care.tick() / 1000);
   }
 
   async function extendLeases() {
     const every = Number(form?.dataset.extendEvery) * 1000;
-    if (!every || !inUse() || performance.now() - extended < every) return;
+    if (!every || !care.inUse() || performance.now() - extended < every) return;
     extended = performance.now();
     try {
-      if (!sending) await outbox.post(form.dataset.extend);
+      if (!sending) await shell.post(form.dataset.extend);
     } catch {
       // the next one may arrive; submitting works after the lease too, while a place is free
     }
@@ -460,25 +239,8 @@
     lookAhead();
   }
 
-  document.addEventListener("keydown", onKey);
   document.addEventListener("submit", onSubmit, true);
-  for (const kind of ["pointermove", "pointerdown", "wheel", "scroll"]) {
-    document.addEventListener(kind, () => (used = Date.now()), { passive: true, capture: true });
-  }
-  for (const kind of ["input", "change"]) {
-    document.addEventListener(kind, (event) => {
-      if (!form || event.target.form !== form) return;
-      touched = true;
-      sayMissing(false);
-      saveDraft();
-    });
-  }
-  document.addEventListener("focusin", (event) => {
-    const question = event.target.closest?.("[data-criterion]");
-    if (question && questions().includes(question)) makeCurrent(question);
-  });
   document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-guide-toggle]")) toggleGuide();
     if (event.target.closest("[data-undo]")) onUndo(event);
     if (event.target.closest("[data-back]")) ahead.stay();
   });
@@ -487,20 +249,18 @@
     setUp();
   });
   document.addEventListener("htmx:finally:request", onAnswered);
+  window.addEventListener("storage", ({ key, newValue }) => {
+    if (key === SKIPPED && newValue) elsewhere(newValue.split(" ")[0], true);
+  });
   window.addEventListener("pageshow", (event) => {
     if (event.persisted) location.reload(); // an item from the page cache may be over
-  });
-  window.addEventListener("pagehide", () => {
-    tick();
-    if (form && keep.text(DRAFT + form.dataset.draft)) saveDraft();
   });
   setInterval(() => {
     tick();
     extendLeases();
   }, 1000);
 
-  outbox.open({ wants, answered });
+  outbox.open({ wants, answered, elsewhere });
   setUp();
   outbox.send();
-  dropOldDrafts();
 })();

@@ -33,7 +33,7 @@ from tests.support import label_next, make_batch, make_corpus
 pytestmark = pytest.mark.django_db
 
 # All in all, with who is asking, transactions and savepoints.
-QUERIES_AHEAD, QUERIES_SUBMIT = 16, 25
+QUERIES_AHEAD, QUERIES_SUBMIT = 17, 26
 
 
 def ahead(visitor: Visitor, *had: Assignment) -> HttpResponse:

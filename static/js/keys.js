@@ -1,0 +1,183 @@
+"use strict";
+// A key presses the control that carries it in data-key: what the keyboard does, mouse and thumb do too. A digit
+// chooses a level, or in an open menu one of its choices; arrows move between questions where there are several.
+
+const keys = (() => {
+  const SECOND_PRESS = 300; // milliseconds in which nobody has read an item: such an Enter was for the one before
+  const SURPRISE = 700; // in which keys are still meant for the item that another one took the place of
+  const ARROWS = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 };
+  const GUIDE_HIDDEN = "assay-guide-hidden";
+  const beside = matchMedia("(min-width: 64rem) and (min-height: 34rem)"); // as the stylesheet has it
+
+  let deafUntil = 0;
+  let enterFrom = 0;
+
+  // ---- the questions, and the guideline of the one at hand
+
+  const questions = () => [...document.querySelectorAll("form[data-item] fieldset[data-criterion]")];
+  const inputs = (question) => [...question.querySelectorAll("input")];
+  const isAnswered = (question) =>
+    inputs(question).some((input) => (input.type === "radio" ? input.checked : input.value !== ""));
+  const current = () => questions().find((question) => "current" in question.dataset) || questions()[0];
+
+  function makeCurrent(question) {
+    for (const one of questions()) one.toggleAttribute("data-current", one === question);
+    for (const guide of document.querySelectorAll("[data-guide]")) {
+      guide.hidden = guide.dataset.guide !== question.dataset.criterion;
+    }
+  }
+
+  function moveTo(question) {
+    if (!question) return;
+    makeCurrent(question);
+    const all = inputs(question);
+    (all.find((input) => input.checked) || all[0]).focus();
+  }
+
+  function choose(place) {
+    const question = current();
+    const input = question && inputs(question)[place];
+    if (input?.type !== "radio") return;
+    input.click();
+    input.focus();
+    const all = questions();
+    moveTo(all.slice(all.indexOf(question) + 1).concat(all).find((other) => !isAnswered(other)));
+  }
+
+  function sayMissing(shown) {
+    const hint = document.querySelector("[data-missing]");
+    if (hint) hint.hidden = !shown;
+  }
+
+  // Whether a question has no answer yet: it is said, and moved to.
+  function missing() {
+    const question = questions().find((one) => !isAnswered(one));
+    sayMissing(question);
+    moveTo(question);
+    return Boolean(question);
+  }
+
+  // Beside the text it stays as the person wants it; on a small screen it is a sheet that covers the rest.
+  function setGuide(hidden) {
+    const guide = document.querySelector("aside#guide");
+    if (!guide) return;
+    guide.hidden = hidden;
+    for (const toggle of document.querySelectorAll("[data-guide-toggle]")) toggle.ariaExpanded = String(!hidden);
+  }
+
+  const guideAsWished = () => setGuide(beside.matches ? Boolean(keep.text(GUIDE_HIDDEN)) : true);
+
+  function toggleGuide() {
+    const guide = document.getElementById("guide");
+    setGuide(!guide.hidden);
+    if (beside.matches) guide.hidden ? keep.put(GUIDE_HIDDEN, "yes") : keep.drop(GUIDE_HIDDEN);
+    else if (!guide.hidden) guide.focus();
+  }
+
+  function leave() {
+    document.activeElement.blur();
+    document.querySelector("[data-read]")?.focus({ preventScroll: true, focusVisible: false });
+  }
+
+  // An item has come on the screen.
+  function arrive() {
+    guideAsWished();
+    const [first] = questions();
+    if (first) makeCurrent(questions().find((one) => !isAnswered(one)) || first);
+    if (document.querySelector("[data-skip][open]")) document.getElementById("skip-own").focus();
+    else leave();
+  }
+
+  // ---- what a key does
+
+  function takesText(element) {
+    if (element instanceof HTMLInputElement) return !["radio", "checkbox"].includes(element.type);
+    return element.matches?.("textarea, select");
+  }
+
+  // An input method or Alt can swallow the character and leave only the key that was pressed.
+  function keyOf(event) {
+    if (event.key !== "Process" && !event.altKey) return event.key.toLowerCase();
+    return event.code.replace(/^(Key|Digit|Numpad)/, "").replace("Slash", "?").toLowerCase();
+  }
+
+  function press(control) {
+    if (takesText(control)) return control.focus();
+    control.click();
+    const menu = control.matches("summary") && control.parentElement;
+    if (menu?.open) (menu.querySelector("input") || control).focus();
+  }
+
+  function pick(place) {
+    const menu = document.querySelector("[data-menu][open]");
+    if (!menu) return choose(place);
+    const choice = menu.querySelectorAll("[type=radio], [type=checkbox]")[place];
+    choice?.click();
+    choice?.focus();
+  }
+
+  function submit() {
+    document.querySelector("form[data-item]")?.requestSubmit();
+  }
+
+  function onText(event) {
+    if (event.key === "Escape") leave();
+    else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
+    else return false;
+    return true;
+  }
+
+  function onEnter(event) {
+    if (event.repeat || event.target.closest("a[href], button, summary, .popup__panel")) return false;
+    if (drafts.isTouched() || performance.now() > enterFrom) submit();
+    return true;
+  }
+
+  function onOther(event) {
+    if (event.ctrlKey || event.metaKey) return false;
+    const step = ARROWS[event.key];
+    const all = questions();
+    if (step && all.length > 1 && !event.target.closest("#guide, [data-menu]")) {
+      moveTo(all[all.indexOf(current()) + step]);
+      return true;
+    }
+    if (event.key === "Escape" && !beside.matches) setGuide(true);
+    const single = document.querySelector("[data-single-keys]")?.dataset.singleKeys !== "no";
+    if (event.altKey === single) return false; // who turned single keys off presses Alt with each
+    const key = keyOf(event);
+    if (/^\d$/.test(key)) pick((Number(key) + 9) % 10);
+    else {
+      const control = key.length === 1 && document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+      if (!control) return false;
+      press(control);
+    }
+    return true;
+  }
+
+  function onKey(event) {
+    if (performance.now() < deafUntil) return event.preventDefault();
+    const text = takesText(event.target);
+    if (event.defaultPrevented || event.isComposing || (event.keyCode === 229 && text)) return;
+    if (document.querySelector("dialog[open]")) return;
+    const act = text ? onText : event.key === "Enter" ? onEnter : onOther;
+    if (act(event)) event.preventDefault();
+  }
+
+  document.addEventListener("keydown", onKey);
+  document.addEventListener("input", () => sayMissing(false));
+  document.addEventListener("focusin", ({ target }) => {
+    const question = target.closest?.("fieldset[data-criterion]");
+    if (question) makeCurrent(question);
+  });
+  document.addEventListener("click", ({ target }) => {
+    if (target.closest("[data-guide-toggle]")) toggleGuide();
+  });
+  beside.addEventListener("change", guideAsWished);
+
+  return {
+    arrive,
+    missing,
+    followed: () => (enterFrom = performance.now() + SECOND_PRESS), // an item took the place of a submitted one
+    surprised: () => (deafUntil = performance.now() + SURPRISE),
+  };
+})();
