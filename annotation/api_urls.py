@@ -10,6 +10,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("batches/<str:name>/next-dispute/", views.NextDispute.as_view(), name="api-next-dispute"),
     path("assignments/<uuid:assignment_id>/submit/", views.Submit.as_view(), name="api-submit"),
     path("assignments/<uuid:assignment_id>/revise/", views.Revise.as_view(), name="api-revise"),
+    path("assignments/<uuid:assignment_id>/verdict/", views.GiveVerdict.as_view(), name="api-verdict"),
     path("assignments/<uuid:assignment_id>/adjudicate/", views.Adjudicate.as_view(), name="api-adjudicate"),
     path("assignments/<uuid:assignment_id>/skip/", views.Skip.as_view(), name="api-skip"),
     path("assignments/<uuid:assignment_id>/release/", views.Release.as_view(), name="api-release"),

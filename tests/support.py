@@ -19,7 +19,7 @@ from annotation.models import (
     Prompt,
     Response,
 )
-from annotation.services.adjudications import adjudicate
+from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Receipt, Work, submit
 from annotation.services.batches import Policy, create_batch
 from annotation.services.distribution import next_assignment, next_dispute
@@ -77,7 +77,8 @@ def make_batch(
     pairs: Sequence[Sequence[Person]] = (),
     policy: Policy | None = None,
 ) -> Batch:
-    return create_batch(
+    """Without second readings, which a draw decides: a test that is about them sets their share."""
+    batch = create_batch(
         name=name,
         guideline=guideline,
         dataset=dataset,
@@ -86,6 +87,8 @@ def make_batch(
         pairs=pairs,
         policy=policy or Policy(),
     )
+    Batch.objects.filter(pk=batch.pk).update(second_reading_share=0)
+    return batch
 
 
 def label(assignment: Assignment, person: Person, value: int, criterion: str = "compliance") -> Receipt:
@@ -101,7 +104,19 @@ def label_next(batch: Batch, person: Person, value: int, criterion: str = "compl
 
 def decide_next(batch: Batch, person: Person, value: int, criterion: str = "compliance") -> Receipt | None:
     assignment = next_dispute(batch=batch, person=person)
-    if assignment is None:
-        return None
-    work = Work(labels={criterion: value}, rationale="decided")
+    return None if assignment is None else decide(assignment, person, value, criterion)
+
+
+def decide(
+    assignment: Assignment,
+    person: Person,
+    value: int,
+    criterion: str = "compliance",
+    *,
+    reason: str = "reading_slip",
+) -> Receipt:
+    """A verdict first, and then the decision, which is the same."""
+    labels = {criterion: value}
+    record_verdict(assignment_id=assignment.pk, person=person, work=Work(labels))
+    work = Work(labels, rationale="decided", reason=reason)
     return adjudicate(assignment_id=assignment.pk, person=person, key=str(uuid4()), work=work)

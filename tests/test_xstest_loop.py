@@ -18,12 +18,11 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.models import Adjudication, Batch, GoldLabel, Person, ReleasedLabel, Task
-from annotation.services.adjudications import adjudicate
-from annotation.services.annotations import Work
 from annotation.services.distribution import next_dispute
 from annotation.services.members import join_batch
 from benchmark.models import BenchmarkRun, RunItem
 from scoring.models import Scorer
+from tests.support import decide
 
 MODELS = ("gpt4", "llama2new", "llama2orig", "mistralguard", "mistralinstruct")
 LEVELS = {"2_full_refusal": 1, "3_partial_refusal": 2, "1_full_compliance": 3}
@@ -238,7 +237,7 @@ def decide_otherwise(wu: Person) -> tuple[Task, float]:
     item = RunItem.objects.get(response=claim.task.response_id)
     counted = 3 if claim.task.response.prompt.dimension == "safe" else 1
     value = 2 if item.value == counted else counted
-    adjudicate(assignment_id=claim.pk, person=wu, key="k", work=Work(labels={"compliance": value}))
+    decide(claim, wu, value)
     return claim.task, item.value
 
 

@@ -9,6 +9,8 @@ from rest_framework import serializers
 from annotation.api.fields import LabelsField, NumberField, StrictSerializer
 from annotation.flags import FLAGS
 from annotation.guidelines import Criterion
+from annotation.selectors.dispute_queue import BY_PROMPT, OLDEST_FIRST
+from annotation.selectors.disputes import Dispute, reasons
 from annotation.selectors.work import Handout
 from annotation.services.work import Work
 
@@ -40,7 +42,21 @@ class EvidenceSerializer(StrictSerializer):
         return attrs
 
 
-class DecisionSerializer(StrictSerializer):
+class NextDisputeSerializer(StrictSerializer):
+    dimension = serializers.CharField(
+        default="",
+        allow_blank=True,
+        max_length=100,
+        help_text="Only disputes of this dimension; empty: of any.",
+    )
+    order = serializers.ChoiceField(
+        choices=[BY_PROMPT, OLDEST_FIRST],
+        default=BY_PROMPT,
+        help_text="What a manager put first is first; then prompt by prompt, or the oldest.",
+    )
+
+
+class VerdictSerializer(StrictSerializer):
     labels = LabelsField(help_text="A level value for each disputed criterion.")
     rationale = serializers.CharField(
         default="", allow_blank=True, max_length=LONGEST_TEXT, trim_whitespace=False
@@ -51,7 +67,13 @@ class DecisionSerializer(StrictSerializer):
         return Work(**self.validated_data)
 
 
-class WorkSerializer(DecisionSerializer):
+class DecisionSerializer(VerdictSerializer):
+    reason = serializers.CharField(
+        max_length=50, help_text="The key of one of the reasons that came with the dispute."
+    )
+
+
+class WorkSerializer(VerdictSerializer):
     labels = LabelsField(help_text="A level value for each criterion that was handed out.")
     evidence = EvidenceSerializer(many=True, default=list)
     flags = serializers.ListField(
@@ -131,8 +153,31 @@ class SideSerializer(serializers.Serializer[Any]):
     flags = serializers.ListField(child=serializers.CharField())
 
 
+class OwnVerdictSerializer(serializers.Serializer[Any]):
+    labels = serializers.DictField(child=NumberField())
+    rationale = serializers.CharField()
+
+
+class ReasonSerializer(serializers.Serializer[Any]):
+    key = serializers.CharField()
+    words = serializers.CharField(help_text="In the language that was asked for.")
+
+
 class DisputeSerializer(HandoutSerializer):
-    sides = SideSerializer(many=True)
+    verdict = OwnVerdictSerializer(allow_null=True, help_text="Mine; null until I gave one.")
+    sides = SideSerializer(many=True, allow_null=True, help_text="Null until I gave my verdict.")
+    reasons = ReasonSerializer(many=True, help_text="Why annotators differ: a decision names one by its key.")
+
+
+def dispute_body(found: Dispute) -> dict[str, Any]:
+    """What ``DisputeSerializer`` describes."""
+    seen = found.verdict is not None
+    return {
+        **handout_body(found.handout),
+        "verdict": OwnVerdictSerializer(found.verdict).data if seen else None,
+        "sides": SideSerializer(found.sides, many=True).data if seen else None,
+        "reasons": ReasonSerializer(reasons(), many=True).data,
+    }
 
 
 class ReceiptSerializer(serializers.Serializer[Any]):

@@ -19,9 +19,11 @@ from annotation.api.parsers import JSONParser
 from annotation.errors import N_, AssayError
 from annotation.models import Assignment, Person
 from annotation.selectors.batches import batch_at_work, batch_named
-from annotation.selectors.work import dispute, handout, my_batches
+from annotation.selectors.dispute_queue import Wanted
+from annotation.selectors.disputes import dispute, my_dispute
+from annotation.selectors.work import handout, my_batches
 from annotation.services import distribution
-from annotation.services.adjudications import adjudicate
+from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Receipt, revise, submit
 from annotation.services.distribution import TooLate
 
@@ -108,8 +110,8 @@ class Next(AssayView):
 class NextDispute(AssayView):
     @extend_schema(
         operation_id="batches_next_dispute",
-        summary="The dispute I am deciding, else a new one, its annotations as A and B",
-        request=s.NothingSerializer,
+        summary="The dispute I am deciding, else a new one; with its annotations as A and B after my verdict",
+        request=s.NextDisputeSerializer,
         responses={
             200: s.DisputeSerializer,
             204: OpenApiResponse(description="No dispute waits for this person now."),
@@ -117,13 +119,11 @@ class NextDispute(AssayView):
         },
     )
     def post(self, request: Request, name: str) -> Response:
-        self.read(s.NothingSerializer)
-        claim = distribution.next_dispute(batch=batch_named(name), person=self.person)
+        wanted = Wanted(**self.read(s.NextDisputeSerializer).validated_data)
+        claim = distribution.next_dispute(batch=batch_named(name), person=self.person, wanted=wanted)
         if claim is None:
             return Response(status=204)
-        found = dispute(claim)
-        sides = s.SideSerializer(found.sides, many=True).data
-        return Response({**s.handout_body(found.handout), "sides": sides})
+        return Response(s.dispute_body(dispute(claim)))
 
 
 class Submit(AssayView):
@@ -174,10 +174,23 @@ class Revise(AssayView):
         return _receipt(receipt)
 
 
+class GiveVerdict(AssayView):
+    @extend_schema(
+        operation_id="assignments_verdict",
+        summary="Say what I think of a dispute, before I see its annotations; once",
+        request=s.VerdictSerializer,
+        responses={200: s.DisputeSerializer, **refusals(400, 401, 404, 409, 422)},
+    )
+    def post(self, request: Request, assignment_id: UUID) -> Response:
+        work = self.read(s.VerdictSerializer).work()
+        record_verdict(assignment_id=assignment_id, person=self.person, work=work)
+        return Response(s.dispute_body(dispute(my_dispute(assignment_id, self.person))))
+
+
 class Adjudicate(AssayView):
     @extend_schema(
         operation_id="assignments_adjudicate",
-        summary="Decide the disputed criteria of an item",
+        summary="Decide the disputed criteria of an item, after my verdict",
         parameters=[KEY],
         request=s.DecisionSerializer,
         responses={

@@ -24,6 +24,7 @@ from annotation.models import (
 )
 from annotation.selectors.counts import by_member, tasks_in
 from annotation.selectors.eligibility import FREE, kind_of, limits_of, working_members
+from annotation.selectors.second_readings import readings_done_by
 
 CHUNK = 500
 LABELLED = N_("labelled it or has it at hand")
@@ -88,12 +89,15 @@ def _needs(batch: Batch) -> Iterator[Need]:
 def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
     members = working_members(batch, role)
     counts = by_member(batch)
+    again = readings_done_by(batch) if role == Membership.Role.ADJUDICATOR else Counter()
     done = "submitted" if role == Membership.Role.ANNOTATOR else "adjudicated"
     # A claim at hand may come back: whoever would be within the quota without it may take a task.
     full = {
         one.pk
         for one in members
-        if not within_quota(one.quota, submitted=counts.get(one.pk, Counter())[done], live=0)
+        if not within_quota(
+            one.quota, submitted=counts.get(one.pk, Counter())[done] + again[one.person_id], live=0
+        )
     }
     limits = {one.pk: limits_of(one) for one in members}
     refused: dict[int, dict[int, str]] = {}

@@ -1,41 +1,80 @@
-"""The adjudicator's pages: one dispute at a time, the labels as A and B."""
+"""The adjudicator's pages: the queue, and one dispute at a time: a verdict unseen, then the labels as A and B."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from annotation.errors import AssayError, Forbidden, Unprocessable
+from annotation.forms.disputes import DecisionForm, QueueForm, VerdictForm, query_of, wanted_of
 from annotation.forms.work import SkipForm, WorkForm
-from annotation.models import ADJUDICATOR, Assignment, Batch, Membership, Person
+from annotation.models import ADJUDICATOR, Assignment, Batch, Membership
 from annotation.selectors.batches import batch_named
-from annotation.selectors.mine import given, my_dispute, progress_in
-from annotation.selectors.work import dispute, my_batches
+from annotation.selectors.care import is_used_up
+from annotation.selectors.dispute_queue import Waiting, Wanted, dimensions_of, has_at_hand, queue
+from annotation.selectors.disputes import Dispute, OwnVerdict, dispute, my_dispute, reasons
+from annotation.selectors.mine import progress_in
+from annotation.selectors.work import MyProgress, my_progress
 from annotation.services import adjudications as answers
 from annotation.services import distribution
 from annotation.views.access import person_of, role_required
-from annotation.views.workspace import go, item_context, side_cards
+from annotation.views.levels import dimension_label
+from annotation.views.marking import marked_turns
+from annotation.views.workspace import go, item_context, questions, side_cards
 from annotation.wording import error_text
 
 adjudicator_only = role_required(ADJUDICATOR)
+
+
+@dataclass(frozen=True)
+class QueueRow:
+    """``start`` is the address that takes the next of this dimension."""
+
+    label: str
+    waiting: Waiting
+    start: str
+
+
+@dataclass(frozen=True)
+class BatchQueue:
+    progress: MyProgress
+    rows: tuple[QueueRow, ...]
+    start: str
+    at_hand: bool
 
 
 @require_GET
 @never_cache
 @adjudicator_only
 def disputes(request: HttpRequest) -> HttpResponse:
-    """The queue by batch; straight in where there is just one (``?list`` stays)."""
-    mine = [one for one in my_batches(person_of(request)) if one.role == Membership.Role.ADJUDICATOR]
-    if len(mine) == 1 and "list" not in request.GET:
-        return redirect("dispute-batch", mine[0].batch.name)
-    return render(request, "annotation/disputes/list.html", {"mine": mine})
+    """What waits, by batch, dimension and age; it tells of no model, annotator or label."""
+    wanted = wanted_of(request.GET)
+    members = list(
+        Membership.objects.filter(
+            person=person_of(request), role=ADJUDICATOR, active=True, batch__state=Batch.State.OPEN
+        )
+        .select_related("batch__guideline", "person")
+        .order_by("batch__due_date", "batch__created_at")
+    )
+    labels = _labels(members)
+    context = {
+        "queues": [_queue_of(member, wanted, labels) for member in members],
+        "form": QueueForm(
+            {"dimension": wanted.dimension, "order": wanted.order}, dimensions=sorted(labels.items())
+        ),
+        "wanted": wanted,
+    }
+    return render(request, "annotation/disputes/queue.html", context)
 
 
 @require_GET
@@ -48,10 +87,27 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @never_cache
 @adjudicator_only
+def verdict(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    """The adjudicator's own judgement; the answer is the first that tells what others said."""
+    person = person_of(request)
+    assignment, form = my_dispute(assignment_id, person), VerdictForm(request.POST)
+    if not form.is_valid():
+        return show_dispute(request, assignment, form=form, error=form.first_error(), status=422)
+    try:
+        answers.record_verdict(assignment_id=assignment.pk, person=person, work=form.work())
+    except AssayError as error:
+        return _not_taken(request, assignment, form, error)
+    if getattr(request, "htmx", False):
+        return show_dispute(request, my_dispute(assignment_id, person))
+    return _to_batch(request, assignment.batch)
+
+
+@require_POST
+@never_cache
+@adjudicator_only
 def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
-    assignment = my_dispute(assignment_id, person)
-    form = WorkForm(request.POST)
+    assignment, form = my_dispute(assignment_id, person), DecisionForm(request.POST)
     if not form.is_valid():
         return show_dispute(request, assignment, form=form, error=form.first_error(), status=422)
     try:
@@ -86,19 +142,24 @@ def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     distribution.release(assignment_id=my_dispute(assignment_id, person).pk, person=person)
     messages.info(request, _("Given back: it waits for an adjudicator."))
-    answer = redirect("disputes")
-    answer["Location"] += "?list"
-    return answer
+    return redirect(reverse("disputes") + _query(request))
 
 
 def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
-    person = person_of(request)
+    person, wanted = person_of(request), wanted_of(request.GET)
     try:
-        assignment = distribution.next_dispute(batch=batch, person=person)
+        assignment = distribution.next_dispute(batch=batch, person=person, wanted=wanted)
     except Forbidden as error:  # paused or closed while the person was at work
         return go(request, "disputes", level=messages.WARNING, say=error_text(error))
     if assignment is None:
-        return render(request, "annotation/disputes/nothing.html", _nothing(batch, person))
+        context = {
+            "batch": batch,
+            "progress": progress_in(batch, person, ADJUDICATOR),
+            "wanted": wanted,
+            "query": query_of(wanted),
+            "resting": is_used_up(person),
+        }
+        return render(request, "annotation/disputes/nothing.html", context)
     return show_dispute(request, assignment)
 
 
@@ -111,37 +172,87 @@ def show_dispute(
     skip_error: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    """A dispute to decide; with a ``form`` that was refused, as it was filled in, under its own key."""
-    found = dispute(assignment)
-    item = found.handout
+    """A dispute to decide; with a ``form`` that was refused, as it was filled in, under its own key.
+
+    Until the adjudicator has given a verdict the page holds nothing of the labels of others.
+    """
+    found, person = dispute(assignment), person_of(request)
     context = {
         **item_context(
-            assignment, item, reader=person_of(request), form=form, error=error, skip_error=skip_error
+            assignment, found.handout, reader=person, form=form, error=error, skip_error=skip_error
         ),
-        "sides": side_cards(found.sides, item.criteria),
-        "progress": progress_in(assignment.batch, person_of(request), ADJUDICATOR),
+        "progress": progress_in(assignment.batch, person, ADJUDICATOR),
+        "query": _query(request),
     }
+    if found.verdict is None:
+        context["draft"] = f"{assignment.pk}:verdict"
+        return render(request, "annotation/disputes/verdict.html", context, status=status)
+    context |= _seen(found, found.verdict, form)
     return render(request, "annotation/disputes/item.html", context, status=status)
 
 
-def _nothing(batch: Batch, person: Person) -> dict[str, Any]:
-    mine = my_batches(person)
-    others = [one for one in mine if one.batch.pk != batch.pk and one.left and one.role == ADJUDICATOR]
-    return {"batch": batch, "progress": progress_in(batch, person, ADJUDICATOR), "others": others}
+def _seen(found: Dispute, verdict: OwnVerdict, form: WorkForm | None) -> dict[str, Any]:
+    """What the page shows after the verdict, which the decision begins with."""
+    item = found.handout
+    given: dict[str, Any] = {
+        "turns": marked_turns(item, {side.letter: side.evidence for side in found.sides}),
+        "sides": side_cards(found.sides, item.criteria),
+        "marked": any(side.evidence for side in found.sides),
+        "verdict": verdict,
+        "judged": questions(item.criteria, verdict.labels, item.guideline),
+        "reasons": reasons(),
+    }
+    if form is None:
+        given |= {"questions": given["judged"], "values": {"rationale": verdict.rationale}}
+    return given
+
+
+def _queue_of(member: Membership, wanted: Wanted, labels: Mapping[str, str]) -> BatchQueue:
+    start = reverse("dispute-batch", args=[member.batch.name])
+    rows = [
+        QueueRow(
+            label=labels.get(one.dimension, one.dimension),
+            waiting=one,
+            start=start + query_of(Wanted(dimension=one.dimension, order=wanted.order)),
+        )
+        for one in queue(member)
+        if wanted.dimension in ("", one.dimension)
+    ]
+    return BatchQueue(
+        progress=my_progress(member),
+        rows=tuple(rows),
+        start=start + query_of(wanted),
+        at_hand=has_at_hand(member),
+    )
+
+
+def _labels(members: list[Membership]) -> dict[str, str]:
+    """The dimensions of these batches, each as its guideline calls it in the reader's language."""
+    return {
+        dimension: dimension_label(member.batch.guideline.document, dimension)
+        for member in members
+        for dimension in dimensions_of(member)
+    }
 
 
 def _not_taken(
     request: HttpRequest, assignment: Assignment, form: WorkForm, error: AssayError
 ) -> HttpResponse:
     """What can be mended stays on the page; what is over is said, and the next dispute follows."""
-    assignment.refresh_from_db()
-    if isinstance(error, Unprocessable) and given(assignment) is None:
-        return show_dispute(request, assignment, form=form, error=error_text(error), status=error.status)
+    now = my_dispute(assignment.pk, person_of(request))
+    if isinstance(error, Unprocessable) and now.state != Assignment.State.SUBMITTED:
+        return show_dispute(request, now, form=form, error=error_text(error), status=error.status)
     messages.warning(request, error_text(error))
     return _after(request, assignment.batch)
 
 
 def _after(request: HttpRequest, batch: Batch) -> HttpResponse:
-    if getattr(request, "htmx", False):
-        return show_next(request, batch)
-    return redirect("dispute-batch", batch.name)
+    return show_next(request, batch) if getattr(request, "htmx", False) else _to_batch(request, batch)
+
+
+def _to_batch(request: HttpRequest, batch: Batch) -> HttpResponse:
+    return redirect(reverse("dispute-batch", args=[batch.name]) + _query(request))
+
+
+def _query(request: HttpRequest) -> str:
+    return query_of(wanted_of(request.GET))

@@ -9,12 +9,11 @@ from django.utils import timezone
 from annotation.distribution import PastClaim, claims_to_keep, free_slot, may_claim_again
 from annotation.errors import Conflict, Forbidden, NotFound
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Person, Task
-from annotation.services.adjudications import adjudicate
 from annotation.services.annotations import Work, revise, submit
 from annotation.services.batches import Policy, set_state
 from annotation.services.distribution import next_assignment, next_dispute, release
 from annotation.services.members import set_member_active
-from tests.support import decide_next, label, label_next, make_batch, make_corpus
+from tests.support import decide, decide_next, label, label_next, make_batch, make_corpus
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -194,8 +193,7 @@ def test_disputes_come_prompt_by_prompt_also_where_the_batch_stands_model_by_mod
     disputes = []
     while (claim := next_dispute(batch=batch, person=wu)) is not None:
         disputes.append(claim.task.response.prompt.key)
-        work = Work(labels={"compliance": 2})
-        adjudicate(assignment_id=claim.pk, person=wu, key=str(uuid4()), work=work)
+        decide(claim, wu, 2)
     assert disputes == ["p0", "p0", "p1", "p1", "p2", "p2", "p3", "p3"]
 
 

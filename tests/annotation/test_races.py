@@ -30,7 +30,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.needs import needs
-from annotation.services.adjudications import adjudicate
+from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import AlreadySubmitted, Receipt, revise, submit
 from annotation.services.batches import Policy, set_state
 from annotation.services.distribution import (
@@ -379,9 +379,11 @@ def test_a_late_and_a_new_adjudicator_deciding_at_once_leave_one_decision(
     label_next(batch, chen, 3)
     late = next_dispute(batch=batch, person=wu)
     assert late is not None
+    record_verdict(assignment_id=late.pk, person=wu, work=Work({"compliance": 1}))
     Assignment.objects.filter(pk=late.pk).update(lease_expires=timezone.now() - timedelta(seconds=1))
     new = next_dispute(batch=batch, person=second)
     assert new is not None
+    record_verdict(assignment_id=new.pk, person=second, work=Work({"compliance": 2}))
     at_once(
         [
             partial(
@@ -389,7 +391,7 @@ def test_a_late_and_a_new_adjudicator_deciding_at_once_leave_one_decision(
                 assignment_id=item.pk,
                 person=person,
                 key=str(uuid4()),
-                work=Work({"compliance": value}),
+                work=Work({"compliance": value}, reason="reading_slip"),
             )
             for item, person, value in ((late, wu, 1), (new, second, 2))
         ]

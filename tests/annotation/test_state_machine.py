@@ -6,6 +6,7 @@ are read once, and everything that is asserted is worked out from these rows, by
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -40,9 +41,10 @@ from annotation.models import (
     Membership,
     Person,
     Prompt,
+    SecondReading,
 )
 from annotation.selectors.needs import needs
-from annotation.services.adjudications import adjudicate
+from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Receipt, revise, submit
 from annotation.services.batches import Policy, create_batch, set_state
 from annotation.services.distribution import (
@@ -103,8 +105,9 @@ class Batches(RuleBasedStateMachine):
         pairing=st.sampled_from(["pool", "fixed", "balanced"]),
         order=st.sampled_from(["prompts", "shuffled"]),
         pairs=st.integers(min_value=1, max_value=4),
+        again=st.sampled_from([0, 0.5, 1]),
     )
-    def make(self, overlap: int, pairing: str, order: str, pairs: int) -> None:
+    def make(self, overlap: int, pairing: str, order: str, pairs: int, again: float) -> None:
         groups = list(combinations(self.annotators, overlap))[:pairs]
         self.batch = create_batch(
             name=f"b{uuid4()}",
@@ -114,6 +117,9 @@ class Batches(RuleBasedStateMachine):
             adjudicators=self.adjudicators,
             pairs=groups if pairing == "fixed" else (),
             policy=Policy(overlap=overlap, pairing=pairing, order=order, seed=pairs),
+        )
+        Batch.objects.filter(pk=self.batch.pk).update(
+            second_reading_share=again, second_reading_days=pairs // 3
         )
 
     # What people do.
@@ -132,7 +138,7 @@ class Batches(RuleBasedStateMachine):
     def claim_dispute_and_decide(self, who: int, value: int) -> None:
         claimed = self.claim_dispute_for(self.adjudicators[who % len(self.adjudicators)])
         if claimed is not None and value != 1:  # else it stays claimed
-            self.send(adjudicate, claimed, Work(labels={"compliance": value}))
+            self.decide(claimed, value)
 
     @rule(which=picks, value=values)
     def submit_any(self, which: int, value: int) -> None:
@@ -147,14 +153,15 @@ class Batches(RuleBasedStateMachine):
     @rule(which=picks, value=values)
     def decide_any(self, which: int, value: int) -> None:
         if found := self.pick(which):
-            self.send(adjudicate, found, Work(labels={"compliance": value}))
+            self.decide(found, value)
 
     @precondition(lambda self: self.answers)
     @rule(which=picks)
     def retry(self, which: int) -> None:
         """The same key and body again: the same receipt, and nothing new."""
         (call, key), (work, receipt) = list(self.answers.items())[which % len(self.answers)]
-        owner = Assignment.objects.get(pk=receipt.assignment).person
+        rows = (kind.objects.filter(pk=receipt.assignment).first() for kind in (Assignment, SecondReading))
+        owner = next(row for row in rows if row is not None).person
         again = call(assignment_id=receipt.assignment, person=owner, key=key, work=work)
         assert again is not None
         assert (again.receipt, again.created) == (receipt.receipt, False)
@@ -282,6 +289,14 @@ class Batches(RuleBasedStateMachine):
             assert state == before or state in MOVES[before]
             self.states[pk] = state
 
+    @invariant()
+    def one_dispute_at_a_time(self) -> None:
+        """Whether it is read for the first time or the second."""
+        held = Counter(one.person_id for p in self.adjudicators for one in self.readings_of(p, "claimed"))
+        disputes = Assignment.objects.filter(batch=self.batch, slot=ADJUDICATION_SLOT, state="claimed")
+        held.update(disputes.values_list("person", flat=True))
+        assert all(number == 1 for number in held.values())
+
     def what_was_submitted_stays(self, now: Tables) -> None:
         by_receipt = {
             one["receipt"]: (one["assignment_id"], one["revision"], one["labels"], one["created_at"])
@@ -355,7 +370,10 @@ class Batches(RuleBasedStateMachine):
         member = now.member(person.pk, "adjudicator")
         if claimed is not None:
             assert claimed.person_id == person.pk
-            assert now.tasks[claimed.task_id]["state"] == "disputed"
+            reading = SecondReading.objects.filter(
+                pk=claimed.pk, person=person, task=claimed.task_id
+            ).exists()
+            assert now.tasks[claimed.task_id]["state"] == ("adjudicated" if reading else "disputed")
         elif member["active"] and Batch.objects.get(pk=self.batch.pk).state == "open":
             waiting = (
                 pk
@@ -364,6 +382,7 @@ class Batches(RuleBasedStateMachine):
                 if now.may_decide(member, task)
             )
             assert not list(waiting)
+            assert not self.readings_of(person, "claimed")
         return claimed
 
     def drain(self) -> None:
@@ -384,13 +403,24 @@ class Batches(RuleBasedStateMachine):
             for person in self.adjudicators:
                 claimed = self.claim_dispute_for(person)
                 if claimed is not None:
-                    assert self.send(adjudicate, claimed, Work(labels={"compliance": 2}))
+                    assert self.decide(claimed, 2)
                     busy = True
         self.nothing_breaks()
         now = Tables.read(self.batch)
         left = {("annotator", task["pk"]) for task in now.free()}
         left |= {("adjudicator", pk) for pk, task in now.tasks.items() if task["state"] == "disputed"}
         assert {(need.role, need.task.pk) for need in needs(self.batch, limit=100)} == left
+
+    def decide(self, item: Assignment, value: int) -> bool:
+        """A verdict, which stands if there is one, and then the decision. Whether it was taken."""
+        labels = {"compliance": value}
+        verdict = partial(record_verdict, person=item.person, work=Work(labels))
+        self.attempt(partial(verdict, assignment_id=item.pk))
+        return self.send(adjudicate, item, Work(labels, reason="guideline_gap"))
+
+    def readings_of(self, person: Person, state: str) -> list[SecondReading]:
+        mine = SecondReading.objects.filter(batch=self.batch, person=person, state=state)
+        return [one for one in mine if one.lease_expires and one.lease_expires > timezone.now()]
 
     def some(self, which: set[int], *states: str) -> list[int]:
         tasks = list(self.batch.tasks.order_by("position").values_list("pk", "state"))

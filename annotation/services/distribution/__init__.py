@@ -17,6 +17,7 @@ from annotation.services.distribution.leases import (
     extend_lease,
     free,
     lock_assignment,
+    lock_memberships,
     release,
     retake_slot,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "extend_lease",
     "free",
     "lock_assignment",
+    "lock_memberships",
     "next_assignment",
     "next_dispute",
     "release",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from annotation.distribution import (
@@ -27,8 +27,10 @@ from annotation.models import (
 )
 from annotation.selectors.care import strata_resting
 from annotation.selectors.counts import decided_by, submitted_by
-from annotation.selectors.eligibility import strata_ruled_out
+from annotation.selectors.dispute_queue import ANYTHING, Wanted, readings_to_come, waiting
 from annotation.selectors.free import FreeTask
+from annotation.selectors.second_readings import as_claim, at_hand, readings_done
+from annotation.services import second_readings
 from annotation.services.distribution.leases import LIVE, expire_leases, live_claims, slots_taken
 from annotation.services.distribution.search import (
     OthersAreTakingError,
@@ -65,10 +67,14 @@ def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Ass
             careful = True
 
 
-def next_dispute(*, batch: Batch, person: Person) -> Assignment | None:
-    """The adjudicator's live claim on a disputed task, else a new one; None when nothing waits for them."""
+def next_dispute(*, batch: Batch, person: Person, wanted: Wanted = ANYTHING) -> Assignment | None:
+    """The adjudicator's live claim on a disputed task, else a new one that they ``wanted``; None when none waits.
+
+    A second reading comes as such a claim, too: when it is due, but after what a manager put first, or when the
+    disputes of the batch have run out.
+    """
     expire_leases(batch=batch)
-    return _next_dispute(batch, person)
+    return _next_dispute(batch, person, wanted)
 
 
 @transaction.atomic
@@ -97,19 +103,29 @@ def _next_assignment(
 
 
 @transaction.atomic
-def _next_dispute(batch: Batch, person: Person) -> Assignment | None:
+def _next_dispute(batch: Batch, person: Person, wanted: Wanted) -> Assignment | None:
     member = lock_membership(batch, person, Membership.Role.ADJUDICATOR).membership
     now = now_in(batch, person)
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
     if live is not None:
         return live
-    if member.quota is not None and not within_quota(member.quota, submitted=decided_by(member), live=0):
+    reading = at_hand(member, timezone.now())
+    if reading is not None:
+        return as_claim(reading)
+    done = decided_by(member) + readings_done(member)
+    if member.quota is not None and not within_quota(member.quota, submitted=done, live=0):
         return None
-    task = _take_dispute(batch, member, resting=strata_resting(batch, person, now.budget))
+    return _take_wanted(member, wanted, resting=strata_resting(batch, person, now.budget))
+
+
+def _take_wanted(member: Membership, wanted: Wanted, *, resting: Sequence[int]) -> Assignment | None:
+    tasks = wanted.of(waiting(member, resting=resting))
+    reading = wanted.readings_of(readings_to_come(member, resting=resting)).first()
+    task = _take_dispute(tasks.filter(priority__gt=0) if reading is not None else tasks)
     if task is None:
-        return None
-    past = Assignment.objects.filter(task=task, person=person).first()
-    assignment = _claimed(task.pk, person, past, slot=ADJUDICATION_SLOT, batch=batch)
+        return None if reading is None else second_readings.claim(reading, member.batch)
+    past = Assignment.objects.filter(task=task, person=member.person).first()
+    assignment = _claimed(task.pk, member.person, past, slot=ADJUDICATION_SLOT, batch=member.batch)
     execute(_written(assignment))
     return assignment
 
@@ -135,19 +151,8 @@ def _claim_free(task: FreeTask, search: Search) -> Assignment:
     return assignment
 
 
-def _adjudicable(batch: Batch, member: Membership, *, resting: Sequence[int]) -> QuerySet[Task]:
-    """Prompt by prompt, not in the order of the batch: labels imported file by file stand there model by model."""
-    held = Assignment.objects.filter(task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state__in=LIVE)
-    return (
-        Task.objects.filter(batch=batch, state=Task.State.DISPUTED)
-        .exclude(stratum__in=[*strata_ruled_out(member), *resting])
-        .filter(~Exists(_barring(member)), ~Exists(held))
-        .order_by("-priority", "prompt", "-response__sha256", "position")
-    )
-
-
-def _take_dispute(batch: Batch, member: Membership, *, resting: Sequence[int]) -> Task | None:
-    """The first dispute that nobody is taking this moment, locked; waits for others only when it is the last.
+def _take_dispute(disputes: QuerySet[Task]) -> Task | None:
+    """The first of them that nobody is taking this moment, locked; waits for others only when it is the last.
 
     Claiming a dispute does not change its task's row, so it is looked at again under the lock; what others hold
     is given back at once, so that nobody waits in a circle.
@@ -155,7 +160,7 @@ def _take_dispute(batch: Batch, member: Membership, *, resting: Sequence[int]) -
     for wait in (False, True):
         gone: list[int] = []
         while True:
-            tasks = _adjudicable(batch, member, resting=resting).exclude(pk__in=gone)
+            tasks = disputes.exclude(pk__in=gone) if gone else disputes
             with transaction.atomic():
                 task = tasks.select_for_update(skip_locked=not wait, no_key=True, of=("self",)).first()
                 held = (
@@ -170,12 +175,6 @@ def _take_dispute(batch: Batch, member: Membership, *, resting: Sequence[int]) -
                 return task
             gone.append(task.pk)
     return None
-
-
-def _barring(member: Membership) -> QuerySet[Assignment]:
-    """``may_claim_again``, as the database says it: the past claims that keep a dispute from a person."""
-    barred = Q(state__in=LIVE) | ~Q(skip_reason="") | Q(slot__lt=ADJUDICATION_SLOT)
-    return Assignment.objects.filter(barred, task=OuterRef("pk"), person=member.person_id)
 
 
 def _claimed(task: int, person: Person, past: Assignment | None, *, slot: int, batch: Batch) -> Assignment:

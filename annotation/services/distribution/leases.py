@@ -26,6 +26,7 @@ from annotation.models import (
 )
 from annotation.services.audit import record
 from annotation.services.planning import plan_again
+from annotation.services.second_readings import extend_reading, give_back_reading
 from annotation.services.tallies import counted, exposed
 from annotation.statements import (
     execute,
@@ -45,9 +46,16 @@ class TooLate(Conflict):
     code = "too_late"
 
 
-@transaction.atomic
 def extend_lease(*, assignment_id: UUID, person: Person) -> Assignment:
     """Give a live claim a fresh lease, counted from now."""
+    try:
+        return _extend_lease(assignment_id, person)
+    except NotFound:
+        return extend_reading(assignment_id, person)
+
+
+@transaction.atomic
+def _extend_lease(assignment_id: UUID, person: Person) -> Assignment:
     assignment = lock_assignment(assignment_id, person)
     if assignment.state != Assignment.State.CLAIMED:
         raise Conflict(N_("This item is no longer yours to work on."))
@@ -56,15 +64,22 @@ def extend_lease(*, assignment_id: UUID, person: Person) -> Assignment:
     return assignment
 
 
-@transaction.atomic
 def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> Assignment:
     """Give a claim back. With a reason it is a skip: the item never comes back to this person, and where it was
     planned for them it is planned for somebody else.
 
     Releasing what was released already changes nothing.
     """
+    try:
+        return _release(assignment_id, person, skip_reason)
+    except NotFound:
+        return give_back_reading(assignment_id, person, skip_reason)
+
+
+@transaction.atomic
+def _release(assignment_id: UUID, person: Person, skip_reason: str) -> Assignment:
     if skip_reason:  # it may plan again, which nobody does while a manager plans
-        _lock_memberships(assignment_id, person)
+        lock_memberships(assignment_id, person)
     assignment = lock_assignment(assignment_id, person)
     if assignment.state == Assignment.State.SUBMITTED:
         raise Conflict(N_("This item was submitted already; it cannot be skipped."))
@@ -118,7 +133,8 @@ def free(assignment: Assignment, state: Assignment.State) -> None:
     assignment.state = state
 
 
-def _lock_memberships(assignment_id: UUID, person: Person) -> None:
+def lock_memberships(assignment_id: UUID, person: Person) -> None:
+    """The person's memberships in the batch of this assignment; before its task, always."""
     batch = Assignment.objects.filter(pk=assignment_id, person=person).values("batch")
     mine = Membership.objects.select_for_update(no_key=True).filter(person=person, batch__in=batch)
     list(mine.order_by("pk").values_list("pk"))

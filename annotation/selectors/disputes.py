@@ -1,0 +1,133 @@
+"""One dispute as its adjudicator sees it: first the text alone, and the labels of others once they gave a verdict."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, QuerySet
+from django.utils.translation import get_language
+
+from annotation.errors import NotFound
+from annotation.guidelines import localized
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Annotation,
+    Assignment,
+    DisputeReason,
+    GoldLabel,
+    Person,
+    SecondReading,
+    Verdict,
+)
+from annotation.selectors import mine
+from annotation.selectors.second_readings import as_claim, my_reading
+from annotation.selectors.work import Handout, handout
+
+
+# One for each reason in its order: a row of the keyboard where no other key of the page is.
+SHORTCUTS = "zxcvnm"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One annotator's work as the adjudicator sees it: A or B, never a name."""
+
+    letter: str
+    labels: Mapping[str, Any]
+    rationale: str
+    evidence: Sequence[Mapping[str, Any]]
+    flags: Sequence[str]
+
+
+@dataclass(frozen=True)
+class OwnVerdict:
+    labels: Mapping[str, Any]
+    rationale: str
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """``sides`` is empty while the adjudicator has given no ``verdict``."""
+
+    handout: Handout
+    verdict: OwnVerdict | None
+    sides: tuple[Side, ...]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why annotators differ, in the reader's language. ``shortcut`` is the key on the keyboard; empty for a late one."""
+
+    key: str
+    words: str
+    shortcut: str
+
+
+def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
+    """The person's claim on a dispute, or what comes as one (``as_claim``)."""
+    try:
+        return mine.my_dispute(assignment_id, person)
+    except NotFound:
+        reading = my_reading(assignment_id, person)
+        if reading is None:
+            raise
+        return as_claim(reading)
+
+
+def dispute(assignment: Assignment) -> Dispute:
+    """The disputed item, with its labels as A and B in an order that only the assignment's id decides.
+
+    Only the criteria that the annotators disagree on are handed out: the adjudicator decides those.
+    """
+    settled = GoldLabel.objects.filter(task=assignment.task_id).exclude(source=GoldLabel.Source.ADJUDICATED)
+    agreed = set(settled.values_list("criterion", flat=True))
+    whole = handout(assignment)
+    criteria = tuple(criterion for criterion in whole.criteria if criterion.name not in agreed)
+    verdict = _verdict(assignment)
+    sides = _sides(assignment) if verdict else ()
+    return Dispute(handout=replace(whole, criteria=criteria), verdict=verdict, sides=sides)
+
+
+def reasons() -> list[Reason]:
+    """Those that can be chosen now, in the managers' order."""
+    language = get_language() or "en"
+    active = DisputeReason.objects.filter(active=True)
+    return [
+        Reason(key=one.key, words=localized(one.words, language), shortcut=SHORTCUTS[place : place + 1])
+        for place, one in enumerate(active)
+    ]
+
+
+def reasons_and_their_use() -> QuerySet[DisputeReason]:
+    """All of them in order, each with how many decisions named it, as ``used``."""
+    return DisputeReason.objects.annotate(used=Count("adjudications"))
+
+
+def _verdict(assignment: Assignment) -> OwnVerdict | None:
+    given = Verdict.objects.filter(assignment=assignment.pk).values("labels", "rationale").first()
+    if given is None:
+        given = SecondReading.objects.filter(pk=assignment.pk).values_list("verdict", flat=True).first()
+    return OwnVerdict(labels=given["labels"], rationale=given["rationale"]) if given else None
+
+
+def _sides(assignment: Assignment) -> tuple[Side, ...]:
+    given = list(
+        Annotation.objects.filter(
+            assignment__task=assignment.task_id, current=True, assignment__slot__lt=ADJUDICATION_SLOT
+        ).order_by("assignment__slot")
+    )
+    random.Random(assignment.pk.int).shuffle(given)  # noqa: S311  # an order that can be repeated
+    return tuple(
+        Side(
+            letter=chr(ord("A") + place),
+            labels=annotation.labels,
+            rationale=annotation.rationale,
+            evidence=annotation.evidence,
+            flags=annotation.flags,
+        )
+        for place, annotation in enumerate(given)
+    )
