@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -230,16 +231,17 @@ TIME_ZONE = env("TIME_ZONE", "UTC", read_time_zone)
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = BASE_DIR / "staticfiles"
-STATIC_ROOT.mkdir(exist_ok=True)  # whitenoise warns of a folder that is not there
+STATIC_ROOT = env("ASSAY_STATIC_ROOT", str(BASE_DIR / "staticfiles"), Path)
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise warns of a folder that is not there
 # Served straight from static/ where nobody ran collectstatic (a laptop); hashed and compressed where somebody did.
-WHITENOISE_USE_FINDERS = not (STATIC_ROOT / "staticfiles.json").exists()
+COLLECTED = (STATIC_ROOT / "staticfiles.json").exists() or sys.argv[1:2] == ["collectstatic"]
+WHITENOISE_USE_FINDERS = not COLLECTED
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
-        if WHITENOISE_USE_FINDERS
-        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if COLLECTED
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
 }
 MEDIA_ROOT = ASSAY_DATA_DIR / "uploads"

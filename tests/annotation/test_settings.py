@@ -138,3 +138,14 @@ def test_behind_https_cookies_are_secure(tmp_path: Path):
     names = ("SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE", "SECURE_HSTS_SECONDS")
     assert start(tmp_path, *names, ASSAY_HTTPS="true").stdout.split() == ["True", "True", "31536000"]
     assert start(tmp_path, *names).stdout.split() == ["False", "False", "0"]
+
+
+def test_collected_styles_are_hashed_and_compressed_and_then_served_so(tmp_path: Path) -> None:
+    folder = tmp_path / "static"
+    where = {**os.environ, "ASSAY_DATA_DIR": str(tmp_path), "ASSAY_STATIC_ROOT": str(folder)}
+    command = [sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0"]
+    subprocess.run(command, cwd=ROOT, env=where, check=True)
+    (packed,) = folder.glob("css/assay.*.css.gz")
+    assert packed.stat().st_size < (folder / "css" / "assay.css").stat().st_size / 2
+    printed = start(tmp_path, "WHITENOISE_USE_FINDERS", ASSAY_STATIC_ROOT=str(folder)).stdout
+    assert "False" in printed

@@ -6,6 +6,8 @@ import json
 import os
 import random
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -44,6 +46,7 @@ def database(url: str, *, replace: bool, keep: bool) -> Iterator[Path]:
     os.environ |= {
         "DATABASE_URL": url if on_server else f"sqlite:///{folder / 'assay.sqlite3'}",
         "ASSAY_DATA_DIR": str(folder / "data"),
+        "ASSAY_STATIC_ROOT": str(folder / "static"),
         "DJANGO_SETTINGS_MODULE": "config.settings",
         "LOG_LEVEL": "WARNING",
     }
@@ -64,6 +67,12 @@ def _set_up() -> None:
 
     django.setup()
     call_command("migrate", verbosity=0, interactive=False)
+
+
+def collect_static() -> None:
+    """Styles and scripts hashed and compressed, as docs/settings.md has them served; before the server starts."""
+    command = [sys.executable, "manage.py", "collectstatic", "--noinput"]
+    subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
 def command(name: str, *arguments: str) -> Any:
