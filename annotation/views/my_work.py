@@ -53,12 +53,14 @@ def my_work(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     tallies, pace = my_tallies(person), my_pace(person)
     compared = sum(one.compared or 0 for one in tallies)
-    equal = sum(one.equal or 0 for one in tallies)
+    share = _share(sum(one.equal or 0 for one in tallies), compared)
     context: dict[str, Any] = {
         "tab": "numbers",
         "rows": [_row(one) for one in tallies],
-        "share": _share(equal, compared),
-        "compared": compared,
+        "share": share,
+        "equal": share and share.value,
+        "unit": "%" if share else "",
+        "compared": compared or None,
         "closed": sum(one.closed for one in tallies),
         "overruled": sum(one.overruled for one in tallies),
         "waiting": any(one.compared is None for one in tallies),

@@ -22,7 +22,6 @@ def bars(days: Sequence[Day], *, title: str) -> altair.Chart:
     names = [f"{one.day:%m-%d}" for one in days]
     values = [{"day": name, "n": one.items} for name, one in zip(names, days, strict=True)]
     axis = alt.Axis(labelAngle=0, values=names[::-1][::LABELLED], ticks=False)
-    most = max(1, *(one.items for one in days))
     return (
         alt.Chart(alt.Data(values=values))
         .mark_bar()
@@ -31,7 +30,7 @@ def bars(days: Sequence[Day], *, title: str) -> altair.Chart:
             y=alt.Y(
                 "n:Q",
                 title=title,
-                scale=alt.Scale(domain=[0, most]),
+                scale=alt.Scale(domainMin=0, nice=True),
                 axis=alt.Axis(tickMinStep=1, format="d", tickCount=5),
             ),
         )
