@@ -208,7 +208,7 @@ class PolicyForm(TermsForm):
                 "due_date": batch.due_date,
                 "agreement_threshold": batch.agreement_threshold,
                 "alarm_action": batch.alarm_action,
-                "second_reading_percent": round(batch.second_reading_share * 100, 4),
+                "second_reading_percent": f"{batch.second_reading_share * 100:g}",
                 "second_reading_days": batch.second_reading_days,
             },
         )

@@ -12,7 +12,6 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from annotation.durations import about
 from annotation.errors import N_, AssayError
 from annotation.forms.batches import PolicyForm
 from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
@@ -27,8 +26,9 @@ from annotation.services.alarms import mark_seen
 from annotation.services.batches import set_state
 from annotation.services.terms import set_terms
 from annotation.views.access import has_role, person_of, role_required
-from annotation.views.board import board, chance, progress_context
+from annotation.views.board import board, chance, facts, progress_context
 from annotation.views.crumbs import trail
+from annotation.views.plan import plan_times
 from annotation.wording import error_text
 
 PAGE = 50
@@ -147,20 +147,14 @@ def batch_context(batch: Batch, person: Person, *, tab: str = "", here: str = ""
         "tab": tab,
         "sealed": sealed_batches(person).filter(pk=batch.pk).exists(),
         "crumbs": trail(*way, here=here or batch.name),
-        "lease": about(batch.lease_seconds),
-        "second_reading_percent": round(batch.second_reading_share * 100, 2),
         "researches": has_role(person, RESEARCHER),
     }
 
 
 def plan_context(batch: Batch) -> dict[str, Any]:
     plan = plan_of_batch(batch)
-    return {
-        "plan": plan,
-        "measured": pace(batch.guideline.name),
-        "total_time": about(plan.total_seconds),
-        "each_time": about(plan.each_seconds),
-    }
+    measured = pace(batch.guideline.name)
+    return {"plan": plan, "measured": measured, **plan_times(plan, batch.due_date), **facts(batch)}
 
 
 def _rows(shown: list[Line]) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from annotation.durations import about
 from annotation.errors import Forbidden
 from annotation.forms.batch_tasks import NO_DIMENSION
 from annotation.guidelines import GuidelineDocument
@@ -33,6 +34,7 @@ from annotation.selectors.watch import (
     standing_alarm,
     watch_of,
 )
+from annotation.services.alarms import LEAST_UNITS
 from annotation.views.levels import criterion_label, dimension_label
 
 PEOPLE = 50  # on the page that is asked for again and again; the tab of the people has all of them
@@ -100,9 +102,18 @@ def board(batch: Batch, person: Person) -> dict[str, Any]:
         "progress": None,
         "alarm": standing_alarm(batch),
         "outlook": look,
+        **facts(batch),
         **(_pace(look) if look else {}),
     }
     return context if sealed else context | _opened(batch, person, watch)
+
+
+def facts(batch: Batch) -> dict[str, Any]:
+    """What the list of facts needs beside the batch."""
+    return {
+        "lease": about(batch.lease_seconds),
+        "second_reading_percent": round(batch.second_reading_share * 100, 2),
+    }
 
 
 def progress_context(batch: Batch, person: Person) -> dict[str, Any]:
@@ -193,7 +204,7 @@ def _items(batch: Batch, **wanted: str) -> str:
 
 
 def _pace(look: Outlook) -> dict[str, Any]:
-    seen = ngettext("on the last {n} whole day", "on the last {n} whole days, the mean", look.seen)
+    seen = ngettext("mean of the last {n} whole day", "mean of the last {n} whole days", look.seen)
     return {
         "late": chance(look.late),
         "per_day": _rounded(look.per_day),
@@ -255,7 +266,10 @@ def _line(document: GuidelineDocument, row: Measured, threshold: float | None) -
         low=_place(row.alpha.low),
         value=_place(row.alpha.value),
         high=_place(row.alpha.high),
-        is_below=threshold is not None and row.alpha.low is not None and row.alpha.low < threshold,
+        is_below=threshold is not None
+        and row.n >= LEAST_UNITS
+        and row.alpha.low is not None
+        and row.alpha.low < threshold,
         reason=_(row.alpha.reason) if row.alpha.reason else "",
     )
 

@@ -14,7 +14,6 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from annotation.durations import about
 from annotation.errors import N_, AssayError, NotFound
 from annotation.forms.batches import BatchForm
 from annotation.models import MANAGER, Batch, Dataset, Guideline, Job
@@ -25,6 +24,7 @@ from annotation.services.batches import responses_for
 from annotation.services.making import JOB_KIND, UNDER_WAY, make
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
+from annotation.views.plan import plan_times
 from annotation.wording import error_text
 
 
@@ -121,8 +121,7 @@ def _plan(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
         "sealed": "models" not in form.fields,
         "measured": measured,
         "typed": data.get("seconds"),
-        "total_time": about(plan.total_seconds),
-        "each_time": about(plan.each_seconds),
+        **plan_times(plan, data.get("due_date")),
     }
 
 
