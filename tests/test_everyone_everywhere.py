@@ -75,6 +75,7 @@ MAY: dict[str, frozenset[str]] = {
     "api-next-dispute": ADJUDICATOR,
     "api-submit": ANNOTATOR,
     "api-revise": ANNOTATOR,
+    "api-verdict": ADJUDICATOR,
     "api-adjudicate": ADJUDICATOR,
     "api-skip": ANNOTATOR,
     "api-release": ANNOTATOR,
@@ -90,6 +91,7 @@ MAY: dict[str, frozenset[str]] = {
     "work-release": ANNOTATOR,
     "disputes": ADJUDICATOR,
     "dispute-batch": ADJUDICATOR,
+    "dispute-verdict": ADJUDICATOR,
     "dispute-submit": ADJUDICATOR,
     "dispute-skip": ADJUDICATOR,
     "dispute-release": ADJUDICATOR,
@@ -130,6 +132,10 @@ MAY: dict[str, frozenset[str]] = {
     "guideline-compare": GROUPED,
     "guideline-notes": MANAGER,
     "note-resolve": MANAGER,
+    "dispute-reasons": MANAGER,
+    "dispute-reason": MANAGER,
+    "dispute-reason-move": MANAGER,
+    "dispute-reason-active": MANAGER,
     "people": MANAGER,
     "person": MANAGER,
     "person-new": MANAGER,
@@ -169,7 +175,13 @@ MAY: dict[str, frozenset[str]] = {
 }
 # What the API takes; pages get an empty form, which is refused by who may not send any.
 WORK = {"labels": {"compliance": 3}}
-BODIES = {"submit": WORK, "revise": WORK, "adjudicate": WORK, "skip": {"reason": "I know the author"}}
+BODIES = {
+    "submit": WORK,
+    "revise": WORK,
+    "verdict": WORK,
+    "adjudicate": {**WORK, "reason": "reading_slip"},
+    "skip": {"reason": "I know the author"},
+}
 QUERIES = {"run-cell": f"?model={MODELS[0]}"}
 REFUSED = {403, 404}
 ANSWERED = {200, 201, 202, 204, 302, 400, 409, 415, 422}
@@ -274,13 +286,18 @@ def make_world() -> World:
             "batch-making.job_id": making.pk,
             "pk": batch.tasks.filter(state=Task.State.AGREED)[0].pk,
             "key": chart_key(),
+            "dispute-reason.key": "reading_slip",
+            "dispute-reason-move.key": "reading_slip",
+            "dispute-reason-active.key": "reading_slip",
             "invitation_id": invitation.pk,
             "secret": secret,
             "assignment_id": held.pk,
             "history-item.assignment_id": first.pk,
             "history-revise.assignment_id": first.pk,
             "api-revise.assignment_id": first.pk,
+            "api-verdict.assignment_id": dispute.pk,
             "api-adjudicate.assignment_id": dispute.pk,
+            "dispute-verdict.assignment_id": dispute.pk,
             "dispute-submit.assignment_id": dispute.pk,
             "dispute-skip.assignment_id": dispute.pk,
             "dispute-release.assignment_id": dispute.pk,
