@@ -87,7 +87,9 @@ class ReadingForm(forms.Form):
         label=_("Blur what is to be read until you open it"),
         choices=Person.Blur.choices,
         widget=forms.RadioSelect,
-        help_text=_("How severe an item is, is known from its dimension before anybody reads it."),
+        help_text=_(
+            "How severe an item is, is known from its dimension before anybody reads it; severe is 2 or more, of 3."
+        ),
     )
     single_keys = forms.BooleanField(
         label=_("Single keys act"), required=False, help_text=_("Off: every shortcut is pressed with Alt.")

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.utils import timezone
+from pytest_django.fixtures import DjangoAssertNumQueries
 
 from annotation.models import (
     Adjudication,
@@ -20,7 +21,7 @@ from annotation.models import (
     Membership,
     Person,
 )
-from annotation.selectors.care import care_for, is_used_up
+from annotation.selectors.care import care_for, is_used_up, read_by, readers
 from annotation.selectors.needs import needs
 from annotation.services.adjudications import adjudicate
 from annotation.services.annotations import revise, submit
@@ -28,10 +29,19 @@ from annotation.services.batches import Policy, set_state
 from annotation.services.care import set_care
 from annotation.services.distribution import next_assignment, next_dispute, release
 from annotation.services.guidelines import load_guideline
-from annotation.services.people import activate_person, deactivate_person, set_daily_exposure, set_opted_out
+from annotation.services.members import join_batch
+from annotation.services.people import (
+    activate_person,
+    add_person,
+    deactivate_person,
+    set_daily_exposure,
+    set_opted_out,
+)
 from annotation.services.work import Work
 from tests.annotation.invariants import nothing_is_broken
+from tests.annotation.test_api import client_of
 from tests.annotation.test_planning import balanced, loads, people, plan_of
+from tests.annotation.test_work_pages import text, visit
 from tests.support import XSTEST_GUIDELINE, decide_next, label, label_next, make_batch, make_corpus
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -360,3 +370,107 @@ def test_a_closed_batch_keeps_its_plan_when_somebody_is_deactivated(guideline: G
     before = plan_of(batch)
     deactivate_person(person=cast[0], actor=ma)
     assert plan_of(batch) == before
+
+
+# The pages.
+
+
+def test_the_page_and_the_api_say_that_today_is_enough(mixed: Batch, lin: Person):
+    budget(0)
+    work_through(mixed, lin)
+    page = text(visit(lin).get(f"/work/{mixed.name}/"))
+    assert "Enough for today" in page
+    assert "You have labelled all" not in page
+    assert client_of(lin).post(f"/api/v1/batches/{mixed.name}/next/").status_code == 204
+    budget(None)
+    work_through(mixed, lin)
+    budget(0)
+    assert "You have labelled all" in text(
+        visit(lin).get(f"/work/{mixed.name}/")
+    )  # nothing waits for tomorrow
+
+
+def test_the_adjudicators_page_says_so_too(mixed: Batch, lin: Person, chen: Person, zhou: Person, wu: Person):
+    for person, value in ((lin, 1), (chen, 3), (zhou, 3)):
+        while label_next(mixed, person, value):
+            pass
+    budget(0)
+    while decide_next(mixed, wu, 2):
+        pass
+    assert "Enough for today" in text(visit(wu).get(f"/disputes/{mixed.name}/"))
+
+
+def test_everybody_sets_for_themselves_how_items_are_shown(lin: Person):
+    mine = visit(lin)
+    assert mine.post("/account/care/", blur="severe").status_code == 302
+    lin.refresh_from_db()
+    assert (lin.blur, lin.single_keys) == ("severe", False)
+    assert mine.post("/account/care/", blur="sometimes").status_code == 422
+    assert not AuditEvent.objects.filter(target="person:lin", actor=lin).exists()
+
+
+def test_a_topic_is_left_and_taken_back_on_ones_own_account(mixed: Batch, lin: Person, ma: Person):
+    mine, item = visit(lin, language="zh-hans"), claim_of(mixed, lin, "unsafe")
+    assert "不安全的提示" in text(mine.get("/account/"))
+    mine = visit(lin)
+    assert mine.post("/account/topics/", topics=["nonsense"]).status_code == 422
+    answer = mine.client.post("/account/topics/", {"topics": ["unsafe"]}, follow=True)
+    assert "1 item at hand went back" in text(answer)
+    item.refresh_from_db()
+    assert item.state == "released"
+    office = visit(ma)
+    for url in (f"/batches/{mixed.name}/people/", "/people/lin/"):
+        page = text(office.get(url))
+        assert "oes not read" in page
+        assert "refus" not in page.partition("<main")[2]
+    # Also when the batch is over they may take it back: it stands on the page wherever it is opted out of.
+    set_state(batch=mixed, state="closed")
+    assert 'value="unsafe"' in text(mine.get("/account/"))
+    mine.post("/account/topics/")
+    lin.refresh_from_db()
+    assert lin.opted_out == []
+
+
+def test_a_manager_sets_the_budget_the_break_and_the_contacts(mixed: Batch, ma: Person, lin: Person):
+    office = visit(ma)
+    wishes = {"daily_exposure": 7, "break_minutes": 45, "contacts_zh": "找唐女士\n12356", "contacts_en": ""}
+    assert office.post("/care/", **wishes).status_code == 302
+    settings = CareSettings.objects.get()
+    assert (settings.daily_exposure, settings.break_minutes) == (7, 45)
+    assert settings.help_contacts == {"zh": "找唐女士\n12356"}
+    assert office.post("/care/", **{**wishes, "break_minutes": 0}).status_code == 422
+    office.post("/people/lin/exposure/", daily_exposure=3)
+    office.post("/people/lin/exposure/", daily_exposure=-1)
+    lin.refresh_from_db()
+    assert lin.daily_exposure == 3
+
+
+def test_the_managers_page_lists_the_points_by_name_and_nobody_of_a_batch_judged_blind(
+    graded: Guideline, mixed: Batch, ma: Person, lin: Person, chen: Person, wu: Person
+):
+    other = add_person(name="gao", roles=["annotator", "manager"])
+    for person, points in ((wu, 40), (lin, 30), (chen, 90)):
+        Exposure.objects.create(person=person, day=timezone.localdate(), points=points)
+    budget(35)
+    lines = visit(ma).get("/care/").context["lines"]
+    assert [line["person"].username for line in lines] == ["chen", "gao", "lin", "wu", "zhou"]
+    assert [line["days"][-1] for line in lines] == [
+        (90, True),
+        (0, False),
+        (30, False),
+        (40, True),
+        (0, False),
+    ]
+    join_batch(batch=mixed, role="annotator", people=[other])
+    page = visit(other).get("/care/")
+    assert list(page.context["lines"]) == []
+    assert "judge blind" in text(page)
+
+
+def test_the_points_of_many_people_cost_no_more_queries(
+    ma: Person, django_assert_num_queries: DjangoAssertNumQueries
+):
+    people(12)
+    days = [timezone.localdate()]
+    with django_assert_num_queries(3):
+        assert len(read_by(list(readers(ma)), days)) == 12
