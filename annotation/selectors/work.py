@@ -6,20 +6,19 @@ Blindness lives here: a view never holds the Response, so it cannot tell whose i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Sum
 
 from annotation.errors import N_, NotFound
 from annotation.evidence import markable_texts
 from annotation.guidelines import Criterion, LocalizedText
 from annotation.models import (
     ADJUDICATION_SLOT,
-    Annotation,
     Assignment,
     Batch,
     Guideline,
@@ -66,20 +65,6 @@ class Handout:
     guideline: str = ""
     severity: int = 0
     topic: tuple[LocalizedText, ...] = ()
-
-
-@dataclass(frozen=True)
-class Mine:
-    """A line of my history. ``closed`` tells that the task is over for me, never how."""
-
-    assignment: UUID
-    batch: str
-    prompt: str
-    labels: Mapping[str, Any]
-    revision: int
-    submitted_at: datetime
-    adjudication: bool
-    closed: bool
 
 
 @dataclass(frozen=True)
@@ -156,36 +141,6 @@ def my_last(batch: Batch, person: Person) -> Assignment | None:
         batch=batch, person=person, state=Assignment.State.SUBMITTED, slot__lt=ADJUDICATION_SLOT
     )
     return mine.order_by("-submitted_at").first()
-
-
-def my_submissions(person: Person, *, batch: str = "") -> QuerySet[Assignment]:
-    """The person's submitted assignments, the latest first; ``batch`` names one, empty means all."""
-    mine = Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
-    if batch:
-        mine = mine.filter(batch__name=batch)
-    return mine.select_related("batch", "task__response__prompt", "adjudication").order_by("-submitted_at")
-
-
-def history_lines(assignments: Iterable[Assignment]) -> list[Mine]:
-    """A line for each of ``assignments`` (a part of ``my_submissions``), in this order."""
-    mine = list(assignments)
-    current = {a.assignment_id: a for a in Annotation.objects.filter(assignment__in=mine, current=True)}
-    return [_mine(assignment, current.get(assignment.pk)) for assignment in mine]
-
-
-def _mine(assignment: Assignment, annotation: Annotation | None) -> Mine:
-    work = annotation or assignment.adjudication
-    assert assignment.submitted_at is not None
-    return Mine(
-        assignment=assignment.pk,
-        batch=assignment.batch.name,
-        prompt=assignment.task.response.prompt.text,
-        labels=work.labels,
-        revision=annotation.revision if annotation else 1,
-        submitted_at=assignment.submitted_at,
-        adjudication=annotation is None,
-        closed=is_closed(assignment),
-    )
 
 
 def is_closed(assignment: Assignment) -> bool:
