@@ -177,6 +177,13 @@ class AccountForm(LanguagesForm):
     again = _password(_("The password again"))
     field_order = ("name", "display_name", "password", "again", "languages", "others")
 
+    def __init__(self, data: Any = None, *, given: Sequence[str], known: Sequence[str]) -> None:
+        super().__init__(data, given=given, known=known)
+        first = self.fields["languages" if "languages" in self.fields else "others"]
+        first.label = _("Languages that you read")
+        if "languages" in self.fields:
+            first.help_text = _("None chosen: every language. Items in other languages go to other people.")
+
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         _check_password(self, data.get("name", ""), data.get("display_name", ""))

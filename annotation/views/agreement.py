@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 from urllib.parse import urlencode
 
@@ -291,9 +292,8 @@ def _confusions(patterns: LabelPatterns, words: Words) -> list[dict[str, Any]]:
 
 def _chart(rows: Sequence[ReportRow], choice: Choice, words: Words) -> dict[str, Any]:
     """The address of the picture and what it shows in words; empty where nothing can be drawn."""
-    dots = [dot for row in rows if (dot := _dot(row, _name(row, rows, words), choice.statistic)) is not None][
-        :DRAWN
-    ]
+    named = zip(rows, _names(rows, words), strict=True)
+    dots = [dot for row, name in named if (dot := _dot(row, name, choice.statistic)) is not None][:DRAWN]
     if not dots:
         return {}
     title = str(STATISTICS[choice.statistic])
@@ -308,14 +308,20 @@ def _chart(rows: Sequence[ReportRow], choice: Choice, words: Words) -> dict[str,
     }
 
 
-def _name(row: ReportRow, rows: Sequence[ReportRow], words: Words) -> str:
-    """What tells the row from the others: its group, and guideline and criterion where there are several."""
-    parts = [value or "-" for value in words.group(row)]
-    if len({other.criterion for other in rows}) > 1 or not parts:
-        parts.insert(0, words.criterion(row.guideline, row.criterion))
-    if len({other.guideline for other in rows}) > 1:
-        parts.insert(0, row.guideline)
-    return " · ".join(parts)
+def _names(rows: Sequence[ReportRow], words: Words) -> list[str]:
+    """What tells each row from the others: its group, and guideline and criterion where there are several. What is
+    called the same twice running is said once; where that would make two rows alike, they keep their bare names.
+    """
+    criteria, guidelines = {row.criterion for row in rows}, {row.guideline for row in rows}
+    called, bare = [], []
+    for row in rows:
+        before = [row.guideline] if len(guidelines) > 1 else []
+        several = len(criteria) > 1 or not row.group
+        criterion = [words.criterion(row.guideline, row.criterion)] if several else []
+        group = [value or "-" for value in words.group(row)]
+        called.append(" · ".join(part for part, _same in groupby([*before, *criterion, *group])))
+        bare.append(" · ".join([*before, *[row.criterion or "-"] * several, *map(str, row.group.values())]))
+    return called if len(set(called)) == len(called) else bare
 
 
 def _dot(row: ReportRow, name: str, statistic: str) -> Dot | None:

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
@@ -144,7 +145,7 @@ def _line(invitation: Invitation) -> dict[str, Any]:
         State.WAITING: _("waiting"),
         State.ACCEPTED: _("accepted"),
         State.EXPIRED: _("expired"),
-        State.REVOKED: _("withdrawn"),
+        State.REVOKED: pgettext("invitation", "withdrawn"),
     }
     return {
         "invitation": invitation,

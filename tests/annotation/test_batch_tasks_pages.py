@@ -357,7 +357,7 @@ def test_the_plan_as_it_stands_is_shown_and_leaving_says_what_was_planned_again(
     assert after is not None
     assert (after.rows[0][1], sum(Panel.objects.values_list("tasks_planned", flat=True))) == (6, 6)
     page = manager.get(reverse("batch-members", args=["b"])).content.decode()
-    assert "6 to 6" in page
+    assert "6 each" in page
 
 
 def test_a_pool_has_no_plan_to_show(manager: Client, batch: Batch) -> None:

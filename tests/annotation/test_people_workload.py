@@ -316,4 +316,3 @@ def test_the_members_page_counts_along_and_says_one_number_where_there_is_one(
     page = manager.get(reverse("batch-members", args=["second"])).content.decode()
     assert "as the plan stands now: 8 each." in page
     assert "Last 7 days" in page
-    assert "Lease ended" in page
