@@ -152,7 +152,7 @@
     remove.ariaLabel = remove.ariaLabel.replace("{words}", words);
     remove.onclick = () => {
       put(spans.filter((one) => one !== span));
-      box.querySelector("[data-mark]").focus();
+      document.querySelector("[data-mark]").focus();
     };
     return item;
   }
