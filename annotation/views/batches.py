@@ -28,7 +28,7 @@ from annotation.services.terms import set_terms
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.board import board, chance, facts, progress_context
 from annotation.views.crumbs import trail
-from annotation.views.plan import plan_times
+from annotation.views.plan import plan_words
 from annotation.wording import error_text
 
 PAGE = 50
@@ -154,7 +154,12 @@ def batch_context(batch: Batch, person: Person, *, tab: str = "", here: str = ""
 def plan_context(batch: Batch) -> dict[str, Any]:
     plan = plan_of_batch(batch)
     measured = pace(batch.guideline.name)
-    return {"plan": plan, "measured": measured, **plan_times(plan, batch.due_date), **facts(batch)}
+    return {
+        "plan": plan,
+        "measured": measured,
+        **plan_words(plan, batch.guideline, batch.due_date),
+        **facts(batch),
+    }
 
 
 def _rows(shown: list[Line]) -> list[dict[str, Any]]:

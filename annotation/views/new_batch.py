@@ -24,7 +24,7 @@ from annotation.services.batches import responses_for
 from annotation.services.making import JOB_KIND, UNDER_WAY, make
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
-from annotation.views.plan import plan_times
+from annotation.views.plan import plan_words
 from annotation.wording import error_text
 
 
@@ -121,7 +121,7 @@ def _plan(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
         "sealed": "models" not in form.fields,
         "measured": measured,
         "typed": data.get("seconds"),
-        **plan_times(plan, data.get("due_date")),
+        **plan_words(plan, guideline, data.get("due_date")),
     }
 
 

@@ -1,4 +1,4 @@
-"""How long a plan takes, in words: for a batch that is being made, and for a draft."""
+"""What a plan means, in words: for a batch that is being made, and for a draft."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from typing import Any
 from django.utils import timezone
 
 from annotation.durations import about
+from annotation.models import Guideline
 from annotation.selectors.plans import Plan
+from annotation.views.levels import dimension_label
 
 
-def plan_times(plan: Plan, due: date | None) -> dict[str, Any]:
-    """The time of all and of each; of each on every day until it is due; and the sharing with a time for each row."""
+def plan_words(plan: Plan, guideline: Guideline | None, due: date | None) -> dict[str, Any]:
+    """The time of all and of each; of each on every day until it is due; the sharing with a time for each row; and the
+    dimensions in the reader's language.
+    """
     rows = plan.sharing.rows if plan.sharing else ()
     seconds, each = plan.seconds, plan.each_seconds
     days = 0 if due is None else (due - timezone.localdate()).days + 1
@@ -20,5 +24,9 @@ def plan_times(plan: Plan, due: date | None) -> dict[str, Any]:
         "total_time": about(plan.total_seconds),
         "each_time": about(each),
         "daily_time": about(each / days) if each is not None and days > 0 else "",
+        "dimension_lines": [
+            (dimension_label(guideline.document, name) if guideline else name, n)
+            for name, n in plan.dimensions.items()
+        ],
         "shares": [(row, about(None if seconds is None else row.tasks * seconds)) for row in rows],
     }
