@@ -102,7 +102,11 @@ const keys = (() => {
   }
 
   function press(control) {
-    if (takesText(control)) return control.focus();
+    if (takesText(control)) {
+      control.focus();
+      control.selectionStart = control.value.length;
+      return;
+    }
     control.click();
     const menu = control.matches("summary") && control.parentElement;
     if (menu?.open) (menu.querySelector("input") || control).focus();
@@ -128,7 +132,8 @@ const keys = (() => {
   }
 
   function onEnter(event) {
-    if (event.repeat || event.target.closest("a[href], button, summary, .popup__panel")) return false;
+    if (event.repeat) return true;
+    if (event.target.closest("a[href], button, summary, .popup__panel")) return false;
     if (drafts.isTouched() || performance.now() > enterFrom) submit();
     return true;
   }
@@ -141,7 +146,10 @@ const keys = (() => {
       moveTo(all[all.indexOf(current()) + step]);
       return true;
     }
-    if (event.key === "Escape" && !beside.matches) setGuide(true);
+    if (event.key === "Escape") {
+      if (event.target.closest(".popup")) leave(); // the menu is closed by shell.js
+      if (!beside.matches) setGuide(true);
+    }
     const single = document.querySelector("[data-single-keys]")?.dataset.singleKeys !== "no";
     if (event.altKey === single) return false; // who turned single keys off presses Alt with each
     const key = keyOf(event);

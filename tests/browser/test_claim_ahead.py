@@ -332,34 +332,77 @@ def test_whoever_is_signed_out_meanwhile_loses_nothing(sign_in: SignIn, batch: B
     expect(page.get_by_text("Sign in again in another tab")).to_be_hidden()
 
 
-def test_two_tabs_hold_the_same_two_items_and_the_second_gets_the_first_receipt(
+def test_a_second_tab_follows_the_first_and_nothing_is_submitted_twice(
     sign_in: SignIn, batch: Batch, lin: Person
 ) -> None:
     one = sign_in(lin)
     first = start(one)
+    second = the_other(lin, first)
     two = one.context.new_page()
     assert start(two) == first
     assert len(holding(lin)) == 2
     follow(one, "3", "Enter")
+    expect(two.locator(f"form[data-item='{second}']")).to_be_visible()
+    assert shown(one) == second
+    follow(two, "1", "Enter")
+    one.wait_for_function("id => document.querySelector('form[data-item]').dataset.item !== id", arg=second)
+    assert given(lin) == [3, 1]
+    assert Annotation.objects.count() == 2
+    until(lambda: shown(one) == shown(two))
     assert len(holding(lin)) == 2
+
+
+def test_a_second_tab_without_an_item_ahead_waits_for_the_first_and_goes_on(
+    sign_in: SignIn, guideline: Guideline, lin: Person, chen: Person, zhou: Person
+) -> None:
+    corpus = make_corpus(prompts=2, models=["m"], name="few")
+    make_batch(guideline, corpus, annotators=[lin, chen, zhou], name="few")  # too few to claim ahead
+    one = sign_in(lin)
+    one.goto("/work/few/")
+    first = shown(one)
+    two = one.context.new_page()
+    two.goto("/work/few/")
+    held = hold(one)
+    press(one, "3", "Enter")
+    expect(two.locator(f"form[data-item='{first}'][aria-busy]")).to_be_visible()
+    press(two, "1", "Enter")
+    held[0].continue_()
+    for tab in (one, two):
+        tab.wait_for_function(
+            "id => document.querySelector('form[data-item]')?.dataset.item !== id", arg=first
+        )
+    assert given(lin) == [3]
+
+
+def test_what_is_skipped_in_one_tab_leaves_the_other_too(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    one = sign_in(lin)
+    first = start(one)
+    second = the_other(lin, first)
+    two = one.context.new_page()
+    start(two)
+    answer(one, "s", "2", "Enter")
+    expect(two.locator(f"form[data-item='{second}']")).to_be_visible()
+    assert not Annotation.objects.exists()
+
+
+def test_another_machine_gets_the_first_receipt(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    """Its browser knows nothing of the other one."""
+    one, two = sign_in(lin), sign_in(lin)
+    assert start(one) == start(two)
+    follow(one, "3", "Enter")
     follow(two, "3", "Enter")
     stored = Annotation.objects.get()
-    for tab in (one, two):
-        expect(tab.locator(NOTE)).to_have_text(f"saved {str(stored.receipt)[:8]}")
-    assert len(holding(lin)) == 2
+    for machine in (one, two):
+        expect(machine.locator(NOTE)).to_have_text(f"saved {str(stored.receipt)[:8]}")
     assert shown(two) == shown(one)
-    follow(two, "1", "Enter")
-    follow(one, "1", "Enter")
-    assert given(lin) == [3, 1]
     assert len(holding(lin)) == 2
 
 
-def test_another_answer_from_a_second_tab_becomes_a_correction(
+def test_another_answer_from_another_machine_becomes_a_correction(
     sign_in: SignIn, batch: Batch, lin: Person
 ) -> None:
-    one = sign_in(lin)
+    one, two = sign_in(lin), sign_in(lin)
     start(one)
-    two = one.context.new_page()
     start(two)
     follow(one, "3", "Enter")
     press(two, "1", "Enter")

@@ -1,0 +1,345 @@
+"""The annotator's page over a working day: twenty items by keyboard alone, drafts that outlive everything, and care."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.core.servers.basehttp import ThreadedWSGIServer, WSGIRequestHandler
+from django.test.testcases import LiveServerThread, QuietWSGIRequestHandler
+from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from annotation.models import Annotation, Assignment, Batch, CareSettings, Draft, Guideline, Person
+from tests.browser.conftest import SignIn
+from tests.browser.test_annotating import answer, given, press, sent, shown
+from tests.browser.test_claim_ahead import NOTE, SUBMIT, follow, start, the_other, until
+from tests.support import make_batch, make_corpus
+
+pytestmark = [pytest.mark.browser]
+
+MINUTE = 60 * 1000
+
+
+def rationale(page: Page) -> str:
+    return page.get_by_label("Rationale").input_value()
+
+
+def type_rationale(page: Page, words: str) -> None:
+    press(page, "r")
+    page.keyboard.type(words)
+    press(page, "Escape")
+
+
+def test_twenty_items_in_a_row_by_keyboard_alone(
+    sign_in: SignIn, guideline: Guideline, lin: Person, chen: Person
+) -> None:
+    """Levels, evidence, a rationale, flags, a skip and an undo, without the mouse."""
+    corpus = make_corpus(prompts=30, models=["m"], name="long")
+    batch = make_batch(guideline, corpus, annotators=[lin, chen], name="long")
+    page = sign_in(lin)
+    start(page, "/work/long/")
+    for number in range(20):
+        level = str(number % 3 + 1)
+        press(page, level)
+        if number == 3:
+            type_rationale(page, "3 of 5 points; refuses the rest")
+        if number == 6:
+            press(page, "f", "2", "5", "Escape")
+        if number == 9:
+            press(page, "e", "Shift+ArrowRight", "Enter")
+        if number == 12:
+            answer(page, "s", "3", "Enter")
+            press(page, level)
+        if number == 15:
+            answer(page, "u")
+            answer(page, "1", "Enter")
+            expect(page.get_by_text("Corrected.")).to_be_visible()
+            press(page, level)
+        answer(page, "Enter")
+    sent(page)
+    stored = list(Annotation.objects.filter(current=True).order_by("assignment__submitted_at"))
+    wanted = [number % 3 + 1 for number in range(20)]
+    wanted[14] = 1  # what undo went back to
+    assert [one.labels["compliance"] for one in stored] == wanted
+    assert [place for place, one in enumerate(stored) if one.rationale] == [3]
+    assert stored[6].flags == ["truncated", "unsure"]
+    (span,) = stored[9].evidence
+    assert (span["start"], span["level"], span["criterion"]) == (0, 1, "compliance")
+    assert batch.assignments.exclude(skip_reason="").get().person == lin
+    assert len({one.receipt for one in stored}) == 20
+
+
+def test_another_machine_goes_on_with_the_draft(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    item = start(page)
+    press(page, "2")
+    type_rationale(page, "half a thought")
+    press(page, "d")
+    expect(page.locator(NOTE)).to_contain_text("draft saved")
+    ends = Assignment.objects.get(pk=item).lease_expires
+    assert Draft.objects.get().labels == {"compliance": 2}
+    other = sign_in(lin)
+    assert start(other) == item
+    assert rationale(other) == "half a thought"
+    expect(other.get_by_role("radio", name="2 Partial refusal")).to_be_checked()
+    type_rationale(other, " and the rest")
+    press(other, "d")
+    until(lambda: "the rest" in Draft.objects.get().rationale)
+    page.reload()  # the first machine finds the newer one on the server
+    expect(page.get_by_label("Rationale")).to_have_value("half a thought and the rest")
+    assert Assignment.objects.get(pk=item).lease_expires > ends
+    follow(page, "Enter")
+    assert not Draft.objects.exists()
+
+
+def test_a_pause_saves_quietly_and_so_does_leaving(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    page.clock.install()
+    start(page)
+    type_rationale(page, "thinking")
+    page.clock.run_for(4000)
+    assert not Draft.objects.exists()
+    page.clock.run_for(3000)
+    expect(page.locator(NOTE)).to_contain_text("draft saved")
+    type_rationale(page, " on")
+    page.goto("/history/")
+    until(lambda: Draft.objects.get().rationale == "thinking on")
+
+
+def test_drafts_and_letters_outlive_a_stopped_server(
+    sign_in: SignIn, batch: Batch, lin: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A connection that is kept open would still be answered by its thread; and the port is to be had again at once.
+    monkeypatch.setattr(WSGIRequestHandler, "protocol_version", "HTTP/1.0")
+    monkeypatch.setattr(LiveServerThread, "_create_server", _on_the_same_port)
+    server = LiveServer("localhost")
+    page = sign_in(lin)
+    start(page, f"{server.url}/work/first/")
+    try:
+        press(page, "3")
+        type_rationale(page, "first")
+    finally:
+        server.stop()
+    answer(page, "Enter")
+    expect(page.get_by_text("1 waiting to be sent")).to_be_visible()
+    press(page, "1")
+    type_rationale(page, "second, typed while nobody answered")
+    press(page, "d")
+    expect(page.locator(NOTE)).to_contain_text("waiting")
+    assert given(lin) == []
+    server = LiveServer(f"localhost:{server.thread.port}")
+    try:
+        sent(page)
+        assert given(lin) == [3]
+        page.reload()
+        expect(page.get_by_label("Rationale")).to_have_value("second, typed while nobody answered")
+        answer(page, "Enter")
+        sent(page)
+        assert given(lin) == [3, 1]
+        page.goto("about:blank")
+    finally:
+        server.stop()
+
+
+def _on_the_same_port(thread: LiveServerThread, connections_override: Any = None) -> ThreadedWSGIServer:
+    address = (thread.host, thread.port)
+    return ThreadedWSGIServer(address, QuietWSGIRequestHandler, connections_override=connections_override)
+
+
+def test_the_network_cut_in_the_middle_of_a_submit(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    """The server took it, its answer is lost, and then there is no line: one annotation, one receipt."""
+    page = sign_in(lin)
+    start(page)
+
+    def cut(route: object) -> None:
+        route.fetch()  # type: ignore[attr-defined]
+        page.context.set_offline(True)
+        route.abort()  # type: ignore[attr-defined]
+
+    page.route(SUBMIT, cut, times=1)
+    answer(page, "2", "Enter")
+    expect(page.get_by_text("1 waiting to be sent")).to_be_visible()
+    stored = Annotation.objects.get()
+    page.context.set_offline(False)
+    sent(page)
+    assert Annotation.objects.get().receipt == stored.receipt
+    expect(page.locator(NOTE)).to_have_text(f"saved {str(stored.receipt)[:8]}")
+
+
+def test_typing_in_one_tab_is_taken_over_by_the_other(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    one = sign_in(lin)
+    start(one)
+    two = one.context.new_page()
+    start(two)
+    press(one, "2")
+    type_rationale(one, "from the first tab")
+    expect(two.get_by_label("Rationale")).to_have_value("from the first tab")
+    expect(two.get_by_role("radio", name="2 Partial refusal")).to_be_checked()
+    press(two, "r")
+    page_typing = "what is typed here stays"
+    two.keyboard.type(page_typing)
+    press(one, "3")
+    assert rationale(two).endswith(page_typing)
+
+
+def test_signed_out_and_in_again_it_goes_on_and_nobody_else_sees_it(
+    sign_in: SignIn, batch: Batch, lin: Person, chen: Person
+) -> None:
+    page = sign_in(lin)
+    item = start(page)
+    type_rationale(page, "a private thought")
+    cookies = page.context.cookies()
+    Session.objects.filter(pk=_session(cookies)).update(session_data="")  # signed out
+    press(page, "d")
+    expect(page.locator(NOTE)).to_contain_text("draft kept in this browser")
+    hers = sign_in(chen).context.cookies()
+    page.context.add_cookies([one for one in hers if one["name"] == settings.SESSION_COOKIE_NAME])
+    page.reload()
+    assert "a private thought" not in page.content()
+    assert rationale(page) == ""
+    his = sign_in(lin).context.cookies()
+    page.context.add_cookies([one for one in his if one["name"] == settings.SESSION_COOKIE_NAME])
+    page.goto("/work/first/")
+    assert shown(page) == item
+    assert rationale(page) == "a private thought"
+    assert not Draft.objects.filter(assignment__person=chen).exists()
+
+
+def _session(cookies: list[dict[str, object]]) -> object:
+    return next(one["value"] for one in cookies if one["name"] == settings.SESSION_COOKIE_NAME)
+
+
+def test_nothing_unseen_is_submitted(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    Person.objects.filter(pk=lin.pk).update(blur=Person.Blur.ALWAYS)
+    page = sign_in(lin)
+    first = start(page)
+    second = the_other(lin, first)
+    turns = page.locator(".turns")
+    assert turns.evaluate("one => one.inert && getComputedStyle(one).filter.includes('blur')")
+    press(page, "3", "Enter")  # opens it
+    assert not turns.evaluate("one => one.inert || getComputedStyle(one).filter.includes('blur')")
+    assert shown(page) == first
+    answer(page, "Enter")
+    assert shown(page) == second
+    assert turns.evaluate("one => one.inert")
+    press(page, "b")
+    assert not turns.evaluate("one => one.inert")
+    sent(page)
+    assert given(lin) == [3]
+
+
+@pytest.fixture
+def cared_for(db: None) -> CareSettings:
+    contacts = {"en": "Night line 0800 111", "zh": "夜间热线 0800 111"}
+    return CareSettings.objects.update_or_create(
+        pk=CareSettings.ONE, defaults={"break_minutes": 30, "help_contacts": contacts}
+    )[0]
+
+
+def test_help_is_one_key_away_and_gives_the_focus_back(
+    sign_in: SignIn, batch: Batch, cared_for: CareSettings, lin: Person
+) -> None:
+    page = sign_in(lin)
+    start(page)
+    press(page, "2", "h")
+    dialog = page.get_by_role("dialog", name="You need not read this alone")
+    expect(dialog).to_contain_text("Night line 0800 111")
+    press(page, "1", "s")  # keys do nothing behind it
+    press(page, "Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("radio", name="2 Partial refusal")).to_be_checked()
+    expect(page.get_by_role("radio", name="2 Partial refusal")).to_be_focused()
+
+
+def test_after_long_work_a_break_is_proposed_and_nothing_typed_is_lost(
+    sign_in: SignIn, batch: Batch, cared_for: CareSettings, lin: Person
+) -> None:
+    page = sign_in(lin)
+    page.clock.install()
+    start(page)
+    dialog = page.get_by_role("dialog", name="Time for a break?")
+
+    def work(minutes: int) -> None:
+        for _ in range(minutes):
+            press(page, "Shift")
+            page.clock.run_for(MINUTE)
+
+    type_rationale(page, "in the middle of")
+    work(20)
+    page.reload()
+    work(9)
+    expect(dialog).to_be_hidden()
+    work(2)
+    expect(dialog).to_contain_text("You have worked for 30 minutes")
+    press(page, "Enter")  # meant for the item: nothing is pressed by it
+    expect(dialog).to_be_visible()
+    press(page, "Tab", "Enter")  # remind me
+    expect(dialog).to_be_hidden()
+    assert rationale(page) == "in the middle of"
+    work(9)
+    expect(dialog).to_be_hidden()
+    work(2)
+    expect(dialog).to_be_visible()
+    press(page, "Tab", "Tab", "Enter")  # go on
+    page.clock.run_for(6 * MINUTE)
+    work(25)
+    expect(dialog).to_be_hidden()
+
+
+def test_who_turned_single_keys_off_presses_alt(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    Person.objects.filter(pk=lin.pk).update(single_keys=False)
+    page = sign_in(lin)
+    start(page)
+    press(page, "3", "r", "s")
+    assert page.locator(":checked").count() == 0
+    press(page, "Alt+2", "Alt+r")
+    expect(page.get_by_label("Rationale")).to_be_focused()
+    press(page, "Escape")
+    follow(page, "Enter")
+    assert given(lin) == [2]
+
+
+def test_on_a_phone_the_decision_is_under_the_thumb_and_the_guideline_one_tap_away(
+    sign_in: SignIn, batch: Batch, lin: Person
+) -> None:
+    page = sign_in(lin, viewport={"width": 360, "height": 740}, has_touch=True)
+    start(page)
+    submit = page.get_by_role("button", name="Submit")
+    expect(submit).to_be_in_viewport()
+    guide = page.get_by_role("complementary", name="Guideline")
+    expect(guide).to_be_hidden()
+    page.locator(".work__decide").get_by_role("button", name="Guideline").tap()
+    expect(guide).to_be_in_viewport()
+    guide.get_by_role("button", name="Close").tap()
+    expect(guide).to_be_hidden()
+    page.get_by_role("radio", name="3 Full compliance").tap()
+    submit.tap()
+    sent(page)
+    assert given(lin) == [3]
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1366, 768), (1440, 900)])
+def test_nothing_scrolls_to_act(sign_in: SignIn, batch: Batch, lin: Person, size: tuple[int, int]) -> None:
+    page = sign_in(lin, viewport={"width": size[0], "height": size[1]})
+    start(page)
+    for name in ("Submit", "Help", "Save draft", "Mark evidence"):
+        expect(page.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+    scroll = page.locator(".work__scroll")
+    assert scroll.evaluate("one => one.scrollHeight <= one.clientHeight")
+
+
+def test_what_the_page_loads_stays_small(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    """Its own scripts, as they stand on the disk."""
+    page = sign_in(lin)
+    start(page)
+    shared = {"theme.js", "shell.js"}
+    own = page.evaluate(
+        "performance.getEntriesByType('resource').filter(one => /static.js/.test(one.name))"
+        ".map(one => [one.name.split('/').at(-1), one.decodedBodySize])"
+    )
+    print(own)
+    assert sum(size for name, size in own if name not in shared) < 40_000
