@@ -10,7 +10,7 @@ from annotation.selectors.my_work import Day
 if TYPE_CHECKING:
     import altair
 
-WIDTH, HEIGHT = 720, 180
+WIDTH, HEIGHT = 480, 150
 # A label for each week, so that they do not run into each other.
 LABELLED = 7
 
