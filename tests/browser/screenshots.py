@@ -60,7 +60,7 @@ def give_verdict(page: Page) -> None:
     if page.locator(".adjudicate__sides").count():
         return
     page.locator(".level__input").nth(1).check(force=True)
-    page.locator(".work__buttons .button--primary").click()
+    page.locator(".work__buttons > .button--primary").click()
     page.locator(".adjudicate__sides").wait_for()
 
 
