@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from math import floor
 from typing import Any
 from urllib.parse import urlencode
 
@@ -298,7 +299,7 @@ def _curve(points: Sequence[Point], threshold: float | None) -> dict[str, Any] |
     """Alpha as the units grew: a line, the band of its intervals, and the threshold. Two points make a line."""
     if len(points) < 2:
         return None
-    lowest = min([0.0, *(point.low for point in points)])
+    lowest = floor(10 * min([0.0, *(point.low for point in points)])) / 10
     first, last = points[0].n, points[-1].n
 
     def at(n: float, value: float) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import date, timedelta
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -15,7 +17,17 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation.forecast import TOO_FEW_DAYS
-from annotation.models import Alarm, Assignment, AuditEvent, Batch, Guideline, Membership, Person, Watch
+from annotation.models import (
+    Alarm,
+    Assignment,
+    AuditEvent,
+    Batch,
+    Dataset,
+    Guideline,
+    Membership,
+    Person,
+    Watch,
+)
 from annotation.selectors import board
 from annotation.selectors.batch_tasks import Wanted, find
 from annotation.selectors.board import Cell, matrix
@@ -323,7 +335,7 @@ def test_the_policy_of_a_closed_batch_stays(manager: Client, batch: Batch) -> No
 
 
 def test_a_new_batch_takes_the_terms_of_its_form(
-    manager: Client, dataset: Any, guideline: Guideline, lin: Person, chen: Person
+    manager: Client, dataset: Dataset, guideline: Guideline, lin: Person, chen: Person
 ) -> None:
     form = terms(agreement_threshold="0.5", alarm_action="pause", second_reading_percent="0") | {
         "name": "new",
@@ -336,3 +348,23 @@ def test_a_new_batch_takes_the_terms_of_its_form(
     made = Batch.objects.get(name="new")
     assert (made.agreement_threshold, made.alarm_action, made.second_reading_share) == (0.5, "pause", 0)
     assert not Alarm.objects.exists()
+
+
+def test_the_line_of_the_agreement_stays_in_its_drawing(manager: Client, at_work: Batch) -> None:
+    Batch.objects.update(agreement_threshold=-0.9)
+    history = [[10, 0.2, -0.13, 0.4], [30, 0.5, 0.3, 0.6], [80, 0.9, 0.8, 1.0]]
+    Watch.objects.create(batch=at_work, at=timezone.now(), history=history)
+    curve = manager.get(reverse("batch-progress", args=[at_work.name])).context["curve"]
+    assert (curve["lowest"], curve["from"], curve["to"], curve["threshold"]) == ("-0.2", 10, 80, "40.0")
+    points = [tuple(map(float, point.split(","))) for point in f"{curve['line']} {curve['band']}".split()]
+    assert all(0 <= x <= 100 and 0 <= y <= 40 for x, y in points)
+    assert points[:3] == [(0.0, 26.7), (28.6, 16.7), (100.0, 3.3)]
+
+
+def test_the_command_sets_the_alarm(
+    dataset: Dataset, guideline: Guideline, lin: Person, chen: Person
+) -> None:
+    options = {"guideline": "xstest", "dataset": "small", "annotators": ["lin", "chen"], "stdout": StringIO()}
+    call_command("create_batch", "july", agreement_threshold=0.5, alarm="pause", **options)
+    made = Batch.objects.get(name="july")
+    assert (made.agreement_threshold, made.alarm_action, made.second_reading_share) == (0.5, "pause", 0.05)
