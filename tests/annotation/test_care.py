@@ -20,6 +20,7 @@ from annotation.models import (
     Guideline,
     Membership,
     Person,
+    SecondReading,
 )
 from annotation.selectors.care import care_for, is_used_up, read_by, readers
 from annotation.selectors.needs import needs
@@ -270,6 +271,26 @@ def test_an_adjudicator_opts_out_too(mixed: Batch, lin: Person, chen: Person, zh
     assert left
     assert {one.task.stratum.dimension for one in left} == {"unsafe"}
     assert {why.reason for one in left for why in one.whys} == {"does not read this topic"}
+
+
+def test_a_second_reading_of_the_topic_goes_back_too(
+    mixed: Batch, lin: Person, chen: Person, zhou: Person, wu: Person
+):
+    for person, value in ((lin, 1), (chen, 3), (zhou, 3)):
+        while label_next(mixed, person, value):
+            pass
+    while decide_next(mixed, wu, 2):
+        pass
+    now = timezone.now()
+    decided = mixed.tasks.filter(state="adjudicated", stratum__dimension="unsafe").first()
+    reading = SecondReading.objects.create(batch=mixed, task=decided, person=wu, due_at=now)
+    found = next_dispute(batch=mixed, person=wu)
+    assert found is not None
+    assert found.pk == reading.pk
+    assert set_opted_out(person=wu, dimensions=["unsafe"]) == 1
+    reading.refresh_from_db()
+    assert reading.state == "waiting"
+    assert next_dispute(batch=mixed, person=wu) is None
 
 
 def test_what_was_planned_for_them_is_planned_for_others(graded: Guideline, lin: Person, chen: Person):
