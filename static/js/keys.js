@@ -90,10 +90,7 @@ const keys = (() => {
 
   // ---- what a key does
 
-  function takesText(element) {
-    if (element instanceof HTMLInputElement) return !["radio", "checkbox"].includes(element.type);
-    return element.matches?.("textarea, select");
-  }
+  const takesText = (element) => element.matches?.("textarea, select, input:not([type=radio], [type=checkbox])");
 
   // An input method or Alt can swallow the character and leave only the key that was pressed.
   function keyOf(event) {
