@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from annotation.errors import N_, AssayError, Conflict, NotFound
@@ -75,14 +75,18 @@ def accept_invitation(
     state = state_of(invitation)
     if state != State.WAITING:
         raise InvitationEnded(ENDED[state])
-    person = add_person(
-        name=name,
-        roles=invitation.roles,
-        password=password,
-        display_name=display_name,
-        languages=languages,
-        actor=invitation.created_by,
-    )
+    try:
+        with transaction.atomic():
+            person = add_person(
+                name=name,
+                roles=invitation.roles,
+                password=password,
+                display_name=display_name,
+                languages=languages,
+                actor=invitation.created_by,
+            )
+    except IntegrityError as error:  # somebody with another link took the name at the same moment
+        raise AssayError(N_("There is already a person named {name}."), name=name) from error
     invitation.accepted_at, invitation.accepted_by = timezone.now(), person
     invitation.save(update_fields=["accepted_at", "accepted_by"])
     record(actor=person, verb="accept_invitation", target=_target(invitation), person=person.username)
