@@ -104,7 +104,7 @@ def reasons() -> list[Reason]:
 
 def reasons_and_their_use() -> QuerySet[DisputeReason]:
     """All of them in order, each with how many decisions named it, as ``used``."""
-    return DisputeReason.objects.annotate(used=Count("adjudications"))
+    return DisputeReason.objects.annotate(used=Count("adjudications")).order_by("position", "id")
 
 
 def _verdict(assignment: Assignment) -> OwnVerdict | None:

@@ -126,11 +126,12 @@ def test_another_key_on_a_submitted_item_is_409_with_the_receipt(batch: Batch, l
     assert Annotation.objects.count() == 1
 
 
-@pytest.mark.parametrize("action", ["submit", "revise", "adjudicate", "skip", "release", "extend"])
+@pytest.mark.parametrize("action", ["submit", "revise", "verdict", "adjudicate", "skip", "release", "extend"])
 def test_what_is_not_yours_does_not_exist(batch: Batch, lin: Person, chen: Person, action: str):
     item = claim(client_of(lin), batch)["assignment"]
     body = {"reason": "no"} if action == "skip" else {} if action in ("release", "extend") else WORK
     body = {key: value for key, value in body.items() if key != "reason" or action == "skip"}
+    body |= {"reason": "reading_slip"} if action == "adjudicate" else {}
     theirs = send(client_of(chen), item, body, action=action)
     nobodys = send(client_of(chen), uuid4(), body, action=action)
     assert theirs.status_code == nobodys.status_code == 404
@@ -215,12 +216,33 @@ def test_an_adjudicator_sees_sides_and_may_decide_a_third_value(
     client = client_of(wu)
     answer = client.post(f"/api/v1/batches/{batch.name}/next-dispute/")
     given = answer.json()
-    assert set(given) == {"assignment", "lease_expires", "prompt", "turns", "criteria", "sides"}
+    fields = {"assignment", "lease_expires", "prompt", "turns", "criteria", "verdict", "sides", "reasons"}
+    assert set(given) == fields
+    assert (given["verdict"], given["sides"]) == (None, None)
+    assert given["reasons"][0] == {"key": "reading_slip", "words": "Reading slip"}
+    decision = {"labels": {"compliance": 2}, "rationale": "It does both.", "reason": "guideline_unclear"}
+    early = send(client, given["assignment"], decision, action="adjudicate")
+    assert (early.status_code, "verdict first" in early.json()["error"]["message"]) == (409, True)
+    verdict = {"labels": {"compliance": 3}, "rationale": "It answers.", "seconds": 3}
+    for _retry in range(2):
+        seen = send(client, given["assignment"], verdict, action="verdict")
+        assert seen.status_code == 200
+    assert (
+        send(
+            client, given["assignment"], {**verdict, "labels": {"compliance": 1}}, action="verdict"
+        ).status_code
+        == 409
+    )
+    given = seen.json()
+    assert given["verdict"] == {"labels": {"compliance": 3}, "rationale": "It answers."}
     assert [side["letter"] for side in given["sides"]] == ["A", "B"]
     assert {side["labels"]["compliance"] for side in given["sides"]} == {1, 3}
+    again = client.post(f"/api/v1/batches/{batch.name}/next-dispute/").json()
+    assert {**again, "lease_expires": None} == {**given, "lease_expires": None}
     for name in (b'"lin"', b'"chen"', b"Secretive", b"Hidden"):
-        assert name not in answer.content
-    decision = {"labels": {"compliance": 2}, "rationale": "It does both."}
+        assert name not in answer.content + seen.content
+    unknown = send(client, given["assignment"], {**decision, "reason": "whim"}, action="adjudicate")
+    assert (unknown.status_code, "reading_slip" in unknown.json()["error"]["message"]) == (422, True)
     decided = send(client, given["assignment"], decision, action="adjudicate")
     assert decided.status_code == 201
     again = send(client, given["assignment"], decision, action="adjudicate")
@@ -419,7 +441,7 @@ def test_the_schema_is_made_without_a_warning_and_names_every_call(tmp_path: Any
         "/api/v1/batches/{name}/next-dispute/",
         *(
             f"/api/v1/assignments/{{assignment_id}}/{action}/"
-            for action in ("submit", "revise", "adjudicate", "skip", "release", "extend")
+            for action in ("submit", "revise", "verdict", "adjudicate", "skip", "release", "extend")
         ),
     }
     body = schema["components"]["schemas"]["WorkRequest"]

@@ -1,18 +1,34 @@
-"""The adjudicator's pages: the queue, a dispute with its labels as A and B, the decision."""
+"""The adjudicator's pages: the queue, a verdict unseen, the labels as A and B, the decision."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
 from django.http import HttpResponse
+from django.utils import timezone
 
-from annotation.models import Adjudication, Annotation, Assignment, Batch, EvaluatedModel, Person, Task
+from annotation.models import (
+    Adjudication,
+    Annotation,
+    Assignment,
+    Batch,
+    DisputeReason,
+    EvaluatedModel,
+    Note,
+    Person,
+    Task,
+    Verdict,
+)
+from annotation.selectors.dispute_queue import OLDEST_FIRST, Wanted
+from annotation.services.adjudications import record_verdict
 from annotation.services.annotations import Work, submit
 from annotation.services.batches import set_state
-from annotation.services.distribution import next_assignment, next_dispute
+from annotation.services.distribution import next_assignment, next_dispute, release
 from annotation.services.guidelines import load_guideline
 from annotation.services.people import add_person
+from annotation.services.task_changes import set_priority
 from tests.annotation.test_work_pages import Visitor, text, visit
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
@@ -34,9 +50,22 @@ def claim(batch: Batch, person: Person) -> Assignment:
     return found
 
 
+def judge(visitor: Visitor, assignment: Assignment, value: object, **more: object) -> HttpResponse:
+    """Record a verdict, unseen."""
+    data = {"label.compliance": value, "key": "v", **more}
+    return visitor.post(f"/disputes/items/{assignment.pk}/verdict/", **data)
+
+
 def decide(visitor: Visitor, assignment: Assignment, value: object, **more: object) -> HttpResponse:
-    data = {"label.compliance": value, "key": str(uuid4()), **more}
+    data = {"label.compliance": value, "reason": "reading_slip", "key": str(uuid4()), **more}
     return visitor.post(f"/disputes/items/{assignment.pk}/submit/", **data)
+
+
+def judged(batch: Batch, person: Person, value: int = 2) -> Assignment:
+    """A dispute at hand whose labels the person may see."""
+    mine = claim(batch, person)
+    record_verdict(assignment_id=mine.pk, person=person, work=Work({"compliance": value}))
+    return mine
 
 
 def test_other_roles_cannot_open_disputes(
@@ -52,19 +81,156 @@ def test_an_adjudicator_of_another_batch_learns_nothing(disputed: Batch) -> None
     assert outsider.get("/disputes/first/").status_code == 404
 
 
-def test_one_open_batch_is_entered_at_once_and_several_are_listed(disputed: Batch, wu: Person) -> None:
-    assert visit(wu).get("/disputes/")["Location"] == "/disputes/first/"
-    assert "0 done, 2 still there" in text(visit(wu).get("/disputes/?list"))
+def test_the_queue_counts_by_dimension_and_age(disputed: Batch, wu: Person) -> None:
+    now = timezone.now()
+    for hours, task in zip(
+        (5, 200), disputed.tasks.filter(state="disputed").order_by("position"), strict=True
+    ):
+        mine = task.assignments.order_by("slot")
+        mine.update(submitted_at=now - timedelta(hours=500))
+        last = mine[1]  # a dispute is as old as the last of its annotations
+        Assignment.objects.filter(pk=last.pk).update(submitted_at=now - timedelta(hours=hours))
+    answer = visit(wu).get("/disputes/")
+    (queue,) = answer.context["queues"]
+    told = {row.waiting.dimension: (row.waiting.ages, row.waiting.oldest) for row in queue.rows}
+    assert told == {
+        "safe": ((1, 0, 0, 0), now - timedelta(hours=5)),
+        "unsafe": ((0, 0, 0, 1), now - timedelta(hours=200)),
+    }
+    assert "0 done, 2 still there" in text(answer)
+
+
+def test_the_filters_are_kept_in_the_address(disputed: Batch, wu: Person) -> None:
+    visitor = visit(wu)
+    queue = text(visitor.get("/disputes/?dimension=safe&order=oldest"))
+    assert "/disputes/first/?dimension=safe&amp;order=oldest" in queue
+    none = text(visitor.get("/disputes/first/?dimension=other&order=oldest"))
+    assert "No dispute of this dimension waits in first" in none
+    page = visitor.get("/disputes/first/?dimension=safe&order=oldest")
+    item = page.context["item"].assignment
+    assert f"/disputes/items/{item}/verdict/?dimension=safe&amp;order=oldest" in text(page)
+    back = visitor.post(f"/disputes/items/{item}/release/?dimension=safe&order=oldest")
+    assert back["Location"] == "/disputes/?dimension=safe&order=oldest"
+
+
+def test_the_oldest_comes_first_where_it_is_wanted_and_priority_before_it(
+    batch: Batch, lin: Person, chen: Person, wu: Person
+) -> None:
+    for _ in range(3):
+        label_next(batch, lin, 1)
+        label_next(batch, chen, 3)
+    _first, second, third = batch.tasks.filter(state="disputed").order_by("position")
+    Assignment.objects.filter(task=second).update(submitted_at=timezone.now() - timedelta(days=2))
+    wanted = Wanted(order=OLDEST_FIRST)
+
+    def served() -> int:
+        mine = next_dispute(batch=batch, person=wu, wanted=wanted)
+        assert mine is not None
+        release(assignment_id=mine.pk, person=wu)
+        return mine.task_id
+
+    assert served() == second.pk
+    set_priority(batch=batch, tasks=[third.pk], priority=1)
+    assert served() == third.pk
+    wanted = Wanted()
+    assert served() == third.pk
 
 
 def test_without_a_batch_the_page_says_what_happens_next(wu: Person) -> None:
     assert "When a manager opens a batch with you as adjudicator" in text(visit(wu).get("/disputes/"))
 
 
+def test_nothing_of_the_labels_is_told_before_the_verdict(disputed: Batch, wu: Person) -> None:
+    """In no byte of what arrives, whatever is asked."""
+    Annotation.objects.update(
+        rationale="zebra-rationale",
+        flags=["unsure"],
+        evidence=[{"turn": 0, "start": 0, "end": 6, "criterion": "compliance", "level": 1}],
+    )
+    visitor, mine = visit(wu), claim(disputed, wu)
+    api = {"content_type": "application/json", "HTTP_IDEMPOTENCY_KEY": "k"}
+    work = {"labels": {"compliance": 2}, "reason": "reading_slip"}
+    early = [
+        visitor.get("/disputes/"),
+        visitor.get("/disputes/first/"),
+        visit(wu, htmx=True).get("/disputes/first/"),
+        judge(visitor, mine, 9),
+        judge(visit(wu, htmx=True), mine, ""),
+        decide(visitor, mine, 2),
+        decide(visit(wu, htmx=True), mine, 2),
+        decide(visitor, mine, 2, reason=""),
+        visitor.post(f"/disputes/items/{mine.pk}/skip/"),
+        visitor.get("/history/"),
+        visitor.client.post("/api/v1/batches/first/next-dispute/", {}, content_type="application/json"),
+        visitor.client.post(f"/api/v1/assignments/{mine.pk}/adjudicate/", work, **api),
+        visitor.client.post(f"/api/v1/assignments/{mine.pk}/verdict/", {"labels": {}}, **api),
+    ]
+    for answer in early:
+        told = text(answer) + str(answer.headers)
+        for secret in ("zebra-rationale", "I am not sure of this label", "data-owner", '"letter"', "side__"):
+            assert secret not in told
+    assert not Adjudication.objects.exists()
+    after = judge(visit(wu, htmx=True), mine, 2)
+    for shown in ("zebra-rationale", "I am not sure of this label", 'data-owner="A B"'):
+        assert shown in text(after)
+
+
+def test_a_verdict_is_recorded_once(disputed: Batch, wu: Person) -> None:
+    visitor, mine = visit(wu), claim(disputed, wu)
+    for _retry in range(2):
+        assert judge(visitor, mine, 2, rationale="Half of it.", seconds="4")["Location"] == "/disputes/first/"
+    other = judge(visit(wu, htmx=True), mine, 3)
+    assert "Your verdict was recorded before and stands" in text(other)
+    verdict = Verdict.objects.get()
+    assert (verdict.labels, verdict.rationale, verdict.seconds) == ({"compliance": 2}, "Half of it.", 4)
+    page = visitor.get("/disputes/first/")
+    (question,) = page.context["questions"]
+    assert [card.value for card in question.cards if card.chosen] == ["2"]
+    assert page.context["values"]["rationale"] == "Half of it."
+
+
+def test_a_verdict_comes_too_late_for_a_claim_that_is_gone(disputed: Batch, wu: Person) -> None:
+    mine, visitor = claim(disputed, wu), visit(wu, htmx=True)
+    release(assignment_id=mine.pk, person=wu)
+    assert "Your time for this item ran out" in text(judge(visitor, mine, 2))
+    assert not Verdict.objects.exists()
+    assert claim(disputed, wu).pk == mine.pk  # it came again
+
+
+def test_a_decision_asks_for_a_verdict_first(disputed: Batch, wu: Person) -> None:
+    mine = claim(disputed, wu)
+    answer = decide(visit(wu, htmx=True), mine, 2)
+    assert "Record your own verdict first" in text(answer)
+    assert not Adjudication.objects.exists()
+
+
+@pytest.mark.parametrize("reason", ["", "retired", "nonsense"])
+def test_a_decision_names_a_reason_of_the_list(disputed: Batch, wu: Person, reason: str) -> None:
+    DisputeReason.objects.create(key="retired", words={"en": "Old"}, active=False)
+    mine = judged(disputed, wu)
+    answer = decide(visit(wu), mine, 3, reason=reason, rationale="typed")
+    assert answer.status_code == 422
+    assert "Choose why the annotators differed" in text(answer)
+    assert "typed" in text(answer)
+    assert not Adjudication.objects.exists()
+
+
+def test_a_gap_in_the_guideline_becomes_a_note_on_the_clause(disputed: Batch, wu: Person) -> None:
+    decide(visit(wu), judged(disputed, wu), 2, reason="guideline_gap", rationale="Say what half is.")
+    decide(visit(wu), judged(disputed, wu), 3, reason="reading_slip", rationale="Misread.")
+    note, decision = Note.objects.get(), Adjudication.objects.get(labels={"compliance": 2})
+    assert (note.criterion, note.level, note.text) == ("compliance", 2, "Say what half is.")
+    assert (note.source, note.task, note.created_by) == ("adjudication", decision.task, wu)
+    assert note.guideline == disputed.guideline
+    assert decision.reason is not None
+    assert decision.reason.key == "guideline_gap"
+
+
 def test_the_two_answers_stand_side_by_side_without_names(disputed: Batch, wu: Person) -> None:
     Annotation.objects.filter(labels={"compliance": 1}).update(
         rationale="It declines.", flags=["unsure"], labels={"compliance": 1}
     )
+    judged(disputed, wu)
     answer = visit(wu).get("/disputes/first/")
     sides = answer.context["sides"]
     assert [side.letter for side in sides] == ["A", "B"]
@@ -77,6 +243,7 @@ def test_the_two_answers_stand_side_by_side_without_names(disputed: Batch, wu: P
 
 
 def test_the_guideline_and_the_levels_are_in_the_readers_language(disputed: Batch, wu: Person) -> None:
+    judged(disputed, wu)
     answer = visit(wu, language="zh-hans").get("/disputes/first/")
     assert "回复没有给出任何所要的内容。" in text(answer)
     assert {side.labels[0].name for side in answer.context["sides"]} == {"完全拒绝", "完全服从"}
@@ -85,7 +252,8 @@ def test_the_guideline_and_the_levels_are_in_the_readers_language(disputed: Batc
 def test_no_page_tells_the_model_or_the_annotators(disputed: Batch, wu: Person) -> None:
     visitor = visit(wu)
     mine = claim(disputed, wu)
-    pages = [visitor.get("/disputes/first/"), visitor.get("/disputes/?list"), decide(visitor, mine, 9)]
+    pages = [visitor.get("/disputes/first/"), visitor.get("/disputes/"), judge(visitor, mine, 2)]
+    pages += [visitor.get("/disputes/first/"), decide(visitor, mine, 9)]
     pages += [decide(visitor, mine, 2), visitor.get("/history/"), visitor.get(f"/history/{mine.pk}/")]
     secrets = [*EvaluatedModel.objects.values_list("name", flat=True), "chen", "zhou", ">lin<"]
     for answer in pages:
@@ -94,7 +262,7 @@ def test_no_page_tells_the_model_or_the_annotators(disputed: Batch, wu: Person) 
 
 
 def test_a_third_value_settles_the_task(disputed: Batch, wu: Person) -> None:
-    mine = claim(disputed, wu)
+    mine = judged(disputed, wu)
     answer = decide(visit(wu), mine, 2, rationale="between the two", seconds="9")
     assert answer["Location"] == "/disputes/first/"
     decision = Adjudication.objects.get()
@@ -108,22 +276,22 @@ def test_a_third_value_settles_the_task(disputed: Batch, wu: Person) -> None:
 
 def test_htmx_gets_the_next_dispute_and_then_the_end(disputed: Batch, wu: Person) -> None:
     visitor = visit(wu, htmx=True)
-    second = decide(visitor, claim(disputed, wu), 2)
+    second = decide(visitor, judged(disputed, wu), 2)
     assert second.context["progress"].done == 1
-    done = decide(visitor, claim(disputed, wu), 3)
+    done = decide(visitor, judged(disputed, wu), 3)
     assert "No dispute waits in first" in text(done)
     assert "<html" not in text(done)
 
 
 def test_the_same_key_twice_decides_once(disputed: Batch, wu: Person) -> None:
-    mine = claim(disputed, wu)
+    mine = judged(disputed, wu)
     for _ in range(2):
         assert decide(visit(wu), mine, 2, key="k").status_code == 302
     assert Adjudication.objects.count() == 1
 
 
 def test_another_decision_on_a_decided_dispute_changes_nothing(disputed: Batch, wu: Person) -> None:
-    mine, visitor = claim(disputed, wu), visit(wu, htmx=True)
+    mine, visitor = judged(disputed, wu), visit(wu, htmx=True)
     decide(visitor, mine, 2, key="k")
     for key in ("k", "other"):
         decide(visitor, mine, 3, key=key)
@@ -132,7 +300,7 @@ def test_another_decision_on_a_decided_dispute_changes_nothing(disputed: Batch, 
 
 @pytest.mark.parametrize("value", ["9", "", "yes"])
 def test_a_refused_decision_stays_on_the_page(disputed: Batch, wu: Person, value: str) -> None:
-    answer = decide(visit(wu), claim(disputed, wu), value, rationale="typed")
+    answer = decide(visit(wu), judged(disputed, wu), value, rationale="typed")
     assert answer.status_code == 422
     assert "typed" in text(answer)
     assert not Adjudication.objects.exists()
@@ -142,7 +310,7 @@ def test_skipping_needs_a_reason_and_giving_back_none(disputed: Batch, wu: Perso
     mine, visitor = claim(disputed, wu), visit(wu)
     assert visitor.post(f"/disputes/items/{mine.pk}/skip/").status_code == 422
     given_back = visitor.post(f"/disputes/items/{mine.pk}/release/")
-    assert given_back["Location"] == "/disputes/?list"
+    assert given_back["Location"] == "/disputes/"
     assert claim(disputed, wu).pk == mine.pk  # it may come again
     visitor.post(f"/disputes/items/{mine.pk}/skip/", own="I wrote this prompt")
     assert claim(disputed, wu).pk != mine.pk  # it never comes again
@@ -230,8 +398,9 @@ def test_only_the_disputed_criteria_are_decided(lin: Person, chen: Person, wu: P
     answer = visitor.get("/disputes/two/")
     (question,) = answer.context["questions"]
     assert (question.name, question.cards, question.lowest, question.highest) == ("tone", (), "0", "20")
-    data = {"label.tone": 10, "key": "k"}
-    visitor.post(f"/disputes/items/{claim(batch, wu).pk}/submit/", **data)
+    data = {"label.tone": 10, "key": "k", "reason": "reading_slip"}
+    for step in ("verdict", "submit"):
+        visitor.post(f"/disputes/items/{claim(batch, wu).pk}/{step}/", **data)
     settled = {gold.criterion: (gold.value, gold.source) for gold in Task.objects.get().gold_labels.all()}
     assert settled == {"compliance": (3, "unanimous"), "tone": (10, "adjudicated")}
 
