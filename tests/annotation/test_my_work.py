@@ -12,6 +12,7 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
+from annotation.errors import Conflict
 from annotation.models import (
     Adjudication,
     Annotation,
@@ -19,6 +20,7 @@ from annotation.models import (
     Batch,
     Dataset,
     DisputeReason,
+    Draft,
     Guideline,
     Person,
     Prompt,
@@ -29,6 +31,7 @@ from annotation.services.annotations import Work, revise, submit
 from annotation.services.batches import Policy, set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.people import add_person
+from annotation.wording import kept_error
 from tests.support import decide_next, label_next, make_batch, make_corpus
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -311,3 +314,17 @@ def test_the_decided_are_no_news_to_others(worked: Batch, zhou: Person):
     """Who did nothing finds nothing."""
     assert my_tallies(zhou) == []
     assert "Nothing submitted yet" in page(zhou, "/history/")
+
+
+def test_what_is_unfinished_stands_first_and_is_continued(batch: Batch, lin: Person):
+    first, second = (next_assignment(batch=batch, person=lin, ahead=bool(n)) for n in range(2))
+    assert first is not None
+    assert second is not None
+    late = kept_error(Conflict("This batch is closed."))
+    for item, why in ((first, None), (second, late)):
+        Draft.objects.create(assignment=item, labels={}, why=why, updated_at=timezone.now())
+    text = page(lin, "/history/")
+    assert text.index("Unfinished") < text.index("Kept drafts")
+    assert text.count('href="/work/first/">Continue</a>') == 1
+    Assignment.objects.filter(pk=first.pk).update(state=Assignment.State.EXPIRED)
+    assert "The time for this item ran out." in page(lin, "/history/")
