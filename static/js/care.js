@@ -44,6 +44,12 @@ const care = (() => {
     keep.put(ACTIVE + document.getElementById("break").dataset.person, JSON.stringify(worked));
   }
 
+  function closed({ target }) {
+    if (target.id !== "break") return;
+    setWorked(target.returnValue === "continue" ? 0 : limit() - LATER, Date.now());
+    target.returnValue = "";
+  }
+
   // ---- blurred text: inert, so that it is not read aloud either
 
   const blurred = () => document.querySelector("[data-blur]");
@@ -72,10 +78,7 @@ const care = (() => {
   document.addEventListener("click", ({ target }) => {
     if (target.closest("[data-show]")) open();
   });
-  document.getElementById("break")?.addEventListener("close", ({ target }) => {
-    setWorked(target.returnValue === "continue" ? 0 : limit() - LATER, Date.now());
-    target.returnValue = "";
-  });
+  document.addEventListener("close", closed, true); // it does not bubble
 
   return { inUse, tick, veil, open };
 })();
