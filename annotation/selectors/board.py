@@ -7,7 +7,7 @@ the batch is sealed for before this is asked.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,41 +16,50 @@ from django.utils import timezone
 
 from annotation.models import ADJUDICATION_SLOT, Assignment, Batch, Membership, Tally, Task
 
-# With more disputes than these nobody's are counted apart: each is looked up with its annotators.
-MOST_DISPUTES = 5_000
+# With more disputes than these nobody's are counted apart: each is looked up with its annotators. So with claims.
+MOST_DISPUTES = 500
+MOST_EXPIRED = 2_000
 GIVEN_BACK = Q(state__in=[Assignment.State.RELEASED, Assignment.State.EXPIRED], skip_reason="")
 
 
 @dataclass
 class Cell:
     """Items of one person in one dimension. ``done``: labelled or decided; ``open``: at hand now; ``disputed``:
-    labelled by them and waiting for a decision, None where too many wait; ``expired``: their claim ran out, and they
-    have not taken the item again.
+    labelled by them and waiting for a decision; ``expired``: their claim ran out, and they have not taken the item
+    again. The last two are None where there are too many in the batch to count.
     """
 
     done: int = 0
     open: int = 0
     disputed: int | None = 0
-    expired: int = 0
+    expired: int | None = 0
 
     def add(self, other: Cell) -> None:
         self.done += other.done
         self.open += other.open
-        self.expired += other.expired
-        both = self.disputed is not None and other.disputed is not None
-        self.disputed = (self.disputed or 0) + (other.disputed or 0) if both else None
+        self.disputed = _sum(self.disputed, other.disputed)
+        self.expired = _sum(self.expired, other.expired)
 
     @property
     def is_empty(self) -> bool:
         return not (self.done or self.open or self.disputed or self.expired)
 
 
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
 @dataclass
 class Matrix:
     """``cells`` by person and dimension; who or what is not in it has nothing yet."""
 
-    cells: dict[int, dict[str, Cell]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(Cell)))
+    cells: dict[int, dict[str, Cell]] = field(default_factory=dict)
     disputes_counted: bool = True
+    expired_counted: bool = True
+
+    def at(self, person: int, dimension: str) -> Cell:
+        """The cell to write to."""
+        return self.cells.setdefault(person, {}).setdefault(dimension, self._nothing())
 
     def of(self, person: int, dimension: str) -> Cell:
         found = self.cells.get(person, {}).get(dimension)
@@ -69,25 +78,25 @@ class Matrix:
         return whole
 
     def _nothing(self) -> Cell:
-        return Cell(disputed=0 if self.disputes_counted else None)
+        return Cell(
+            disputed=0 if self.disputes_counted else None, expired=0 if self.expired_counted else None
+        )
 
 
 def matrix(batch: Batch, *, disputes: int) -> Matrix:
     """Four queries; ``disputes`` is how many wait in the batch."""
-    found = Matrix(disputes_counted=disputes <= MOST_DISPUTES)
+    expired, waiting = _expired(batch), _disputed(batch) if 0 < disputes <= MOST_DISPUTES else Counter()
+    found = Matrix(disputes_counted=disputes <= MOST_DISPUTES, expired_counted=expired is not None)
     for (person, dimension), n in _done(batch).items():
-        found.cells[person][dimension].done = n
+        found.at(person, dimension).done = n
     for person, dimension, held, overdue in _claims(batch):
-        cell = found.cells[person][dimension]
-        cell.open, cell.expired = held, overdue
-    for person, dimension, n in _expired(batch):
-        found.cells[person][dimension].expired += n
-    for person, dimension, n in _disputed(batch) if disputes and found.disputes_counted else ():
-        found.cells[person][dimension].disputed = n
-    if not found.disputes_counted:
-        for row in found.cells.values():
-            for cell in row.values():
-                cell.disputed = None
+        cell = found.at(person, dimension)
+        cell.open, cell.expired = held, _sum(cell.expired, overdue)
+    for (person, dimension), n in (expired or {}).items():
+        cell = found.at(person, dimension)
+        cell.expired = _sum(cell.expired, n)
+    for (person, dimension), n in waiting.items():
+        found.at(person, dimension).disputed = n
     return found
 
 
@@ -111,16 +120,19 @@ def _claims(batch: Batch) -> list[tuple[int, str, int, int]]:
     )
 
 
-def _expired(batch: Batch) -> list[tuple[int, str, int]]:
-    """By the index of what was given back, person by person; a claim that is taken again leaves it."""
+def _expired(batch: Batch) -> Counter[tuple[int, str]] | None:
+    """By the index of what was given back, person by person; a claim that is taken again leaves it. None where
+    there are too many.
+    """
     people = list(Membership.objects.filter(batch=batch).values_list("person", flat=True).distinct())
     expired = Assignment.objects.filter(
         GIVEN_BACK, batch=batch, person__in=people, state=Assignment.State.EXPIRED
     )
-    return list(expired.order_by().values_list("person", "task__stratum__dimension").annotate(n=Count("pk")))
+    rows = list(expired.order_by().values_list("person", "task__stratum__dimension")[: MOST_EXPIRED + 1])
+    return Counter(rows) if len(rows) <= MOST_EXPIRED else None
 
 
-def _disputed(batch: Batch) -> list[tuple[int, str, int]]:
+def _disputed(batch: Batch) -> Counter[tuple[int, str]]:
     """The disputes by the index that has them, each with its annotators."""
     theirs = Assignment.objects.filter(
         task__batch=batch,
@@ -129,4 +141,4 @@ def _disputed(batch: Batch) -> list[tuple[int, str, int]]:
         state=Assignment.State.SUBMITTED,
         slot__lt=ADJUDICATION_SLOT,
     )
-    return list(theirs.order_by().values_list("person", "task__stratum__dimension").annotate(n=Count("pk")))
+    return Counter(theirs.order_by().values_list("person", "task__stratum__dimension"))

@@ -5,7 +5,7 @@ What tells of a label is left out for whoever the batch is sealed for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from math import floor
@@ -21,6 +21,7 @@ from annotation.errors import Forbidden
 from annotation.forms.batch_tasks import NO_DIMENSION
 from annotation.guidelines import GuidelineDocument
 from annotation.models import Alarm, Batch, Person, Task, Watch
+from annotation.selectors.batch_tasks import HELD_NOW, RAN_OUT
 from annotation.selectors.blindness import sealed_batches
 from annotation.selectors.board import Cell, Matrix, matrix
 from annotation.selectors.forecast import Outlook, outlook
@@ -53,12 +54,13 @@ class Linked:
 
 
 @dataclass(frozen=True)
-class ShownCell:
-    done: Linked
-    open: Linked
-    disputed: Linked
-    expired: Linked
-    is_empty: bool
+class Part:
+    """A number in a cell of the matrix, as text: of these there are many, and the page is asked for again and again."""
+
+    kind: str
+    n: str
+    words: str
+    url: str
 
 
 @dataclass(frozen=True)
@@ -141,67 +143,73 @@ def _opened(batch: Batch, person: Person, watch: Watch | None) -> dict[str, Any]
     counts = progress(batch)
     cells = matrix(batch, disputes=counts.states.get(Task.State.DISPUTED, 0))
     people = counts.people[:PEOPLE]
-    document = batch.guideline.document
+    document, items = batch.guideline.document, _Items(batch)
     return {
         "progress": counts,
-        "dimensions": [_dimension(batch, document, one, cells) for one in counts.dimensions],
+        "dimensions": [_dimension(items, document, one, cells) for one in counts.dimensions],
         "people": [(one, cells.of_person(one.person.pk)) for one in people],
         "people_left_out": max(0, len(counts.people) - PEOPLE),
-        "matrix": _matrix(batch, counts, people, cells),
+        "matrix": _matrix(items, counts, people, cells),
         "disputes_uncounted": not cells.disputes_counted,
+        "expired_uncounted": not cells.expired_counted,
         "waiting_note": _("{n} waiting for an adjudicator").format(n=counts.waiting),
         **_agreement(batch, person, watch),
     }
 
 
 def _dimension(
-    batch: Batch, document: GuidelineDocument, one: DimensionProgress, cells: Matrix
+    items: _Items, document: GuidelineDocument, one: DimensionProgress, cells: Matrix
 ) -> dict[str, Any]:
     of_all = cells.of_dimension(one.name)
     return {
         "label": dimension_label(document, one.name),
         "counts": one,
-        "url": _items(batch, dimension=one.name),
-        "disputed": Linked(one.disputed, _items(batch, dimension=one.name, state=Task.State.DISPUTED)),
-        "open": Linked(of_all.open, _items(batch, dimension=one.name, claim="held")),
-        "expired": Linked(of_all.expired, _items(batch, dimension=one.name, claim="expired")),
+        "url": items.url(one.name),
+        "disputed": Linked(one.disputed, items.url(one.name, state=Task.State.DISPUTED)),
+        "open": Linked(of_all.open, items.url(one.name, claim=HELD_NOW)),
+        "expired": Linked(of_all.expired, items.url(one.name, claim=RAN_OUT)),
     }
 
 
 def _matrix(
-    batch: Batch, counts: Progress, people: Sequence[PersonProgress], cells: Matrix
-) -> list[tuple[Person, list[ShownCell]]]:
+    items: _Items, counts: Progress, people: Sequence[PersonProgress], cells: Matrix
+) -> list[tuple[str, list[list[Part]]]]:
     """A row for each person, a cell for each dimension; none where there is one dimension alone."""
     if len(counts.dimensions) < 2:
         return []
+    words = {"open": _("at hand"), "disputed": _("disputed"), "expired": _("expired")}
+    names = [dimension.name for dimension in counts.dimensions]
     return [
         (
-            one.person,
-            [
-                _cell(batch, one.person, dimension.name, cells.of(one.person.pk, dimension.name))
-                for dimension in counts.dimensions
-            ],
+            str(one.person),
+            [_cell(items, one.person, name, cells.of(one.person.pk, name), words) for name in names],
         )
         for one in people
     ]
 
 
-def _cell(batch: Batch, person: Person, dimension: str, cell: Cell) -> ShownCell:
-    def linked(n: int | None, **wanted: str) -> Linked:
-        return Linked(n, _items(batch, dimension=dimension, person=person.username, **wanted) if n else "")
-
-    return ShownCell(
-        done=linked(cell.done),
-        open=linked(cell.open, claim="held"),
-        disputed=linked(cell.disputed, state=Task.State.DISPUTED),
-        expired=linked(cell.expired, claim="expired"),
-        is_empty=cell.is_empty,
+def _cell(items: _Items, person: Person, dimension: str, cell: Cell, words: Mapping[str, str]) -> list[Part]:
+    """Empty where the person has nothing in the dimension; what is none is left out, but for what is done."""
+    if cell.is_empty:
+        return []
+    url = items.url(dimension, person=person.username)
+    done = Part("matrix__done", str(cell.done), "", url if cell.done else "")
+    more = (
+        ("matrix__more", cell.open, words["open"], f"{url}&claim={HELD_NOW}"),
+        ("matrix__more", cell.disputed, words["disputed"], f"{url}&state={Task.State.DISPUTED}"),
+        ("matrix__more matrix__more--late", cell.expired, words["expired"], f"{url}&claim={RAN_OUT}"),
     )
+    return [done, *(Part(kind, str(n), said, to) for kind, n, said, to in more if n)]
 
 
-def _items(batch: Batch, **wanted: str) -> str:
-    wanted["dimension"] = wanted["dimension"] or NO_DIMENSION
-    return f"{reverse('batch-tasks', args=[batch.name])}?{urlencode(wanted)}"
+class _Items:
+    """Addresses of the batch's items, found once for all of them."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._page = reverse("batch-tasks", args=[batch.name])
+
+    def url(self, dimension: str, **wanted: str) -> str:
+        return f"{self._page}?{urlencode({'dimension': dimension or NO_DIMENSION, **wanted})}"
 
 
 def _pace(look: Outlook) -> dict[str, Any]:
