@@ -91,6 +91,8 @@
     const unit = ctrlKey ? "character" : "word";
     if (!shiftKey) selection.collapseToStart();
     selection.modify(shiftKey ? "extend" : "move", lines || key, lines ? "line" : unit);
+    // A line is entered anywhere: back to where the word begins.
+    if (lines && !shiftKey) for (const way of ["forward", "backward"]) selection.modify("move", way, "word");
     if (!shiftKey) selection.modify("extend", "forward", unit);
     if (selection.isCollapsed || !read().contains(selection.focusNode)) {
       selection.removeAllRanges();
