@@ -1,0 +1,302 @@
+"""Decided disputes that come back unmarked: which, when, and that neither their reader nor gold can tell."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db.models import Model
+from django.test import Client
+from django.utils import timezone
+
+from annotation.errors import Conflict, Forbidden
+from annotation.models import (
+    Assignment,
+    AuditEvent,
+    Batch,
+    GoldLabel,
+    Note,
+    Person,
+    SecondReading,
+)
+from annotation.second_readings import is_drawn
+from annotation.selectors.dispute_queue import Wanted
+from annotation.selectors.mine import progress_in
+from annotation.selectors.second_readings import consistency
+from annotation.services.adjudications import adjudicate, record_verdict
+from annotation.services.annotations import AlreadySubmitted, Work
+from annotation.services.batches import set_state
+from annotation.services.distribution import extend_lease, next_dispute, release
+from annotation.services.task_changes import set_priority
+from tests.annotation.test_work_pages import text, visit
+from tests.support import decide, decide_next, label_next
+
+pytestmark = pytest.mark.django_db
+# What submitting a second reading may change.
+CHANGES = {"annotation.SecondReading", "annotation.AuditEvent"}
+
+
+def dispute(batch: Batch, lin: Person, chen: Person) -> None:
+    label_next(batch, lin, 1)
+    label_next(batch, chen, 3)
+
+
+@pytest.fixture
+def again(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
+    """One dispute is decided and comes back in a fortnight, and another one waits."""
+    Batch.objects.filter(pk=batch.pk).update(second_reading_share=1)
+    dispute(batch, lin, chen)
+    decide_next(batch, wu, 2)
+    dispute(batch, lin, chen)
+    return batch
+
+
+def make_due() -> None:
+    SecondReading.objects.update(due_at=timezone.now() - timedelta(minutes=1))
+
+
+def claim(batch: Batch, person: Person, **more: Any) -> Assignment:
+    found = next_dispute(batch=batch, person=person, **more)
+    assert found is not None
+    return found
+
+
+def claim_reading(batch: Batch, person: Person) -> Assignment:
+    make_due()
+    found = claim(batch, person)
+    assert SecondReading.objects.filter(pk=found.pk).exists()
+    return found
+
+
+@pytest.mark.parametrize(("share", "size"), [(0.05, 20), (0.1, 10), (1, 1)])
+def test_one_of_each_block_is_drawn(share: float, size: int) -> None:
+    drawn = [n for n in range(1, 20 * size + 1) if is_drawn(n, share=share, seed="s")]
+    assert [(n - 1) // size for n in drawn] == list(range(20))
+    assert not any(is_drawn(n, share=0, seed="s") for n in range(1, 50))
+
+
+def test_the_draw_is_not_the_same_for_everybody_and_no_pattern() -> None:
+    def places(seed: str) -> list[int]:
+        return [n % 20 for n in range(1, 401) if is_drawn(n, share=0.05, seed=seed)]
+
+    assert places("s") == places("s") != places("t")
+    assert len(set(places("s"))) > 5
+
+
+def test_a_share_that_divides_nothing_is_exact_too() -> None:
+    drawn = [n for n in range(1, 1001) if is_drawn(n, share=0.3, seed="s")]
+    assert len(drawn) == 300
+    assert all(abs(len([n for n in drawn if n <= k]) - 0.3 * k) <= 1 for k in range(1, 1001))
+
+
+def test_it_waits_until_it_is_due_and_comes_after_what_was_put_first(again: Batch, wu: Person) -> None:
+    reading = SecondReading.objects.get()
+    assert timedelta(days=13.9) < reading.due_at - timezone.now() <= timedelta(days=14)
+    first = claim(again, wu)
+    assert first.pk != reading.pk
+    release(assignment_id=first.pk, person=wu)
+    make_due()
+    set_priority(batch=again, tasks=[first.task_id], priority=1)
+    assert claim(again, wu).pk == first.pk
+    release(assignment_id=first.pk, person=wu)
+    set_priority(batch=again, tasks=[first.task_id], priority=0)
+    assert claim(again, wu).pk == reading.pk
+    assert claim(again, wu).pk == reading.pk  # while it is at hand
+    release(assignment_id=reading.pk, person=wu)
+    dimension = reading.task.stratum.dimension
+    other = {"safe": "unsafe", "unsafe": "safe"}[dimension]
+    assert claim(again, wu, wanted=Wanted(dimension=other)).pk == first.pk
+
+
+def test_it_comes_early_once_the_disputes_have_run_out(
+    again: Batch, lin: Person, chen: Person, wu: Person
+) -> None:
+    decide_next(again, wu, 2)
+    assert next_dispute(batch=again, person=wu) is None  # others are still labelling
+    while label_next(again, lin, 1) is not None:
+        label_next(again, chen, 1)
+    here = progress_in(again, wu, "adjudicator")
+    assert here is not None
+    assert (here.done, here.left) == (2, 2)
+    for done in (3, 4):
+        decide_next(again, wu, 2)
+        here = progress_in(again, wu, "adjudicator")
+        assert here is not None
+        assert here.done == done
+    assert next_dispute(batch=again, person=wu) is None
+    assert SecondReading.objects.filter(state="submitted").count() == 2
+
+
+def test_a_second_reading_brings_no_third(again: Batch, wu: Person) -> None:
+    decide(claim_reading(again, wu), wu, 3)
+    assert SecondReading.objects.count() == 1
+
+
+def rows_of(model: type[Model]) -> list[dict[str, Any]]:
+    return list(model._default_manager.order_by("pk").values())
+
+
+def test_it_changes_nothing_but_itself(again: Batch, wu: Person) -> None:
+    mine = claim_reading(again, wu)
+    models = [model for model in apps.get_models() if model._meta.app_label == "annotation"]
+    before = {model._meta.label: rows_of(model) for model in models}
+    decide(mine, wu, 3, reason="guideline_gap")
+    changed = {model._meta.label for model in models if rows_of(model) != before[model._meta.label]}
+    assert changed == CHANGES
+    assert not Note.objects.exists()
+    assert GoldLabel.objects.get(task=mine.task_id, source="adjudicated").value == 2
+    reading = SecondReading.objects.get()
+    assert (reading.labels, reading.verdict) == (
+        {"compliance": 3},
+        {"labels": {"compliance": 3}, "rationale": "", "seconds": None},
+    )
+    assert reading.reason is not None
+    assert reading.reason.key == "guideline_gap"
+
+
+def test_it_is_submitted_once_with_a_receipt(again: Batch, wu: Person) -> None:
+    mine = claim_reading(again, wu)
+    work = Work({"compliance": 3}, reason="reading_slip")
+    with pytest.raises(Conflict, match="verdict first"):
+        adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
+    record_verdict(assignment_id=mine.pk, person=wu, work=Work({"compliance": 3}))
+    with pytest.raises(Conflict, match="stands"):
+        record_verdict(assignment_id=mine.pk, person=wu, work=Work({"compliance": 1}))
+    first = adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
+    retry = adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
+    assert (first.created, retry.created, retry.receipt) == (True, False, first.receipt)
+    with pytest.raises(AlreadySubmitted) as refusal:
+        adjudicate(assignment_id=mine.pk, person=wu, key="other", work=work)
+    assert refusal.value.receipt.receipt == first.receipt
+
+
+def test_its_lease_is_extended_given_back_and_skipped(again: Batch, wu: Person) -> None:
+    mine = claim_reading(again, wu)
+    SecondReading.objects.update(lease_expires=timezone.now())
+    assert extend_lease(assignment_id=mine.pk, person=wu).lease_expires > timezone.now()
+    assert release(assignment_id=mine.pk, person=wu).state == "released"
+    assert claim(again, wu).pk == mine.pk
+    SecondReading.objects.update(lease_expires=timezone.now() - timedelta(seconds=1))
+    assert claim(again, wu).pk == mine.pk  # its lease ran out, and it came again
+    release(assignment_id=mine.pk, person=wu, skip_reason="I know the author")
+    assert SecondReading.objects.get().state == "dropped"
+    assert claim(again, wu).pk != mine.pk
+    with pytest.raises(Conflict, match="You skipped this item"):
+        decide(mine, wu, 2)
+
+
+def test_late_work_on_it_is_taken_and_a_closed_batch_takes_none(again: Batch, wu: Person) -> None:
+    mine = claim_reading(again, wu)
+    record_verdict(assignment_id=mine.pk, person=wu, work=Work({"compliance": 1}))
+    SecondReading.objects.update(lease_expires=timezone.now() - timedelta(hours=1))
+    work = Work({"compliance": 1}, reason="reading_slip")
+    set_state(batch=again, state="closed")
+    with pytest.raises(Conflict, match="closed"):
+        adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
+    Batch.objects.update(state="open")
+    assert adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work).created
+
+
+def test_a_paused_batch_hands_none_out(again: Batch, wu: Person) -> None:
+    make_due()
+    set_state(batch=again, state="paused")
+    with pytest.raises(Forbidden):
+        next_dispute(batch=again, person=wu)
+
+
+def plain(page: str, item: Assignment) -> str:
+    """The page without what differs from request to request, and without its item's own words."""
+    page = page.replace(str(item.pk), "ITEM")
+    page = re.sub(r'(name="key" value|csrfmiddlewaretoken" value|data-saved|nonce)="[^"]*"', "", page)
+    return re.sub(r"(number|Answer|question) \d+|<span>\w+</span>|X-CSRFToken[^}]*|(Safe|Unsafe) prompts", "", page)
+
+
+def seen(batch: Batch, person: Person) -> list[str]:
+    """Everything that a dispute brings its adjudicator, step by step, to the end."""
+    visitor, item = visit(person), claim(batch, person)
+    url = f"/disputes/items/{item.pk}"
+    data = {"label.compliance": 2, "key": "k", "reason": "reading_slip"}
+    told = [text(visitor.get("/disputes/first/"))]
+    told.append(str(visitor.post(f"{url}/verdict/", **data).status_code))
+    told.append(text(visitor.get("/disputes/first/")))
+    api = Client()
+    api.force_login(person)
+    given = api.post("/api/v1/batches/first/next-dispute/", {}, content_type="application/json").json()
+    told.append(str(sorted(given)) + str(given["verdict"]))
+    for action in ("extend", "release"):
+        answer = api.post(f"/api/v1/assignments/{item.pk}/{action}/", {}, content_type="application/json")
+        told.append(re.sub(r'expires":"[^"]*"', "", answer.content.decode()))
+    assert claim(batch, person).pk == item.pk
+    answer = api.post(
+        f"/api/v1/assignments/{item.pk}/adjudicate/",
+        {"labels": {"compliance": 2}, "reason": "reading_slip"},
+        content_type="application/json",
+        headers={"Idempotency-Key": "k"},
+    )
+    told.append(f"{answer.status_code} {sorted(answer.json())} {answer.json()['revision']}")
+    return [re.sub(r"\d+ done, \d+ still there|(value|max)=\"\d+\"", "", plain(one, item)) for one in told]
+
+
+def test_nobody_can_tell_it_from_a_first_reading(again: Batch, wu: Person) -> None:
+    """The same pages, addresses, answers and counts; its text is the only thing that was there before."""
+    first = seen(again, wu)
+    Batch.objects.update(second_reading_share=0)
+    SecondReading.objects.exclude(pk=SecondReading.objects.order_by("due_at")[0].pk).delete()
+    make_due()
+    before = progress_in(again, wu, "adjudicator")
+    assert before is not None
+    assert (before.done, before.left) == (2, 1)
+    assert "1" in text(visit(wu).get("/disputes/"))
+    second = seen(again, wu)
+    assert SecondReading.objects.get().state == "submitted"
+    for one, other in zip(second, first, strict=True):
+        assert sorted(one.splitlines()) == sorted(other.splitlines())  # A and B are in an order of their own
+    after = progress_in(again, wu, "adjudicator")
+    assert after is not None
+    assert (after.done, after.left) == (3, 0)
+
+
+def test_it_does_not_show_the_first_verdict_nor_the_first_decision(again: Batch, wu: Person) -> None:
+    mine = claim_reading(again, wu)
+    page = visit(wu).get("/disputes/first/")
+    assert page.context.get("verdict") is None
+    assert "decided" not in text(page)
+    assert "side__" not in text(page)
+    assert mine.pk not in Assignment.objects.values_list("pk", flat=True)
+
+
+def test_a_quota_counts_it(again: Batch, wu: Person) -> None:
+    decide(claim_reading(again, wu), wu, 2)
+    again.memberships.filter(person=wu).update(quota=2)
+    assert next_dispute(batch=again, person=wu) is None
+    again.memberships.filter(person=wu).update(quota=3)
+    assert next_dispute(batch=again, person=wu) is not None
+
+
+def test_consistency_is_the_share_that_was_decided_alike(
+    again: Batch, lin: Person, chen: Person, wu: Person
+) -> None:
+    assert consistency(again) == []
+    for value in (2, 3):
+        if SecondReading.objects.filter(state="waiting").count() == 0:
+            decide_next(again, wu, 2)
+        decide(claim_reading(again, wu), wu, value)
+    (found,) = consistency(again)
+    assert (found.person, found.n, found.same, found.share) == (wu, 2, 1, 0.5)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.1
+    assert found.high > 0.9
+    assert consistency() == [found]
+
+
+def test_what_was_recorded_of_it_is_not_the_adjudicators_to_read(again: Batch, wu: Person) -> None:
+    mine = claim_reading(again, wu)
+    decide(mine, wu, 3)
+    assert AuditEvent.objects.filter(verb="second_reading", target=f"task:{mine.task_id}").exists()
+    told = "".join(text(visit(wu).get(url)) for url in ("/", "/disputes/", "/history/", "/account/"))
+    assert "second_reading" not in told
+    assert "second reading" not in told.lower()
