@@ -35,6 +35,8 @@ PATIENCE = 10_000  # milliseconds; two busy cores are slow
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 SignIn = Callable[..., Page]
+Violations = Callable[..., list[str]]
+"""Of a page; further arguments are the only rules to check."""
 
 
 @pytest.fixture(scope="session")
@@ -83,12 +85,18 @@ def sign_in(
 
 
 @pytest.fixture
-def violations() -> Callable[[Page], list[str]]:
+def violations() -> Violations:
     """What axe-core finds wrong with a page for people who use assistive technology."""
-    axe = Axe()
+    script = Axe().axe_script
 
-    def check(page: Page) -> list[str]:
-        found = axe.run(page).response["violations"]
+    def check(page: Page, *rules: str) -> list[str]:
+        if not page.evaluate("'axe' in window"):
+            page.evaluate(script)
+        options = {
+            "resultTypes": ["violations"],
+            **({"runOnly": {"type": "rule", "values": rules}} if rules else {}),
+        }
+        found = page.evaluate("options => axe.run(document, options)", options)["violations"]
         return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
 
     return check
