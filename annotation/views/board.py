@@ -108,7 +108,7 @@ def board(batch: Batch, person: Person) -> dict[str, Any]:
         **facts(batch),
         **(_pace(look) if look else {}),
     }
-    return context if sealed else context | _opened(batch, person, watch)
+    return context if sealed else context | _opened(batch, person, watch, context["alarm"])
 
 
 def facts(batch: Batch) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def chance(share: float | None) -> str:
     return _("more than 99%") if share > 0.99 else f"{share:.0%}"
 
 
-def _opened(batch: Batch, person: Person, watch: Watch | None) -> dict[str, Any]:
+def _opened(batch: Batch, person: Person, watch: Watch | None, alarm: Alarm | None) -> dict[str, Any]:
     counts = progress(batch)
     cells = matrix(batch, disputes=counts.states.get(Task.State.DISPUTED, 0))
     people = counts.people[:PEOPLE]
@@ -153,6 +153,7 @@ def _opened(batch: Batch, person: Person, watch: Watch | None) -> dict[str, Any]
         "disputes_uncounted": not cells.disputes_counted,
         "expired_uncounted": not cells.expired_counted,
         "waiting_note": _("{n} waiting for an adjudicator").format(n=counts.waiting),
+        "alarm_criterion": criterion_label(document, alarm.criterion) if alarm and alarm.criterion else "",
         **_agreement(batch, person, watch),
     }
 
@@ -255,12 +256,7 @@ def _agreement(batch: Batch, person: Person, watch: Watch | None) -> dict[str, A
         "agreement": [_line(document, row, threshold) for row in rows],
         "agreement_at": watch.at if watch else None,
         "curve": _curve(history_of(watch), threshold),
-        "alarm_criterion": _alarm_criterion(document, standing_alarm(batch)),
     }
-
-
-def _alarm_criterion(document: GuidelineDocument, alarm: Alarm | None) -> str:
-    return criterion_label(document, alarm.criterion) if alarm and alarm.criterion else ""
 
 
 def _line(document: GuidelineDocument, row: Measured, threshold: float | None) -> AgreementLine:
