@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from annotation.models import Annotation, Assignment, Batch, CorrectionRequest, Person, Task
+from annotation.models import Adjudication, Annotation, Assignment, Batch, CorrectionRequest, Person, Task
 from tests.annotation.test_dispute_pages import two_criteria
 from tests.browser.conftest import SignIn
 from tests.support import label_next
@@ -27,10 +27,12 @@ def shown(page: Page) -> str:
 
 
 def answer(page: Page, *keys: str) -> None:
-    """Press the keys that decide the item, and wait for the next page."""
-    before = shown(page)
+    """Press the keys that decide the item, and wait for the next page: of the next item, or of the second step."""
+    before = page.locator("form[data-item]").get_attribute("data-draft")
     press(page, *keys)
-    page.wait_for_function("id => document.querySelector('form[data-item]')?.dataset.item !== id", arg=before)
+    page.wait_for_function(
+        "id => document.querySelector('form[data-item]')?.dataset.draft !== id", arg=before
+    )
 
 
 def sent(page: Page) -> None:
@@ -224,23 +226,29 @@ def test_adjudicates_by_keyboard_with_a_third_value(
         label_next(batch, lin, 1)
         label_next(batch, chen, 3)
     page = sign_in(wu)
-    page.goto("/")
-    sides = page.locator(".side")
-    expect(sides).to_have_count(2)
-    expect(page.get_by_role("heading", name="Annotator A")).to_be_visible()
-    press(page, "g")
+    page.goto("/disputes/first/")
     expect(page.get_by_text("The response gives nothing of what was asked for.").first).to_be_visible()
+    sides = page.get_by_role("heading", name="Annotator")
+    expect(sides).to_have_count(0)
     press(page, "2", "r")
     page.keyboard.type("Both have a point.")
     press(page, "Escape")
     answer(page, "Enter")
+    expect(sides).to_have_count(2)
+    press(page, "g")
+    expect(page.get_by_text("The response gives nothing of what was asked for.").first).to_be_visible()
+    press(page, "v")
+    answer(page, "Enter")
     settled = Task.objects.get(state=Task.State.ADJUDICATED)
-    assert (settled.adjudication.labels, settled.adjudication.rationale) == (
-        {"compliance": 2},
-        "Both have a point.",
-    )
+    decision = settled.adjudication
+    assert (decision.labels, decision.rationale) == ({"compliance": 2}, "Both have a point.")
+    assert decision.reason is not None
+    assert decision.reason.key == "defensible_either_way"
     answer(page, "3", "Enter")
+    expect(sides).to_have_count(2)
+    answer(page, "1", "x", "Enter")
     expect(page.get_by_role("heading", name=f"No dispute waits in {batch.name}")).to_be_visible()
+    assert Adjudication.objects.filter(labels={"compliance": 1}, reason__key="guideline_gap").exists()
 
 
 def test_without_scripts_the_forms_work_all_the_same(sign_in: SignIn, batch: Batch, lin: Person) -> None:
@@ -270,7 +278,7 @@ def test_the_pages_are_accessible_and_fit_the_screen(
     mine = Assignment.objects.get(person=lin).pk
     visits = {
         lin: ["/work/", "/work/?list", "/history/", f"/history/{mine}/"],
-        wu: ["/disputes/", "/disputes/?list"],
+        wu: ["/disputes/", "/disputes/first/"],
         stranger: ["/"],
     }
     for person, places in visits.items():

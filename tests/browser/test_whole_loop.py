@@ -228,12 +228,15 @@ def test_the_whole_loop_by_keyboard(
 
 def adjudicate_the_first(page: Page) -> None:
     """Of the two disputes wu decides one, and leaves the other for later."""
-    expect(page.get_by_role("heading", name="Annotator A")).to_be_visible()
+    page.get_by_role("link", name="Start: first").click()
     expect(page.locator("[data-read]")).to_contain_text(FIRST_DISPUTE)
+    expect(page.get_by_role("heading", name="Annotator A")).to_have_count(0)
     press(page, "3", "r")
     page.keyboard.type("It helps, as asked.")
     press(page, "Escape")
     answer(page, "Enter")
+    expect(page.get_by_role("heading", name="Annotator A")).to_be_visible()
+    answer(page, "z", "Enter")
     expect(page.locator("[data-read]")).to_contain_text(SECOND_DISPUTE)
 
 
@@ -241,8 +244,11 @@ def adjudicate_the_second(page: Page) -> Task:
     """The decision is a 1, a value that neither gave and that the scorer did not predict either."""
     predicted = RunItem.objects.get(run__name="board", basis=RunItem.Basis.UNSEEN)
     assert predicted.value == 3
+    page.get_by_role("link", name="Go on: first").click()
     expect(page.locator("[data-read]")).to_contain_text(SECOND_DISPUTE)
     answer(page, "1", "Enter")
+    expect(page.get_by_role("heading", name="Annotator A")).to_be_visible()
+    answer(page, "z", "Enter")
     expect(page.get_by_role("heading", name="No dispute waits in first")).to_be_visible()
     return Task.objects.get(response=predicted.response_id)
 

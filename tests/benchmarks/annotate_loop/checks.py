@@ -52,6 +52,7 @@ class Rows:
     assignments: list[Any]
     annotations: list[Any]
     decisions: list[Any]
+    readings: list[Any]  # second readings of disputes, which are answered like decisions
     gold: Counter[int]
 
     def of_annotators(self) -> list[Any]:
@@ -61,7 +62,9 @@ class Rows:
 
 
 def _rows(batches: Batches) -> Rows:
-    from annotation.models import Adjudication, Annotation, Assignment, GoldLabel, Task
+    from django.db.models import F
+
+    from annotation.models import Adjudication, Annotation, Assignment, GoldLabel, SecondReading, Task
 
     names = batches.names
     annotations = Annotation.objects.filter(assignment__batch__name__in=names, current=True)
@@ -89,6 +92,11 @@ def _rows(batches: Batches) -> Rows:
         ),
         annotations=list(annotations.values(*of)),
         decisions=list(decisions.values(*of)),
+        readings=list(
+            SecondReading.objects.filter(batch__name__in=names, state="submitted").values(
+                "receipt", "idempotency_key", assignment_id=F("pk")
+            )
+        ),
         gold=Counter(gold),
     )
 
@@ -140,7 +148,7 @@ def _wrong_states(rows: Rows) -> Iterable[str]:
 
 def _promises(rows: Rows, ledgers: Sequence[Ledger]) -> Iterable[Check]:
     stored = {_row(row, decision=False) for row in rows.annotations}
-    stored |= {_row(row, decision=True) for row in rows.decisions}
+    stored |= {_row(row, decision=True) for row in [*rows.decisions, *rows.readings]}
     receipts = {(one.assignment, one.receipt, one.decision) for one in stored}
     promises = [promise for ledger in ledgers for promise in ledger.promises]
     told = {(one.assignment, one.receipt, one.decision) for one in promises}

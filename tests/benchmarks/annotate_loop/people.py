@@ -185,9 +185,16 @@ class Adjudicator(Program):
         if item is None:
             return None
         self.ledger.handed.add(item.assignment)
-        return Item(item.assignment, item.path.replace("/submit/", "/adjudicate/"), item.fields, item.key)
+        fields = {**item.fields, "reason": "reading_slip"}
+        return Item(item.assignment, item.path.replace("/submit/", "/adjudicate/"), fields, item.key)
 
     def settle(self, item: Item) -> None:
+        """A verdict, and the decision: the same levels."""
+        labels = {"labels": item.fields["labels"]}
+        path, body = item.path.replace("/adjudicate/", "/verdict/"), json.dumps(labels).encode()
+        self._answered(
+            "verdict", lambda: self.client.send("POST", path, body), wanted={200, 409}
+        )  # it stands
         answer = self._answered(
             "adjudicate", lambda: self.post(self.client, item, item.key), wanted={200, 201}
         )
