@@ -368,3 +368,23 @@ def test_the_command_sets_the_alarm(
     call_command("create_batch", "july", agreement_threshold=0.5, alarm="pause", **options)
     made = Batch.objects.get(name="july")
     assert (made.agreement_threshold, made.alarm_action, made.second_reading_share) == (0.5, "pause", 0.05)
+
+
+def test_the_plan_says_in_words_how_long_it_takes(
+    manager: Client, dataset: Dataset, guideline: Guideline, lin: Person, chen: Person
+) -> None:
+    form = terms(due_date=(timezone.localdate() + timedelta(days=1)).isoformat()) | {
+        "guideline": str(guideline.pk),
+        "annotators": [str(lin.pk), str(chen.pk)],  # type: ignore[dict-item]
+        "overlap": "2",
+        "pairing": "balanced",
+        "seconds": "900",
+    }
+    page = manager.post(reverse("batch-plan", args=["small"]), form)
+    words = page.content.decode()
+    # Eight responses for both: 16 annotations of a quarter of an hour; two days, today and tomorrow.
+    assert (
+        "2 people label about 8 items each: 2 h 0 min of work for everybody, and 4 h 0 min for all" in words
+    )
+    assert "about 1 h 0 min a day for each" in words
+    assert [(row.tasks, time) for row, time in page.context["shares"]] == [(8, "2 h 0 min")] * 2
