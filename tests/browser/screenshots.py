@@ -18,6 +18,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,17 +43,30 @@ def nothing(page: Page) -> None:
 
 
 def choose_and_mark(page: Page) -> None:
-    """A level chosen, and the beginning of the response marked as evidence for it."""
-    page.locator(".level__input").first.check(force=True)
+    """A level chosen, and the first words of the response marked as evidence for it; kept as a draft, so done once."""
+    if page.locator(".turn--response mark").count():
+        return
+    page.locator(".level__input").last.check(force=True)
     page.evaluate(
         """() => {
-          const text = document.querySelector(".turn--response .turn__text").firstChild;
-          const node = text.nodeType === Node.TEXT_NODE ? text : text.firstChild;
-          getSelection().setBaseAndExtent(node, 0, node, Math.min(24, node.length));
+          const text = document.querySelector(".turn--response .turn__text");
+          const words = document.createTreeWalker(text, NodeFilter.SHOW_TEXT).nextNode();
+          getSelection().setBaseAndExtent(words, 0, words, words.data.search(/[。，,.]/));
         }"""
     )
-    page.keyboard.press("e")
-    page.evaluate("getSelection().removeAllRanges()")
+    with page.expect_response(lambda answer: "/draft/" in answer.url):
+        page.keyboard.press("e")
+    page.reload(wait_until="networkidle")
+
+
+def choose_people(page: Page) -> None:
+    """People chosen, and everybody paired with everybody, so that there is a plan to look at."""
+    for box in page.locator("[name=annotators], [name=adjudicators]").all():
+        box.check()
+    page.locator("[name=pairing][value=balanced]").check()
+    page.wait_for_timeout(500)  # the plan asks half a second after the last change
+    page.wait_for_load_state("networkidle")
+    page.evaluate("scrollTo(0, 0)")
 
 
 def give_verdict(page: Page) -> None:
@@ -81,7 +95,7 @@ SCENES = (
     Scene("dispute-verdict", "wu", "/disputes/demo/"),
     Scene("dispute-decision", "wu", "/disputes/demo/", give_verdict),
     Scene("batch", "he", "/batches/demo/"),
-    Scene("new-batch", "he", "/batches/-/new/demo/"),
+    Scene("new-batch", "he", "/batches/-/new/demo/", choose_people),
     Scene("people", "he", "/people/"),
     Scene("guideline-compare", "he", "/guidelines/flames/-/compare/"),
     Scene("leaderboard", "he", "/runs/demo-1/"),
@@ -135,6 +149,8 @@ def fill() -> None:
     load_demo(tell=lambda what: tell(f"Preparing {what} ..."))
     tell("Preparing the scorer and its board ...")
     run_jobs()
+    tell("Preparing a week of work ...")
+    spread_work()
     tell("Preparing a draft and its notes ...")
     revise_guideline()
 
@@ -148,6 +164,27 @@ def run_jobs() -> None:
 
     while waiting := Job.objects.filter(state=Job.State.QUEUED, depends_on=None).first():
         jobs.run_now(waiting)
+
+
+def spread_work() -> None:
+    """The demo's labels as if given over a week, with evidence where they differ; then what a worker measures."""
+    from annotation.models import Annotation, Assignment, Task
+    from annotation.services.alarms import watch_all
+
+    done = list(
+        Assignment.objects.filter(batch__name="demo", submitted_at__isnull=False).order_by("task__position")
+    )
+    for place, assignment in enumerate(done):
+        assignment.submitted_at -= timedelta(hours=160 * (1 - place / len(done)))
+    Assignment.objects.bulk_update(done, ["submitted_at"])
+    differing = Annotation.objects.filter(current=True, assignment__task__state=Task.State.DISPUTED)
+    for number, annotation in enumerate(differing.select_related("assignment__task__response")):
+        text = annotation.assignment.task.response.text
+        start, end = (0, len(text) // 2) if number % 2 else (len(text) // 4, len(text) - 1)
+        (criterion, level), *_others = annotation.labels.items()
+        span = {"turn": 0, "start": start, "end": end, "criterion": criterion, "level": level}
+        Annotation.objects.filter(pk=annotation.pk).update(evidence=[span])
+    watch_all()
 
 
 def revise_guideline() -> None:
@@ -174,7 +211,9 @@ def revise_guideline() -> None:
         text="两位标注员对“一带而过的提醒”理解不同：算不算已经看出问题？",
         task=task,
     )
-    leave_own_note(guideline=old, author=he, criterion="fairness", level=2, text="Say what pointing out means.")
+    leave_own_note(
+        guideline=old, author=he, criterion="fairness", level=2, text="Say what pointing out means."
+    )
 
 
 REWORDED = {
