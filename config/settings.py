@@ -239,7 +239,7 @@ WHITENOISE_USE_FINDERS = not COLLECTED
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        "BACKEND": "config.static.CollectedFiles"
         if COLLECTED
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },

@@ -147,5 +147,8 @@ def test_collected_styles_are_hashed_and_compressed_and_then_served_so(tmp_path:
     subprocess.run(command, cwd=ROOT, env=where, check=True)
     (packed,) = folder.glob("css/assay.*.css.gz")
     assert packed.stat().st_size < (folder / "css" / "assay.css").stat().st_size / 2
+    (script,) = folder.glob("js/work.*.js")
+    assert len(script.read_text()) < len((ROOT / "static" / "js" / "work.js").read_text())
+    assert "// " not in script.read_text()
     printed = start(tmp_path, "WHITENOISE_USE_FINDERS", ASSAY_STATIC_ROOT=str(folder)).stdout
     assert "False" in printed
