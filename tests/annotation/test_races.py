@@ -401,6 +401,27 @@ def test_a_late_and_a_new_adjudicator_deciding_at_once_leave_one_decision(
     assert decision.assignment.person == second  # the slot was theirs
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["first", "second reading"])
+def test_a_verdict_and_a_decision_sent_twice_at_once_are_stored_once(
+    batch: Batch, lin: Person, chen: Person, wu: Person, again: bool
+):
+    label_next(batch, lin, 1)
+    label_next(batch, chen, 3)
+    if again:
+        Batch.objects.filter(pk=batch.pk).update(second_reading_share=1, second_reading_days=0)
+        decide_next(batch, wu, 2)
+    mine = next_dispute(batch=batch, person=wu)
+    assert mine is not None
+    verdict = partial(record_verdict, assignment_id=mine.pk, person=wu, work=Work({"compliance": 3}))
+    assert at_once([verdict, verdict]) == [None, None]
+    work = Work({"compliance": 3}, reason="reading_slip")
+    decide = partial(adjudicate, assignment_id=mine.pk, person=wu, key="k", work=work)
+    answers = at_once([decide, decide])
+    assert sorted(answer.created for answer in answers) == [False, True]
+    assert len({answer.receipt for answer in answers}) == 1
+    assert Adjudication.objects.count() == 1
+
+
 @pytest.mark.parametrize("_round", range(4))
 def test_a_correction_racing_the_partners_label_never_leaves_gold_that_nobody_gave(
     batch: Batch, lin: Person, chen: Person, _round: int
