@@ -178,9 +178,11 @@ def spread_work() -> None:
         assignment.submitted_at -= timedelta(hours=160 * (1 - place / len(done)))
     Assignment.objects.bulk_update(done, ["submitted_at"])
     differing = Annotation.objects.filter(current=True, assignment__task__state=Task.State.DISPUTED)
-    for number, annotation in enumerate(differing.select_related("assignment__task__response")):
+    for annotation in differing.select_related("assignment__task__response"):
         text = annotation.assignment.task.response.text
-        start, end = (0, len(text) // 2) if number % 2 else (len(text) // 4, len(text) - 1)
+        start, end = (
+            (0, len(text) // 2) if annotation.assignment.slot % 2 else (len(text) // 4, len(text) - 1)
+        )
         (criterion, level), *_others = annotation.labels.items()
         span = {"turn": 0, "start": start, "end": end, "criterion": criterion, "level": level}
         Annotation.objects.filter(pk=annotation.pk).update(evidence=[span])
