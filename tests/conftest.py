@@ -16,7 +16,7 @@ from django.utils import translation
 
 from annotation.models import Batch, Dataset, Guideline, Person
 from annotation.services.people import add_person
-from tests.support import XSTEST_GUIDELINE, make_batch, make_corpus
+from tests.support import XSTEST_GUIDELINE, make_batch, make_corpus, put_in_reasons
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data"
@@ -40,6 +40,15 @@ def _in_english() -> Iterator[None]:
     """A request in Chinese leaves its language in this thread; the next test begins in the default one."""
     yield
     translation.deactivate()
+
+
+@pytest.fixture(autouse=True)
+def _what_migrations_put_in(request: pytest.FixtureRequest) -> None:
+    """A test that empties the tables takes the reasons along that every site begins with; those after it need them."""
+    uses_database = {"db", "transactional_db"} & set(request.fixturenames)
+    if uses_database or request.node.get_closest_marker("django_db"):
+        request.getfixturevalue("_django_db_helper")
+        put_in_reasons()
 
 
 @pytest.fixture

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from uuid import uuid4
+
+from django.apps import apps
+from django.db import connection
 
 from annotation.content import response_sha256
 from annotation.models import (
@@ -13,6 +17,7 @@ from annotation.models import (
     Batch,
     Collection,
     Dataset,
+    DisputeReason,
     EvaluatedModel,
     Guideline,
     Person,
@@ -39,6 +44,14 @@ class GuidelineFile:
 
 XSTEST_GUIDELINE = GuidelineFile(FIXTURES / "guidelines" / "xstest.yaml")
 FLAMES_GUIDELINE = GuidelineFile(FIXTURES / "guidelines" / "flames.yaml")
+
+
+def put_in_reasons() -> None:
+    """As the migration does, where there is none."""
+    if not DisputeReason.objects.exists():
+        import_module("annotation.migrations.0008_dispute_reasons").fill(
+            apps, connection.schema_editor(atomic=False)
+        )
 
 
 def make_corpus(

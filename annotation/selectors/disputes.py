@@ -27,7 +27,6 @@ from annotation.selectors import mine
 from annotation.selectors.second_readings import as_claim, my_reading
 from annotation.selectors.work import Handout, handout
 
-
 # One for each reason in its order: a row of the keyboard where no other key of the page is.
 SHORTCUTS = "zxcvnm"
 
@@ -60,7 +59,7 @@ class Dispute:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why annotators differ, in the reader's language. ``shortcut`` is the key on the keyboard; empty for a late one."""
+    """Why annotators differ, in the reader's language. ``shortcut`` is its key; empty for a late one."""
 
     key: str
     words: str

@@ -11,8 +11,8 @@ from datetime import date, datetime, timedelta
 
 from django.utils import timezone
 
-from annotation.forecast import HORIZON, Forecast, forecast, per_day
 from annotation.errors import N_
+from annotation.forecast import HORIZON, Forecast, forecast, per_day
 from annotation.models import Batch, Watch
 from annotation.selectors.progress import Overall
 

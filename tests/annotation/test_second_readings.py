@@ -211,7 +211,9 @@ def plain(page: str, item: Assignment) -> str:
     """The page without what differs from request to request, and without its item's own words."""
     page = page.replace(str(item.pk), "ITEM")
     page = re.sub(r'(name="key" value|csrfmiddlewaretoken" value|data-saved|nonce)="[^"]*"', "", page)
-    return re.sub(r"(number|Answer|question) \d+|<span>\w+</span>|X-CSRFToken[^}]*|(Safe|Unsafe) prompts", "", page)
+    return re.sub(
+        r"(number|Answer|question) \d+|<span>\w+</span>|X-CSRFToken[^}]*|(Safe|Unsafe) prompts", "", page
+    )
 
 
 def seen(batch: Batch, person: Person) -> list[str]:
