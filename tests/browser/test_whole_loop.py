@@ -230,6 +230,7 @@ def adjudicate_the_first(page: Page) -> None:
     """Of the two disputes wu decides one, and leaves the other for later."""
     page.get_by_role("link", name=re.compile("^Start.*first$")).click()
     expect(page.locator("[data-read]")).to_contain_text(FIRST_DISPUTE)
+    page.wait_for_load_state("load")  # from then on the keys act
     expect(page.get_by_role("heading", name="Annotator A")).to_have_count(0)
     press(page, "3", "r")
     page.keyboard.type("It helps, as asked.")
@@ -246,6 +247,7 @@ def adjudicate_the_second(page: Page) -> Task:
     assert predicted.value == 3
     page.get_by_role("link", name=re.compile("^Go on.*first$")).click()
     expect(page.locator("[data-read]")).to_contain_text(SECOND_DISPUTE)
+    page.wait_for_load_state("load")  # from then on the keys act
     answer(page, "1", "Enter")
     expect(page.get_by_role("heading", name="Annotator A")).to_be_visible()
     answer(page, "z", "Enter")
