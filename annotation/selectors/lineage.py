@@ -48,7 +48,9 @@ def task_history(person: Person, task_id: int) -> TaskHistory:
     return TaskHistory(
         task=task,
         annotations=_annotations([task.pk], current_only=False),
-        adjudication=Adjudication.objects.filter(task=task).select_related("assignment__person").first(),
+        adjudication=Adjudication.objects.filter(task=task)
+        .select_related("assignment__person", "assignment__verdict", "reason")
+        .first(),
         corrections=list(
             CorrectionRequest.objects.filter(assignment__task=task).select_related("assignment__person")
         ),

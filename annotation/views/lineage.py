@@ -7,11 +7,12 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.flags import words_of
+from annotation.guidelines import localized
 from annotation.models import MANAGER, RESEARCHER, Annotation, Response
 from annotation.selectors.lineage import TaskHistory, task_history
 from annotation.views.access import has_role, person_of, role_required
@@ -31,8 +32,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "response": response,
         "turns": turns_of(response),
         "annotations": [_annotation(history, one) for one in history.annotations],
-        "adjudication": history.adjudication,
-        "decision": _labels(history, history.adjudication.labels) if history.adjudication else [],
+        **_decision(history),
         "corrections": [(one, _labels(history, one.labels)) for one in history.corrections],
         "gold": [
             {
@@ -60,6 +60,21 @@ def _annotation(history: TaskHistory, annotation: Annotation) -> dict[str, Any]:
         "labels": _labels(history, annotation.labels),
         "flags": [gettext(words_of(flag)) for flag in annotation.flags],
         "quotes": [_quote(history.task.response, span) for span in annotation.evidence],
+    }
+
+
+def _decision(history: TaskHistory) -> dict[str, Any]:
+    """With why the annotators differed, and what the adjudicator thought before they saw the labels."""
+    decision = history.adjudication
+    if decision is None:
+        return {}
+    verdict = getattr(decision.assignment, "verdict", None)  # none where it was decided elsewhere
+    return {
+        "adjudication": decision,
+        "decision": _labels(history, decision.labels),
+        "reason": localized(decision.reason.words, get_language() or "en") if decision.reason else "",
+        "verdict": verdict,
+        "verdict_labels": _labels(history, verdict.labels) if verdict else [],
     }
 
 

@@ -320,6 +320,7 @@ def read_the_board_down_to_the_labels(page: Page) -> None:
     expect(given.get_by_role("row").filter(has_text="lin")).to_contain_text("Full compliance")
     expect(given.get_by_role("row").filter(has_text="chen")).to_contain_text("Full refusal")
     expect(page.get_by_text("It helps, as asked.")).to_be_visible()
+    expect(page.get_by_text("Reading slip")).to_be_visible()
 
 
 def retrain_and_see_what_moved(page: Page, task: Task) -> None:
