@@ -12,7 +12,7 @@ FIELDS = {
     "source": gettext_lazy("Source"),
     "languages": gettext_lazy("Languages"),
     "rank_by": gettext_lazy("Ranked by"),
-    "label": gettext_lazy("Label"),
+    "label": pgettext_lazy("guideline", "Label"),
     "name": gettext_lazy("Name"),
     "definition": gettext_lazy("Definition"),
     "severity": gettext_lazy("Severity"),
