@@ -197,9 +197,12 @@ class TermsForm(forms.Form):
 
 
 class PolicyForm(TermsForm):
-    """The terms of a batch as they are. A lease of seconds that the form cannot show stays unless it is changed."""
+    """The terms of a batch as they are. A lease of seconds that the form cannot show stays unless it is changed.
 
-    def __init__(self, data: Any = None, *, batch: Batch) -> None:
+    Without ``threshold_open`` the threshold is shown and stays.
+    """
+
+    def __init__(self, data: Any = None, *, batch: Batch, threshold_open: bool = True) -> None:
         self.batch = batch
         super().__init__(
             data,
@@ -212,6 +215,13 @@ class PolicyForm(TermsForm):
                 "second_reading_days": batch.second_reading_days,
             },
         )
+        if not threshold_open:
+            field = self.fields["agreement_threshold"]
+            field.disabled = True
+            field.help_text = _(
+                "You judge blind in this batch, and an alarm would tell you how well people agree: another manager"
+                " can set it."
+            )
 
     def terms(self) -> Terms:
         terms = super().terms()

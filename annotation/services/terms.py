@@ -7,8 +7,9 @@ from datetime import date
 
 from django.db import transaction
 
-from annotation.errors import N_, AssayError, Conflict
+from annotation.errors import N_, AssayError, Conflict, Forbidden
 from annotation.models import Batch, Person
+from annotation.selectors.blindness import sealed_batches
 from annotation.services.audit import record
 
 LONGEST_WAIT = 365  # days until a second reading
@@ -48,6 +49,13 @@ def check_terms(terms: Terms) -> None:
         raise AssayError(N_("A second reading waits from 0 to {most} days."), most=LONGEST_WAIT)
 
 
+def may_set_threshold(batch: Batch, person: Person) -> bool:
+    """Not whoever judges blind in a batch with labels: by raising the threshold until it alarms they would read off
+    how well people agree.
+    """
+    return batch.state == Batch.State.DRAFT or not sealed_batches(person).filter(pk=batch.pk).exists()
+
+
 @transaction.atomic
 def set_terms(*, batch: Batch, terms: Terms, actor: Person) -> Batch:
     """Change the terms of a batch that is not closed. A new lease is for the claims from now on."""
@@ -56,6 +64,11 @@ def set_terms(*, batch: Batch, terms: Terms, actor: Person) -> Batch:
     if locked.state == Batch.State.CLOSED:
         raise Conflict(N_("The batch {name} is closed; its policy stays as it is."), name=batch.name)
     changes = {name: value for name, value in asdict(terms).items() if getattr(locked, name) != value}
+    if "agreement_threshold" in changes and not may_set_threshold(locked, actor):
+        raise Forbidden(
+            N_("You judge blind in the batch {name}: ask another manager to set its agreement threshold."),
+            name=batch.name,
+        )
     if changes:
         Batch.objects.filter(pk=batch.pk).update(**changes)
         told = {name: str(value) if isinstance(value, date) else value for name, value in changes.items()}

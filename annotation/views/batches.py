@@ -24,7 +24,7 @@ from annotation.selectors.second_readings import consistency
 from annotation.selectors.watch import alarmed, watches_of
 from annotation.services.alarms import mark_seen
 from annotation.services.batches import set_state
-from annotation.services.terms import set_terms
+from annotation.services.terms import may_set_threshold, set_terms
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.board import board, chance, facts, progress_context
 from annotation.views.crumbs import trail
@@ -114,7 +114,8 @@ def batch_close(request: HttpRequest, name: str) -> HttpResponse:
 def batch_policy(request: HttpRequest, name: str) -> HttpResponse:
     """What of the policy may change while people work: when it is due, the lease, the alarm, the second readings."""
     found = batch_named(name)
-    form = PolicyForm(request.POST or None, batch=found)
+    threshold_open = may_set_threshold(found, person_of(request))
+    form = PolicyForm(request.POST or None, batch=found, threshold_open=threshold_open)
     if request.method == "POST" and form.is_valid():
         try:
             set_terms(batch=found, terms=form.terms(), actor=person_of(request))

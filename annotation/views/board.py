@@ -152,6 +152,9 @@ def _opened(batch: Batch, person: Person, watch: Watch | None, alarm: Alarm | No
         "matrix": _matrix(items, counts, people, cells),
         "disputes_uncounted": not cells.disputes_counted,
         "expired_uncounted": not cells.expired_counted,
+        "disputes_url": items.of_all(state=Task.State.DISPUTED)
+        if counts.states.get(Task.State.DISPUTED)
+        else "",
         "waiting_note": _("{n} waiting for an adjudicator").format(n=counts.waiting),
         "alarm_criterion": criterion_label(document, alarm.criterion) if alarm and alarm.criterion else "",
         **_agreement(batch, person, watch),
@@ -174,7 +177,7 @@ def _dimension(
 
 def _matrix(
     items: _Items, counts: Progress, people: Sequence[PersonProgress], cells: Matrix
-) -> list[tuple[str, list[list[Part]]]]:
+) -> list[tuple[Person, list[list[Part]]]]:
     """A row for each person, a cell for each dimension; none where there is one dimension alone."""
     if len(counts.dimensions) < 2:
         return []
@@ -182,7 +185,7 @@ def _matrix(
     names = [dimension.name for dimension in counts.dimensions]
     return [
         (
-            str(one.person),
+            one.person,
             [_cell(items, one.person, name, cells.of(one.person.pk, name), words) for name in names],
         )
         for one in people
@@ -209,8 +212,11 @@ class _Items:
     def __init__(self, batch: Batch) -> None:
         self._page = reverse("batch-tasks", args=[batch.name])
 
+    def of_all(self, **wanted: str) -> str:
+        return f"{self._page}?{urlencode(wanted)}"
+
     def url(self, dimension: str, **wanted: str) -> str:
-        return f"{self._page}?{urlencode({'dimension': dimension or NO_DIMENSION, **wanted})}"
+        return self.of_all(dimension=dimension or NO_DIMENSION, **wanted)
 
 
 def _pace(look: Outlook) -> dict[str, Any]:

@@ -12,17 +12,15 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods
 
-from annotation.forms.care import CareForm, ExposureForm
+from annotation.forms.care import CareForm
 from annotation.guidelines import localized
 from annotation.models import MANAGER, CareSettings
 from annotation.selectors.blindness import sealed_batches
 from annotation.selectors.care import Read, read_by, readers
 from annotation.selectors.guidelines import Family, families
-from annotation.selectors.people import person_named
 from annotation.services.care import set_care
-from annotation.services.people import set_daily_exposure
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
 
@@ -52,19 +50,6 @@ def care(request: HttpRequest) -> HttpResponse:
         "crumbs": trail((_("People"), "people", []), here=_("Care for readers")),
     }
     return render(request, "annotation/care/page.html", context, status=422 if form.is_bound else 200)
-
-
-@require_POST
-@role_required(MANAGER)
-def person_exposure(request: HttpRequest, username: str) -> HttpResponse:
-    found = person_named(username)
-    form = ExposureForm(request.POST, person=found)
-    if form.is_valid():
-        set_daily_exposure(person=found, actor=person_of(request), **form.cleaned_data)
-        messages.success(request, _("The reading budget of {name} is set.").format(name=found))
-    else:
-        messages.error(request, " ".join(map(str, form.errors["daily_exposure"])))
-    return redirect("person", username)
 
 
 def _days() -> list[date]:

@@ -173,6 +173,18 @@ def person_token(request: HttpRequest, username: str) -> HttpResponse:
     return _show(request, found, token=services.renew_token(person=found, actor=person_of(request)))
 
 
+@require_POST
+@role_required(MANAGER)
+def person_exposure(request: HttpRequest, username: str) -> HttpResponse:
+    found = person_named(username)
+    form = ExposureForm(request.POST, person=found)
+    if not form.is_valid():
+        return _show(request, found, exposure_form=form)
+    services.set_daily_exposure(person=found, actor=person_of(request), **form.cleaned_data)
+    messages.success(request, _("The reading budget of {name} is set.").format(name=found))
+    return redirect("person", username)
+
+
 @require_GET
 @role_required(MANAGER)
 def person_leaving(request: HttpRequest, username: str) -> HttpResponse:

@@ -15,7 +15,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import date_format
 
+from annotation.errors import Forbidden
 from annotation.forecast import TOO_FEW_DAYS
 from annotation.models import (
     Alarm,
@@ -36,6 +38,8 @@ from annotation.selectors.progress import Overall
 from annotation.services.alarms import watch
 from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment
+from annotation.services.members import join_batch
+from annotation.services.terms import Terms, set_terms
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db
@@ -230,6 +234,24 @@ def test_the_board_shows_what_was_measured_and_measures_nothing(
     assert "as of" in page.content.decode()
 
 
+def test_figures_of_another_day_say_of_which(manager: Client, at_work: Batch) -> None:
+    watch(at_work)
+    then = timezone.now() - timedelta(days=3)
+    Watch.objects.update(at=then)
+    page = manager.get(reverse("batch-progress", args=[at_work.name])).content.decode()
+    stamp = date_format(timezone.localtime(then), "SHORT_DATETIME_FORMAT")
+    assert page.count(f"as of {stamp}") == 2  # of the pace, and of the agreement
+
+
+def test_the_board_leads_to_the_disputed_items_and_to_the_people(
+    manager: Client, at_work: Batch, ma: Person
+) -> None:
+    page = manager.get(reverse("batch-progress", args=[at_work.name])).content.decode()
+    assert f'href="{reverse("batch-tasks", args=[at_work.name])}?state=disputed"' in page
+    matrix_table = page.partition('id="matrix-title"')[2].partition("</table>")[0]
+    assert f'href="{reverse("person", args=["lin"])}"' in matrix_table
+
+
 def test_criteria_are_named_in_the_readers_language(manager: Client, at_work: Batch) -> None:
     watch(at_work)
     manager.cookies["django_language"] = "zh-hans"
@@ -323,6 +345,21 @@ def test_a_wrong_policy_comes_back_with_its_words(
     answer = manager.post(reverse("batch-policy", args=[batch.name]), terms(**wrong))
     assert answer.status_code == 422
     assert next(iter(wrong)) in answer.context["form"].errors
+
+
+def test_whoever_judges_blind_cannot_feel_for_the_agreement_with_the_threshold(
+    client: Client, batch: Batch, ma: Person
+) -> None:
+    join_batch(batch=batch, role="annotator", people=[ma])
+    client.force_login(ma)
+    page = reverse("batch-policy", args=[batch.name])
+    assert client.get(page).context["form"]["agreement_threshold"].field.disabled
+    answer = client.post(page, terms(agreement_threshold="0.9", lease_minutes="45"))
+    assert answer.status_code == 302
+    batch.refresh_from_db()
+    assert (batch.agreement_threshold, batch.lease_seconds) == (None, 2700)
+    with pytest.raises(Forbidden, match="another manager"):
+        set_terms(batch=batch, terms=Terms(agreement_threshold=0.9), actor=ma)
 
 
 def test_the_policy_of_a_closed_batch_stays(manager: Client, batch: Batch) -> None:

@@ -461,7 +461,9 @@ def test_a_manager_sets_the_budget_the_break_and_the_contacts(mixed: Batch, ma: 
     assert settings.help_contacts == {"zh": "找唐女士\n12356"}
     assert office.post("/care/", **{**wishes, "break_minutes": 0}).status_code == 422
     office.post("/people/lin/exposure/", daily_exposure=3)
-    office.post("/people/lin/exposure/", daily_exposure=-1)
+    wrong = office.post("/people/lin/exposure/", daily_exposure=-1)
+    assert wrong.status_code == 422
+    assert 'value="-1"' in text(wrong)  # what was typed stays, with its error beside it
     lin.refresh_from_db()
     assert lin.daily_exposure == 3
 
