@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.utils.translation import get_language_info, gettext_lazy
+from django.utils.translation import get_language_info, gettext_lazy, pgettext_lazy
 from django.utils.translation import gettext as _
 
 from annotation.guidelines.document import MOST_SEVERE
