@@ -21,6 +21,8 @@
     return input?.dataset.words || String(level);
   }
 
+  const isSame = (span, other) => Object.keys(other).every((name) => span[name] === other[name]);
+
   function put(all) {
     field().value = JSON.stringify(all);
     field().dispatchEvent(new Event("change", { bubbles: true }));
@@ -52,14 +54,15 @@
   }
 
   function mark(found = selected()) {
-    if (!box) return;
+    if (!box || care.open()) return; // nobody marks what was not seen
     if (!found.length) return aim();
     const question = document.querySelector("[data-criterion][data-current]");
     const level = question?.querySelector(":checked, [type=number]")?.value;
     if (!level) return say("noLevel");
     const of = { criterion: question.dataset.criterion, level: Number(level) };
     getSelection().removeAllRanges();
-    put([...spans, ...found.map((span) => ({ ...span, ...of }))]);
+    const marked = found.map((span) => ({ ...span, ...of }));
+    put([...spans.filter((span) => !marked.some((one) => isSame(span, one))), ...marked]);
     say("marked", inWords(of));
   }
 
@@ -76,7 +79,8 @@
   }
 
   function onKey(event) {
-    if (!aiming) return;
+    // What was opened meanwhile, a dialog, a menu or a text box, has its own arrows and its own Enter.
+    if (!aiming || !event.target.closest("[data-read], .level__input")) return;
     if (event.key.startsWith("Arrow")) step(event.key.slice(5), event);
     else if (event.key === "Enter") mark();
     else if (event.key === "Escape") getSelection().removeAllRanges();

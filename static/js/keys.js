@@ -3,21 +3,20 @@
 // chooses a level, or in an open menu one of its choices; arrows move between questions where there are several.
 
 const keys = (() => {
-  const SECOND_PRESS = 300; // milliseconds in which nobody has read an item: such an Enter was for the one before
+  const SECOND_PRESS = 300; // milliseconds in which nobody has read an item: such an Enter, or click, was for the one before
   const SURPRISE = 700; // in which keys are still meant for the item that another one took the place of
   const ARROWS = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 };
   const GUIDE_HIDDEN = "assay-guide-hidden";
   const beside = matchMedia("(min-width: 64rem) and (min-height: 34rem)"); // as the stylesheet has it
 
   let deafUntil = 0;
-  let enterFrom = 0;
+  let submitFrom = 0;
 
   // ---- the questions, and the guideline of the one at hand
 
   const questions = () => [...document.querySelectorAll("form[data-item] fieldset[data-criterion]")];
   const inputs = (question) => [...question.querySelectorAll("input")];
-  const isAnswered = (question) =>
-    inputs(question).some((input) => (input.type === "radio" ? input.checked : input.value !== ""));
+  const isAnswered = (question) => inputs(question).every((input) => input.validity.valid);
   const current = () => questions().find((question) => "current" in question.dataset) || questions()[0];
 
   function makeCurrent(question) {
@@ -34,14 +33,22 @@ const keys = (() => {
     (all.find((input) => input.checked) || all[0]).focus();
   }
 
+  // Whether the press is used up: a digit of a number is still to be typed, into the box that has the focus now.
   function choose(place) {
     const question = current();
+    const box = question?.querySelector("[type=number]");
+    if (box) {
+      box.focus();
+      box.select();
+      return false;
+    }
     const input = question && inputs(question)[place];
-    if (input?.type !== "radio") return;
+    if (!input) return true;
     input.click();
     input.focus();
     const all = questions();
     moveTo(all.slice(all.indexOf(question) + 1).concat(all).find((other) => !isAnswered(other)));
+    return true;
   }
 
   function sayMissing(shown) {
@@ -115,6 +122,7 @@ const keys = (() => {
     const choice = menu.querySelectorAll("[type=radio], [type=checkbox]")[place];
     choice?.click();
     choice?.focus();
+    return true;
   }
 
   function submit() {
@@ -131,13 +139,13 @@ const keys = (() => {
   function onEnter(event) {
     if (event.repeat) return true;
     if (event.target.closest("a[href], button, summary, .popup__panel")) return false;
-    if (drafts.isTouched() || performance.now() > enterFrom) submit();
+    submit();
     return true;
   }
 
   function onOther(event) {
     if (event.ctrlKey || event.metaKey) return false;
-    const step = ARROWS[event.key];
+    const step = !event.altKey && !event.shiftKey && ARROWS[event.key]; // else the browser's: back, or select
     const all = questions();
     if (step && all.length > 1 && !event.target.closest("#guide, [data-menu]")) {
       moveTo(all[all.indexOf(current()) + step]);
@@ -150,13 +158,10 @@ const keys = (() => {
     const single = document.querySelector("[data-single-keys]")?.dataset.singleKeys !== "no";
     if (event.altKey === single) return false; // who turned single keys off presses Alt with each
     const key = keyOf(event);
-    if (/^\d$/.test(key)) pick((Number(key) + 9) % 10);
-    else {
-      const control = key.length === 1 && document.querySelector(`[data-key="${CSS.escape(key)}"]`);
-      if (!control) return false;
-      press(control);
-    }
-    return true;
+    if (/^\d$/.test(key)) return pick((Number(key) + 9) % 10);
+    const control = key.length === 1 && document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+    if (control) press(control);
+    return Boolean(control);
   }
 
   function onKey(event) {
@@ -182,7 +187,8 @@ const keys = (() => {
   return {
     arrive,
     missing,
-    followed: () => (enterFrom = performance.now() + SECOND_PRESS), // an item took the place of a submitted one
+    followed: () => (submitFrom = performance.now() + SECOND_PRESS), // an item took the place of a submitted one
+    isSecondPress: () => !drafts.isTouched() && performance.now() < submitFrom,
     surprised: () => (deafUntil = performance.now() + SURPRISE),
   };
 })();

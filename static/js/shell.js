@@ -13,7 +13,7 @@ const shell = (() => {
   });
 
   document.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
+    if (event.key !== "Escape" || event.isComposing) return; // it may cancel a word of an input method
     for (const menu of openMenus()) {
       menu.open = false;
       menu.querySelector("summary").focus();

@@ -92,7 +92,8 @@
       outbox.whenEmpty(() => target.isConnected && target.requestSubmit());
     }
     if (target !== form) return;
-    if (sending || care.open() || keys.missing()) return stop(event); // nobody decides what was not seen
+    if (sending || keys.isSecondPress()) return stop(event);
+    if (care.open() || keys.missing()) return stop(event); // nobody decides what was not seen
     tick();
     form.elements.seconds.value = drafts.seconds();
     drafts.write();

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import pytest
 from django.conf import settings
@@ -19,6 +20,9 @@ from pytest_django.live_server_helper import LiveServer
 from rjsmin import jsmin
 
 from annotation.models import Annotation, Assignment, Batch, CareSettings, Draft, Guideline, Person
+from annotation.services.drafts import save_draft
+from annotation.services.work import Work
+from tests.annotation.test_dispute_pages import two_criteria
 from tests.browser.conftest import SignIn
 from tests.browser.test_annotating import answer, given, press, sent, shown
 from tests.browser.test_claim_ahead import NOTE, SUBMIT, follow, start, the_other, until
@@ -233,8 +237,82 @@ def test_nothing_unseen_is_submitted(sign_in: SignIn, batch: Batch, lin: Person)
     assert turns.evaluate("one => one.inert")
     press(page, "b")
     assert not turns.evaluate("one => one.inert")
+    press(page, "1", "e", "Enter")
     sent(page)
     assert given(lin) == [3]
+    page.reload()  # what is quoted of the text stays out of sight with it
+    chips = page.get_by_role("list", name="Evidence").get_by_role("listitem")
+    expect(page.locator(".evidence__chips li")).to_have_count(1)
+    expect(chips).to_have_count(0)
+    press(page, "e")
+    expect(chips).to_have_count(1)
+    assert not turns.evaluate("one => one.inert")
+    expect(page.locator("[data-hint]")).to_be_empty()
+
+
+def test_a_second_click_is_not_for_the_item_that_came(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    first = start(page)
+    second = the_other(lin, first)
+    work = Work(labels={"compliance": 1}, rationale="begun elsewhere")
+    save_draft(assignment_id=UUID(second), person=lin, work=work)
+    page.reload()
+    page.wait_for_function("document.querySelector('form[data-item]').noValidate")
+    press(page, "2")
+    page.get_by_role("button", name="Submit").dblclick()
+    sent(page)
+    assert given(lin) == [2]
+    assert shown(page) != first
+
+
+def test_what_is_discarded_does_not_come_back(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    page = sign_in(lin)
+    start(page)
+    type_rationale(page, "not worth keeping")
+    press(page, "d")
+    expect(page.locator(NOTE)).to_contain_text("draft saved")
+    page.goto("/history/")
+    page.get_by_role("button", name="Discard").click()
+    expect(page.get_by_text("The draft is discarded.")).to_be_visible()
+    start(page)
+    assert rationale(page) == ""
+
+
+def test_keys_are_left_to_what_they_belong_to(sign_in: SignIn, batch: Batch, lin: Person) -> None:
+    """A dialog and a menu that are opened while words are chosen, an input method, and the browser's own keys."""
+    page = sign_in(lin)
+    first = start(page)
+    press(page, "2", "e", "h")
+    page.get_by_role("dialog").get_by_role("button", name="Close").focus()
+    press(page, "Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    press(page, "s", "ArrowDown")
+    expect(page.get_by_role("radio", name="The response is empty")).to_be_focused()
+    expect(page.locator("[data-turn] mark")).to_have_count(0)
+    page.get_by_label("Or in your own words").focus()
+    page.evaluate(
+        "document.activeElement.dispatchEvent(new KeyboardEvent('keydown',"
+        " {key: 'Escape', isComposing: true, bubbles: true}))"
+    )
+    expect(page.get_by_label("Or in your own words")).to_be_focused()
+    assert shown(page) == first
+
+
+def test_a_long_scale_is_typed_at_once(lin: Person, chen: Person, wu: Person, sign_in: SignIn) -> None:
+    two_criteria(lin, chen, wu)
+    page = sign_in(lin)
+    page.goto("/work/two/")
+    press(page, "3", "Escape", "9", "9", "Enter")
+    expect(page.get_by_role("alert").filter(has_text="Choose a level")).to_be_visible()
+    assert given(lin) == []
+    press(page, "Escape")
+    assert page.evaluate(  # the browser goes back
+        "document.body.dispatchEvent(new KeyboardEvent('keydown',"
+        " {key: 'ArrowLeft', altKey: true, bubbles: true, cancelable: true}))"
+    )
+    press(page, "1", "7", "Enter")
+    sent(page)
+    assert Annotation.objects.get().labels == {"compliance": 3, "tone": 17}
 
 
 @pytest.fixture
