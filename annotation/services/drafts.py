@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from math import isfinite
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,8 @@ from annotation.services.work import Work
 from annotation.wording import kept_error
 
 LONGEST_RATIONALE = 20_000
+# What a span of evidence is made of.
+SPAN = ("turn", "start", "end", "criterion", "level")
 
 
 @transaction.atomic
@@ -79,20 +82,33 @@ def _asked(criteria: Mapping[str, Criterion], name: str) -> Criterion:
 
 def _span(one: Mapping[str, Any]) -> dict[str, Any]:
     """Only what a span is made of; whether it lies in the text is asked when it is submitted."""
-    fields = ("turn", "start", "end", "criterion", "level")
-    if any(not isinstance(one.get(name), int | float | str | None) for name in fields):
+    span = {name: one[name] for name in SPAN if name in one}
+    if not all(map(_is_plain, span.values())):
         raise Unprocessable(N_("A span of evidence is made of numbers and names."))
-    return {name: one[name] for name in fields if name in one}
+    return span
+
+
+def _is_plain(value: object) -> bool:
+    """Whether every database keeps it: a number, or a name without half a character or a NUL."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or isinstance(value, int) or (isinstance(value, str) and value.isprintable())
 
 
 def keep_draft(assignment_id: UUID, work: Work, refusal: AssayError) -> Draft:
-    """Keep what was refused, in the place of an earlier draft of the same assignment, with the reason."""
+    """Keep what was refused, in the place of an earlier draft of the same assignment, with the reason.
+
+    Nothing of it was checked yet: what no page could have sent is left out.
+    """
+    spans = [{name: one[name] for name in SPAN if name in one} for one in work.evidence]
     draft, _created = Draft.objects.update_or_create(
         assignment_id=assignment_id,
         defaults={
-            "labels": dict(work.labels),
+            "labels": {
+                name: value for name, value in work.labels.items() if _is_plain(name) and _is_plain(value)
+            },
             "rationale": work.rationale,
-            "evidence": list(work.evidence),
+            "evidence": [span for span in spans if all(map(_is_plain, span.values()))],
             "flags": list(work.flags),
             "seconds": work.seconds,
             "why": kept_error(refusal),

@@ -93,6 +93,9 @@ def test_nobody_saves_or_learns_of_the_item_of_another(
         {"flags": ["<script>"]},
         {"evidence": "[" + "[" * 50_000},
         {"evidence": '[{"turn": {"$gt": 0}}]'},
+        {"evidence": '[{"turn": NaN}]'},
+        {"evidence": r'[{"criterion": "\u0000"}]'},
+        {"evidence": r'[{"criterion": "\ud800"}]'},
         {"evidence": "[" + ",".join(['{"turn": 0, "start": 0, "end": 1}'] * 201) + "]"},
     ],
 )
@@ -144,6 +147,16 @@ def test_a_late_save_does_not_hide_why_the_work_was_refused(batch: Batch, lin: P
     save(visit(lin), mine, rationale="a straggler")
     (kept,) = my_drafts(lin)
     assert kept.why == "This batch is closed."
+
+
+def test_what_comes_too_late_is_kept_without_what_no_database_keeps(batch: Batch, lin: Person) -> None:
+    visitor, mine = visit(lin), claim(batch, lin)
+    Batch.objects.update(state=Batch.State.CLOSED)
+    evidence = r'[{"turn": 0, "start": 0, "end": 6, "more": []}, {"turn": NaN}, {"criterion": "\u0000"}]'
+    send(visitor, mine, 3, rationale="late", evidence=evidence, **{"label.a": "nan", "label.\x00": "1"})
+    kept = Draft.objects.get()
+    assert (kept.labels, kept.rationale) == ({"compliance": 3}, "late")
+    assert kept.evidence == [{"turn": 0, "start": 0, "end": 6}]
 
 
 def test_a_draft_never_enters_what_others_see(guideline: Guideline, lin: Person, chen: Person) -> None:
