@@ -46,6 +46,12 @@ class Conflict(AssayError):
     status = 409
 
 
+class TooLate(Conflict):
+    """Work comes for a place that is gone. An annotation is kept as a draft."""
+
+    code = "too_late"
+
+
 class Forbidden(AssayError):
     """This person may not do that."""
 

@@ -98,7 +98,7 @@ def have_run_out(member: Membership, *, resting: Sequence[int] = ()) -> bool:
 
 def has_at_hand(member: Membership) -> bool:
     """Whether the member is deciding a dispute, or what comes as one."""
-    return claims_of(member).exists() or at_hand(member, timezone.now()) is not None
+    return claims_of(member).exists() or at_hand(member) is not None
 
 
 def claims_of(member: Membership) -> QuerySet[Assignment]:

@@ -89,10 +89,10 @@ def readings_for(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet
     return mine.filter(state__in=[State.WAITING, State.CLAIMED]).order_by("due_at", "pk")
 
 
-def at_hand(member: Membership, now: datetime) -> SecondReading | None:
-    """The one that the member has claimed, while its lease runs."""
+def at_hand(member: Membership) -> SecondReading | None:
+    """The one that the member has claimed."""
     mine = SecondReading.objects.filter(batch=member.batch_id, person=member.person_id, state=State.CLAIMED)
-    return mine.filter(lease_expires__gte=now).first()
+    return mine.select_related("batch__guideline").first()
 
 
 def readings_done(membership: Membership) -> int:

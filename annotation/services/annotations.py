@@ -17,7 +17,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.adjudication import Outcome, Settled, settle
-from annotation.errors import N_, Conflict, Unprocessable
+from annotation.errors import N_, Conflict, NotFound, Unprocessable
 from annotation.evidence import checked, refuse_what_is_missing
 from annotation.flags import GUIDELINE_UNCLEAR
 from annotation.models import (
@@ -34,9 +34,11 @@ from annotation.models import (
 )
 from annotation.selectors.work import texts_to_mark
 from annotation.services.audit import record
+from annotation.services.decisions import A_DISPUTE, NOTHING_YET
 from annotation.services.distribution import TooLate, lock_assignment, retake_slot
 from annotation.services.drafts import keep_draft
 from annotation.services.notes import leave_note
+from annotation.services.second_readings import refuse_reading
 from annotation.services.tallies import counted, exposed
 from annotation.services.work import Work
 from annotation.statements import Statement, execute, insert_of, rows, stored, update
@@ -71,6 +73,9 @@ def submit(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
     """
     try:
         receipt = _submit(assignment_id, person, key, work)
+    except NotFound:
+        refuse_reading(assignment_id, person, A_DISPUTE)
+        raise
     except TooLate as refusal:
         keep_draft(assignment_id, work, refusal)
         raise
@@ -82,7 +87,7 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     _refuse_without_key(key)
     assignment = lock_assignment(assignment_id, person)
     if assignment.is_adjudication:
-        raise Conflict(N_("This item is a dispute; decide it as adjudicator."))
+        raise Conflict(A_DISPUTE)
     if assignment.state == Assignment.State.SUBMITTED:
         return _submitted_before(assignment, key, work)
     _refuse_unless_open(assignment)
@@ -117,12 +122,20 @@ def _submitted_before(assignment: Assignment, key: str, work: Work) -> Receipt:
     raise AlreadySubmitted(_receipt(current, created=False))
 
 
-@transaction.atomic
 def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt | None:
     """Correct a submitted annotation: a new revision while its task is open.
 
     Afterwards the correction becomes a request to the manager and the answer is None.
     """
+    try:
+        return _revise(assignment_id, person, key, work)
+    except NotFound:
+        refuse_reading(assignment_id, person, NOTHING_YET)
+        raise
+
+
+@transaction.atomic
+def _revise(assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt | None:
     _refuse_without_key(key)
     assignment = lock_assignment(assignment_id, person)
     earlier = _by_key(assignment, key, work)
@@ -132,7 +145,7 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
         return None
     current = Annotation.objects.filter(assignment=assignment, current=True).first()
     if current is None:
-        raise Conflict(N_("Nothing was submitted for this item yet."))
+        raise Conflict(NOTHING_YET)
     labels = _checked_labels(assignment, work.labels)
     if assignment.task.state != Task.State.OPEN or assignment.batch.state == Batch.State.CLOSED:
         _ask(assignment, work=work, labels=labels, key=key)

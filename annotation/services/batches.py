@@ -22,6 +22,7 @@ from annotation.models import (
     Membership,
     Person,
     Response,
+    SecondReading,
     Stratum,
     Task,
 )
@@ -31,6 +32,7 @@ from annotation.services.audit import record
 from annotation.services.distribution import end_claims
 from annotation.services.locks import lock_memberships
 from annotation.services.planning import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
+from annotation.services.second_readings import put_back
 from annotation.services.tallies import count_in
 from annotation.services.terms import Terms, check_terms
 
@@ -307,6 +309,7 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
     Batch.objects.filter(pk=batch.pk).update(state=state)
     if state == Batch.State.CLOSED:
         end_claims(Assignment.objects.filter(batch=batch))
+        put_back(SecondReading.objects.filter(batch=batch))
     record(actor=actor, verb=f"batch_{state}", target=f"batch:{batch.name}")
     batch.refresh_from_db()
     return batch

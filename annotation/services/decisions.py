@@ -11,6 +11,8 @@ from annotation.models import Batch, DisputeReason
 from annotation.services.work import Work
 
 NO_VERDICT = N_("Record your own verdict first, before you see the labels of others; then decide.")
+A_DISPUTE = N_("This item is a dispute; decide it as adjudicator.")
+NOTHING_YET = N_("Nothing was submitted for this item yet.")
 NOT_AT_HAND = N_(
     "Your time for this item ran out. Ask for the next one: it comes again if nobody took it over."
 )

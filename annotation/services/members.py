@@ -21,6 +21,7 @@ from annotation.models import (
     Batch,
     Membership,
     Person,
+    SecondReading,
 )
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.services.audit import record
@@ -28,6 +29,7 @@ from annotation.services.batches import add_members
 from annotation.services.distribution import end_claims
 from annotation.services.locks import lock_memberships
 from annotation.services.planning import plan_again_for, plan_for_whom_nobody_is_left
+from annotation.services.second_readings import put_back
 
 
 @transaction.atomic
@@ -64,9 +66,11 @@ def set_member_active(
     _refuse_closed(batch)
     membership.active, membership.cursor = active, Membership.START
     membership.save(update_fields=["active", "cursor"])
-    released = (
-        0 if active else end_claims(Assignment.objects.filter(_slots(role), batch=batch, person=person))
-    )
+    released = 0
+    if not active:
+        released = end_claims(Assignment.objects.filter(_slots(role), batch=batch, person=person))
+    if not active and role == ADJUDICATOR:
+        released += put_back(SecondReading.objects.filter(batch=batch, person=person))
     planned = 0
     if role == ANNOTATOR:
         planned = plan_for_whom_nobody_is_left(batch) if active else _plan_for_others(batch, membership)

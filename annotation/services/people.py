@@ -24,6 +24,7 @@ from annotation.selectors.eligibility import strata_ruled_out
 from annotation.services.audit import record
 from annotation.services.distribution import end_claims
 from annotation.services.planning import plan_again_for, plan_for_whom_nobody_is_left
+from annotation.services.second_readings import put_back
 
 LONGEST_TAG = 20  # as in a prompt's language
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
@@ -183,9 +184,7 @@ def set_opted_out(*, person: Person, dimensions: Iterable[str]) -> int:
     person.save(update_fields=["opted_out"])
     # Before the plans: a place that somebody has taken is not planned for anybody else.
     released = end_claims(Assignment.objects.filter(person=person, task__stratum__dimension__in=names))
-    readings = SecondReading.objects.filter(person=person, state=SecondReading.State.CLAIMED)
-    readings = readings.filter(task__stratum__dimension__in=names)
-    released += readings.update(state=SecondReading.State.WAITING)
+    released += put_back(SecondReading.objects.filter(person=person, task__stratum__dimension__in=names))
     _work_anew(memberships)
     record(actor=person, verb="set_opted_out", target=f"person:{person.username}", dimensions=names)
     return released
@@ -255,6 +254,7 @@ def deactivate_person(*, person: Person, actor: Person) -> int:
     if not changed:
         return 0
     released = end_claims(Assignment.objects.filter(person=person))
+    released += put_back(SecondReading.objects.filter(person=person))
     annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
     for membership in annotators.select_related("batch").order_by("pk"):
         plan_again_for(membership.batch, without=membership)

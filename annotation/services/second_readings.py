@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from annotation.errors import N_, Conflict, NotFound
+from annotation.errors import N_, Conflict, NotFound, TooLate
 from annotation.models import (
     Adjudication,
     Assignment,
@@ -35,7 +36,7 @@ from annotation.services.decisions import (
 )
 from annotation.services.tallies import exposed_to
 from annotation.services.work import Work
-from annotation.statements import execute
+from annotation.statements import Statement, execute
 
 State = SecondReading.State
 
@@ -54,13 +55,31 @@ def draw(assignment: Assignment, now: datetime) -> None:
     )
 
 
-def claim(reading: SecondReading, batch: Batch) -> Assignment:
-    """Hand it out; the membership of its reader is locked."""
+def claim(reading: SecondReading, batch: Batch) -> Assignment | None:
+    """Hand it out; the membership of its reader is locked. None where it does not wait any more: late work on one
+    that was given back, or skipping it, holds no membership.
+    """
     now = timezone.now()
+    lease_expires = now + timedelta(seconds=batch.lease_seconds)
+    waiting = SecondReading.objects.filter(pk=reading.pk, state=State.WAITING)
+    if not waiting.update(state=State.CLAIMED, claimed_at=now, lease_expires=lease_expires):
+        return None
     reading.batch, reading.state = batch, State.CLAIMED
-    reading.claimed_at, reading.lease_expires = now, now + timedelta(seconds=batch.lease_seconds)
-    reading.save(update_fields=["state", "claimed_at", "lease_expires"])
+    reading.claimed_at, reading.lease_expires = now, lease_expires
     return as_claim(reading)
+
+
+def put_back(readings: QuerySet[SecondReading]) -> int:
+    """Those of ``readings`` that are at hand wait again, locked in the order in which all lock them. How many."""
+    claimed = readings.filter(state=State.CLAIMED)
+    ids = list(claimed.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
+    return claimed.filter(pk__in=ids).update(state=State.WAITING) if ids else 0
+
+
+def refuse_reading(reading_id: UUID, person: Person, say: str) -> None:
+    """What is said of a dispute where it has no place is said of what comes as one."""
+    if my_reading(reading_id, person) is not None:
+        raise Conflict(say)
 
 
 @transaction.atomic
@@ -83,6 +102,7 @@ def give_back_reading(reading_id: UUID, person: Person, skip_reason: str) -> Ass
         reading.state = State.WAITING
     if skip_reason and reading.state != State.DROPPED:
         reading.state = State.DROPPED
+        execute(*_exposed(reading))
         record(actor=person, verb="skip_second_reading", target=f"task:{reading.task_id}", reason=skip_reason)
     reading.save(update_fields=["state"])
     return as_claim(reading)
@@ -112,6 +132,8 @@ def decide_reading(reading_id: UUID, person: Person, key: str, work: Work) -> tu
     _refuse_what_is_over(reading)
     if reading.verdict is None:
         raise Conflict(NO_VERDICT)
+    if reading.state != State.CLAIMED:
+        _refuse_who_left(reading)
     labels, reason = _labels(reading, work), reason_of(work)
     reading.state, reading.submitted_at = State.SUBMITTED, timezone.now()
     reading.labels, reading.reason = labels, reason
@@ -119,9 +141,13 @@ def decide_reading(reading_id: UUID, person: Person, key: str, work: Work) -> tu
     reading.idempotency_key, reading.body_sha256 = key, work.sha256
     reading.save()
     record(actor=person, verb="second_reading", target=f"task:{reading.task_id}", labels=labels)
-    document, dimension = reading.batch.guideline.document, reading.task.stratum.dimension
-    execute(*exposed_to(person.pk, document.severity_of(dimension)))
+    execute(*_exposed(reading))
     return reading, True
+
+
+def _exposed(reading: SecondReading) -> list[Statement]:
+    document, dimension = reading.batch.guideline.document, reading.task.stratum.dimension
+    return exposed_to(reading.person_id, document.severity_of(dimension))
 
 
 def _labels(reading: SecondReading, work: Work) -> dict[str, int | float]:
@@ -135,9 +161,12 @@ def _refuse_what_is_over(reading: SecondReading) -> None:
         raise Conflict(N_("You skipped this item; it went to someone else."))
     if reading.batch.state == Batch.State.CLOSED:
         raise Conflict(N_("This dispute is closed."))
+
+
+def _refuse_who_left(reading: SecondReading) -> None:
     member = _member(reading.batch, reading.person)
     if member is None or not member.active:
-        raise Conflict(N_("This item is no longer yours to work on."))
+        raise TooLate(N_("This item is no longer yours to work on."))
 
 
 def _locked(reading_id: UUID, person: Person) -> SecondReading:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.apps import apps
+from django.db import transaction
 from django.db.models import Model
 from django.test import Client
 from django.utils import timezone
 
-from annotation.errors import Conflict, Forbidden
+from annotation.errors import AssayError, Conflict, Forbidden
+from annotation.guidelines import GuidelineDocument
 from annotation.models import (
     Assignment,
     AuditEvent,
@@ -23,13 +28,17 @@ from annotation.models import (
     SecondReading,
 )
 from annotation.second_readings import is_drawn
+from annotation.selectors.care import is_used_up, points_today
 from annotation.selectors.dispute_queue import Wanted
 from annotation.selectors.mine import progress_in
 from annotation.selectors.second_readings import consistency
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import AlreadySubmitted, Work
 from annotation.services.batches import set_state
-from annotation.services.distribution import extend_lease, next_dispute, release
+from annotation.services.distribution import expire_leases, extend_lease, next_dispute, release
+from annotation.services.members import set_member_active
+from annotation.services.people import deactivate_person
+from annotation.services.second_readings import claim as hand_out
 from annotation.services.task_changes import set_priority
 from tests.annotation.test_work_pages import text, visit
 from tests.support import decide, decide_next, label_next
@@ -302,3 +311,106 @@ def test_what_was_recorded_of_it_is_not_the_adjudicators_to_read(again: Batch, w
     told = "".join(text(visit(wu).get(url)) for url in ("/", "/disputes/", "/history/", "/account/"))
     assert "second_reading" not in told
     assert "second reading" not in told.lower()
+
+
+def test_work_that_comes_late_is_not_undone_by_handing_it_out(again: Batch, wu: Person) -> None:
+    """Two tabs: one asks for the next item while the other decides what was given back."""
+    mine = claim_reading(again, wu)
+    record_verdict(assignment_id=mine.pk, person=wu, work=Work({"compliance": 3}))
+    release(assignment_id=mine.pk, person=wu)
+    stale = SecondReading.objects.get()
+    work = Work({"compliance": 3}, reason="reading_slip")
+    receipt = adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work)
+    assert hand_out(stale, again) is None
+    assert adjudicate(assignment_id=mine.pk, person=wu, key="k", work=work).receipt == receipt.receipt
+    assert SecondReading.objects.get().state == "submitted"
+
+
+def leave(batch: Batch, wu: Person, he: Person) -> int:
+    return set_member_active(batch=batch, person=wu, role="adjudicator", active=False)
+
+
+def shut_out(batch: Batch, wu: Person, he: Person) -> int:
+    return deactivate_person(person=wu, actor=he)
+
+
+def close(batch: Batch, wu: Person, he: Person) -> None:
+    set_state(batch=batch, state="closed")
+
+
+def run_out(batch: Batch, wu: Person, he: Person) -> None:
+    past = {"lease_expires": timezone.now() - timedelta(hours=1)}
+    for model in (Assignment, SecondReading):
+        model.objects.filter(state="claimed").update(**past)
+    expire_leases(batch=batch)
+
+
+@pytest.mark.parametrize("end", [leave, shut_out, close, run_out])
+@pytest.mark.parametrize("judged", [False, True])
+def test_it_ends_as_the_claim_on_a_dispute_does(
+    again: Batch, wu: Person, he: Person, end: Callable[[Batch, Person, Person], Any], judged: bool
+) -> None:
+    """With the same refusals, word for word."""
+
+    def refusals(mine: Assignment) -> list[object]:
+        work, told = Work({"compliance": 2}, reason="reading_slip"), []
+        for call in (
+            partial(extend_lease, assignment_id=mine.pk, person=wu),
+            partial(record_verdict, assignment_id=mine.pk, person=wu, work=work),
+            partial(adjudicate, assignment_id=mine.pk, person=wu, key="k", work=work),
+        ):
+            try:
+                call()
+                told.append("taken")
+            except AssayError as error:
+                told.append((type(error), str(error)))
+        return told
+
+    with transaction.atomic():
+        told = []
+        for claim_one in (claim, claim_reading):
+            with transaction.atomic():
+                mine = claim_one(again, wu)
+                if judged:
+                    record_verdict(assignment_id=mine.pk, person=wu, work=Work({"compliance": 2}))
+                end(again, wu, he)
+                assert not SecondReading.objects.filter(state="claimed").exists()
+                told.append(refusals(mine))
+                transaction.set_rollback(True)
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("action", ["submit", "revise"])
+def test_no_other_call_of_the_api_knows_it_from_a_dispute(again: Batch, wu: Person, action: str) -> None:
+    api = Client()
+    api.force_login(wu)
+
+    def told(item: Assignment) -> tuple[int, bytes]:
+        answer = api.post(
+            f"/api/v1/assignments/{item.pk}/{action}/",
+            {"labels": {"compliance": 1}},
+            content_type="application/json",
+            headers={"Idempotency-Key": "k"},
+        )
+        return answer.status_code, answer.content
+
+    first = claim(again, wu)
+    dispute_says = told(first)
+    release(assignment_id=first.pk, person=wu)
+    assert dispute_says == told(claim_reading(again, wu))
+    assert dispute_says[0] == 409
+
+
+def test_reading_it_counts_as_reading_a_dispute_does(again: Batch, wu: Person) -> None:
+    """Also while it is at hand, and where it is skipped."""
+    severe = mock.patch.object(GuidelineDocument, "severity_of", return_value=2)
+    wu.daily_exposure = 2
+    wu.save()
+    mine = claim_reading(again, wu)
+    with severe:
+        assert is_used_up(wu)
+        release(assignment_id=mine.pk, person=wu)
+        assert not is_used_up(wu)
+        assert claim(again, wu).pk == mine.pk
+        release(assignment_id=mine.pk, person=wu, skip_reason="too much")
+    assert points_today(wu) == 2

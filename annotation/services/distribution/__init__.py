@@ -1,6 +1,6 @@
 """Handing out work: claims and leases.
 
-Lock order, everywhere: memberships, the batch, tasks, panels. Two calls of one person queue at their
+Lock order, everywhere: memberships, the batch, tasks, panels, second readings. Two calls of one person queue at their
 membership; two people meet at a task only for the moment in which its slot is taken (SKIP LOCKED).
 Leases are ended in a transaction of their own, before: whoever waits for a task holds no other.
 On SQLite a transaction holds the write lock from its first statement, which gives the same order.
@@ -9,9 +9,9 @@ A claim costs the same in a batch of any size (docs/decisions/a-cursor-for-each-
 for the next task from their cursor on, and before it only among the few tasks that came back.
 """
 
+from annotation.errors import TooLate
 from annotation.services.distribution.claims import next_assignment, next_dispute
 from annotation.services.distribution.leases import (
-    TooLate,
     end_claims,
     expire_leases,
     extend_lease,

@@ -109,7 +109,7 @@ def _next_dispute(batch: Batch, person: Person, wanted: Wanted) -> Assignment | 
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
     if live is not None:
         return live
-    reading = at_hand(member, timezone.now())
+    reading = at_hand(member)
     if reading is not None:
         return as_claim(reading)
     done = decided_by(member) + readings_done(member)
@@ -122,8 +122,11 @@ def _take_wanted(member: Membership, wanted: Wanted, *, resting: Sequence[int]) 
     tasks = wanted.of(waiting(member, resting=resting))
     reading = wanted.readings_of(readings_to_come(member, resting=resting)).first()
     task = _take_dispute(tasks.filter(priority__gt=0) if reading is not None else tasks)
+    if task is None and reading is not None:
+        # Where it was decided or dropped this moment, the next look finds it no more.
+        return second_readings.claim(reading, member.batch) or _take_wanted(member, wanted, resting=resting)
     if task is None:
-        return None if reading is None else second_readings.claim(reading, member.batch)
+        return None
     past = Assignment.objects.filter(task=task, person=member.person).first()
     assignment = _claimed(task.pk, member.person, past, slot=ADJUDICATION_SLOT, batch=member.batch)
     execute(_written(assignment))

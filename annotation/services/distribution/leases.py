@@ -12,7 +12,7 @@ from django.utils import timezone
 from annotation.distribution import (
     free_slot,
 )
-from annotation.errors import N_, Conflict, NotFound
+from annotation.errors import N_, Conflict, NotFound, TooLate
 from annotation.models import (
     ADJUDICATION_SLOT,
     Assignment,
@@ -21,12 +21,13 @@ from annotation.models import (
     Membership,
     Panel,
     Person,
+    SecondReading,
     Stratum,
     Task,
 )
 from annotation.services.audit import record
 from annotation.services.planning import plan_again
-from annotation.services.second_readings import extend_reading, give_back_reading
+from annotation.services.second_readings import extend_reading, give_back_reading, put_back
 from annotation.services.tallies import counted, exposed
 from annotation.statements import (
     execute,
@@ -38,12 +39,6 @@ from annotation.statements import (
 )
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
-
-
-class TooLate(Conflict):
-    """Work comes for a place that is gone; what was done is kept as a draft."""
-
-    code = "too_late"
 
 
 def extend_lease(*, assignment_id: UUID, person: Person) -> Assignment:
@@ -99,6 +94,7 @@ def _release(assignment_id: UUID, person: Person, skip_reason: str) -> Assignmen
 @transaction.atomic
 def expire_leases(*, batch: Batch, now: datetime | None = None) -> int:
     """Free every slot of the batch whose lease has run out. The number of leases ended."""
+    now = now or timezone.now()
     overdue = overdue_claims(batch, now)
     ended = 0
     for task_id in overdue.values_list("task_id", flat=True).distinct():
@@ -107,7 +103,7 @@ def expire_leases(*, batch: Batch, now: datetime | None = None) -> int:
         for assignment in overdue.filter(task_id=task_id):
             free(assignment, Assignment.State.EXPIRED)
             ended += 1
-    return ended
+    return ended + put_back(SecondReading.objects.filter(batch=batch, lease_expires__lt=now))
 
 
 def end_claims(claims: QuerySet[Assignment]) -> int:
@@ -243,10 +239,8 @@ def retake_slot(assignment: Assignment) -> None:
     assignment.slot = slot
 
 
-def overdue_claims(batch: Batch, now: datetime | None) -> QuerySet[Assignment]:
-    return Assignment.objects.filter(
-        batch=batch, state=Assignment.State.CLAIMED, lease_expires__lt=now or timezone.now()
-    )
+def overdue_claims(batch: Batch, now: datetime) -> QuerySet[Assignment]:
+    return Assignment.objects.filter(batch=batch, state=Assignment.State.CLAIMED, lease_expires__lt=now)
 
 
 def slots_taken(task: int) -> frozenset[int]:

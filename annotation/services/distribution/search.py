@@ -94,6 +94,7 @@ class Now(NamedTuple):
     """
 
     state: str
+    active: bool
     live: bool
     expired: bool
     requeued: bool
@@ -102,13 +103,13 @@ class Now(NamedTuple):
 
 
 def now_in(batch: Batch, person: Person) -> Now:
-    """Read after the membership is locked: a batch that closed or paused meanwhile says so, and a topic that the
-    person opted out of meanwhile stands in ``person.opted_out``.
+    """Read after the membership is locked: a batch that closed or paused meanwhile says so, whoever was shut out
+    meanwhile is told nothing, and a topic that the person opted out of meanwhile stands in ``person.opted_out``.
     """
     mine = "SELECT 1 FROM annotation_assignment a WHERE a.person_id = %s AND a.batch_id = %s AND a.slot < %s"
     row = first(
         f"""
-        SELECT b.state,
+        SELECT b.state, p.is_active,
             EXISTS ({mine} AND a.state = 'claimed'),
             EXISTS ({mine} AND {GIVEN_BACK} AND a.state = 'expired'),
             {anything_requeued()},
@@ -132,6 +133,8 @@ def now_in(batch: Batch, person: Person) -> Now:
     assert row is not None
     *fields, opted_out = row
     now, person.opted_out = Now(*fields), json.loads(opted_out)
+    if not now.active:
+        raise NotFound(N_("No batch is named {name}."), name=batch.name)
     if now.state != Batch.State.OPEN:
         raise Forbidden(N_("The batch {name} is not open."), name=batch.name)
     return now
