@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django import forms
-from django.contrib.auth.password_validation import password_validators_help_texts, validate_password
+from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.utils.functional import lazy
 from django.utils.translation import gettext as _now
@@ -14,6 +14,7 @@ from django.utils.translation import pgettext_lazy
 
 from annotation.errors import AssayError
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, EvaluatedModel, Person
+from annotation.passwords import rules
 from annotation.services.invitations import LONGEST_DAYS
 from annotation.services.people import language_tags
 from annotation.wording import error_text
@@ -25,10 +26,6 @@ ROLE_CHOICES = (
     (RESEARCHER, _("Researcher: gold releases, scorers, benchmarks")),
 )
 USUAL_DAYS = 7
-
-
-def _rules() -> str:
-    return " ".join(password_validators_help_texts())
 
 
 def _password(label: Any, *, required: bool = True, help_text: Any = "") -> forms.CharField:
@@ -69,7 +66,7 @@ class PersonForm(RolesForm):
 
 
 class NewPasswordForm(forms.Form):
-    password = _password(_("New password"), help_text=lazy(_rules, str)())
+    password = _password(_("New password"), help_text=lazy(rules, str)())
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -173,7 +170,7 @@ class AccountForm(LanguagesForm):
         help_text=_("How others see you; you can change it."),
         widget=forms.TextInput(attrs={"autocomplete": "nickname"}),
     )
-    password = _password(_("Password"), help_text=lazy(_rules, str)())
+    password = _password(_("Password"), help_text=lazy(rules, str)())
     again = _password(_("The password again"))
     field_order = ("name", "display_name", "password", "again", "languages", "others")
 
