@@ -7,20 +7,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
-from django.db.models import Exists, Max, OuterRef, Q, QuerySet, Subquery
+from django.db import connection
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from annotation.models import ADJUDICATION_SLOT, Assignment, Membership, SecondReading, Stratum, Task
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.selectors.second_readings import at_hand, due, readings_for
+from annotation.statements import stored
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 # The younger ages end here, in days; what is older is in the last.
 AGES = (1, 3, 7)
 BY_PROMPT, OLDEST_FIRST = "prompt", "oldest"
+BY_AGE = ("-priority", "since", "position")
+FEW = 100
+LAST_SUBMITTED = Max("assignments__submitted_at", filter=Q(assignments__slot__lt=ADJUDICATION_SLOT))
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,19 @@ class Wanted:
         if self.dimension:
             tasks = tasks.filter(stratum__dimension=self.dimension)
         if self.order == OLDEST_FIRST:
-            return tasks.annotate(since=disputed_since()).order_by("-priority", "since", "position")
+            return tasks.annotate(since=disputed_since()).order_by(*BY_AGE)
         return tasks.order_by("-priority", "prompt", "-response__sha256", "position")
+
+    def ways(self, tasks: QuerySet[Task]) -> Iterator[QuerySet[Task]]:
+        """``of`` the tasks, and before it the first ``FEW`` of them: where nothing is to be locked the database finds
+        these sooner, without sorting all, and with the ages of all worked out together.
+        """
+        soonest = self.of(tasks)
+        if self.order == OLDEST_FIRST:
+            ages = replace(self, order=BY_PROMPT).of(tasks).order_by().annotate(since=LAST_SUBMITTED)
+            soonest = ages.order_by(*BY_AGE)
+        yield self.of(tasks.filter(pk__in=soonest.values("pk")[:FEW]))
+        yield self.of(tasks)
 
     def readings_of(self, readings: QuerySet[SecondReading]) -> QuerySet[SecondReading]:
         return readings.filter(task__stratum__dimension=self.dimension) if self.dimension else readings
@@ -60,10 +76,11 @@ class Waiting:
 def queue(member: Membership) -> list[Waiting]:
     """What the member may take now, a row for each dimension in order of names."""
     now = timezone.now()
-    since: dict[str, list[datetime]] = defaultdict(list)
-    for dimension, at in _since(member, now):
-        since[dimension].append(at)
-    return [_row(dimension, since[dimension], now) for dimension in sorted(since)]
+    found = {one.dimension: one for one in _disputes_by_age(member, now)}
+    for again in _readings_by_age(member, now):
+        here = found.get(again.dimension)
+        found[again.dimension] = again if here is None else _together(here, again)
+    return [found[dimension] for dimension in sorted(found)]
 
 
 def waiting(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[Task]:
@@ -113,18 +130,44 @@ def dimensions_of(member: Membership) -> list[str]:
     return sorted(set(strata.values_list("dimension", flat=True)))
 
 
-def _since(member: Membership, now: datetime) -> Iterator[tuple[str, datetime]]:
-    tasks = waiting(member).annotate(since=disputed_since())
-    yield from tasks.order_by().values_list("stratum__dimension", "since")
+def _disputes_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
+    """Counted by the database: there may be very many."""
+    tasks = waiting(member).order_by().values("pk", topic=F("stratum__dimension"))
+    aged, params = tasks.annotate(since=LAST_SUBMITTED).query.sql_with_params()
+    younger = ", ".join(["COUNT(CASE WHEN since > %s THEN 1 END)"] * len(AGES))
+    sql = f"SELECT topic, MIN(since), {younger}, COUNT(*) FROM ({aged}) AS waiting GROUP BY topic"
+    days = [stored(Assignment, "submitted_at", now - timedelta(days=days)) for days in AGES]
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [*days, *params])
+        for topic, oldest, *counts in cursor.fetchall():
+            yield _row(topic, _time(oldest), counts)
+
+
+def _readings_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
+    """A handful, of which none is younger than this moment."""
+    since: dict[str, list[datetime]] = defaultdict(list)
     readings = readings_to_come(member).filter(state=SecondReading.State.WAITING)
     for dimension, at in readings.order_by().values_list("task__stratum__dimension", "due_at"):
-        yield dimension, min(at, now)
+        since[dimension].append(min(at, now))
+    for dimension, times in since.items():
+        younger = [sum(at > now - timedelta(days=days) for at in times) for days in AGES]
+        yield _row(dimension, min(times), [*younger, len(times)])
 
 
-def _row(dimension: str, since: Sequence[datetime], now: datetime) -> Waiting:
-    younger = [sum(at > now - timedelta(days=days) for at in since) for days in AGES]
-    ages = [some - before for some, before in zip([*younger, len(since)], [0, *younger], strict=True)]
-    return Waiting(dimension=dimension, n=len(since), oldest=min(since), ages=tuple(ages))
+def _row(dimension: str, oldest: datetime, counts: Sequence[int]) -> Waiting:
+    """``counts``: those younger than each of ``AGES``, and all."""
+    ages = [some - before for some, before in zip(counts, [0, *counts[:-1]], strict=True)]
+    return Waiting(dimension=dimension, n=counts[-1], oldest=oldest, ages=tuple(ages))
+
+
+def _together(one: Waiting, other: Waiting) -> Waiting:
+    ages = tuple(map(sum, zip(one.ages, other.ages, strict=True)))
+    return Waiting(one.dimension, one.n + other.n, min(one.oldest, other.oldest), ages)
+
+
+def _time(given: datetime | str) -> datetime:
+    """SQLite gives what it works out of times as text, in UTC."""
+    return given if isinstance(given, datetime) else datetime.fromisoformat(given).replace(tzinfo=UTC)
 
 
 def _barring(member: Membership) -> QuerySet[Assignment]:

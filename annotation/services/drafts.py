@@ -17,7 +17,9 @@ from annotation.flags import FLAGS
 from annotation.guidelines import Criterion
 from annotation.models import Assignment, Draft, Person
 from annotation.services.audit import record
+from annotation.services.decisions import A_DISPUTE
 from annotation.services.distribution import lock_assignment
+from annotation.services.second_readings import refuse_reading
 from annotation.services.work import Work
 from annotation.wording import kept_error
 
@@ -33,9 +35,13 @@ def save_draft(*, assignment_id: UUID, person: Person, work: Work, extend: bool 
     Some of the labels may be missing. ``extend`` gives the claim a fresh lease too, if it is live. What was submitted
     or skipped takes no draft; a claim that has ended does, so that nothing typed is lost with it.
     """
-    assignment = lock_assignment(assignment_id, person)
+    try:
+        assignment = lock_assignment(assignment_id, person)
+    except NotFound:
+        refuse_reading(assignment_id, person, A_DISPUTE)
+        raise
     if assignment.is_adjudication:
-        raise Conflict(N_("This item is a dispute; decide it as adjudicator."))
+        raise Conflict(A_DISPUTE)
     if assignment.state == Assignment.State.SUBMITTED:
         raise Conflict(N_("This item was submitted already; correct it instead."))
     if assignment.skip_reason:

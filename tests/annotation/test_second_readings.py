@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 from django.apps import apps
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import Model
 from django.test import Client
@@ -28,8 +29,9 @@ from annotation.models import (
     SecondReading,
 )
 from annotation.second_readings import is_drawn
+from annotation.selectors import dispute_queue
 from annotation.selectors.care import is_used_up, points_today
-from annotation.selectors.dispute_queue import Wanted
+from annotation.selectors.dispute_queue import BY_PROMPT, OLDEST_FIRST, Wanted, queue
 from annotation.selectors.mine import progress_in
 from annotation.selectors.second_readings import consistency
 from annotation.services.adjudications import adjudicate, record_verdict
@@ -61,6 +63,27 @@ def again(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
     decide_next(batch, wu, 2)
     dispute(batch, lin, chen)
     return batch
+
+
+def test_the_queue_counts_it_among_the_disputes(again: Batch, wu: Person) -> None:
+    """Both of one dimension, the reading due five days ago."""
+    reading = SecondReading.objects.select_related("task__stratum").get()
+    again.tasks.filter(state="disputed").update(stratum=reading.task.stratum)
+    due_at = timezone.now() - timedelta(days=5)
+    SecondReading.objects.update(due_at=due_at)
+    (row,) = queue(again.memberships.get(person=wu))
+    assert (row.n, row.ages, row.oldest) == (2, (1, 0, 1, 0), due_at)
+    assert row.dimension == reading.task.stratum.dimension
+
+
+@pytest.mark.both_databases
+def test_a_second_look_finds_what_the_first_few_did_not_hold(
+    again: Batch, wu: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispute_queue, "FEW", 0)
+    for order in (OLDEST_FIRST, BY_PROMPT):
+        mine = claim(again, wu, wanted=Wanted(order=order))
+        release(assignment_id=mine.pk, person=wu)
 
 
 def make_due() -> None:
@@ -380,12 +403,18 @@ def test_it_ends_as_the_claim_on_a_dispute_does(
     assert told[0] == told[1]
 
 
-@pytest.mark.parametrize("action", ["submit", "revise"])
-def test_no_other_call_of_the_api_knows_it_from_a_dispute(again: Batch, wu: Person, action: str) -> None:
+@pytest.mark.parametrize("action", ["submit", "revise", "draft"])
+def test_no_other_call_knows_it_from_a_dispute(again: Batch, wu: Person, action: str) -> None:
+    wu.groups.add(Group.objects.get_or_create(name="annotator")[0])
     api = Client()
     api.force_login(wu)
 
-    def told(item: Assignment) -> tuple[int, bytes]:
+    def told(item: Assignment) -> tuple[int, object]:
+        if action == "draft":
+            answer = api.post(f"/work/items/{item.pk}/draft/", {"key": "k"})
+            return answer.status_code, re.findall(
+                rb"<title>.*</title>|This item is a dispute[^<]*", answer.content
+            )
         answer = api.post(
             f"/api/v1/assignments/{item.pk}/{action}/",
             {"labels": {"compliance": 1}},

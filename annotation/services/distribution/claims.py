@@ -119,9 +119,11 @@ def _next_dispute(batch: Batch, person: Person, wanted: Wanted) -> Assignment | 
 
 
 def _take_wanted(member: Membership, wanted: Wanted, *, resting: Sequence[int]) -> Assignment | None:
-    tasks = wanted.of(waiting(member, resting=resting))
+    tasks = waiting(member, resting=resting)
     reading = wanted.readings_of(readings_to_come(member, resting=resting)).first()
-    task = _take_dispute(tasks.filter(priority__gt=0) if reading is not None else tasks)
+    if reading is not None:
+        tasks = tasks.filter(priority__gt=0)
+    task = next(filter(None, map(_take_dispute, wanted.ways(tasks))), None)
     if task is None and reading is not None:
         # Where it was decided or dropped this moment, the next look finds it no more.
         return second_readings.claim(reading, member.batch) or _take_wanted(member, wanted, resting=resting)
