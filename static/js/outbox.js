@@ -7,6 +7,7 @@ const outbox = (() => {
   const PAUSES = [1, 2, 4, 8, 15, 30]; // seconds before the next try
   const SLOW = 2000; // milliseconds after which a letter on its way is said to wait
   const PATIENCE = 30 * 1000;
+  const ORPHAN = 60 * 1000; // what waits so long in another tab is sent by this one, too: that tab may be gone
 
   // A letter: item, key, batch, person, url, body (as a form sends it), draft (its key in the browser), at (when).
   let letters = [];
@@ -24,8 +25,18 @@ const outbox = (() => {
 
   function open(handlers) {
     page = handlers;
+    letters = kept().sort((one, other) => one.at - other.at);
+  }
+
+  function kept() {
     const mine = (letter) => letter && letter.person === note()?.dataset.person;
-    letters = keep.keys(LETTER).map(keep.json).filter(mine).sort((one, other) => one.at - other.at);
+    return keep.keys(LETTER).map(keep.json).filter(mine);
+  }
+
+  function adopt() {
+    const had = letters.map(place);
+    letters.push(...kept().filter((one) => !had.includes(place(one)) && Date.now() - one.at > ORPHAN));
+    pump();
   }
 
   function add(letter) {
@@ -104,6 +115,7 @@ const outbox = (() => {
     if (here.textContent !== text) here.textContent = text;
   }
 
+  setInterval(adopt, ORPHAN);
   window.addEventListener("online", pump);
   window.addEventListener("beforeunload", (event) => {
     if (!isEmpty()) event.preventDefault();

@@ -23,6 +23,7 @@ LONG = "".join(f"Sentence {n} says what sentence {n - 1} did not.\n" for n in ra
 EMOJI = "".join("\U0001f600" if n % 2 else f"e\u0301{FAMILY}" for n in range(10_000))
 SCRIPT = "<script>document.title = 'broken'</script><img src=x onerror=\"document.title='broken'\"> &amp;"
 RETURNS = "one\r\ntwo\rthree\n\nfour"
+INDENTED = "\n\n\tThe first line is empty,\n  the last one too.\n\n"
 RTL = "זה טקסט בעברית، مع عربية and English."
 LINE = "0123456789" * 2_000
 ENGLISH = "A very short answer that refuses nothing."
@@ -63,7 +64,7 @@ def test_the_offsets_are_those_of_what_was_selected(
     sign_in: SignIn, lin: Person, guideline: Guideline
 ) -> None:
     spans = {LONG: (39_000, 39_041), EMOJI: (14_998, 15_007), SCRIPT: (8, 30), RETURNS: (5, 16)}
-    spans |= {RTL: (3, 17), LINE: (19_990, 20_000), CHINESE: (5, 12)}
+    spans |= {RTL: (3, 17), LINE: (19_990, 20_000), CHINESE: (5, 12), INDENTED: (1, 12)}
     batch_of(list(spans), [lin], guideline)
     page = sign_in(lin)
     page.goto("/work/")

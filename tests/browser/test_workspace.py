@@ -179,6 +179,24 @@ def test_the_network_cut_in_the_middle_of_a_submit(sign_in: SignIn, batch: Batch
     expect(page.locator(NOTE)).to_have_text(f"saved {str(stored.receipt)[:8]}")
 
 
+def test_what_a_closed_tab_could_not_send_is_sent_by_the_other(
+    sign_in: SignIn, batch: Batch, lin: Person
+) -> None:
+    one = sign_in(lin)
+    start(one)
+    two = one.context.new_page()
+    two.clock.install()
+    start(two)
+    one.route(SUBMIT, lambda route: route.abort())
+    answer(one, "3", "Enter")
+    expect(one.get_by_text("1 waiting to be sent")).to_be_visible()
+    one.close()
+    assert given(lin) == []
+    two.clock.run_for(2 * MINUTE + 1000)
+    sent(two)
+    assert given(lin) == [3]
+
+
 def test_typing_in_one_tab_is_taken_over_by_the_other(sign_in: SignIn, batch: Batch, lin: Person) -> None:
     one = sign_in(lin)
     start(one)
