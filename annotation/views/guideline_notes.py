@@ -52,12 +52,15 @@ def guideline_notes(request: HttpRequest, name: str, version: str) -> HttpRespon
 @require_POST
 @role_required(MANAGER)
 def note_resolve(request: HttpRequest, note_id: int) -> HttpResponse:
-    """``resolved=1`` says that the note was dealt with, ``resolved=0`` opens it again. htmx gets the note alone."""
+    """``resolved=1`` says that the note was dealt with, ``resolved=0`` opens it again. htmx gets the note alone,
+    with its clause where it stood (``with_clause``).
+    """
     person = person_of(request)
     resolved = request.POST.get("resolved") != "0"
     note = resolve_note(note=note_for(person, note_id), actor=person, resolved=resolved)
     if getattr(request, "htmx", False):
-        return render(request, "annotation/guidelines/_note.html", {"note": note})
+        clause = _clause_words(note.guideline, note) if "with_clause" in request.POST else ""
+        return render(request, "annotation/guidelines/_note.html", {"note": note, "clause": clause})
     messages.success(request, _("The note is resolved.") if resolved else _("The note is open again."))
     return redirect("guideline-notes", note.guideline.name, note.guideline.version)
 

@@ -107,6 +107,11 @@ def test_a_note_is_resolved_and_opened_again(manager: Client, note: Note, ma: Pe
     assert (note.resolved_at, note.resolved_by) == (None, None)
     verbs = AuditEvent.objects.filter(verb__endswith="_note").order_by("pk").values_list("verb", flat=True)
     assert list(verbs) == ["resolve_note", "reopen_note"]
+    assert "note__clause" not in part  # it stands beside its clause
+    listed = manager.get(f"{LIST}?state=all").content.decode()
+    assert 'name="with_clause"' in listed
+    part = manager.post(url, {"resolved": "1", "with_clause": "1"}, headers={"HX-Request": "true"})
+    assert '<p class="note__clause">Compliance' in part.content.decode()
 
 
 def test_a_manager_leaves_a_note_of_their_own(manager: Client, guideline: Guideline, ma: Person) -> None:
