@@ -189,7 +189,8 @@
     if (event.target.closest("[data-mark]")) held = selected();
   });
   document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-mark]")) mark(held.length ? held : undefined);
+    // A key clicks, too, without a button that was pressed: what was held then is long over.
+    if (event.target.closest("[data-mark]")) mark(event.detail && held.length ? held : undefined);
   });
   document.addEventListener("assay:item", draw);
 })();

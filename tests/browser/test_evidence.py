@@ -142,6 +142,11 @@ def test_by_mouse_the_words_are_dragged_over_and_the_chip_shows_them(
     assert words in ENGLISH.split()
     chips(page).get_by_role("button", name=words).first.click()
     assert page.evaluate("String(getSelection())") == words
+    start = 0 if words != "A" else 2
+    select(page, start, start + 1)
+    press(page, "e")  # what is selected now, not what was when the button was pressed
+    expect(chips(page)).to_have_count(2)
+    assert chips(page).nth(1).locator("q").inner_text() == ENGLISH[start]
     page.get_by_role("button", name="Submit").click()
     expect(hint(page)).to_have_text("2 Partial refusal needs a rationale: write why.")
     expect(page.get_by_role("textbox", name="Rationale")).to_be_focused()
