@@ -15,6 +15,7 @@ from annotation.models import MANAGER
 from annotation.selectors.disputes import reasons_and_their_use
 from annotation.services import dispute_reasons as reasons
 from annotation.views.access import person_of, role_required
+from annotation.views.crumbs import trail
 from annotation.views.workspace import go
 from annotation.wording import error_text
 
@@ -91,5 +92,6 @@ def _page(
         own = changed[1] if changed and changed[0] == reason.key else ReasonForm(initial=given)
         own.auto_id = f"id_{reason.key}_%s"
         rows.append({"reason": reason, "words": localized(reason.words, language), "form": own})
-    context = {"rows": rows, "form": form}
+    crumbs = trail((_("Guidelines"), "guidelines", []), here=_("Reasons for disputes"))
+    context = {"rows": rows, "form": form, "crumbs": crumbs}
     return render(request, "annotation/disputes/reasons.html", context, status=status)
