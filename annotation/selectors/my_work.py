@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from statistics import median
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from django.db.models import Count, F, FloatField, Func, Q, QuerySet, Sum
@@ -30,13 +30,16 @@ from annotation.models import (
     Guideline,
     Membership,
     Person,
+    SecondReading,
     Stratum,
     Task,
     Verdict,
 )
+from annotation.selectors.second_readings import as_claim, submitted_readings
 from annotation.selectors.work import is_closed
 
 Labels: TypeAlias = Mapping[str, Any]
+M = TypeVar("M", Assignment, SecondReading)
 Places: TypeAlias = Counter[tuple[int, str]]
 """How many by batch and dimension."""
 OPEN, CLOSED = "open", "closed"
@@ -117,24 +120,42 @@ class ValueOf(Func):
         return self.as_sql(compiler, connection, **json, **context)
 
 
+def my_history(person: Person, wanted: Wanted) -> QuerySet[Any, tuple[UUID, datetime | None]]:
+    """The id and the time of each of the person's lines, the latest first: of what they submitted, among it each
+    second reading, as a decision on a closed item.
+    """
+    found = my_submissions(person, wanted).values_list("pk", "submitted_at")
+    again = submitted_readings(person)
+    unlike = wanted.kind == LABELS or wanted.state == OPEN
+    if unlike or wanted.corrected or wanted.flagged or wanted.overruled or not again.exists():
+        return found
+    both = found.order_by().union(_narrowed(again, wanted).values_list("pk", "submitted_at"), all=True)
+    return both.order_by("-submitted_at", "id")
+
+
 def my_submissions(person: Person, wanted: Wanted) -> QuerySet[Assignment]:
     """The person's submitted assignments, the latest first."""
-    found = _submitted(person)
+    found = _narrowed(_submitted(person), wanted)
+    if wanted.kind:
+        decisions = Q(slot=ADJUDICATION_SLOT)
+        found = found.filter(decisions if wanted.kind == DECISIONS else ~decisions)
+    found = _in_state(found, wanted.state)
+    return _with_marks(found, person, wanted).order_by("-submitted_at", "pk")
+
+
+def _narrowed(found: QuerySet[M], wanted: Wanted) -> QuerySet[M]:
+    """By what assignments and second readings have alike."""
     if wanted.batch:
         found = found.filter(batch__name=wanted.batch)
     if wanted.dimension is not None:
         found = found.filter(task__stratum__dimension=wanted.dimension)
-    if wanted.kind:
-        decisions = Q(slot=ADJUDICATION_SLOT)
-        found = found.filter(decisions if wanted.kind == DECISIONS else ~decisions)
     if wanted.words:
         found = found.filter(task__prompt__text__icontains=wanted.words)
     if wanted.since:
         found = found.filter(submitted_at__gte=_midnight(wanted.since))
     if wanted.until:
         found = found.filter(submitted_at__lt=_midnight(wanted.until + timedelta(days=1)))
-    found = _in_state(found, wanted.state)
-    return _with_marks(found, person, wanted).order_by("-submitted_at", "pk")
+    return found
 
 
 def _submitted(person: Person) -> QuerySet[Assignment]:
@@ -183,13 +204,17 @@ def _beside_gold(person: Person) -> QuerySet[Any]:
 
 
 def history_lines(ids: Sequence[UUID]) -> list[Mine]:
-    """A line for each of these assignments, in this order; so many queries however many they are."""
-    rows = Assignment.objects.select_related("batch", "task__prompt", "adjudication")
+    """A line for each of these of ``my_history``, in this order; so many queries however many they are."""
+    rows = Assignment.objects.select_related("batch", "task__prompt", "adjudication", "verdict")
     found = rows.in_bulk(list(ids))
+    readings = SecondReading.objects.select_related("batch", "task__prompt")
+    for reading in readings.filter(pk__in=[pk for pk in ids if pk not in found]):
+        found[reading.pk] = as_claim(reading)
+        found[reading.pk].task = reading.task
     mine = [found[pk] for pk in ids if pk in found]
     current = {one.assignment_id: one for one in Annotation.objects.filter(assignment__in=ids, current=True)}
     documents = Guideline.objects.in_bulk({assignment.batch.guideline_id for assignment in mine})
-    verdicts = dict(Verdict.objects.filter(assignment__in=ids).values_list("assignment", "labels"))
+    verdicts = {pk: one.verdict.labels for pk, one in found.items() if hasattr(one, "verdict")}
     ends = outcomes(mine, {pk: one.labels for pk, one in current.items()})
     return [
         _mine(
@@ -275,7 +300,7 @@ class Behind:
 def behind_decision(assignment: Assignment) -> Behind:
     """Of an assignment whose dispute the person decided."""
     reason = assignment.adjudication.reason
-    verdict = Verdict.objects.filter(assignment=assignment).first()
+    verdict = getattr(assignment, "verdict", None)
     return Behind(
         reason=reason.words if reason else {},
         verdict=verdict.labels if verdict else None,
@@ -433,7 +458,12 @@ def _days(person: Person, first: date, last: date) -> tuple[Day, ...]:
     since = _submitted(person).filter(submitted_at__gte=_midnight(first))
     counted = since.annotate(day=TruncDate("submitted_at")).values_list("day").order_by()
     rows = counted.annotate(labels=Count("pk", filter=~decided), decisions=Count("pk", filter=decided))
+    again = submitted_readings(person).filter(submitted_at__gte=_midnight(first))
+    decided_again = Counter(again.annotate(day=TruncDate("submitted_at")).values_list("day", flat=True))
     found = {day: Day(day, labels, decisions) for day, labels, decisions in rows}
+    for day, n in decided_again.items():
+        here = found.get(day, Day(day, 0, 0))
+        found[day] = replace(here, decisions=here.decisions + n)
     days = (first + timedelta(days=place) for place in range((last - first).days + 1))
     return tuple(found.get(day, Day(day, 0, 0)) for day in days)
 

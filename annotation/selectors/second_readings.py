@@ -22,6 +22,7 @@ from annotation.models import (
     Membership,
     Person,
     SecondReading,
+    Verdict,
 )
 from annotation.selectors.eligibility import strata_ruled_out
 
@@ -58,10 +59,12 @@ class Consistency:
 
 
 def as_claim(reading: SecondReading) -> Assignment:
-    """The reading as the claim on a dispute that its reader takes it for. No row stands behind it: never save it."""
+    """The reading as the claim on a dispute that its reader takes it for, with what they said of it. No row stands
+    behind it: never save it.
+    """
     assert reading.claimed_at is not None
     assert reading.lease_expires is not None
-    return Assignment(
+    claim = Assignment(
         id=reading.pk,
         batch=reading.batch,
         task_id=reading.task_id,
@@ -72,6 +75,21 @@ def as_claim(reading: SecondReading) -> Assignment:
         lease_expires=reading.lease_expires,
         submitted_at=reading.submitted_at,
     )
+    if reading.state == State.SUBMITTED:
+        assert reading.submitted_at is not None
+        claim.adjudication = Adjudication(
+            labels=reading.labels,
+            reason_id=reading.reason_id,
+            rationale=reading.rationale,
+            created_at=reading.submitted_at,
+        )
+    if reading.verdict is not None:
+        claim.verdict = Verdict(labels=reading.verdict["labels"], rationale=reading.verdict["rationale"])
+    return claim
+
+
+def submitted_readings(person: Person) -> QuerySet[SecondReading]:
+    return SecondReading.objects.filter(person=person, state=State.SUBMITTED)
 
 
 def my_reading(reading_id: UUID, person: Person) -> SecondReading | None:

@@ -30,7 +30,7 @@ from annotation.selectors.counts import Standing, standing
 from annotation.selectors.dispute_queue import claims_of, readings_to_come, waiting
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.selectors.free import FreeTasks
-from annotation.selectors.second_readings import readings_done
+from annotation.selectors.second_readings import as_claim, my_reading, readings_done
 from annotation.statements import first, loaded
 
 # Up to here disputes are counted one by one for each adjudicator.
@@ -130,9 +130,12 @@ def my_assignment(assignment_id: UUID, person: Person) -> Assignment:
     found = (
         Assignment.objects.filter(pk=assignment_id, person=person).select_related("batch__guideline").first()
     )
-    if found is None:
+    if found is not None:
+        return found
+    reading = my_reading(assignment_id, person)
+    if reading is None:
         raise NotFound(N_("There is no such item among yours."))
-    return found
+    return as_claim(reading)
 
 
 def my_last(batch: Batch, person: Person) -> Assignment | None:

@@ -22,7 +22,7 @@ from annotation.forms.work import WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
 from annotation.selectors.care import care_for
 from annotation.selectors.mine import Given, given, my_draft, my_drafts
-from annotation.selectors.my_work import Mine, behind_decision, history_lines, my_submissions, outcomes
+from annotation.selectors.my_work import Mine, behind_decision, history_lines, my_history, outcomes
 from annotation.selectors.work import handout, my_assignment
 from annotation.services import annotations as answers
 from annotation.services.drafts import discard_draft, work_of
@@ -42,8 +42,9 @@ of_mine = role_required(ANNOTATOR, ADJUDICATOR)
 def history(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     form = HistoryForm(request.GET, person=person)
-    found = my_submissions(person, form.wanted()) if form.is_valid() else Assignment.objects.none()
-    page = Paginator(found.values_list("pk", flat=True), PAGE).get_page(request.GET.get("page"))
+    none = Assignment.objects.none().values_list("pk", "submitted_at")
+    found = my_history(person, form.wanted()) if form.is_valid() else none
+    page = Paginator(found, PAGE).get_page(request.GET.get("page"))
     kept = {name: str(value) for name, value in request.GET.items() if value and name != "page"}
     drafts = my_drafts(person)
     context = {
@@ -53,7 +54,7 @@ def history(request: HttpRequest) -> HttpResponse:
         "anything": bool(kept) or page.paginator.count > 0,
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "lines": [_line(one) for one in history_lines(list(page.object_list))],
+        "lines": [_line(one) for one in history_lines([pk for pk, _at in page.object_list])],
         "query": urlencode(kept),
         "drafts": drafts,
         "unfinished": [draft for draft in drafts if not draft.why],

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
 from unittest import mock
+from uuid import UUID
 
 import pytest
 from django.apps import apps
@@ -33,6 +35,8 @@ from annotation.selectors import dispute_queue
 from annotation.selectors.care import is_used_up, points_today
 from annotation.selectors.dispute_queue import BY_PROMPT, OLDEST_FIRST, Wanted, queue
 from annotation.selectors.mine import progress_in
+from annotation.selectors.my_work import Wanted as MyWanted
+from annotation.selectors.my_work import my_history, my_pace
 from annotation.selectors.second_readings import consistency
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import AlreadySubmitted, Work
@@ -84,6 +88,34 @@ def test_a_second_look_finds_what_the_first_few_did_not_hold(
     for order in (OLDEST_FIRST, BY_PROMPT):
         mine = claim(again, wu, wanted=Wanted(order=order))
         release(assignment_id=mine.pk, person=wu)
+
+
+def test_it_is_a_line_of_my_history_like_any_other(again: Batch, wu: Person) -> None:
+    decide(claim_reading(again, wu), wu, 3)
+    reading, first = SecondReading.objects.get(), Assignment.objects.get(state="submitted", person=wu)
+    visitor = visit(wu)
+
+    def listed(query: str = "") -> list[UUID]:
+        return [line.mine.assignment for line in visitor.get(f"/history/{query}").context["lines"]]
+
+    assert listed() == [reading.pk, first.pk]
+    assert listed(f"?kind=decisions&batch=first&state=closed&since={timezone.localdate()}")[0] == reading.pk
+    assert listed(f"?dimension={reading.task.stratum.dimension}")[0] == reading.pk
+    for none in ({"kind": "labels"}, {"state": "open"}, {"words": "zebra"}, {"overruled": True}):
+        assert list(my_history(wu, MyWanted(**none))) == []
+    again_line, first_line = visitor.get("/history/").context["lines"]
+    assert (again_line.mine.labels, first_line.mine.labels) == ({"compliance": 3}, {"compliance": 2})
+    same = {"submitted_at": None, "assignment": None, "labels": None, "verdict": None}
+    assert replace(again_line.mine, **same) == replace(first_line.mine, **same)
+    pages = [visitor.get(f"/history/{pk}/") for pk in (reading.pk, first.pk)]
+    for page, value in zip(pages, (3, 2), strict=True):
+        assert page.context["given"].labels == {"compliance": value}
+        assert "I misread" in text(page) or page.context["reason"]
+    assert (
+        visitor.post(f"/history/{reading.pk}/revise/", **{"label.compliance": 3, "key": "k"}).status_code
+        == 409
+    )
+    assert my_pace(wu).days[-1].decisions == 2
 
 
 def make_due() -> None:
