@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
+from annotation.errors import NotFound
 from annotation.models import (
     Adjudication,
     Assignment,
@@ -369,6 +370,16 @@ def test_what_was_planned_for_somebody_deactivated_is_planned_for_others(guideli
         while label_next(batch, person, 3):
             pass
     assert not batch.tasks.filter(state="open").exists()
+
+
+def test_a_claim_that_waited_while_its_person_was_shut_out_gets_nothing(
+    batch: Batch, lin: Person, ma: Person
+):
+    deactivate_person(person=Person.objects.get(pk=lin.pk), actor=ma)
+    assert lin.is_active  # as the request that is under way knows them
+    with pytest.raises(NotFound):
+        next_assignment(batch=batch, person=lin)
+    assert not batch.assignments.exists()
 
 
 def test_whoever_is_activated_again_is_planned_for_where_nobody_was_left(guideline: Guideline, ma: Person):
