@@ -12,6 +12,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from annotation.errors import N_, NotFound
+from annotation.guidelines import GuidelineDocument
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, Draft, Membership, Person
 from annotation.selectors.work import MyProgress, is_closed, my_progress
 from annotation.statements import first, loaded, stored
@@ -41,6 +42,7 @@ class KeptDraft:
 
     assignment: UUID
     batch: str
+    document: GuidelineDocument
     prompt: str
     labels: Mapping[str, Any]
     rationale: str
@@ -140,7 +142,7 @@ def my_drafts(person: Person) -> list[KeptDraft]:
         Draft.objects.filter(assignment__person=person)
         .exclude(assignment__state=Assignment.State.SUBMITTED)
         .exclude(Q(why__isnull=True) & ~Q(assignment__skip_reason=""))
-        .select_related("assignment__batch", "assignment__task__response__prompt")
+        .select_related("assignment__batch__guideline", "assignment__task__response__prompt")
         .order_by("-updated_at")
     )
     return [_kept(draft) for draft in drafts]
@@ -159,6 +161,7 @@ def _kept(draft: Draft) -> KeptDraft:
     return KeptDraft(
         assignment=draft.assignment_id,
         batch=draft.assignment.batch.name,
+        document=draft.assignment.batch.guideline.document,
         prompt=draft.assignment.task.response.prompt.text,
         labels=draft.labels,
         rationale=draft.rationale,

@@ -21,12 +21,13 @@ from annotation.forms.history import HistoryForm
 from annotation.forms.work import WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
 from annotation.selectors.care import care_for
-from annotation.selectors.mine import Given, given, my_draft, my_drafts
+from annotation.selectors.mine import Given, KeptDraft, given, my_draft, my_drafts
 from annotation.selectors.my_work import Mine, behind_decision, history_lines, my_history, outcomes
 from annotation.selectors.work import handout, my_assignment
 from annotation.services import annotations as answers
 from annotation.services.drafts import discard_draft, work_of
 from annotation.views.access import person_of, role_required
+from annotation.views.levels import criterion_label, label_text
 from annotation.views.marking import MINE, marked_turns
 from annotation.views.outcomes import OutcomeWords, Said, outcome_words, reason_words, said
 from annotation.views.workspace import choices, go, questions, show, typed
@@ -57,8 +58,8 @@ def history(request: HttpRequest) -> HttpResponse:
         "lines": [_line(one) for one in history_lines([pk for pk, _at in page.object_list])],
         "query": urlencode(kept),
         "drafts": drafts,
-        "unfinished": [draft for draft in drafts if not draft.why],
-        "late": [draft for draft in drafts if draft.why],
+        "unfinished": [(draft, _label_words(draft)) for draft in drafts if not draft.why],
+        "late": [(draft, _label_words(draft)) for draft in drafts if draft.why],
     }
     return render(request, "annotation/history.html", context)
 
@@ -71,6 +72,17 @@ class Line:
     labels: tuple[Said, ...]
     first: tuple[Said, ...]
     outcome: OutcomeWords | None
+
+
+def _label_words(draft: KeptDraft) -> list[tuple[str, str]]:
+    """Criterion and level in the reader's language; what was refused can hold anything, and is shown as it stands."""
+    return [
+        (
+            criterion_label(draft.document, name),
+            label_text(draft.document, name, value) if isinstance(value, int | float) else str(value),
+        )
+        for name, value in draft.labels.items()
+    ]
 
 
 def _line(mine: Mine) -> Line:
