@@ -14,6 +14,7 @@ class CollectedFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc
 
     def _save(self, name: str, content: Any) -> str:
         if name.startswith("js/") and name.endswith(".js"):
+            content.seek(0)  # whoever made the hash has read it to its end
             content = ContentFile(jsmin(content.read().decode()).encode())
         saved: str = super()._save(name, content)
         return saved
