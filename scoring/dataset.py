@@ -50,11 +50,6 @@ def transcript(turns: Iterable[tuple[str, str]]) -> str:
     return "\n\n".join(f"{role}:\n{text}" for role, text in turns)
 
 
-def join_texts(prompt: str, response: str) -> str:
-    """The one template of prompt and response, for a backbone that reads them as a single text."""
-    return f"{PROMPT_HEADING}{prompt}{RESPONSE_HEADING}{response}"
-
-
 def trim(prompt: Sequence[int], response: Sequence[int], budget: int) -> tuple[list[int], list[int]]:
     """Cut two token sequences to ``budget`` together: the end of the prompt, both ends of the response.
 

@@ -1,4 +1,4 @@
-"""What I submitted, found again, what became of it, and how much it is.
+"""What I submitted, found again, and what became of it.
 
 Blindness: a dispute that nobody has decided reads as an agreement does. So nothing here tells or counts the two
 apart: what became of an item is told when its value is final and may differ from mine, and labels are compared with
@@ -7,16 +7,13 @@ gold in closed batches only.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from statistics import median
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
-from django.db.models import Count, F, FloatField, Func, Q, QuerySet, Sum
-from django.db.models.functions import TruncDate
+from django.db.models import F, FloatField, Func, Q, QuerySet
 from django.utils import timezone
 
 from annotation.guidelines import GuidelineDocument
@@ -33,21 +30,17 @@ from annotation.models import (
     SecondReading,
     Stratum,
     Task,
-    Verdict,
 )
 from annotation.selectors.second_readings import as_claim, submitted_readings
 from annotation.selectors.work import is_closed
 
 Labels: TypeAlias = Mapping[str, Any]
 M = TypeVar("M", Assignment, SecondReading)
-Places: TypeAlias = Counter[tuple[int, str]]
-"""How many by batch and dimension."""
 OPEN, CLOSED = "open", "closed"
 LABELS, DECISIONS = "labels", "decisions"
 # A value that may be another than mine: what is unanimous or single is mine anyway.
 MAY_DIFFER = (GoldLabel.Source.WITHIN_TOLERANCE, GoldLabel.Source.ADJUDICATED)
 SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
-PACE_DAYS = 30
 
 
 @dataclass(frozen=True)
@@ -135,7 +128,7 @@ def my_history(person: Person, wanted: Wanted) -> QuerySet[Any, tuple[UUID, date
 
 def my_submissions(person: Person, wanted: Wanted) -> QuerySet[Assignment]:
     """The person's submitted assignments, the latest first."""
-    found = _narrowed(_submitted(person), wanted)
+    found = _narrowed(submitted_by_me(person), wanted)
     if wanted.kind:
         decisions = Q(slot=ADJUDICATION_SLOT)
         found = found.filter(decisions if wanted.kind == DECISIONS else ~decisions)
@@ -152,13 +145,13 @@ def _narrowed(found: QuerySet[M], wanted: Wanted) -> QuerySet[M]:
     if wanted.words:
         found = found.filter(task__prompt__text__icontains=wanted.words)
     if wanted.since:
-        found = found.filter(submitted_at__gte=_midnight(wanted.since))
+        found = found.filter(submitted_at__gte=midnight(wanted.since))
     if wanted.until:
-        found = found.filter(submitted_at__lt=_midnight(wanted.until + timedelta(days=1)))
+        found = found.filter(submitted_at__lt=midnight(wanted.until + timedelta(days=1)))
     return found
 
 
-def _submitted(person: Person) -> QuerySet[Assignment]:
+def submitted_by_me(person: Person) -> QuerySet[Assignment]:
     return Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
 
 
@@ -178,16 +171,16 @@ def _with_marks(found: QuerySet[Assignment], person: Person, wanted: Wanted) -> 
     if wanted.flagged:
         found = found.filter(pk__in=mine.exclude(flags=[]).values("assignment"))
     if wanted.overruled:
-        found = found.filter(pk__in=_overruled(person).values("assignment"))
+        found = found.filter(pk__in=overruled_labels(person).values("assignment"))
     return found
 
 
-def _overruled(person: Person) -> QuerySet[Any]:
+def overruled_labels(person: Person) -> QuerySet[Any]:
     """One for each criterion whose final value is another than the person's."""
-    return _beside_gold(person).filter(source__in=MAY_DIFFER).exclude(mine=F("final"))
+    return labels_beside_gold(person).filter(source__in=MAY_DIFFER).exclude(mine=F("final"))
 
 
-def _beside_gold(person: Person) -> QuerySet[Any]:
+def labels_beside_gold(person: Person) -> QuerySet[Any]:
     """The person's current annotations, each as often as its task has gold labels: ``mine``, ``final``, ``source``."""
     gold = "assignment__task__gold_labels__"
     return (
@@ -321,170 +314,5 @@ def my_dimensions(person: Person) -> dict[str, GuidelineDocument]:
     return {dimension: documents[guideline].document for dimension, guideline in pairs}
 
 
-@dataclass(frozen=True)
-class Tally:
-    """The person's annotations in one batch and dimension. ``closed``: over for them; ``decided`` by an adjudicator;
-    ``overruled``: settled with another value.
-
-    ``compared`` counts their labels that have gold, ``equal`` those that are equal to it; both None until the batch
-    closes, for before that they would tell how many of the others are disputed.
-    """
-
-    batch: str
-    dimension: str
-    document: GuidelineDocument
-    closed: int
-    decided: int
-    overruled: int
-    compared: int | None
-    equal: int | None
-
-
-@dataclass(frozen=True)
-class Confusion:
-    """How often each (mine, final) pair of values came, in the closed batches of one guideline version."""
-
-    guideline: str
-    document: GuidelineDocument
-    criterion: str
-    counts: Mapping[tuple[float, float], int]
-
-
-def my_tallies(person: Person) -> list[Tally]:
-    """By batch, the newest first, and dimension; only where something is over. Four counts of the database."""
-    labelled = _submitted(person).exclude(slot=ADJUDICATION_SLOT)
-    ended = labelled.filter(Q(batch__state=Batch.State.CLOSED) | ~Q(task__state=Task.State.OPEN))
-    closed = _by_place(ended)
-    decided = _by_place(labelled.filter(task__state=Task.State.ADJUDICATED))
-    overruled = _by_place(labelled.filter(pk__in=_overruled(person).values("assignment")))
-    compared, equal = Places(), Places()
-    for pk, dimension, _criterion, mine, final, n in _compared(person):
-        compared[pk, dimension] += n
-        equal[pk, dimension] += n if mine == final else 0
-    batches = Batch.objects.select_related("guideline").in_bulk({pk for pk, _dimension in closed})
-    tallies = []
-    for here in sorted(closed, key=lambda place: (-place[0], place[1])):
-        batch = batches[here[0]]
-        over = batch.state == Batch.State.CLOSED
-        tallies.append(
-            Tally(
-                batch=batch.name,
-                dimension=here[1],
-                document=batch.guideline.document,
-                closed=closed[here],
-                decided=decided[here],
-                overruled=overruled[here],
-                compared=compared[here] if over else None,
-                equal=equal[here] if over else None,
-            )
-        )
-    return tallies
-
-
-def _by_place(found: QuerySet[Assignment]) -> Places:
-    rows = found.values_list("batch", "task__stratum__dimension").annotate(n=Count("pk")).order_by()
-    return Places({(batch, dimension): n for batch, dimension, n in rows})
-
-
-def _compared(person: Person) -> list[tuple[int, str, str, float, float, int]]:
-    """(batch, dimension, criterion, mine, final, how often) in closed batches. A label that nobody else gave
-    (``single``) is its own gold: nothing to compare.
-    """
-    beside = _beside_gold(person).filter(assignment__batch__state=Batch.State.CLOSED)
-    rows = beside.exclude(source=GoldLabel.Source.SINGLE).values_list(
-        "assignment__batch", "assignment__task__stratum__dimension", "criterion", "mine", "final"
-    )
-    return list(rows.annotate(n=Count("pk")).order_by())
-
-
-def my_confusions(person: Person) -> list[Confusion]:
-    """One for each guideline version and criterion, in order of their names."""
-    rows = _compared(person)
-    batches = Batch.objects.select_related("guideline").in_bulk({row[0] for row in rows})
-    counts: dict[tuple[str, str], Counter[tuple[float, float]]] = {}
-    documents: dict[str, GuidelineDocument] = {}
-    for pk, _dimension, criterion, mine, final, n in rows:
-        guideline = batches[pk].guideline
-        documents[str(guideline)] = guideline.document
-        counts.setdefault((str(guideline), criterion), Counter())[mine, final] += n
-    return [
-        Confusion(guideline, documents[guideline], criterion, counts[guideline, criterion])
-        for guideline, criterion in sorted(counts)
-    ]
-
-
-@dataclass(frozen=True)
-class Day:
-    """What the person submitted on one day of the site's time zone."""
-
-    day: date
-    labels: int
-    decisions: int
-
-    @property
-    def items(self) -> int:
-        return self.labels + self.decisions
-
-
-@dataclass(frozen=True)
-class Pace:
-    """The last ``PACE_DAYS`` days, today the last. Seconds are medians over them, None where none were measured;
-    ``today`` is the time spent today on what was submitted, in seconds.
-    """
-
-    days: tuple[Day, ...]
-    seconds_label: float | None
-    seconds_decision: float | None
-    today: float | None
-
-
-def my_pace(person: Person) -> Pace:
-    today = timezone.localdate()
-    first = today - timedelta(days=PACE_DAYS - 1)
-    recent = {"assignment__person": person, "assignment__submitted_at__gte": _midnight(first)}
-    labels = Annotation.objects.filter(**recent)
-    decisions = Adjudication.objects.filter(**recent)
-    at_work = (labels, decisions, Verdict.objects.filter(**recent))
-    return Pace(
-        days=_days(person, first, today),
-        seconds_label=_median(labels.filter(revision=1)),
-        seconds_decision=_median(decisions),
-        today=_sum([_seconds_since(rows, _midnight(today)) for rows in at_work]),
-    )
-
-
-def _days(person: Person, first: date, last: date) -> tuple[Day, ...]:
-    decided = Q(slot=ADJUDICATION_SLOT)
-    since = _submitted(person).filter(submitted_at__gte=_midnight(first))
-    counted = since.annotate(day=TruncDate("submitted_at")).values_list("day").order_by()
-    rows = counted.annotate(labels=Count("pk", filter=~decided), decisions=Count("pk", filter=decided))
-    again = submitted_readings(person).filter(submitted_at__gte=_midnight(first))
-    decided_again = Counter(again.annotate(day=TruncDate("submitted_at")).values_list("day", flat=True))
-    found = {day: Day(day, labels, decisions) for day, labels, decisions in rows}
-    for day, n in decided_again.items():
-        here = found.get(day, Day(day, 0, 0))
-        found[day] = replace(here, decisions=here.decisions + n)
-    days = (first + timedelta(days=place) for place in range((last - first).days + 1))
-    return tuple(found.get(day, Day(day, 0, 0)) for day in days)
-
-
-def _median(rows: QuerySet[Annotation] | QuerySet[Adjudication]) -> float | None:
-    measured = rows.values_list("seconds", flat=True).order_by()
-    seconds = [one for one in measured if one is not None]
-    return median(seconds) if seconds else None
-
-
-def _seconds_since(
-    rows: QuerySet[Annotation] | QuerySet[Adjudication] | QuerySet[Verdict], start: datetime
-) -> float | None:
-    seconds: float | None = rows.filter(created_at__gte=start).aggregate(sum=Sum("seconds"))["sum"]
-    return seconds
-
-
-def _sum(parts: Collection[float | None]) -> float | None:
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None
-
-
-def _midnight(day: date) -> datetime:
+def midnight(day: date) -> datetime:
     return timezone.make_aware(datetime.combine(day, time.min))

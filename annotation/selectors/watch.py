@@ -115,10 +115,6 @@ def count_days(batch: Batch, watch: Watch | None, now: datetime) -> dict[str, in
     return {day.isoformat(): n for day, n in sorted((known | counted).items()) if n}
 
 
-def days_of(watch: Watch | None) -> dict[date, int]:
-    return _days(watch)
-
-
 def time_taken(batch: Batch) -> tuple[int, float]:
     """Of the latest annotations: how many were timed, and their seconds together."""
     latest = Assignment.objects.filter(batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__isnull=False)

@@ -15,7 +15,14 @@ from annotation.charts import chart_url
 from annotation.durations import about
 from annotation.intervals import wilson
 from annotation.models import ADJUDICATOR, ANNOTATOR
-from annotation.selectors.my_work import Confusion, Pace, Tally, my_confusions, my_pace, my_tallies
+from annotation.selectors.my_numbers import (
+    Confusion,
+    MyTally,
+    Pace,
+    my_confusions,
+    my_pace,
+    my_tallies,
+)
 from annotation.views.access import person_of, role_required
 from annotation.views.levels import criterion_label, dimension_label, label_text
 from annotation.views.pace_chart import bars
@@ -31,7 +38,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Row:
-    tally: Tally
+    tally: MyTally
     dimension: str
     share: Share | None
 
@@ -70,7 +77,7 @@ def my_work(request: HttpRequest) -> HttpResponse:
     return render(request, "annotation/history_numbers.html", context)
 
 
-def _row(tally: Tally) -> Row:
+def _row(tally: MyTally) -> Row:
     return Row(
         tally, dimension_label(tally.document, tally.dimension), _share(tally.equal or 0, tally.compared or 0)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from annotation.selectors.my_work import Day
+from annotation.selectors.my_numbers import Day
 
 if TYPE_CHECKING:
     import altair

@@ -26,7 +26,8 @@ from annotation.models import (
     Prompt,
     Verdict,
 )
-from annotation.selectors.my_work import Wanted, my_confusions, my_pace, my_submissions, my_tallies
+from annotation.selectors.my_numbers import my_confusions, my_pace, my_tallies
+from annotation.selectors.my_work import Wanted, my_submissions
 from annotation.services.annotations import Work, revise, submit
 from annotation.services.batches import Policy, set_state
 from annotation.services.distribution import next_assignment

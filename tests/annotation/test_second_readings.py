@@ -35,8 +35,9 @@ from annotation.selectors import dispute_queue
 from annotation.selectors.care import is_used_up, points_today
 from annotation.selectors.dispute_queue import BY_PROMPT, OLDEST_FIRST, Wanted, queue
 from annotation.selectors.mine import progress_in
+from annotation.selectors.my_numbers import my_pace
 from annotation.selectors.my_work import Wanted as MyWanted
-from annotation.selectors.my_work import my_history, my_pace
+from annotation.selectors.my_work import my_history
 from annotation.selectors.second_readings import consistency
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import AlreadySubmitted, Work
