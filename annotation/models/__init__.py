@@ -2,6 +2,7 @@
 
 from annotation.models.batches import (
     MAX_OVERLAP,
+    MOST_CHECKS,
     PRIORITY_STEP,
     Alarm,
     Batch,
@@ -15,10 +16,11 @@ from annotation.models.batches import (
 from annotation.models.care import CareSettings, Exposure
 from annotation.models.corpus import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.floor import DisputeReason, Note, SecondReading
-from annotation.models.gold import GoldRelease, ReleasedLabel
+from annotation.models.gold import Export, GoldRelease, ReleasedLabel
 from annotation.models.guidelines import Guideline
 from annotation.models.invitations import Invitation
 from annotation.models.jobs import Job
+from annotation.models.known import KnownItem, KnownTask, Qualification
 from annotation.models.people import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, Person
 from annotation.models.records import AuditEvent, Import
 from annotation.models.work import (
@@ -38,6 +40,7 @@ __all__ = [
     "ANNOTATOR",
     "MANAGER",
     "MAX_OVERLAP",
+    "MOST_CHECKS",
     "PRIORITY_STEP",
     "RESEARCHER",
     "ROLES",
@@ -54,6 +57,7 @@ __all__ = [
     "DisputeReason",
     "Draft",
     "EvaluatedModel",
+    "Export",
     "Exposure",
     "GoldLabel",
     "GoldRelease",
@@ -61,11 +65,14 @@ __all__ = [
     "Import",
     "Invitation",
     "Job",
+    "KnownItem",
+    "KnownTask",
     "Membership",
     "Note",
     "Panel",
     "Person",
     "Prompt",
+    "Qualification",
     "ReleasedLabel",
     "Response",
     "SecondReading",

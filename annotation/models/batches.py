@@ -10,6 +10,8 @@ from annotation.models.corpus import Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.guidelines import Guideline
 
 MAX_OVERLAP = 5
+# More checks than work would be no work any more.
+MOST_CHECKS = 0.5
 # A step of priority moves a task by more places than a batch can have.
 PRIORITY_STEP = 2**32
 
@@ -35,6 +37,11 @@ class Batch(Authored):
     class AlarmAction(models.TextChoices):
         TELL = "tell", _("tell the managers")
         PAUSE = "pause", _("pause the batch")
+
+    class Qualifying(models.TextChoices):
+        NONE = "", _("no qualification")
+        ACCURACY = "accuracy", _("accuracy against the known labels")
+        KAPPA = "kappa", _("kappa against the known labels")
 
     name = models.CharField(_("name"), max_length=100, unique=True)
     guideline = models.ForeignKey(
@@ -67,6 +74,27 @@ class Batch(Authored):
     second_reading_days = models.PositiveSmallIntegerField(
         _("days until a second reading"), default=14, help_text=_("Or when the disputes run out.")
     )
+    check_share = models.FloatField(
+        _("share of gold checks"),
+        default=0,
+        help_text=_("Of the items that an annotator is given, how many are known ones; 0: none."),
+    )
+    check_feedback = models.BooleanField(
+        _("feedback on gold checks"),
+        default=False,
+        help_text=_("After a known item the annotator reads the right label, and why."),
+    )
+    qualifying = models.CharField(
+        _("qualification by"), max_length=8, choices=Qualifying.choices, default=Qualifying.NONE, blank=True
+    )
+    qualifying_threshold = models.FloatField(
+        _("threshold of the qualification"),
+        null=True,
+        blank=True,
+        help_text=_("Who reaches it on the known items of the first round is given the work."),
+    )
+    # Moved on whenever labels that were complete leave or come back: what was read of them before is void.
+    labels_version = models.PositiveIntegerField(default=0)
 
     class Meta:
         verbose_name = _("batch")
@@ -86,6 +114,19 @@ class Batch(Authored):
             models.CheckConstraint(
                 condition=Q(second_reading_share__gte=0, second_reading_share__lte=1),
                 name="batch_second_readings_a_share",
+            ),
+            models.CheckConstraint(
+                condition=Q(check_share__gte=0, check_share__lte=MOST_CHECKS), name="batch_checks_a_share"
+            ),
+            models.CheckConstraint(
+                condition=Q(qualifying="", qualifying_threshold__isnull=True)
+                | Q(
+                    qualifying__in=["accuracy", "kappa"],
+                    qualifying_threshold__isnull=False,
+                    qualifying_threshold__gte=-1,
+                    qualifying_threshold__lte=1,
+                ),
+                name="batch_qualifies_by_a_threshold",
             ),
         ]
 
@@ -306,7 +347,7 @@ class Task(models.Model):
         ADJUDICATED = "adjudicated", _("adjudicated")
         WITHDRAWN = "withdrawn", _("withdrawn")
 
-    # The unique constraint below is the index by batch; nobody looks for tasks by stratum, panel or prompt alone.
+    # The indexes below begin with the batch; nobody looks for tasks by stratum, panel or prompt alone.
     batch = models.ForeignKey(
         Batch, models.PROTECT, related_name="tasks", verbose_name=_("batch"), db_index=False
     )
@@ -340,7 +381,11 @@ class Task(models.Model):
         verbose_name = _("task")
         verbose_name_plural = _("tasks")
         constraints = [
-            models.UniqueConstraint(fields=["batch", "response"], name="task_once_per_response"),
+            # A known item is a task of its own for each person who is given it.
+            models.UniqueConstraint(
+                fields=["batch", "response"], condition=Q(kind="work"), name="task_once_per_response"
+            ),
+            models.CheckConstraint(condition=Q(kind="work") | Q(overlap=1), name="task_known_has_no_overlap"),
             models.CheckConstraint(
                 condition=Q(slots_taken__lte=F("overlap")), name="task_slots_within_overlap"
             ),

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models.authored import Authored
 from annotation.models.batches import Batch, Task
+from annotation.models.jobs import Job
 from annotation.models.work import Adjudication, GoldLabel
 
 
@@ -17,11 +19,27 @@ class GoldRelease(Authored):
     labels = models.PositiveIntegerField(_("labels"))
     adjudicated = models.PositiveIntegerField(_("adjudicated"))
     manifest = models.JSONField(_("manifest"), default=dict)
+    about = models.TextField(
+        _("about"), blank=True, help_text=_("Why it was made and for what, as its datasheet says it.")
+    )
+    supersedes = models.ForeignKey(
+        "self",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="superseded_by",
+        verbose_name=_("supersedes"),
+    )
 
     class Meta:
         verbose_name = _("gold release")
         verbose_name_plural = _("gold releases")
         ordering = ["-created_at", "-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(supersedes__isnull=True) | ~Q(supersedes=F("id")), name="release_not_its_own_heir"
+            )
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -47,3 +65,32 @@ class ReleasedLabel(models.Model):
 
     def __str__(self) -> str:
         return f"{self.release_id}/{self.task_id}/{self.criterion}"
+
+
+class Export(Authored):
+    """A release written into files by a job, and kept until somebody discards it.
+
+    ``options`` are those of the format (``pseudonyms``: whether people are named by pseudonyms). ``folder`` is
+    below ASSAY_DATA_DIR; ``files`` are ``{"name", "bytes", "sha256"}`` each, once all of them are verified.
+    """
+
+    release = models.ForeignKey(
+        GoldRelease, models.CASCADE, related_name="exports", verbose_name=_("gold release")
+    )
+    format = models.CharField(_("format"), max_length=20)
+    options = models.JSONField(_("options"), default=dict)
+    job = models.OneToOneField(
+        Job, models.SET_NULL, null=True, blank=True, related_name="export", verbose_name=_("job")
+    )
+    folder = models.CharField(max_length=200, blank=True)
+    files = models.JSONField(_("files"), default=list)
+    rows = models.PositiveIntegerField(_("rows"), default=0)
+    verified_at = models.DateTimeField(_("verified"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("export")
+        verbose_name_plural = _("exports")
+        ordering = ["-created_at", "-id"]
+
+    def __str__(self) -> str:
+        return f"{self.release_id}/{self.format}"

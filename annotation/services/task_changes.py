@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from django.db import transaction
+from django.db.models import F
 
 from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import (
@@ -73,6 +74,7 @@ def withdraw(*, batch: Batch, tasks: Sequence[int], reason: str, actor: Person |
         _end_claims(task, keep=set())
         _move(task, Task.State.WITHDRAWN, submitted=-_submitted(task))
         withdrawn += 1
+    _void_what_was_read(batch)
     _tell(batch, actor, "withdraw_tasks", tasks, reason=reason)
     return withdrawn
 
@@ -87,6 +89,7 @@ def bring_back(*, batch: Batch, tasks: Sequence[int], actor: Person | None = Non
         _move(task, state, submitted=submitted)
         Task.objects.filter(pk=task.pk).update(requeued=True)
         back += 1
+    _void_what_was_read(batch)
     _tell(batch, actor, "bring_tasks_back", tasks)
     return back
 
@@ -182,6 +185,11 @@ def _move(task: Task, state: str, *, submitted: int) -> None:
     Task.objects.filter(pk=task.pk).update(state=state)
     count_in(task.stratum_id, **{task.state: -1, state: 1, "submitted": submitted})
     task.state = state
+
+
+def _void_what_was_read(batch: Batch) -> None:
+    """What comes and goes at once leaves no trace in the counts by which ``selectors/units.py`` knows what is new."""
+    Batch.objects.filter(pk=batch.pk).update(labels_version=F("labels_version") + 1)
 
 
 def _tell(batch: Batch, actor: Person | None, verb: str, tasks: Iterable[int], **data: object) -> None:

@@ -24,11 +24,14 @@ from annotation.models import (
     GoldLabel,
     GoldRelease,
     Guideline,
+    KnownItem,
+    KnownTask,
     Membership,
     Note,
     Panel,
     Person,
     Prompt,
+    Qualification,
     ReleasedLabel,
     Response,
     Tally,
@@ -77,7 +80,20 @@ def attacks(
     note = Note.objects.create(
         guideline=guideline, criterion="compliance", source=Note.Source.FLAG, task=settled, created_by=lin
     )
+    known = KnownItem.objects.create(
+        batch=batch, kind="check", response=free.response, labels={"compliance": 3}, position=0
+    )
+    KnownTask.objects.create(task=free, item=known, person=lin)
+    begun = Qualification.objects.create(batch=batch, person=lin)
     return {
+        "batch_checks_a_share": changed(batch, check_share=0.6),
+        "batch_qualifies_by_a_threshold": changed(batch, qualifying="kappa"),
+        "known_item_once_per_response": copied(known),
+        "known_task_once_per_person": lambda: KnownTask.objects.create(task=full, item=known, person=lin),
+        "qualification_once_per_attempt": copied(begun, state="failed"),
+        "qualification_one_running": copied(begun, attempt=2),
+        "release_not_its_own_heir": changed(release, supersedes=release),
+        "task_known_has_no_overlap": changed(free, kind="check"),
         "alarm_one_standing": copied(alarm),
         "care_settings_one_row": lambda: CareSettings.objects.create(pk=2),
         "exposure_once_per_day": copied(Exposure.objects.create(person=lin, day=now().date(), points=1)),
