@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 
 from annotation.adjudication import ADJUDICATED
 from annotation.errors import N_, Forbidden, NotFound
-from annotation.gold import SettledLabel, number
-from annotation.goldfile import GoldRow
-from annotation.models import Batch, GoldLabel, GoldRelease, Person, ReleasedLabel, Response, Task
+from annotation.gold import SettledLabel
+from annotation.models import Batch, GoldLabel, GoldRelease, Person, ReleasedLabel, Task
 from annotation.selectors.blindness import refuse_sealed, sealed_batches, sealed_datasets
 
 CHUNK = 1000
@@ -146,63 +144,6 @@ def candidates(batches: Sequence[Batch]) -> Iterator[Candidate]:
         gold_label, task, batch, position, adjudication, dimension = row[9:]
         decided = adjudication if label.source == ADJUDICATED else None
         yield Candidate(label, gold_label, task, batch, position, decided, dimension)
-
-
-def release_criteria(release: GoldRelease) -> list[str]:
-    """The criteria that the release has labels of, by name."""
-    return sorted(release.items.order_by().values_list("criterion", flat=True).distinct())
-
-
-def gold_rows(release: GoldRelease) -> Iterator[GoldRow]:
-    """The rows of the gold file, in the order of guideline, version, dataset, prompt id, model and response.
-
-    Labels of the same response that came from different tasks stand in one row.
-    """
-    contents = _contents(release)
-    for start in range(0, len(contents), CHUNK // 2):
-        part = contents[start : start + CHUNK // 2]
-        tasks = [task for _content, ids in part for task in ids]
-        labels = _labels_by_task(release, tasks)
-        responses = _responses_by_task(tasks)
-        for content, ids in part:
-            yield _gold_row(content, responses[ids[0]], [label for task in ids for label in labels[task]])
-
-
-def _contents(release: GoldRelease) -> list[tuple[tuple[str, ...], list[int]]]:
-    """What was labelled, sorted by code points (no database's collation), with the tasks of each."""
-    fields = [*_CANDIDATE[:6], "task_id"]
-    rows = sorted(release.items.order_by().values_list(*fields).distinct())
-    return [(content, [row[6] for row in same]) for content, same in groupby(rows, key=lambda row: row[:6])]
-
-
-def _labels_by_task(release: GoldRelease, tasks: Sequence[int]) -> dict[int, list[tuple[str, float, str]]]:
-    found: dict[int, list[tuple[str, float, str]]] = {task: [] for task in tasks}
-    for label in release.items.filter(task__in=tasks).order_by("criterion"):
-        found[label.task_id].append((label.criterion, label.value, label.source))
-    return found
-
-
-def _responses_by_task(tasks: Sequence[int]) -> Mapping[int, Response]:
-    found = Task.objects.filter(pk__in=tasks).select_related("response__prompt")
-    return {task.pk: task.response for task in found}
-
-
-def _gold_row(
-    content: tuple[str, ...], response: Response, labels: Sequence[tuple[str, float, str]]
-) -> GoldRow:
-    guideline, version, dataset, prompt, model, _sha256 = content
-    return GoldRow(
-        dataset=dataset,
-        prompt_id=prompt,
-        dimension=response.prompt.dimension,
-        subcomponent=response.prompt.subcomponent,
-        model=model,
-        response=response.turns or response.text,
-        labels={criterion: number(value) for criterion, value, _source in labels},
-        sources={criterion: source for criterion, _value, source in labels},
-        guideline=guideline,
-        guideline_version=version,
-    )
 
 
 def released_labels(release: GoldRelease, filters: Mapping[str, str]) -> QuerySet[ReleasedLabel]:

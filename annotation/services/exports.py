@@ -16,7 +16,7 @@ from uuid import uuid4
 from annotation.errors import N_, AssayError, Conflict, InputError
 from annotation.goldfile import FORMATS, GoldFormat
 from annotation.models import GoldRelease
-from annotation.selectors.gold import gold_rows, release_criteria
+from annotation.selectors.released import gold_rows, release_criteria
 
 # A response is as long as it is; the csv module reads cells of 128 KiB unless told otherwise.
 LONGEST_CELL = 2**31 - 1

@@ -26,7 +26,7 @@ from annotation.models import (
     Response,
     Task,
 )
-from annotation.selectors.gold import gold_rows
+from annotation.selectors.released import gold_rows
 from annotation.services import exports
 from annotation.services.batches import Policy, set_state
 from annotation.services.exports import export_release
