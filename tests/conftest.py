@@ -15,6 +15,7 @@ from django.db import connection
 from django.utils import translation
 
 from annotation.models import Batch, Dataset, Guideline, Person
+from annotation.selectors import units
 from annotation.services.people import add_person
 from tests.support import XSTEST_GUIDELINE, make_batch, make_corpus, put_in_reasons
 
@@ -40,6 +41,12 @@ def _in_english() -> Iterator[None]:
     """A request in Chinese leaves its language in this thread; the next test begins in the default one."""
     yield
     translation.deactivate()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_read_yet() -> None:
+    """What a process keeps of the database is of another one's rows when the next test begins."""
+    units.forget()
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,161 @@
+"""All comparable labels of some batches as columns: what agreement, its causes and its people are counted from. Pure.
+
+Shapes: N units, R places for labels on one unit (the largest overlap). Nothing here is copied where it is narrowed
+by nothing; arrays must not be written to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Ints: TypeAlias = npt.NDArray[np.int32]
+Floats: TypeAlias = npt.NDArray[np.float32]
+NOBODY = -1
+NAMES = ("criterion", "subcomponent")
+
+
+@dataclass(frozen=True)
+class Units:
+    """N units: each is one criterion of one task of work that has all its annotations. In the order of tasks.
+
+    ``task``, ``prompt`` and ``stratum`` are primary keys. ``criterion`` and ``subcomponent`` are positions in the
+    names beside them. ``person`` (N, R) are primary keys in the order of the slots, ``NOBODY`` where there is no label;
+    ``label`` (N, R) its value, nan where there is none; ``day`` (N, R) when it was handed in, as the proleptic ordinal
+    of the date where the site is, and 0 where there is none; ``seconds`` (N, R) nan where unknown.
+    """
+
+    criterion_names: tuple[str, ...]
+    subcomponent_names: tuple[str, ...]
+    task: Ints
+    prompt: Ints
+    stratum: Ints
+    criterion: Ints
+    subcomponent: Ints
+    person: Ints
+    label: Floats
+    day: Ints
+    seconds: Floats
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    @property
+    def finished(self) -> Ints:
+        """(N,): the day of the last label."""
+        days: Ints = self.day.max(axis=1, initial=0)
+        return days
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Units:
+        """The units that ``chosen`` (N,) marks."""
+        return replace(self, **{name: getattr(self, name)[chosen] for name in COLUMNS})
+
+
+COLUMNS = tuple(one.name for one in fields(Units) if not one.name.endswith("_names"))
+WIDE = ("person", "label", "day", "seconds")
+_MISSING: dict[str, Any] = {"person": NOBODY, "label": np.nan, "day": 0, "seconds": np.nan}
+
+
+@dataclass(frozen=True)
+class Label:
+    """What one person said of one task, of all the criteria that they were asked."""
+
+    person: int
+    labels: dict[str, float]
+    day: int
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """One task with its labels in the order of the slots."""
+
+    task: int
+    prompt: int
+    stratum: int
+    subcomponent: str
+    given: Sequence[Label]
+
+
+def units_of_tasks(tasks: Iterable[Labelled]) -> Units:
+    """The units of ``tasks``, which come in ascending order: one for each criterion that anyone answered."""
+    criteria: dict[str, int] = {}
+    subcomponents: dict[str, int] = {}
+    single: list[tuple[int, int, int, int, int]] = []
+    wide: dict[str, list[list[Any]]] = {name: [] for name in WIDE}
+    for one in tasks:
+        subcomponent = subcomponents.setdefault(one.subcomponent, len(subcomponents))
+        for name in dict.fromkeys(name for label in one.given for name in label.labels):
+            criterion = criteria.setdefault(name, len(criteria))
+            single.append((one.task, one.prompt, one.stratum, criterion, subcomponent))
+            has = [label for label in one.given if name in label.labels]
+            wide["person"].append([label.person for label in has])
+            wide["label"].append([label.labels[name] for label in has])
+            wide["day"].append([label.day for label in has])
+            wide["seconds"].append([np.nan if label.seconds is None else label.seconds for label in has])
+    places = max((len(people) for people in wide["person"]), default=0)
+    task, prompt, stratum, criterion_of, subcomponent_of = np.array(single, dtype=np.int32).reshape(-1, 5).T
+    return Units(
+        criterion_names=tuple(criteria),
+        subcomponent_names=tuple(subcomponents),
+        task=task,
+        prompt=prompt,
+        stratum=stratum,
+        criterion=criterion_of,
+        subcomponent=subcomponent_of,
+        person=_filled(wide["person"], places, NOBODY, np.int32),
+        label=_filled(wide["label"], places, np.nan, np.float32),
+        day=_filled(wide["day"], places, 0, np.int32),
+        seconds=_filled(wide["seconds"], places, np.nan, np.float32),
+    )
+
+
+def _filled(rows: Sequence[Sequence[Any]], places: int, missing: Any, kind: Any) -> Any:
+    if all(len(row) == places for row in rows):
+        return np.array(rows, dtype=kind).reshape(len(rows), places)
+    filled = np.full((len(rows), places), missing, dtype=kind)
+    for row, values in zip(filled, rows, strict=True):
+        row[: len(values)] = values
+    return filled
+
+
+def joined(parts: Sequence[Units]) -> Units:
+    """The units of several batches, one after the other, with one set of names and of places."""
+    if not parts:
+        return units_of_tasks([])
+    if len(parts) == 1:
+        return parts[0]
+    places = max((part.person.shape[1] for part in parts), default=0)
+    names: dict[str, dict[str, int]] = {name: {} for name in NAMES}
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for part in parts:
+        for column in COLUMNS:
+            values = getattr(part, column)
+            if column in NAMES:
+                values = _renamed(values, getattr(part, f"{column}_names"), names[column])
+            elif column in WIDE:
+                width = ((0, 0), (0, places - values.shape[1]))
+                values = np.pad(values, width, constant_values=_MISSING[column])
+            columns[column].append(values)
+    return Units(
+        tuple(names["criterion"]),
+        tuple(names["subcomponent"]),
+        **{column: np.concatenate(values) for column, values in columns.items()},
+    )
+
+
+def _renamed(values: Ints, before: Sequence[str], known: dict[str, int]) -> Ints:
+    places = np.array([known.setdefault(name, len(known)) for name in before], dtype=np.int32)
+    return places[values] if len(places) else values
+
+
+def refreshed(before: Units, newer: Units) -> Units:
+    """``before`` with the tasks of ``newer`` put in, or in the place of what it had of them; in the order of tasks."""
+    kept = before.where(~np.isin(before.task, newer.task))
+    both = joined([kept, newer])
+    order = np.argsort(both.task, kind="stable")
+    return replace(both, **{name: getattr(both, name)[order] for name in COLUMNS})
