@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from annotation.gold import Value
+from annotation.gold import Value, number
+from annotation.splits import split_of
 
 DANGEROUS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 """What a spreadsheet may take for the start of a formula; in a Chinese or Japanese one also the wide forms."""
+TURNS = '[{"role": '
+"""How the turns of a dialogue begin in a cell."""
+# A response is as long as it is; the csv module reads cells of 128 KiB unless told otherwise.
+LONGEST_CELL = 2**31 - 1
+
+
+# json.dumps makes a new encoder for each call that asks for anything but its defaults.
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -30,26 +38,46 @@ class GoldRow:
     guideline: str
     guideline_version: str
 
+    @property
+    def split(self) -> str:
+        return split_of(self.dataset, self.prompt_id)
+
 
 def jsonl_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
     """A JSON object per line, the fields in the order of ``GoldRow``, the criteria as in ``criteria``."""
     for row in rows:
-        record = {**asdict(row), "labels": _in_order(row.labels, criteria)}
-        record["sources"] = _in_order(row.sources, criteria)
-        yield json.dumps(record, ensure_ascii=False) + "\n"
+        yield _ENCODER.encode(record_of(row, criteria)) + "\n"
+
+
+def record_of(row: GoldRow, criteria: Sequence[str]) -> dict[str, Any]:
+    """The row as a JSON object."""
+    return {
+        "dataset": row.dataset,
+        "prompt_id": row.prompt_id,
+        "dimension": row.dimension,
+        "subcomponent": row.subcomponent,
+        "model": row.model,
+        "response": row.response,
+        "labels": _in_order(row.labels, criteria),
+        "sources": _in_order(row.sources, criteria),
+        "guideline": row.guideline,
+        "guideline_version": row.guideline_version,
+        "split": row.split,
+    }
 
 
 def csv_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
     """Every text in quotes, numbers bare; one ``label.`` and one ``source.`` column for each criterion."""
-    yield _csv_line(csv_header(criteria))
+    line = csv_writer()
+    yield line(csv_header(criteria))
     for row in rows:
-        yield _csv_line([_cell(value) for value in _flat(row, criteria)])
+        yield line([csv_cell(value) for value in _flat(row, criteria)])
 
 
 def csv_header(criteria: Sequence[str]) -> list[str]:
     labels, sources = [f"label.{name}" for name in criteria], [f"source.{name}" for name in criteria]
     before = ["dataset", "prompt_id", "dimension", "subcomponent", "model", "response"]
-    return [*before, *labels, *sources, "guideline", "guideline_version"]
+    return [*before, *labels, *sources, "guideline", "guideline_version", "split"]
 
 
 def safe_cell(text: str) -> str:
@@ -64,25 +92,82 @@ def _flat(row: GoldRow, criteria: Sequence[str]) -> list[Any]:
     labels = [row.labels.get(name) for name in criteria]
     sources = [row.sources.get(name) for name in criteria]
     before = [row.dataset, row.prompt_id, row.dimension, row.subcomponent, row.model, row.response]
-    return [*before, *labels, *sources, row.guideline, row.guideline_version]
+    return [*before, *labels, *sources, row.guideline, row.guideline_version, row.split]
 
 
-def _cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
+    """A number as it is, a text made safe, anything else as JSON made safe."""
     if value is None or isinstance(value, int | float):
         return value
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else _ENCODER.encode(value)
     return safe_cell(text)
 
 
-def _csv_line(cells: Sequence[Any]) -> str:
-    # Quoting every text also keeps a lone carriage return inside its cell, which minimal quoting does not.
-    line = io.StringIO()
-    csv.writer(line, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow(cells)
-    return line.getvalue()
+class _Back:
+    """A file that hands back what is written, so that the csv module makes one line at a time."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def csv_writer() -> Callable[[Sequence[Any]], str]:
+    """Turns cells into a line. Quoting every text keeps a lone carriage return inside its cell, too."""
+    return csv.writer(_Back(), quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow
 
 
 def _in_order(values: Mapping[str, Any], criteria: Sequence[str]) -> dict[str, Any]:
     return {name: values[name] for name in criteria if name in values}
+
+
+def jsonl_rows(lines: Iterable[str]) -> Iterator[GoldRow]:
+    """What ``jsonl_lines`` wrote, read back."""
+    for line in lines:
+        record = json.loads(line)
+        del record["split"]
+        yield GoldRow(**record)
+
+
+def csv_rows(lines: Iterable[str], *, is_text: Callable[[str], bool]) -> Iterator[GoldRow]:
+    """What ``csv_lines`` wrote, read back. ``is_text`` says of a text that reads like turns whether it is none."""
+    csv.field_size_limit(LONGEST_CELL)
+    rows = csv.reader(lines)
+    header = next(rows, [])
+    labels = [
+        (place, name.removeprefix("label.")) for place, name in enumerate(header) if name.startswith("label.")
+    ]
+    shift = len(labels)
+    for cells in rows:
+        dataset, prompt, dimension, subcomponent, model, response = map(exact_cell, cells[:6])
+        given = [(place, name) for place, name in labels if cells[place]]
+        yield GoldRow(
+            dataset,
+            prompt,
+            dimension,
+            subcomponent,
+            model,
+            _turns(response, is_text) or response,
+            {name: number(float(cells[place])) for place, name in given},
+            {name: exact_cell(cells[place + shift]) for place, name in given},
+            exact_cell(cells[-3]),
+            exact_cell(cells[-2]),
+        )
+
+
+def exact_cell(text: str) -> str:
+    """What ``safe_cell`` was given."""
+    return text.removeprefix("'")
+
+
+def _turns(text: str, is_text: Callable[[str], bool]) -> list[dict[str, str]] | None:
+    """The dialogue, where the cell holds one."""
+    if not text.startswith(TURNS):
+        return None
+    try:
+        turns = json.loads(text)
+    except ValueError:
+        return None
+    is_dialogue = _ENCODER.encode(turns) == text and all(turn.keys() == {"role", "text"} for turn in turns)
+    return turns if is_dialogue and not is_text(text) else None
 
 
 Lines: TypeAlias = Callable[[Iterable[GoldRow], Sequence[str]], Iterator[str]]

@@ -12,9 +12,9 @@ import pytest
 from django.core.management import call_command
 
 from annotation.content import response_sha256, text_sha256
-from annotation.errors import AssayError, Conflict, Forbidden, InputError
+from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.gold import SettledLabel, number, release_sha256
-from annotation.goldfile import FORMATS, GoldRow, csv_lines, safe_cell
+from annotation.goldfile import FORMATS
 from annotation.models import (
     Batch,
     Collection,
@@ -27,11 +27,9 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.released import gold_rows
-from annotation.services import exports
 from annotation.services.batches import Policy, set_state
-from annotation.services.exports import export_release
 from annotation.services.gold import cut_release
-from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
+from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
 LABEL = SettledLabel("g", "1", "d", "p\n1", 'M"x', "ab", "c", 3.0, "unanimous")
 
@@ -222,145 +220,6 @@ def test_who_works_in_a_batch_cannot_release_it_until_it_closes(settled: Batch, 
     assert cut_release(name="r", batches=[settled], actor=lin).labels == 3
 
 
-def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.mark.django_db
-def test_the_gold_file_has_a_row_per_task_with_numbers_for_labels(settled: Batch, tmp_path: Path):
-    release = cut_release(name="r", batches=[settled])
-    export = export_release(release=release, format_name="jsonl", folder=tmp_path / "new" / "folder")
-    assert (export.rows, export.labels) == (3, 3)
-    rows = read_jsonl(export.path)
-    assert rows[0] == {
-        "dataset": "small",
-        "prompt_id": "p0",
-        "dimension": "safe",
-        "subcomponent": "",
-        "model": "Hidden-13B",
-        "response": "Answer 1 to question 0.",
-        "labels": {"compliance": 2},
-        "sources": {"compliance": "adjudicated"},
-        "guideline": "xstest",
-        "guideline_version": settled.guideline.version,
-    }
-    assert isinstance(rows[0]["labels"]["compliance"], int)
-    assert [(row["prompt_id"], row["model"]) for row in rows[1:]] == [
-        ("p0", "Secretive-7B"),
-        ("p1", "Secretive-7B"),
-    ]
-    assert json.loads(export.manifest.read_text(encoding="utf-8")) == release.manifest
-    assert {path.name for path in export.path.parent.iterdir()} == {"gold.jsonl", "manifest.json"}
-
-
-@pytest.mark.django_db
-def test_several_criteria_and_a_dialogue_in_both_formats(lin: Person, tmp_path: Path):
-    corpus = make_corpus(prompts=2, models=["M"], dimensions=("Fairness", "Legality"), name="two")
-    turns = [{"role": "user", "text": "再说一次"}, {"role": "assistant", "text": "不。"}]
-    Response.objects.filter(prompt__key="p1").update(text="", turns=turns, sha256=response_sha256("", turns))
-    batch = make_batch(FLAMES_GUIDELINE.load(), corpus, annotators=[lin], policy=Policy(overlap=1))
-    label_next(batch, lin, 2, "fairness")
-    label_next(batch, lin, 1, "legality")
-    release = cut_release(name="r", batches=[batch])
-    first, second = read_jsonl(export_release(release=release, format_name="jsonl", folder=tmp_path).path)
-    assert (first["labels"], second["labels"]) == ({"fairness": 2}, {"legality": 1})
-    assert second["response"] == turns
-    with export_release(release=release, format_name="csv", folder=tmp_path).path.open(
-        encoding="utf-8", newline=""
-    ) as file:
-        one, two = csv.DictReader(file)
-    assert (one["label.fairness"], one["label.legality"], one["source.fairness"]) == ("2", "", "single")
-    assert (two["label.fairness"], two["label.legality"]) == ("", "1")
-    assert json.loads(two["response"]) == turns
-
-
-HOSTILE = [
-    "=1+1",
-    "+1",
-    "-1",
-    "@SUM(A1)",
-    "\tx",
-    "\rx",
-    "\n=1+1",
-    "＝1+1",
-    "＠SUM(A1)",
-    "'quoted",
-    'a "b", c',
-    "line\nline",
-    "lone\rreturn",
-    "好",
-]
-
-
-def test_no_cell_starts_a_formula_and_every_text_comes_back():
-    rows = [GoldRow("d", "p", "", "", "M", text, {"c": -1}, {"c": "single"}, "g", "1") for text in HOSTILE]
-    text = "".join(csv_lines(rows, ["c"]))
-    read = list(csv.DictReader(StringIO(text, newline="")))
-    cells = [row["response"] for row in read]
-    assert not any(cell.startswith(("=", "+", "-", "@", "＝", "＠", "\t", "\r", "\n")) for cell in cells)
-    assert [cell.removeprefix("'") for cell in cells] == HOSTILE
-    assert {row["label.c"] for row in read} == {"-1"}  # a number stays a number
-    assert safe_cell("plain") == "plain"
-
-
-@pytest.mark.django_db
-def test_a_file_of_other_content_is_never_overwritten_and_the_same_content_stays(
-    settled: Batch, wu: Person, tmp_path: Path
-):
-    first = cut_release(name="one", batches=[settled])
-    path = export_release(release=first, format_name="jsonl", folder=tmp_path).path
-    before = path.read_bytes()
-    export_release(release=first, format_name="jsonl", folder=tmp_path)
-    decide_next(settled, wu, 1)
-    second = cut_release(name="two", batches=[settled])
-    with pytest.raises(InputError, match="other content"):
-        export_release(release=second, format_name="jsonl", folder=tmp_path)
-    assert path.read_bytes() == before
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-@pytest.mark.django_db
-def test_an_export_that_breaks_off_or_does_not_fit_its_manifest_leaves_nothing(
-    settled: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    release = cut_release(name="r", batches=[settled])
-    release.items.first().delete()
-    with pytest.raises(Conflict, match="2 rows and 2 labels, the release has 3 and 3"):
-        export_release(release=release, format_name="csv", folder=tmp_path)
-
-    def break_off(*_arguments: Any) -> Any:
-        yield "half a line"
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(exports, "export_lines", break_off)
-    with pytest.raises(InputError, match="No space left on device"):
-        export_release(release=release, format_name="csv", folder=tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.django_db
-def test_an_unknown_format_and_a_file_for_a_folder_are_refused(settled: Batch, tmp_path: Path):
-    release = cut_release(name="r", batches=[settled])
-    with pytest.raises(AssayError, match="choose one of: jsonl, csv"):
-        export_release(release=release, format_name="parquet", folder=tmp_path)
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match="name a folder"):
-        export_release(release=release, format_name="csv", folder=tmp_path / "file")
-    with pytest.raises(InputError, match="cannot be written"):
-        export_release(release=release, format_name="csv", folder=tmp_path / ("a" * 300))
-
-
-@pytest.mark.django_db
-def test_a_response_of_any_length_is_exported(settled: Batch, tmp_path: Path):
-    long = "long " * 100_000
-    Response.objects.update(text=long)
-    release = cut_release(name="r", batches=[settled])
-    for name in ("csv", "jsonl"):
-        export = export_release(release=release, format_name=name, folder=tmp_path)
-        assert export.rows == release.labels
-        assert long in export.path.read_text(encoding="utf-8")
-
-
 def run(*arguments: str) -> Any:
     out = StringIO()
     call_command(*arguments, "--json", stdout=out)
@@ -383,7 +242,7 @@ def test_the_commands(settled: Batch, tmp_path: Path):
         ["release_gold", "r"],
         ["release_gold", "r", "--batches", "first"],
         ["export_gold", "nope", "--out", "x"],
-        ["export_gold", "nope", "--out", "x", "--format", "parquet"],
+        ["export_gold", "nope", "--out", "x", "--format", "xml"],
     ],
 )
 def test_the_commands_refuse_in_one_line(

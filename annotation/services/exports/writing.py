@@ -1,0 +1,193 @@
+"""Writing the files of an export into a folder of their own: part by part, resumable, checked, hashed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+from annotation.errors import N_
+from annotation.services.exports.shape import Counted, Part, TextFile, Wanted, Writer
+
+Report: TypeAlias = Callable[[float, str], None]
+Keep: TypeAlias = Callable[[Mapping[str, Any]], None]
+KEEP_SECONDS = 1.0
+"""How often it is written down how far the export is: a killed worker loses so much of its work at most."""
+# Reading back takes about as long as writing.
+WRITTEN = 0.5
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileMade:
+    """``crc32`` is what a zip of the files needs."""
+
+    name: str
+    bytes: int
+    sha256: str
+    crc32: int
+
+
+@dataclass(frozen=True)
+class Made:
+    counted: Counted
+    files: Sequence[FileMade]
+
+
+def _nobody(*_what: Any) -> None:
+    """Nobody watches, nothing is kept."""
+
+
+@dataclass
+class Course:
+    """How far an export is. ``kept`` is what an earlier attempt kept,
+    ``{"done": [names], "file", "bytes", "position"}``.
+
+    ``keep`` is given the same now and then, after the files are safely on the disk; ``report`` a share from 0 to 1 and
+    what is being done. Both may raise what ends the export.
+    """
+
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    keep: Keep = _nobody
+    report: Report = _nobody
+
+
+def write_files(writer: Writer, wanted: Wanted, folder: Path, course: Course) -> Made:
+    """Write all files into the folder, which may hold those of an attempt that was killed, and check them.
+
+    Nothing else may be in the folder. Raises Conflict where they do not hold what the release holds.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = [*writer.parts(wanted), *_beside(wanted)]
+    _Writing(parts, folder, course).run()
+    counted = _checked(writer, wanted, folder, course)
+    return Made(counted, [_measured(folder, part.name) for part in parts])
+
+
+def _beside(wanted: Wanted) -> list[Part]:
+    """What goes with every format."""
+    manifest = json.dumps(wanted.release.manifest, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+    return [_small("manifest.json", manifest)]
+
+
+def _small(name: str, text: str) -> TextFile:
+    return TextFile(name, lambda _position: iter(()), total=0, head=text)
+
+
+def _checked(writer: Writer, wanted: Wanted, folder: Path, course: Course) -> Counted:
+    rows = max(1, wanted.rows)
+    course.report(WRITTEN, N_("reading the files back"))
+    beat = _Beat()
+
+    def tell(done: int) -> None:
+        if beat.is_due():
+            course.report(WRITTEN + (1 - WRITTEN) * min(1, done / rows), N_("reading the files back"))
+
+    return writer.check(folder, wanted, tell)
+
+
+def _measured(folder: Path, name: str) -> FileMade:
+    sha256, crc32, size = hashlib.sha256(), 0, 0
+    with (folder / name).open("rb") as file:
+        while block := file.read(BLOCK):
+            sha256.update(block)
+            crc32 = zlib.crc32(block, crc32)
+            size += len(block)
+    return FileMade(name, size, sha256.hexdigest(), crc32)
+
+
+class _Beat:
+    """True once in ``KEEP_SECONDS``."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def is_due(self) -> bool:
+        if time.monotonic() - self._last < KEEP_SECONDS:
+            return False
+        self._last = time.monotonic()
+        return True
+
+
+class _Writing:
+    def __init__(self, parts: Sequence[Part], folder: Path, course: Course) -> None:
+        self._parts, self._folder, self._course = parts, folder, course
+        self._done: list[str] = [name for name in course.kept.get("done", ()) if (folder / name).is_file()]
+        self._total = max(1, sum(part.total for part in parts))
+        self._before = 0
+        self._beat = _Beat()
+
+    def run(self) -> None:
+        for part in self._parts:
+            if part.name not in self._done:
+                self._write(part)
+                self._done.append(part.name)
+                self._course.keep({"done": self._done})
+            self._before += part.total
+
+    def _write(self, part: Part) -> None:
+        self._report(0)
+        path = self._folder / part.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(part, TextFile):
+            self._write_text(part, path)
+            return
+        path.unlink(missing_ok=True)  # whoever still writes into it writes into nothing
+        part.write(path, self._tell)
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+
+    def _write_text(self, part: TextFile, path: Path) -> None:
+        size, position = self._begun(part, path)
+        with _cut_back(path, size) as file:
+            if not position:
+                file.write(part.head.encode())
+            for text, reached in part.chunks(position):
+                file.write(text.encode())
+                if self._beat.is_due():
+                    self._keep(part, file, reached)
+            file.write(part.tail.encode())
+            _sync(file)
+
+    def _begun(self, part: TextFile, path: Path) -> tuple[int, int]:
+        """How many bytes of the file stand, and up to which position."""
+        kept = self._course.kept
+        if kept.get("file") != part.name or not path.is_file() or path.stat().st_size < kept["bytes"]:
+            return 0, 0
+        return kept["bytes"], kept["position"]
+
+    def _keep(self, part: TextFile, file: IO[bytes], position: int) -> None:
+        _sync(file)
+        self._course.keep({"done": self._done, "file": part.name, "bytes": file.tell(), "position": position})
+        self._report(position)
+
+    def _tell(self, position: int) -> None:
+        if self._beat.is_due():
+            self._report(position)
+
+    def _report(self, position: int) -> None:
+        self._course.report(WRITTEN * (self._before + position) / self._total, N_("writing the files"))
+
+
+@contextmanager
+def _cut_back(path: Path, size: int) -> Iterator[IO[bytes]]:
+    """The file from ``size`` on. Not for appending: a worker that lost the job would write the same bytes to the same
+    places, where they do no harm.
+    """
+    path.touch()
+    with path.open("r+b") as file:
+        file.truncate(size)
+        file.seek(size)
+        yield file
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
