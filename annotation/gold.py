@@ -22,6 +22,7 @@ Value: TypeAlias = int | float
 
 RUN = 50_000
 """Lines that are sorted in memory at a time; more of them go through temporary files."""
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class LabelKey(NamedTuple):
@@ -60,8 +61,7 @@ class SettledLabel(NamedTuple):
     @property
     def line(self) -> bytes:
         """The canonical line with its line feed: a compact JSON array in UTF-8, the value as ``number`` says."""
-        fields = [*self[:7], number(self.value), self.source]
-        return (json.dumps(fields, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+        return (_encode([*self[:7], number(self.value), self.source]) + "\n").encode()
 
 
 def number(value: Value) -> Value:

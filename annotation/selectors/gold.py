@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
 
-from annotation.adjudication import ADJUDICATED
 from annotation.errors import N_, Forbidden, NotFound
-from annotation.gold import SettledLabel
-from annotation.models import Batch, GoldLabel, GoldRelease, Person, ReleasedLabel, Task
+from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, Task
 from annotation.selectors.blindness import refuse_sealed, sealed_batches, sealed_datasets
-
-CHUNK = 1000
 
 
 def release_named(name: str) -> GoldRelease:
@@ -96,54 +92,6 @@ def batch_choices(person: Person) -> list[BatchChoice]:
 def _choice(batch: Any, *, sealed: bool) -> BatchChoice:
     counts = (None, None, None) if sealed else (batch.settled_tasks, batch.open_tasks, batch.disputed_tasks)
     return BatchChoice(batch, sealed, *counts)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A gold label that may enter a release, with where it comes from."""
-
-    label: SettledLabel
-    gold_label: int
-    task: int
-    batch: str
-    position: int
-    adjudication: int | None
-    dimension: str
-
-    @property
-    def order(self) -> tuple[bytes, str, int]:
-        """Which of several equal labels is taken: the first in this order, the same on any machine."""
-        return self.label.line, self.batch, self.position
-
-
-_CANDIDATE = (
-    "task__batch__guideline__name",
-    "task__batch__guideline__version",
-    "task__response__prompt__dataset__name",
-    "task__response__prompt__key",
-    "task__response__model__name",
-    "task__response__sha256",
-    "criterion",
-    "value",
-    "source",
-    "pk",
-    "task_id",
-    "task__batch__name",
-    "task__position",
-    "task__adjudication__pk",
-    "task__response__prompt__dimension",
-)
-
-
-def candidates(batches: Sequence[Batch]) -> Iterator[Candidate]:
-    """The settled labels of the batches' work tasks, prompt by prompt. Withdrawn tasks are left out."""
-    settled = GoldLabel.objects.filter(task__batch__in=batches, task__kind=Task.Kind.WORK)
-    rows = settled.exclude(task__state=Task.State.WITHDRAWN).order_by("task__response__prompt_id", "pk")
-    for row in rows.values_list(*_CANDIDATE).iterator(chunk_size=CHUNK):
-        label = SettledLabel(*row[:9])
-        gold_label, task, batch, position, adjudication, dimension = row[9:]
-        decided = adjudication if label.source == ADJUDICATED else None
-        yield Candidate(label, gold_label, task, batch, position, decided, dimension)
 
 
 def released_labels(release: GoldRelease, filters: Mapping[str, str]) -> QuerySet[ReleasedLabel]:

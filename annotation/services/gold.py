@@ -2,184 +2,239 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import TypeAlias
 
-from django.db import transaction
+from django.db import connection, transaction
+from django.db.models import Max
 
-from annotation.adjudication import ADJUDICATED
 from annotation.errors import N_, AssayError, Conflict
-from annotation.gold import LabelKey, number, release_sha256
+from annotation.gold import number, release_sha256
 from annotation.models import Batch, GoldRelease, Person, ReleasedLabel
 from annotation.names import check_name
-from annotation.selectors.gold import Candidate, candidates, refuse_sealed_gold
+from annotation.selectors.freezing import FrozenLabel, Names, frozen_labels
+from annotation.selectors.gold import refuse_sealed_gold
+from annotation.selectors.manifests import Tally, manifest_of
 from annotation.services.audit import record
-from annotation.version import code_version
 
-CHUNK = 2000
 NAMED = 10
-"""How many contradictions an error names; the rest are counted."""
+"""How many contradictions an error names; the rest are counted, and ``contradicted_keys`` finds all of them."""
+DROPPED_AT_ONCE = 500
+LONGEST_ABOUT = 20_000
+Report: TypeAlias = Callable[[float, str], object]  # from 0 to 1, and what is being done
+
+# In the order of the prompts, in which they are read again: the ids are given in the order of the rows.
+FREEZE = """
+INSERT INTO annotation_releasedlabel (release_id, gold_label_id, task_id, criterion, value, source, adjudication_id)
+SELECT %s, g.id, g.task_id, g.criterion, g.value, g.source, CASE WHEN g.source = 'adjudicated' THEN a.id END
+FROM annotation_goldlabel g
+JOIN annotation_task t ON t.id = g.task_id
+LEFT JOIN annotation_adjudication a ON a.task_id = t.id
+WHERE t.batch_id IN (SELECT batch_id FROM annotation_goldrelease_batches WHERE goldrelease_id = %s)
+    AND t.kind = 'work' AND t.state <> 'withdrawn'
+ORDER BY t.prompt_id, g.id
+"""
+
+
+class Contradicted(Conflict):
+    """One response is settled in two ways by the chosen batches."""
+
+    code = "contradicted"
 
 
 @transaction.atomic
-def cut_release(*, name: str, batches: Sequence[Batch], actor: Person | None = None) -> GoldRelease:
+def cut_release(
+    *,
+    name: str,
+    batches: Sequence[Batch],
+    about: str = "",
+    supersedes: GoldRelease | None = None,
+    actor: Person | None = None,
+    report: Report = lambda _done, _stage: None,
+) -> GoldRelease:
     """Freeze the settled labels of the batches' work tasks, with everything behind them.
 
-    A response that two tasks settled alike is taken once; settled differently, everything is refused.
+    A response that two tasks settled alike is taken once; settled differently, everything is refused. The release
+    that it ``supersedes`` stays as it is, and says from now on by what it is superseded.
     """
-    if not batches:
-        raise AssayError(N_("Name at least one batch."))
-    if actor is not None:
-        refuse_sealed_gold(actor, batches)
-    release = _new_release(name, batches, actor)
-    tally = Tally()
-    sha256 = release_sha256(_freeze(release, _taken_once(candidates(batches)), tally))
-    if not tally.labels:
-        chosen = ", ".join(sorted(batch.name for batch in batches))
-        raise Conflict(
-            N_("Nothing is settled yet in {batches}; there is no gold to release."), batches=chosen
-        )
-    release.sha256, release.labels, release.adjudicated = sha256, tally.labels, tally.adjudicated
-    release.manifest = _manifest(release, batches, tally)
+    check_release(name=name, batches=batches, about=about, supersedes=supersedes, actor=actor)
+    release = _new_release(name, batches, about.strip(), supersedes, actor)
+    report(0, N_("freezing the labels"))
+    labels = _freeze(release)
+    tally = _hash(release, batches, labels, report)
+    report(0.8, N_("measuring agreement"))
+    release.manifest = manifest_of(release, batches, tally)
     release.save()
-    record(actor=actor, verb="release_gold", target=f"release:{name}", sha256=sha256, labels=tally.labels)
+    record(
+        actor=actor,
+        verb="release_gold",
+        target=f"release:{name}",
+        sha256=release.sha256,
+        labels=release.labels,
+        **({"supersedes": supersedes.name} if supersedes else {}),
+    )
+    report(1, "")
     return release
 
 
-def _new_release(name: str, batches: Sequence[Batch], actor: Person | None) -> GoldRelease:
-    release, created = GoldRelease.objects.get_or_create(
-        name=check_name(name), defaults={"created_by": actor, "labels": 0, "adjudicated": 0}
-    )
+def check_release(
+    *,
+    name: str,
+    batches: Sequence[Batch],
+    about: str = "",
+    supersedes: GoldRelease | None = None,
+    actor: Person | None = None,
+) -> None:
+    """Raise at once what ``cut_release`` would refuse before it looks at the labels."""
+    if not batches:
+        raise AssayError(N_("Name at least one batch."))
+    if len(about) > LONGEST_ABOUT:
+        raise AssayError(
+            N_("What it is about is longer than {longest} characters: write less."), longest=LONGEST_ABOUT
+        )
+    if actor is not None:
+        refuse_sealed_gold(actor, batches)
+        if supersedes is not None:
+            refuse_sealed_gold(actor, supersedes.batches.all())
+    if GoldRelease.objects.filter(name=check_name(name)).exists():
+        raise Conflict(N_("There is already a gold release named {name}."), name=name)
+    if supersedes is not None:
+        _check_heir(supersedes, batches)
+
+
+def _check_heir(old: GoldRelease, batches: Sequence[Batch]) -> None:
+    """A release has one heir at most, which is of the same kind: an overlapping batch, or the same guideline."""
+    heir = GoldRelease.objects.filter(supersedes=old).first()
+    if heir is not None:
+        raise Conflict(
+            N_("{name} is superseded by {heir} already: name that one, or the last that superseded it."),
+            name=old.name,
+            heir=heir.name,
+        )
+    before = set(old.batches.values_list("pk", flat=True))
+    guidelines = set(old.batches.values_list("guideline__name", flat=True))
+    if before.isdisjoint(batch.pk for batch in batches) and guidelines.isdisjoint(
+        batch.guideline.name for batch in batches
+    ):
+        raise Conflict(
+            N_(
+                "{name} has none of these batches and none of their guidelines, so nothing here can supersede it."
+            ),
+            name=old.name,
+        )
+
+
+def _new_release(
+    name: str, batches: Sequence[Batch], about: str, supersedes: GoldRelease | None, actor: Person | None
+) -> GoldRelease:
+    if supersedes is not None:  # of two that would supersede it at once, the second finds the first
+        _check_heir(GoldRelease.objects.select_for_update().get(pk=supersedes.pk), batches)
+    facts = {"created_by": actor, "about": about, "supersedes": supersedes, "labels": 0, "adjudicated": 0}
+    release, created = GoldRelease.objects.get_or_create(name=name, defaults=facts)
     if not created:
         raise Conflict(N_("There is already a gold release named {name}."), name=name)
     release.batches.set(batches)
     return release
 
 
-def _taken_once(found: Iterable[Candidate]) -> Iterator[Candidate]:
-    """One label for each thing that was labelled; ``found`` comes prompt by prompt."""
-    contradictions: list[list[Candidate]] = []
-    for _prompt, of_prompt in groupby(found, key=lambda one: (one.label.dataset, one.label.prompt)):
-        by_key: dict[LabelKey, list[Candidate]] = {}
-        for candidate in of_prompt:
-            by_key.setdefault(candidate.label.key, []).append(candidate)
-        for same in by_key.values():
-            if len({candidate.label.value for candidate in same}) > 1:
-                contradictions.append(same)
-            elif not contradictions:
-                yield min(same, key=lambda candidate: candidate.order)
-    if contradictions:
-        raise _contradicted(contradictions)
+def _freeze(release: GoldRelease) -> tuple[int, int]:
+    """Write the released labels. Their ids are above the first and up to the second number."""
+    last = ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    with connection.cursor() as cursor:
+        cursor.execute(FREEZE, [release.pk, release.pk])
+        written = cursor.rowcount
+    if not written:
+        chosen = ", ".join(sorted(release.batches.values_list("name", flat=True)))
+        raise Conflict(
+            N_("Nothing is settled yet in {batches}; there is no gold to release."), batches=chosen
+        )
+    return last, ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"]
 
 
-def _contradicted(contradictions: Sequence[Sequence[Candidate]]) -> Conflict:
-    listed = "; ".join(_told(same) for same in contradictions[:NAMED])
-    more = len(contradictions) - NAMED
-    return Conflict(
-        N_("{count} labels are settled in two ways; leave out one of their batches: {listed}"),
-        count=len(contradictions),
-        listed=listed + (f"; + {more}" if more > 0 else ""),
+def _hash(release: GoldRelease, batches: Sequence[Batch], labels: tuple[int, int], report: Report) -> Tally:
+    """Read what was frozen, once: hash it, count it, and drop what is there twice."""
+    names = Names(batches)
+    tally, doubles = Tally(names), Doubles(names)
+    parts = _told(frozen_labels(release, after=labels[0], to=labels[1]), labels, report)
+    release.sha256 = release_sha256(
+        names.settled(one).line
+        for of_prompt in _by_prompt(chain.from_iterable(parts))
+        for one in tally.counted(doubles.taken_once(of_prompt))
     )
+    doubles.refuse_contradictions()
+    doubles.drop()
+    release.labels, release.adjudicated = tally.labels, tally.adjudicated
+    return tally
 
 
-def _told(same: Sequence[Candidate]) -> str:
-    label = same[0].label
-    values = ", ".join(f"{one.batch}: {number(one.label.value)}" for one in sorted(same, key=_place))
-    return f"{label.dataset}/{label.prompt} {label.model} {label.criterion} ({values})"
+def _told(
+    parts: Iterable[list[FrozenLabel]], labels: tuple[int, int], report: Report
+) -> Iterator[list[FrozenLabel]]:
+    for part in parts:
+        if part:
+            done = (part[-1].pk - labels[0]) / (labels[1] - labels[0])
+            report(0.4 + 0.4 * done, N_("hashing and counting"))
+        yield part
 
 
-def _place(candidate: Candidate) -> tuple[str, int]:
-    return candidate.batch, candidate.position
-
-
-def _freeze(release: GoldRelease, chosen: Iterable[Candidate], tally: Tally) -> Iterator[bytes]:
-    """Write the released labels, chunk by chunk, and hand on their canonical lines."""
-    rows: list[ReleasedLabel] = []
-    for candidate in chosen:
-        rows.append(_released(release, candidate))
-        tally.count(candidate)
-        if len(rows) == CHUNK:
-            ReleasedLabel.objects.bulk_create(rows)
-            rows = []
-        yield candidate.label.line
-    ReleasedLabel.objects.bulk_create(rows)
-
-
-def _released(release: GoldRelease, candidate: Candidate) -> ReleasedLabel:
-    return ReleasedLabel(
-        release=release,
-        gold_label_id=candidate.gold_label,
-        task_id=candidate.task,
-        criterion=candidate.label.criterion,
-        value=candidate.label.value,
-        source=candidate.label.source,
-        adjudication_id=candidate.adjudication,
-    )
+def _by_prompt(labels: Iterable[FrozenLabel]) -> Iterator[list[FrozenLabel]]:
+    last = 0
+    for prompt, of_prompt in groupby(labels, key=attrgetter("prompt")):
+        if prompt <= last:
+            raise RuntimeError("The database did not write the labels in the order of their prompts.")
+        last = prompt
+        yield list(of_prompt)
 
 
 @dataclass
-class Tally:
-    """What a release holds, counted while it is written."""
+class Doubles:
+    """Takes one label for each thing that was labelled, and notes which are too many, or contradict each other."""
 
-    labels: int = 0
-    rows: int = 0
-    adjudicated: int = 0
-    datasets: set[str] = field(default_factory=set)
-    by_dimension: Counter[str] = field(default_factory=Counter)
-    by_model: Counter[str] = field(default_factory=Counter)
-    by_source: Counter[str] = field(default_factory=Counter)
-    by_level: dict[str, Counter[str]] = field(default_factory=dict)
-    _prompt: tuple[str, str] | None = None
-    _seen: set[tuple[str, ...]] = field(default_factory=set)
+    names: Names
+    dropped: list[int] = field(default_factory=list)
+    contradicted: int = 0
+    examples: list[list[FrozenLabel]] = field(default_factory=list)
 
-    def count(self, candidate: Candidate) -> None:
-        label = candidate.label
-        self.labels += 1
-        self.adjudicated += label.source == ADJUDICATED
-        self.datasets.add(label.dataset)
-        self.by_dimension[candidate.dimension] += 1
-        self.by_model[label.model] += 1
-        self.by_source[label.source] += 1
-        self.by_level.setdefault(label.criterion, Counter())[str(number(label.value))] += 1
-        self._count_row(candidate)
+    def taken_once(self, of_prompt: list[FrozenLabel]) -> list[FrozenLabel]:
+        by_key: dict[tuple[object, ...], list[FrozenLabel]] = {}
+        for one in of_prompt:
+            key = (self.names.guidelines[one.batch][0], one.model, one.response_sha256, one.criterion)
+            by_key.setdefault(key, []).append(one)
+        if len(by_key) == len(of_prompt):
+            return of_prompt
+        return [self._first(same) for same in by_key.values()]
 
-    def _count_row(self, candidate: Candidate) -> None:
-        """A row of the gold file is one response under one guideline version; labels come prompt by prompt."""
-        label = candidate.label
-        if self._prompt != (label.dataset, label.prompt):
-            self._prompt, self._seen = (label.dataset, label.prompt), set()
-        row = (label.guideline, label.version, label.model, label.response_sha256)
-        self.rows += row not in self._seen
-        self._seen.add(row)
+    def _first(self, same: list[FrozenLabel]) -> FrozenLabel:
+        if len({one.value for one in same}) > 1:
+            self.contradicted += 1
+            self.examples += [same] if self.contradicted <= NAMED else []
+        first = min(same, key=self._order)
+        self.dropped += [one.pk for one in same if one is not first]
+        return first
 
+    def _order(self, one: FrozenLabel) -> tuple[bytes, str, int]:
+        """Which of several equal labels is taken: the first in this order, the same on any machine."""
+        return self.names.settled(one).line, self.names.batches[one.batch].name, one.position
 
-def _manifest(release: GoldRelease, batches: Sequence[Batch], tally: Tally) -> dict[str, Any]:
-    guidelines = {batch.guideline.pk: batch.guideline for batch in batches}
-    return {
-        "name": release.name,
-        "sha256": release.sha256,
-        "created": release.created_at.isoformat(timespec="seconds"),
-        "code_version": code_version(),
-        "batches": sorted(batch.name for batch in batches),
-        "guidelines": sorted(
-            ({"name": g.name, "version": g.version, "sha256": g.sha256} for g in guidelines.values()),
-            key=lambda one: (one["name"], one["version"]),
-        ),
-        "datasets": sorted(tally.datasets),
-        "counts": {
-            "rows": tally.rows,
-            "labels": tally.labels,
-            "adjudicated": tally.adjudicated,
-            "by_dimension": _sorted(tally.by_dimension),
-            "by_model": _sorted(tally.by_model),
-            "by_source": _sorted(tally.by_source),
-            "by_level": {name: _sorted(tally.by_level[name]) for name in sorted(tally.by_level)},
-        },
-    }
+    def refuse_contradictions(self) -> None:
+        if not self.contradicted:
+            return
+        more = self.contradicted - len(self.examples)
+        raise Contradicted(
+            N_("{count} labels are settled in two ways; leave out one of their batches: {listed}"),
+            count=self.contradicted,
+            listed="; ".join(map(self._listed, self.examples)) + (f"; + {more}" if more else ""),
+        )
 
+    def _listed(self, same: list[FrozenLabel]) -> str:
+        label = self.names.settled(same[0])
+        places = sorted((self.names.batches[one.batch].name, one.position, one.value) for one in same)
+        values = ", ".join(f"{batch}: {number(value)}" for batch, _position, value in places)
+        return f"{label.dataset}/{label.prompt} {label.model} {label.criterion} ({values})"
 
-def _sorted(counts: Counter[str]) -> dict[str, int]:
-    return {name: counts[name] for name in sorted(counts)}
+    def drop(self) -> None:
+        for start in range(0, len(self.dropped), DROPPED_AT_ONCE):
+            ReleasedLabel.objects.filter(pk__in=self.dropped[start : start + DROPPED_AT_ONCE]).delete()

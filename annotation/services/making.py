@@ -5,27 +5,23 @@ The job makes it in one transaction, so that a failed, cancelled or killed one l
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from itertools import chain
 from typing import Any
 
-from django.db import DatabaseError, connection, transaction
+from django.db import transaction
 
 from annotation.errors import N_, AssayError
 from annotation.models import Batch, Dataset, EvaluatedModel, Guideline, Job, Person
 from annotation.services import jobs
 from annotation.services.batches import Policy, Share, check_batch, create_batch, responses_for
+from annotation.services.telling import Teller
 
-logger = logging.getLogger(__name__)
 JOB_KIND = "batch"
 # So many responses are made into a batch while the page waits: a few seconds.
 AT_ONCE = 20_000
-TELL_SECONDS = 0.5
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 
 
@@ -99,49 +95,8 @@ def run_making(context: jobs.JobContext) -> dict[str, Any]:
         return dict(context.job.result)
     context.report(0, N_("making the items"))
     wish = Wish.of(context.payload)
-    with _Teller(context) as teller, transaction.atomic():
+    with Teller(context) as teller, transaction.atomic():
         batch = create_batch(**vars(wish), actor=context.job.created_by, report=teller.tell)
         result = {"batch": batch.name, "tasks": batch.tasks.count()}
         context.keep(result)
     return result
-
-
-class _Teller:
-    """Says how far the job is, from a thread with a connection of its own: what the transaction writes, nobody sees
-    before its end. SQLite has one writer at a time, so there nothing is told while the batch is made.
-    """
-
-    def __init__(self, context: jobs.JobContext) -> None:
-        self._context = context
-        self._done = 0.0
-        self._ended: Exception | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._can_tell = connection.vendor != "sqlite"
-
-    def __enter__(self) -> _Teller:
-        if self._can_tell:
-            self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._stop.set()
-        if self._can_tell:
-            self._thread.join()
-
-    def tell(self, done: float) -> None:
-        """Raises what the last report raised: Cancelled or LostJob."""
-        self._done = done
-        if self._ended is not None:
-            raise self._ended
-
-    def _run(self) -> None:
-        with closing(connection):
-            while not self._stop.wait(TELL_SECONDS):
-                try:
-                    self._context.report(self._done)
-                except (jobs.Cancelled, jobs.LostJob) as error:
-                    self._ended = error
-                    return
-                except DatabaseError as error:  # the next one may come through
-                    logger.warning("could not tell how far a batch is: %s", error)

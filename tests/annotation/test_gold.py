@@ -191,7 +191,7 @@ def test_the_same_text_in_two_collections_is_one_label(guideline: Guideline, lin
 @pytest.mark.django_db
 def test_checks_and_withdrawn_tasks_are_not_gold(settled: Batch):
     first, second = settled.tasks.filter(state=Task.State.AGREED)
-    Task.objects.filter(pk=first.pk).update(kind=Task.Kind.CHECK)
+    Task.objects.filter(pk=first.pk).update(kind=Task.Kind.CHECK, overlap=1, slots_taken=1)
     Task.objects.filter(pk=second.pk).update(state=Task.State.WITHDRAWN)
     assert cut_release(name="r", batches=[settled]).labels == 1
 

@@ -30,7 +30,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.plans import Plan, plan_of_batch, plan_of_responses
-from annotation.services import jobs, making
+from annotation.services import jobs, making, telling
 from annotation.services.batches import Policy, Share, check_batch, create_batch, responses_for, set_state
 from annotation.services.making import Wish, make, run_making
 from annotation.services.members import join_batch
@@ -467,7 +467,7 @@ def test_a_job_that_fails_or_is_cancelled_leaves_nothing_behind(
         raise RuntimeError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(making._Teller, "tell", stop)
+        patched.setattr(telling.Teller, "tell", stop)
         jobs.run(job.pk)
     job.refresh_from_db()
     assert job.state == "failed"
@@ -522,13 +522,13 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
 
     from annotation.services import batches
 
-    monkeypatch.setattr(making, "TELL_SECONDS", 0.01)
+    monkeypatch.setattr(telling, "TELL_SECONDS", 0.01)
     monkeypatch.setattr(batches, "CHUNK", 1)
     job = make(Wish(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
     assert isinstance(job, Job)
-    tell, seen = making._Teller.tell, []
+    tell, seen = telling.Teller.tell, []
 
-    def slowly(teller: making._Teller, done: float) -> None:
+    def slowly(teller: telling.Teller, done: float) -> None:
         tell(teller, done)
         time.sleep(0.1)
         seen.append(teller._context._row().using("default").values_list("progress", flat=True)[0])
@@ -544,7 +544,7 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
             thread.join()
             time.sleep(0.2)
 
-    monkeypatch.setattr(making._Teller, "tell", slowly)
+    monkeypatch.setattr(telling.Teller, "tell", slowly)
     jobs.run(job.pk)
     job.refresh_from_db()
     assert job.state == "cancelled"
