@@ -10,14 +10,14 @@ from types import MappingProxyType
 
 from annotation.errors import N_, NotFound
 
-from . import csv, flames, jsonl, xstest
+from . import csv, flames, jsonl, label_studio, xstest
 from .guess import Guess, guess_from
 from .reading import Source
 from .records import AdjudicationRecord, AnnotationRecord, PromptRecord, PromptRef, Record, ResponseRecord
 from .shape import ANNOTATIONS, KINDS, PROMPTS, RESPONSES, Format, Reader
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
-    {module.FORMAT.name: module.FORMAT for module in (flames, xstest, jsonl, csv)}
+    {module.FORMAT.name: module.FORMAT for module in (flames, xstest, jsonl, csv, label_studio)}
 )
 
 

@@ -62,7 +62,7 @@ def value(row: Row, field: str, found: object) -> float:
     return number
 
 
-def _check_flags(row: Row, flags: list[str]) -> None:
+def check_flags(row: Row, flags: list[str]) -> None:
     for flag in flags:
         if flag not in FLAGS:
             raise row.error(
@@ -83,7 +83,7 @@ def judgement(
     """An annotation if the row names an annotator, an adjudication if it names an adjudicator."""
     if row.has("annotator") == row.has("adjudicator"):
         raise row.error(N_("name either the annotator or the adjudicator."), field="annotator")
-    _check_flags(row, flags)
+    check_flags(row, flags)
     prompt_ref, model, collection = ref(row), row.optional_name("model"), row.optional_name("collection")
     rationale = row.whole("rationale") if row.has("rationale") else ""
     if row.has("annotator"):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from annotation.errors import InputError
 
-from .reading import Source, lines
+from .reading import Source, json_items, lines
 from .shape import Format
 
 
@@ -25,6 +25,10 @@ def guess_from(source: Source, formats: Iterable[Format]) -> Guess | None:
         first = next((text for _number, text in lines(source) if text.strip()), "")
     except InputError:
         return None
+    if first.lstrip().startswith("["):
+        fields = _item_fields(source)
+        kinds = ((one.name, one.guess(fields)) for one in formats if one.is_array)
+        return next((Guess(format=name, kind=kind) for name, kind in kinds if kind is not None), None)
     is_json = first.lstrip().startswith("{")
     fields = _json_fields(first) if is_json else _csv_fields(first)
     for one in formats:
@@ -32,6 +36,14 @@ def guess_from(source: Source, formats: Iterable[Format]) -> Guess | None:
         if kind is not None:
             return Guess(format=one.name, kind=kind)
     return None
+
+
+def _item_fields(source: Source) -> frozenset[str]:
+    try:
+        row = next(json_items(source.again()), None)
+    except InputError:
+        return frozenset()
+    return frozenset() if row is None or isinstance(row, InputError) else frozenset(row.fields)
 
 
 def _json_fields(line: str) -> frozenset[str]:

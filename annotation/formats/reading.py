@@ -6,13 +6,15 @@ place, so that a check of the whole file can go on.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from annotation.errors import N_, InputError
 from annotation.files import check_file
@@ -22,6 +24,8 @@ from .row import Row
 # An escaped NUL, and not an escaped backslash before the letters u0000.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 LONGEST_LINE = 64 * 1024 * 1024
+PIECE = 1024 * 1024
+_BLANK = re.compile(r"[ \t\r\n]*")
 Rows: TypeAlias = Iterator[Row | InputError]
 
 
@@ -33,6 +37,7 @@ class Source:
         self.name = str(path) if name is None else name
         self.bytes_read = 0
         self.unused: dict[str, None] = {}
+        self.passed_over: Counter[str] = Counter()
 
     def again(self) -> Source:
         return Source(self.path, self.name)
@@ -80,12 +85,12 @@ def json_rows(source: Source) -> Rows:
     """One JSON object a line; blank lines are passed over."""
     for number, text in lines(source):
         if text.strip():
-            yield _json_row(text, number, source)
+            yield json_row(text, number, source)
 
 
-def _json_row(text: str, number: int, source: Source) -> Row | InputError:
+def json_row(text: str, number: int, source: Source) -> Row | InputError:
     try:
-        fields = json.loads(text, object_pairs_hook=_no_twins, parse_constant=_no_constant)
+        fields = _STRICT.decode(text)
     except json.JSONDecodeError as error:
         return InputError(
             N_("this is not JSON ({why}, column {column}); write one object a line."),
@@ -98,11 +103,113 @@ def _json_row(text: str, number: int, source: Source) -> Row | InputError:
         return InputError(N_("this cannot be read: {why}."), path=source.name, line=number, why=str(error))
     if not isinstance(fields, dict):
         return InputError(N_("this is no JSON object; write one a line."), path=source.name, line=number)
+    return _stored(fields, text, number, source)
+
+
+def _stored(fields: dict[str, Any], text: str, number: int, source: Source) -> Row | InputError:
     if "\\u" in text and not _is_storable(fields):
         return InputError(
             N_("a text holds \\u0000 or half of a surrogate pair; remove it."), path=source.name, line=number
         )
     return Row(file=source.name, line=number, fields=fields)
+
+
+def json_items(source: Source) -> Rows:
+    """The objects of one JSON array, each numbered from 1 in place of its line; or one object a line.
+
+    Memory holds one of them, however the array is broken into lines.
+    """
+    source.check()
+    with source.path.open("rb") as file:
+        text = _Text(file, source)
+        if text.next() != "[":
+            yield from json_rows(source.again())
+            return
+        text.at += 1
+        for number in count(1):
+            if text.next() == "]" and number == 1:
+                break
+            found, piece = text.value(number)
+            if isinstance(found, dict):
+                yield _stored(found, piece, number, source)
+            else:
+                yield InputError(N_("this is no JSON object."), path=source.name, line=number)
+            if text.next() == "]":
+                break
+            text.skip(",", number)
+        text.at += 1
+        if text.next():
+            raise InputError(N_("something follows the end of the array; remove it."), path=source.name)
+
+
+class _Text:
+    """A text file that is read as far as it is needed; ``at`` is where in what is held the reading stands."""
+
+    def __init__(self, file: IO[bytes], source: Source) -> None:
+        self._file, self._source = file, source
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._held, self._ended = "", False
+        self.at = 0
+
+    def next(self) -> str:
+        """The next character that is no blank, or "" at the end; ``at`` stands on it."""
+        while True:
+            match = _BLANK.match(self._held, self.at)
+            self.at = match.end() if match else self.at
+            if self.at < len(self._held) or not self._more():
+                return self._held[self.at : self.at + 1]
+
+    def skip(self, character: str, number: int) -> None:
+        if self.next() != character:
+            raise InputError(
+                N_(
+                    "after this object there is neither a comma nor the end of the array; the file is broken."
+                ),
+                path=self._source.name,
+                line=number,
+            )
+        self.at += 1
+
+    def value(self, number: int) -> tuple[Any, str]:
+        """The next value, and how it is written."""
+        self.next()
+        while True:
+            try:
+                found, end = _STRICT.raw_decode(self._held, self.at)
+            except json.JSONDecodeError as error:
+                if not self._more():
+                    raise InputError(
+                        N_("this is not JSON ({why}); give one array of objects."),
+                        path=self._source.name,
+                        line=number,
+                        why=error.msg,
+                    ) from error
+            except (ValueError, RecursionError) as error:
+                raise InputError(
+                    N_("this cannot be read: {why}."), path=self._source.name, line=number, why=str(error)
+                ) from error
+            else:
+                if end < len(self._held) or not self._more():
+                    piece, self.at = self._held[self.at : end], end
+                    return found, piece
+
+    def _more(self) -> bool:
+        """Read on, at least as much again as is waiting: what is tried anew is not tried often."""
+        waiting = self._held[self.at :]
+        if self._ended:
+            return False
+        if len(waiting) > LONGEST_LINE:
+            raise InputError(N_("this object is longer than 64 MiB."), path=self._source.name)
+        content = self._file.read(max(PIECE, len(waiting)))
+        self._source.bytes_read += len(content)
+        self._ended = not content
+        try:
+            self._held, self.at = waiting + self._decoder.decode(content, final=self._ended), 0
+        except UnicodeDecodeError as error:
+            raise InputError(N_("this is not text in UTF-8."), path=self._source.name) from error
+        if b"\0" in content:
+            raise InputError(N_("this is a binary file; give a text file in UTF-8."), path=self._source.name)
+        return True
 
 
 def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -115,6 +222,9 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> float:
     raise ValueError(f"{name} is no JSON")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_no_twins, parse_constant=_no_constant)
 
 
 def _is_storable(fields: dict[str, Any]) -> bool:

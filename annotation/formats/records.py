@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from annotation.content import prompt_key
@@ -49,7 +50,10 @@ class ResponseRecord:
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRecord:
-    """What one person said of one response. The labels are checked by the guideline, not here."""
+    """What one person said of one response. The labels are checked by the guideline, not here.
+
+    ``at`` is when; None where the file does not say.
+    """
 
     line: int
     ref: PromptRef
@@ -61,11 +65,15 @@ class AnnotationRecord:
     evidence: Sequence[Mapping[str, Any]] = ()
     flags: Sequence[str] = ()
     seconds: float | None = None
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AdjudicationRecord:
-    """The third person's decision on the disputed criteria of one response."""
+    """The third person's decision on the disputed criteria of one response.
+
+    ``is_whole``: it answers every criterion, as of somebody who did not know what was disputed.
+    """
 
     line: int
     ref: PromptRef
@@ -75,6 +83,9 @@ class AdjudicationRecord:
     collection: str | None = None
     rationale: str = ""
     seconds: float | None = None
+    at: datetime | None = None
+    reason: str = ""
+    is_whole: bool = False
 
 
 Record: TypeAlias = PromptRecord | ResponseRecord | AnnotationRecord | AdjudicationRecord

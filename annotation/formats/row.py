@@ -16,12 +16,16 @@ LONGEST_LANGUAGE = 20
 
 @dataclass(frozen=True, slots=True)
 class Row:
+    """``within`` goes before the name of a field where the fields are a part of the record: ``data.``"""
+
     file: str
     line: int
     fields: Mapping[str, Any]
+    within: str = ""
 
     def error(self, template: str, *, field: str | None = None, **params: Any) -> InputError:
-        return InputError(template, path=self.file, line=self.line, field=field, **params)
+        place = None if field is None else f"{self.within}{field}"
+        return InputError(template, path=self.file, line=self.line, field=place, **params)
 
     def has(self, field: str) -> bool:
         """Whether anything stands there: null, blank text and a missing field are nothing."""

@@ -15,17 +15,23 @@ from .row import Row
 PROMPTS, RESPONSES, ANNOTATIONS = "prompts", "responses", "annotations"
 KINDS = (PROMPTS, RESPONSES, ANNOTATIONS)
 LABEL = "label."
+MOST_UNUSED = 20
 R_co = TypeVar("R_co", covariant=True)
 Judgement: TypeAlias = AnnotationRecord | AdjudicationRecord
 
 
 @dataclass(frozen=True)
 class Reader(Generic[R_co]):
-    """How one kind of content is read. ``known`` are the fields that it uses or knowingly leaves out."""
+    """How one kind of content is read. ``known`` are the fields that it uses or knowingly leaves out; None where a
+    field may be called anything.
+
+    ``passes_over`` tells of a row what is not read on purpose: a message with ``{number}`` for each such thing.
+    """
 
     rows: Callable[[Source], Rows]
     parse: Callable[[Row], Iterable[R_co]]
-    known: frozenset[str]
+    known: frozenset[str] | None
+    passes_over: Callable[[Row], Iterable[str]] | None = None
 
     def read(self, source: Source) -> Iterator[R_co]:
         """The records, as a stream; the first thing that is wrong is raised."""
@@ -48,12 +54,16 @@ class Reader(Generic[R_co]):
             yield InputError(N_("there are no rows in this file."), path=source.name)
 
     def _parsed(self, row: Row, source: Source) -> Sequence[R_co | InputError]:
-        unused = [name for name in row.fields if name not in self.known and not name.startswith(LABEL)]
-        source.unused.update(dict.fromkeys(unused[:20]) if len(source.unused) < 20 else {})
+        if self.known is not None and len(source.unused) < MOST_UNUSED:
+            unused = [name for name in row.fields if name not in self.known and not name.startswith(LABEL)]
+            source.unused.update(dict.fromkeys(unused[:MOST_UNUSED]))
         try:
-            return list(self.parse(row))
+            records = list(self.parse(row))
         except InputError as error:
             return [error]
+        if self.passes_over is not None:
+            source.passed_over.update(self.passes_over(row))
+        return records
 
 
 @dataclass(frozen=True)
@@ -61,6 +71,8 @@ class Format:
     """``joins_on_id``: the wording of a prompt may differ between files; the first is kept.
 
     ``complete``: a file of labels brings its responses, prompts and people along.
+    ``is_array``: the records may stand in one JSON array. ``is_worded``: labels may be told in the guideline's words
+    (``wording.py``), and what is no criterion of the guideline is passed over.
     ``guess`` says from the fields of the first record which kind of content this would be, if any.
     """
 
@@ -72,6 +84,8 @@ class Format:
     annotations: Reader[Judgement] | None = None
     joins_on_id: bool = False
     complete: bool = False
+    is_array: bool = False
+    is_worded: bool = False
     model_of: Callable[[str], str | None] = field(default=lambda _file_name: None)
 
     @property

@@ -56,6 +56,7 @@ def test_every_format_says_which_kinds_it_has():
         "xstest": KINDS,
         "jsonl": KINDS,
         "csv": KINDS,
+        "label_studio": KINDS,
     }
 
 

@@ -6,6 +6,7 @@ Idempotent by id: what is stored already is counted and left as it is; a contrad
 from __future__ import annotations
 
 from annotation.services.imports.annotations import import_annotations
+from annotation.services.imports.bundle import As, import_bundle
 from annotation.services.imports.problems import ImportRefused
 from annotation.services.imports.prompts import import_prompts
 from annotation.services.imports.report import ImportReport, Note
@@ -14,12 +15,14 @@ from annotation.services.imports.run import Run
 from annotation.services.imports.target import Target
 
 __all__ = [
+    "As",
     "ImportRefused",
     "ImportReport",
     "Note",
     "Run",
     "Target",
     "import_annotations",
+    "import_bundle",
     "import_prompts",
     "import_responses",
 ]

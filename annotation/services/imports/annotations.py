@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.db import transaction
 
-from annotation.errors import N_, Conflict, InputError
-from annotation.formats import ANNOTATIONS, AdjudicationRecord, Source
+from annotation.errors import N_, AssayError, Conflict, InputError
+from annotation.formats import ANNOTATIONS, AdjudicationRecord, AnnotationRecord, Source
 from annotation.formats.shape import Judgement
+from annotation.formats.wording import Wording
 from annotation.models import Batch
 from annotation.services.batches import set_state
 from annotation.services.imports.members import Members
@@ -61,20 +64,27 @@ def import_annotations(
 
 def _replay(intake: Intake, places: Places, replay: Replay, *, without_final: bool) -> None:
     left_out = 0
+    wording = Wording(replay.document) if intake.form.is_worded else None
     for chunk in intake.chunks(intake.form.annotation_reader()):
         wanted = [r for r in chunk if not (without_final and isinstance(r, AdjudicationRecord))]
         left_out += len(chunk) - len(wanted)
         places.load(wanted)
         for record in wanted:
-            _replay_one(record, intake, places, replay)
+            _replay_one(record, intake, places, replay, wording)
         replay.save()
+    if wording is not None and wording.unused:
+        intake.report.note(N_("Not used: {fields}."), fields=", ".join(wording.unused))
     if left_out:
         intake.report.note(N_("{number} final decisions were left out."), number=left_out)
 
 
-def _replay_one(record: Judgement, intake: Intake, places: Places, replay: Replay) -> None:
+def _replay_one(
+    record: Judgement, intake: Intake, places: Places, replay: Replay, wording: Wording | None
+) -> None:
     try:
         place = places.of(record)
+        if wording is not None:
+            record = _in_numbers(record, wording, place.task.response.prompt.dimension, intake)
         if isinstance(record, AdjudicationRecord):
             taken = replay.decide(place, record)
         else:
@@ -83,6 +93,20 @@ def _replay_one(record: Judgement, intake: Intake, places: Places, replay: Repla
         intake.problems.add(error)
     else:
         intake.report.count(taken=taken)
+
+
+def _in_numbers(record: Judgement, wording: Wording, dimension: str, intake: Intake) -> Judgement:
+    """The record with the guideline's criteria and values in place of words."""
+    try:
+        labels = wording.labels(record.labels, dimension)
+    except AssayError as error:
+        raise intake.placed(error, record.line, "labels") from error
+    if not isinstance(record, AnnotationRecord):
+        return replace(record, labels=labels)
+    try:
+        return replace(record, labels=labels, evidence=wording.spans(record.evidence, dimension))
+    except AssayError as error:
+        raise intake.placed(error, record.line, "evidence") from error
 
 
 def _refuse_closed(batch: Batch) -> None:

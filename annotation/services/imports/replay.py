@@ -26,6 +26,7 @@ from annotation.models import (
     Annotation,
     Assignment,
     Batch,
+    DisputeReason,
     GoldLabel,
     Membership,
     Person,
@@ -43,8 +44,9 @@ KEY = "import:{sha256}:{line}"
 class Replay:
     def __init__(self, *, intake: Intake, batch: Batch, members: Members) -> None:
         self._intake, self._batch, self._members = intake, batch, members
-        self._document = batch.guideline.document
-        self._nominal = frozenset(c.name for c in self._document.criteria if c.measurement == "nominal")
+        self.document = batch.guideline.document
+        self._nominal = frozenset(c.name for c in self.document.criteria if c.measurement == "nominal")
+        self._reasons = dict(DisputeReason.objects.values_list("key", "pk"))
         self._now: datetime = timezone.now()
         self._begin()
 
@@ -75,6 +77,8 @@ class Replay:
     def decide(self, place: Place, record: AdjudicationRecord) -> bool:
         """Take an adjudication; False if it was there already."""
         person = self._member(record, record.adjudicator, Membership.Role.ADJUDICATOR, "adjudicator")
+        if record.is_whole and place.task.state in {Task.State.AGREED, Task.State.ADJUDICATED}:
+            return self._said_again(place, record)
         if place.decision is not None:
             return self._decided_again(place.decision, place, record, person)
         labels = self._decision(place, record)
@@ -86,9 +90,10 @@ class Replay:
             labels=labels,
             rationale=record.rationale,
             seconds=record.seconds,
+            reason_id=self._reasons.get(record.reason),
             idempotency_key=self._key(record),
             body_sha256=work.sha256,
-            created_at=self._now,
+            created_at=record.at or self._now,
         )
         self._decisions.append(place.decision)
         self._write_gold(place.task, resolve(tuple(labels), labels))
@@ -130,7 +135,7 @@ class Replay:
 
     def _checked_labels(self, place: Place, record: AnnotationRecord) -> dict[str, int | float]:
         try:
-            return self._document.check_labels(place.task.response.prompt.dimension, record.labels)
+            return self.document.check_labels(place.task.response.prompt.dimension, record.labels)
         except AssayError as error:
             raise self._intake.placed(error, record.line, "labels") from error
 
@@ -145,7 +150,7 @@ class Replay:
             return checked(
                 record.evidence,
                 texts=markable_texts(response.text, response.turns),
-                criteria=self._document.criteria_for(response.prompt.dimension),
+                criteria=self.document.criteria_for(response.prompt.dimension),
                 labels=labels,
             )
         except AssayError as error:
@@ -175,6 +180,19 @@ class Replay:
             record.adjudicator,
             decision.idempotency_key,
             N_("this dispute was decided otherwise {where}."),
+        )
+
+    def _said_again(self, place: Place, record: AdjudicationRecord) -> bool:
+        """Who answers every criterion says of a settled response what it was settled as, or contradicts."""
+        settled = {name: one.value for name, one in self._outcome(place).settled.items()}
+        decided = place.decision.labels if place.decision is not None else {}
+        if all(record.labels.get(name, value) == value for name, value in {**settled, **decided}.items()):
+            return False
+        raise self._error(
+            record,
+            "labels",
+            N_("{name} says otherwise what this response was settled as: nobody may overrule an agreement."),
+            name=record.adjudicator,
         )
 
     def _contradiction(self, record: Judgement, name: str, key: str, template: str) -> InputError:
@@ -229,7 +247,7 @@ class Replay:
         if held is not None and held is not past:
             raise self._error(record, "adjudicator", N_("someone else is deciding this dispute now."))
         assignment = self._claim(place, person, past, ADJUDICATION_SLOT)
-        assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, self._now
+        assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, record.at or self._now
         return assignment
 
     def _claim(self, place: Place, person: Person, past: Assignment | None, slot: int) -> Assignment:
@@ -267,9 +285,9 @@ class Replay:
             seconds=record.seconds,
             idempotency_key=self._key(record),
             body_sha256=work.sha256,
-            created_at=self._now,
+            created_at=record.at or self._now,
         )
-        assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, self._now
+        assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, annotation.created_at
         place.revisions[assignment.person_id] = [annotation]
         self._annotations.append(annotation)
         self._touched[place.task.pk] = place.task
@@ -287,9 +305,12 @@ class Replay:
         """The values for the disputed criteria, all of them and no others."""
         self._refuse_undisputed(place, record)
         disputed = self._outcome(place).disputed
+        given = record.labels
+        if record.is_whole:
+            given = {name: value for name, value in given.items() if name in disputed}
         try:
-            resolve(disputed, record.labels)
-            return {name: self._document.criterion(name).check(record.labels[name]) for name in disputed}
+            resolve(disputed, given)
+            return {name: self.document.criterion(name).check(record.labels[name]) for name in disputed}
         except AssayError as error:
             raise self._intake.placed(error, record.line, "labels") from error
 

@@ -38,15 +38,16 @@ def import_responses(
 
 def store_responses(intake: Intake, dataset: Dataset) -> None:
     """The writing itself, without the transaction and without the record of it."""
-    shelf = _ResponseShelf(intake, dataset)
+    shelf = ResponseShelf(intake, dataset)
     for chunk in intake.chunks(intake.form.response_reader()):
         shelf.put(chunk)
 
 
-class _ResponseShelf:
+class ResponseShelf:
     """The responses of one dataset while one file is put in."""
 
     def __init__(self, intake: Intake, dataset: Dataset) -> None:
+        self.report = intake.report
         self._intake, self._prompts = intake, PromptShelf(intake, dataset)
         self._models: dict[str, EvaluatedModel] = {}
         self._collections: dict[str, Collection] = {}

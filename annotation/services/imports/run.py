@@ -84,7 +84,7 @@ class Intake:
             run=run,
             report=ImportReport(kind=kind, format=form.name, file=source.name),
             problems=Problems(run.most_problems),
-            sha256=_sha256(source),
+            sha256=sha256_of(source),
             origin=Origin(model=model or form.model_of(source.name), collection=collection),
         )
 
@@ -97,6 +97,8 @@ class Intake:
             self.run.progress(source.fraction)
         if source.unused:
             self.report.note(N_("Not used: {fields}."), fields=", ".join(source.unused))
+        for template, number in source.passed_over.items():
+            self.report.note(template, number=number)
 
     def error(self, line: int, field: str | None, template: str, **params: Any) -> InputError:
         return InputError(template, path=self.source.name, line=line, field=field, **params)
@@ -158,7 +160,7 @@ def locked(dataset: Dataset) -> Dataset:
     return Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
 
 
-def _sha256(source: Source) -> str:
+def sha256_of(source: Source) -> str:
     source.check()
     with source.path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from annotation.bundle import Bundle
+from annotation.errors import N_, AssayError
+from annotation.formats import Source
+from annotation.management.imports import ImportCommand
+from annotation.services.imports import As, import_bundle
+from annotation.services.imports.bundle import batch_names
+
+
+class Command(ImportCommand):
+    help = (
+        "Take in a bundle that another site exported: guidelines, data, labels and decisions, replayed through the"
+        " same rules. Kept only if the release comes out with the bundle's sha256."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file")
+        parser.add_argument(
+            "--as-batch",
+            action="append",
+            default=[],
+            metavar="[OLD=]NEW",
+            help="what its batch is called here; with several, one for each to be called otherwise",
+        )
+        parser.add_argument("--release", default="", metavar="NAME", help="keep the release under this name")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        source = Source(options["file"])
+        called = As(_names(options["as_batch"], source), options["release"])
+        with self.watched_run() as run:
+            report = import_bundle(source=source, called=called, run=run)
+        manifest = Bundle(source).manifest
+        return report.as_json() | {
+            "sha256": manifest.sha256,
+            "batches": list(batch_names(manifest, called.batches).values()),
+            "release": called.release or None,
+        }
+
+    def show(self, data: dict[str, Any]) -> None:
+        self.show_report(data)
+
+
+def _names(given: list[str], source: Source) -> dict[str, str]:
+    """``NEW`` alone is for the only batch of a bundle."""
+    names = dict(one.split("=", 1) for one in given if "=" in one)
+    alone = [one for one in given if "=" not in one]
+    if alone:
+        known = [batch.name for batch in Bundle(source).manifest.batches]
+        if len(alone) > 1 or len(known) > 1 or names:
+            raise AssayError(
+                N_(
+                    "The bundle has the batches {known}; write OLD=NEW for each that is to be called otherwise."
+                ),
+                known=", ".join(known),
+            )
+        names[known[0]] = alone[0]
+    return names

@@ -1,0 +1,421 @@
+"""A bundle of another site taken in: its release comes out again by the rules, or nothing is stored.
+
+Everything goes through the services by which files are taken in, and the labels through the same replay. At the end a
+release is cut from the new batches; only if it has the sha256 of the bundle's release is the import kept.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
+from uuid import uuid4
+
+from django.db import transaction
+
+from annotation.bundle import ADJUDICATIONS, ANNOTATIONS, PROMPTS, RESPONSES, BatchFacts, Bundle, Manifest
+from annotation.content import response_sha256
+from annotation.errors import N_, AssayError, Conflict, Forbidden, InputError
+from annotation.formats import ANNOTATIONS as KIND
+from annotation.formats import (
+    FORMATS,
+    AdjudicationRecord,
+    AnnotationRecord,
+    Format,
+    PromptRecord,
+    Reader,
+    ResponseRecord,
+    Source,
+)
+from annotation.formats.row import Row
+from annotation.formats.shape import Judgement
+from annotation.models import Batch, Dataset, Guideline, Import, Person, Response
+from annotation.names import check_name
+from annotation.selectors.blindness import sealed_datasets
+from annotation.selectors.imports import prompts_by_key
+from annotation.services.batches import Policy, add_tasks, new_batch, set_state
+from annotation.services.gold import cut_release
+from annotation.services.guidelines import load_guideline
+from annotation.services.imports.members import Members
+from annotation.services.imports.places import Places
+from annotation.services.imports.problems import Problems
+from annotation.services.imports.prompts import PromptShelf
+from annotation.services.imports.replay import Replay
+from annotation.services.imports.report import ImportReport
+from annotation.services.imports.responses import ResponseShelf
+from annotation.services.imports.run import CHUNK, PLAIN, Intake, Run, sha256_of
+
+NAME = "bundle"
+# How far each part goes, of the whole; the rest is the release that is cut at the end.
+CHECKED, STORED = 0.1, 0.9
+STRANGER = "bundle-{sha256}-{pseudonym}"
+_PARSE = FORMATS["jsonl"]
+Group: TypeAlias = tuple[str, str]
+"""The names of a batch and a dataset."""
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class As:
+    """What is to be called otherwise here: batches by their names in the bundle. ``release`` is cut if it is named."""
+
+    batches: Mapping[str, str] = field(default_factory=dict)
+    release: str = ""
+
+
+@transaction.atomic
+def import_bundle(*, source: Source, called: As = As(), run: Run = PLAIN) -> ImportReport:
+    """Take in the guidelines, datasets, models, responses, people and labels of a bundle, and make its batches.
+
+    What is here already must be the same; the batches must not be here. They are closed at the end: what came from
+    elsewhere is finished. The same file again changes nothing.
+    """
+    bundle = Bundle(source)
+    names = batch_names(bundle.manifest, called.batches)
+    _refuse_blind(bundle.manifest, run.actor)
+    bundle.check(lambda done: run.progress(CHECKED * done))
+    coming = _Coming(bundle, names, run)
+    before = coming.earlier()
+    if before is not None:
+        return before
+    coming.refuse_taken_names()
+    coming.take_all()
+    coming.verify(called.release)
+    return coming.finish()
+
+
+def batch_names(manifest: Manifest, called: Mapping[str, str]) -> dict[str, str]:
+    """What each batch of the bundle is called here; refused where two would be called alike."""
+    known = [batch.name for batch in manifest.batches]
+    for name in called:
+        if name not in known:
+            raise AssayError(
+                N_("The bundle has no batch {name}; it has: {known}."), name=name, known=", ".join(known)
+            )
+    names = {name: check_name(called.get(name) or name) for name in known}
+    if len(set(names.values())) < len(names):
+        raise AssayError(N_("Two batches of the bundle would be called alike; give each its own name."))
+    return names
+
+
+def _refuse_blind(manifest: Manifest, actor: Person | None) -> None:
+    """A bundle's report, and its batches, would tell whoever judges the same responses blind too much."""
+    blind = sealed_datasets(actor).filter(name__in=manifest.datasets).first() if actor else None
+    if blind is not None:
+        raise Forbidden(
+            N_("You work in a batch of the dataset {name}: somebody else must import this."), name=blind.name
+        )
+
+
+class _Coming:
+    """A bundle on its way in. ``names`` are what its batches are called here."""
+
+    def __init__(self, bundle: Bundle, names: Mapping[str, str], run: Run) -> None:
+        self._bundle, self._names, self._run = bundle, names, run
+        self._manifest = bundle.manifest
+        self._report = ImportReport(kind=KIND, format=NAME, file=bundle.source.name)
+        self._sha256 = sha256_of(bundle.source)
+        self._datasets: dict[str, Dataset] = {}
+        self._batches: dict[str, Batch] = {}
+        self._members: dict[str, Members] = {}
+        self._groups: dict[Group, _Group] = {}
+        self._done = 0
+        self._total = max(1, sum(map(self._manifest.lines, (PROMPTS, RESPONSES, ANNOTATIONS, ADJUDICATIONS))))
+
+    def earlier(self) -> ImportReport | None:
+        """The report of a file that was taken in before under these names: all of it is there."""
+        for row in Import.objects.filter(format=NAME, sha256=self._sha256):
+            if "taken" in row.report and row.options.get("batches") == self._names:
+                self._report.already_there = row.report["taken"] + row.report["already_there"]
+                return self._report
+        return None
+
+    def refuse_taken_names(self) -> None:
+        taken = Batch.objects.filter(name__in=self._names.values()).first()
+        if taken is not None:
+            raise Conflict(
+                N_("There is already a batch named {name}; give the bundle's another name."),
+                name=taken.name,
+            )
+
+    def take_all(self) -> None:
+        guidelines = {facts.reference: self._guideline(facts) for facts in self._manifest.guidelines}
+        self._datasets = {name: self._intake(PROMPTS).dataset(name) for name in self._manifest.datasets}
+        self._take_prompts()
+        self._take_responses()
+        for facts in self._manifest.batches:
+            self._batches[facts.name] = self._batch(facts, guidelines[facts.guideline])
+        self._take_labels(ANNOTATIONS, _annotation)
+        self._take_labels(ADJUDICATIONS, _adjudication)
+        for facts in self._manifest.batches:
+            self._finish_batch(facts)
+
+    def verify(self, name: str) -> None:
+        """Cut the release, for good where it is named, else to see its hash alone."""
+        batches = list(self._batches.values())
+        if name:
+            release = cut_release(name=name, batches=batches, actor=self._run.actor)
+            sha256 = release.sha256
+            self._report.add_made("releases")
+        else:
+            with transaction.atomic():
+                sha256 = cut_release(name=f"bundle-{uuid4().hex}", batches=batches).sha256
+                transaction.set_rollback(True)
+        if sha256 != self._manifest.sha256:
+            raise self._bundle.error(
+                N_("its labels give a release with the sha256 {found}, not {expected}; nothing was kept."),
+                found=sha256,
+                expected=self._manifest.sha256,
+            )
+        self._report.note(
+            N_("Checked: a release cut from it has the sha256 of the bundle's, {sha256}."), sha256=sha256
+        )
+        self._run.progress(1.0)
+
+    def finish(self) -> ImportReport:
+        options: dict[str, Any] = {"batches": dict(self._names), "datasets": list(self._manifest.datasets)}
+        if len(self._names) == 1:
+            options["batch"] = next(iter(self._names.values()))
+        if len(self._datasets) == 1:
+            options["dataset"] = next(iter(self._datasets))
+        target = f"batch:{', '.join(self._names.values())}"
+        return self._intake(ANNOTATIONS).finish(target=target, **options)
+
+    def _guideline(self, facts: Any) -> Guideline:
+        """The version as it was published; one of this name that is here must be the same."""
+        here = Guideline.objects.filter(name=facts.name, version=facts.version).first()
+        if here is not None and here.sha256 != facts.sha256:
+            raise self._bundle.error(
+                N_(
+                    "the guideline {guideline} is here with another text; the bundle's cannot take its place."
+                ),
+                facts.file,
+                guideline=facts.reference,
+            )
+        self._report.add_made("guidelines", int(here is None))
+        text, place = self._bundle.text(facts.file), self._bundle.place(facts.file)
+        guideline = load_guideline(text=text, path=place, publish=True, actor=self._run.actor)
+        if (guideline.name, guideline.version, guideline.sha256) != (facts.name, facts.version, facts.sha256):
+            raise self._bundle.error(N_("this is not the guideline that the manifest names."), facts.file)
+        return guideline
+
+    def _batch(self, facts: BatchFacts, guideline: Guideline) -> Batch:
+        policy = Policy(overlap=facts.overlap, tolerance=facts.tolerance, second_reading_share=0)
+        name = self._names[facts.name]
+        self._report.add_made("batches")
+        batch = new_batch(name=name, guideline=guideline, policy=policy, actor=self._run.actor)
+        self._members[facts.name] = Members(batch, may_make=True, tell=False, report=self._report)
+        return batch
+
+    def _finish_batch(self, facts: BatchFacts) -> None:
+        batch = self._batches[facts.name]
+        tasks = batch.tasks.count()
+        if tasks != facts.tasks or batch.tasks.filter(slots_taken__lt=facts.overlap).exists():
+            raise self._bundle.error(
+                N_(
+                    "the batch {batch} has {found} responses with all their annotations; its manifest says {expected}."
+                ),
+                ANNOTATIONS,
+                batch=facts.name,
+                found=batch.tasks.filter(slots_taken=facts.overlap).count(),
+                expected=facts.tasks,
+            )
+        set_state(batch=batch, state=Batch.State.CLOSED, actor=self._run.actor)
+
+    def _take_prompts(self) -> None:
+        shelves: dict[str, PromptShelf] = {}
+        for name, records in self._by(PROMPTS, _prompt, self._dataset_of):
+            intake = self._intake(PROMPTS, dataset=name)
+            shelf = shelves.setdefault(name, PromptShelf(intake, self._datasets[name]))
+            self._refuse_other_prompts(intake, self._datasets[name], records)
+            self._report.add_made("prompts", sum(shelf.put(records)))
+
+    def _refuse_other_prompts(
+        self, intake: Intake, dataset: Dataset, records: Sequence[PromptRecord]
+    ) -> None:
+        """Of a prompt that is here all must be the same: its dimension decides what is asked."""
+        here = prompts_by_key(dataset, (record.ref.key for record in records))
+        for record in records:
+            known = here.get(record.ref.key)
+            for name in ("dimension", "subcomponent", "language", "attack_method"):
+                if known is not None and getattr(known, name) != getattr(record, name):
+                    raise intake.error(
+                        record.line,
+                        name,
+                        N_("the prompt {id} of the dataset {dataset} is here with another {what}: “{kept}”."),
+                        id=record.ref.key,
+                        dataset=dataset.name,
+                        what=name,
+                        kept=getattr(known, name) or "",
+                    )
+
+    def _take_responses(self) -> None:
+        shelves: dict[str, ResponseShelf] = {}
+        for name, records in self._by(RESPONSES, _response, self._dataset_of):
+            intake = self._intake(RESPONSES, dataset=name)
+            own = replace(intake, report=ImportReport(kind=KIND, format=NAME, file=intake.source.name))
+            shelf = shelves.setdefault(name, ResponseShelf(own, self._datasets[name]))
+            before = shelf.report.taken
+            shelf.put(records)
+            self._report.add_made("responses", shelf.report.taken - before)
+        for shelf in shelves.values():
+            self._report.include(shelf.report)
+
+    def _take_labels(self, table: str, parse: Callable[[Row], Iterable[Judgement]]) -> None:
+        for (batch, dataset), records in self._by(table, parse, self._group_of):
+            group = self._group(batch, dataset, self._intake(table, dataset=dataset))
+            known = [self._known(record) for record in records]
+            if table == ANNOTATIONS:
+                self._report.add_made("tasks", group.make_tasks(known))
+            self._report.taken += group.take(known)
+
+    def _known(self, record: Judgement) -> Judgement:
+        """Under the name that the person has here: it tells of which file they came, and cannot be anybody's else."""
+        if isinstance(record, AnnotationRecord):
+            return replace(record, annotator=self._stranger(record.annotator))
+        return replace(record, adjudicator=self._stranger(record.adjudicator))
+
+    def _stranger(self, pseudonym: str) -> str:
+        return STRANGER.format(sha256=self._sha256[:8], pseudonym=pseudonym)
+
+    def _group(self, batch: str, dataset: str, intake: Intake) -> _Group:
+        found = self._groups.get((batch, dataset))
+        if found is None or found.intake.source.name != intake.source.name:
+            members = self._members[batch]
+            found = _Group(intake, self._batches[batch], self._datasets[dataset], members)
+            self._groups[batch, dataset] = found
+        return found
+
+    def _by(
+        self, table: str, parse: Callable[[Row], Iterable[R]], key: Callable[[Row], Any]
+    ) -> Iterator[tuple[Any, list[R]]]:
+        """The records of a table, about a thousand at a time, those with one key together."""
+        rows = self._bundle.rows(table)
+        while chunk := list(islice(rows, CHUNK)):
+            found: dict[Any, list[R]] = defaultdict(list)
+            for row in chunk:
+                if isinstance(row, InputError):
+                    raise row
+                found[key(row)].extend(parse(row))
+            yield from found.items()
+            self._done += len(chunk)
+            self._run.progress(CHECKED + (STORED - CHECKED) * self._done / self._total)
+
+    def _dataset_of(self, row: Row) -> str:
+        name = row.text("dataset")
+        if name not in self._datasets:
+            raise row.error(
+                N_("the manifest names no dataset {name}."), field="dataset", name=repr(name[:100])
+            )
+        return name
+
+    def _group_of(self, row: Row) -> Group:
+        name = row.text("batch")
+        if name not in self._names:
+            raise row.error(N_("the manifest names no batch {name}."), field="batch", name=repr(name[:100]))
+        return name, self._dataset_of(row)
+
+    def _intake(self, table: str, *, dataset: str | None = None) -> Intake:
+        return Intake(
+            source=Source(self._bundle.source.path, self._bundle.place(table)),
+            form=_form(self._bundle, dataset),
+            run=self._run,
+            report=self._report,
+            problems=Problems(1),
+            sha256=self._sha256,
+        )
+
+
+class _Group:
+    """The labels of one batch on the responses of one dataset."""
+
+    def __init__(self, intake: Intake, batch: Batch, dataset: Dataset, members: Members) -> None:
+        self.intake = intake
+        self._batch, self._dataset = batch, dataset
+        self._places = Places(intake, batch, dataset)
+        self._replay = Replay(intake=intake, batch=batch, members=members)
+
+    def make_tasks(self, records: Sequence[Judgement]) -> int:
+        """A task for each response that the records are about and that has none yet."""
+        wanted = {(record.ref.key, record.model, record.collection or "") for record in records}
+        there = Response.objects.filter(
+            prompt__dataset=self._dataset,
+            prompt__key__in={key for key, _model, _collection in wanted},
+            model__name__in={model for _key, model, _collection in wanted},
+        ).exclude(tasks__batch=self._batch)
+        rows = there.order_by("pk").values_list("pk", "prompt__key", "model__name", "collection__name")
+        new = [pk for pk, *place in rows if tuple(place) in wanted]
+        if not new:
+            return 0
+        return add_tasks(batch=self._batch, responses=Response.objects.filter(pk__in=new).order_by("pk"))
+
+    def take(self, records: Sequence[Judgement]) -> int:
+        self._places.load(records)
+        for record in records:
+            place = self._places.of(record)
+            taken = (
+                self._replay.decide(place, record)
+                if isinstance(record, AdjudicationRecord)
+                else self._replay.annotate(place, record)
+            )
+            if not taken:
+                raise self.intake.error(record.line, None, N_("this label is in the bundle twice."))
+        self._replay.save()
+        return len(records)
+
+
+def _form(bundle: Bundle, dataset: str | None) -> Format:
+    """The bundle's tables as a format, for whoever looks up where a prompt or a response was first."""
+
+    def rows(table: str) -> Callable[[Source], Iterator[Row | InputError]]:
+        return lambda _source: (
+            row for row in bundle.rows(table) if isinstance(row, Row) and row.fields.get("dataset") == dataset
+        )
+
+    return Format(
+        name=NAME,
+        is_json=True,
+        guess=lambda _fields: None,
+        prompts=Reader(rows=rows(PROMPTS), parse=_prompt, known=None),
+        responses=Reader(rows=rows(RESPONSES), parse=_response, known=None),
+    )
+
+
+def _prompt(row: Row) -> Iterable[PromptRecord]:
+    return _PARSE.prompt_reader().parse(row)
+
+
+def _response(row: Row) -> Iterator[ResponseRecord]:
+    for record in _PARSE.response_reader().parse(row):
+        if response_sha256(record.text, record.turns) != row.fields.get("sha256"):
+            raise row.error(N_("the response has not this sha256."), field="sha256")
+        yield record
+
+
+def _annotation(row: Row) -> Iterator[AnnotationRecord]:
+    for record in _PARSE.annotation_reader().parse(row):
+        if not isinstance(record, AnnotationRecord):
+            raise row.error(N_("here stand annotations alone; name the annotator."), field="annotator")
+        yield replace(record, at=_moment(row))
+
+
+def _adjudication(row: Row) -> Iterator[AdjudicationRecord]:
+    for record in _PARSE.annotation_reader().parse(row):
+        if not isinstance(record, AdjudicationRecord):
+            raise row.error(N_("here stand adjudications alone; name the adjudicator."), field="adjudicator")
+        yield replace(record, at=_moment(row), reason=row.optional("reason", longest=50))
+
+
+def _moment(row: Row) -> datetime | None:
+    if not row.has("at"):
+        return None
+    try:
+        at = datetime.fromisoformat(row.text("at"))
+    except ValueError as error:
+        raise row.error(N_("this is no time; write it as 2026-05-01T09:30:00+00:00."), field="at") from error
+    if at.tzinfo is None:
+        raise row.error(N_("this is no time; write it as 2026-05-01T09:30:00+00:00."), field="at")
+    return at
