@@ -72,12 +72,20 @@ def test_files_become_gold_and_the_same_gold_everywhere(files: list[str], tmp_pa
     # Agreement is of what two people said before anybody decided.
     assert command("agreement", "--batch", "xstest", "--by", "model")["rows"] == before
     check_agreement(before)
+    check_report(command("report", "--batches", "xstest"))
 
     releases = [command("release_gold", name, "--batches", "xstest") for name in ("gold", "gold-again")]
     assert [(one["labels"], one["adjudicated"]) for one in releases] == [(RESPONSES, DISPUTES)] * 2
     assert {one["sha256"] for one in releases} == {SHA256}
     command("export_gold", "gold", "--format", "jsonl", "--out", str(tmp_path / "out"))
     assert exported(tmp_path / "out" / "gold.jsonl") == published(files)
+
+
+def check_report(report: Any) -> None:
+    """81 disputes; the final label is the first annotator's 63 times, the second's 13 times, neither's 5 times."""
+    assert (report["disputes"][0]["tasks"], report["disputes"][0]["disputed"]) == (2250, 81)
+    sides = ("first", "second", "other", "neither")
+    assert [report["outcomes"][name] for name in sides] == [63, 13, 0, 5]
 
 
 def check_agreement(rows: list[Any]) -> None:

@@ -1,0 +1,65 @@
+"""LaTeX as text: escaping, and a table with the rules of the booktabs package. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "\N{EN DASH}": "--",
+}
+_SPECIAL = re.compile("|".join(map(re.escape, SPECIAL)))
+_BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
+
+
+def escaped(text: str) -> str:
+    """The text so that LaTeX prints it; line ends and other blanks become one space, control characters go."""
+    kept = _BLANK.sub(" ", text)
+    return _SPECIAL.sub(lambda found: SPECIAL[found[0]], kept)
+
+
+def table(
+    *,
+    columns: str,
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    caption: str,
+    label: str,
+) -> str:
+    """A floating table. The cells are text, escaped here; ``columns`` is a letter for each; ``[`` at the beginning
+    of a row is kept from being read as the length after a line break.
+    """
+    lines = [
+        r"\begin{table}[t]",
+        r"\centering",
+        r"\small",
+        rf"\caption{{{escaped(caption)}}}",
+        rf"\label{{{label}}}",
+        rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
+        r"\toprule",
+        _row(head),
+        r"\midrule",
+        *(_row(row) for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    line = " & ".join(map(escaped, cells))
+    return ("{}" if line.startswith(("[", "*")) else "") + line + r" \\"

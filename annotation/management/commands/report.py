@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from annotation.errors import N_, AssayError, InputError
+from annotation.management.base import AssayCommand, names
+from annotation.selectors.batches import batch_named
+from annotation.selectors.gold import release_named
+from annotation.selectors.report import report_of_batches, report_of_release
+from annotation.views.report import as_json
+from annotation.views.report_latex import latex
+
+LANGUAGES = {"en": "en", "zh": "zh-hans"}
+
+
+class Command(AssayCommand):
+    help = "Report on batches or a gold release for the appendix of a paper, as JSON or LaTeX."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--batches", nargs="+", default=[], help="the batches to report on")
+        parser.add_argument("--release", help="or the gold release to report on")
+        parser.add_argument("--format", choices=["json", "latex"], default="latex", help="default: latex")
+        parser.add_argument("--language", choices=list(LANGUAGES), default="en", help="of LaTeX; default: en")
+        parser.add_argument("--out", metavar="FILE", help="a new file to write into")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        self.options = options
+        chosen = list(dict.fromkeys(name for value in options["batches"] for name in names(value)))
+        if bool(chosen) == bool(options["release"]):
+            raise AssayError(N_("Name the batches to report on, or a gold release."))
+        if options["release"]:
+            found = report_of_release(release_named(options["release"]))
+        else:
+            found = report_of_batches([batch_named(name) for name in chosen])
+        if options["out"]:
+            self._write(options["out"], self._text(found))
+        return found
+
+    def show(self, data: dict[str, Any]) -> None:
+        self.stdout.write(self.options["out"] or self._text(data).rstrip("\n"))
+
+    def _text(self, found: dict[str, Any]) -> str:
+        if self.options["format"] == "json":
+            return as_json(found)
+        return latex(found, LANGUAGES[self.options["language"]])
+
+    def _write(self, path: str, text: str) -> None:
+        try:
+            with Path(path).open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError as error:
+            raise InputError(N_("this file is there already; name another."), path=path) from error
+        except OSError as error:
+            raise InputError(N_("this cannot be written: {why}."), path=path, why=error.strerror) from error
