@@ -10,12 +10,13 @@ from typing import Any, cast
 
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Job, Person
 from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.gold import RELEASE_JOB
 
 
 @admin.register(Person)
@@ -46,9 +47,10 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
-        """Titles and errors of imports name models and people: not for an admin who judges blind."""
+        """Titles and errors of imports and releases name models and people: not for an admin who judges blind."""
         jobs, blind = super().get_queryset(request), sealed_batches(cast("Person", request.user))
-        return jobs.exclude(payload__has_key="import") if blind.exists() else jobs
+        telling = Q(payload__has_key="import") | Q(kind=RELEASE_JOB)
+        return jobs.exclude(telling) if blind.exists() else jobs
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -7,7 +7,8 @@ from typing import Any
 from celery import shared_task
 
 from annotation.errors import N_
-from annotation.services import alarms, demo, jobs, making
+from annotation.selectors.gold import RELEASE_JOB
+from annotation.services import alarms, demo, jobs, making, releasing
 from annotation.services.imports import uploads
 
 
@@ -36,6 +37,11 @@ def demo_board(context: jobs.JobContext) -> dict[str, str]:
 @jobs.handles(making.JOB_KIND)
 def make_batch(context: jobs.JobContext) -> dict[str, Any]:
     return making.run_making(context)
+
+
+@jobs.handles(RELEASE_JOB)
+def cut_release(context: jobs.JobContext) -> dict[str, Any]:
+    return releasing.run_releasing(context)
 
 
 @jobs.handles(uploads.JOB_KIND)

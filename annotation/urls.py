@@ -24,6 +24,8 @@ from annotation.views import (
     my_work,
     new_batch,
     people,
+    release_compare,
+    release_conflicts,
     releases,
     work,
 )
@@ -135,8 +137,16 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("agreement/", agreement.agreement, name="agreement"),
     path("releases/", releases.releases, name="releases"),
     path("releases/-/new/", releases.release_new, name="release-new"),
+    path("releases/-/making/<int:job_id>/", releases.release_making, name="release-making"),
+    path("releases/-/conflicts/", release_conflicts.release_conflicts, name="release-conflicts"),
+    path(
+        "releases/-/conflicts/file/", release_conflicts.release_conflicts_file, name="release-conflicts-file"
+    ),
     path("releases/<str:name>/", releases.release, name="release"),
     path("releases/<str:name>/labels/", releases.release_labels, name="release-labels"),
+    path("releases/<str:name>/datasheet/", releases.release_datasheet, name="release-datasheet"),
+    path("releases/<str:name>/compare/", release_compare.release_compare, name="release-compare"),
+    path("releases/<str:name>/compare/file/", release_compare.release_changes_file, name="release-changes"),
     path("releases/<str:name>/download/<str:kind>", releases.release_download, name="release-download"),
     path("tasks/<int:pk>/", lineage.task, name="task"),
 ]

@@ -8,6 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import GoldRelease, Person
+from annotation.selectors.gold import current_first
 from scoring.selectors.scorers import releases_open_to
 from scoring.services.scorers import GROUPED, LARGEST_SEED, LEAVE_ONE_MODEL_OUT
 
@@ -16,7 +17,8 @@ EMBEDDED, OWN = "embedded", "own"
 
 class ReleaseField(forms.ModelChoiceField):  # type: ignore[type-arg]
     def label_from_instance(self, obj: GoldRelease) -> str:
-        return f"{obj.name} ({obj.labels})"
+        superseded = f" · {_('superseded')}" if getattr(obj, "is_superseded", False) else ""
+        return f"{obj.name} ({obj.labels}){superseded}"
 
 
 class NewScorerForm(forms.Form):
@@ -72,7 +74,8 @@ class NewScorerForm(forms.Form):
         super().__init__(*args, **kwargs)
         field = self.fields["release"]
         assert isinstance(field, forms.ModelChoiceField)
-        field.queryset = GoldRelease.objects.filter(pk__in=[one.pk for one in releases_open_to(person)])
+        known = GoldRelease.objects.filter(pk__in=[one.pk for one in releases_open_to(person)])
+        field.queryset = current_first(known)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

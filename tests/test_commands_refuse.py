@@ -98,7 +98,13 @@ UNKNOWN: dict[str, list[list[str]]] = {
         [str(FIXTURES / "demo" / "annotations.jsonl"), "--batch", "first", "--format", "none"],
     ],
     "agreement": [["--batch", "none"], ["--by", "weather"]],
-    "release_gold": [["r", "--batches", "none"], ["r", "--batches", "first"]],
+    "release_gold": [
+        ["r", "--batches", "none"],
+        ["r", "--batches", "first"],
+        ["r", "--batches", "first", "--supersedes", "none"],
+        ["a/b", "--batches", "first", "--detach"],
+    ],
+    "compare_releases": [["none", "none"]],
     "export_gold": [
         ["none", "--format", "jsonl", "--out", "OUT"],
         ["none", "--format", "none", "--out", "OUT"],

@@ -160,6 +160,12 @@ MAY: dict[str, frozenset[str]] = {
     "release-labels": OFFICE,
     "release-download": OFFICE,
     "release-new": RESEARCHER,
+    "release-making": RESEARCHER,
+    "release-conflicts": RESEARCHER,
+    "release-conflicts-file": RESEARCHER,
+    "release-datasheet": OFFICE,
+    "release-compare": OFFICE,
+    "release-changes": OFFICE,
     "job-progress": OFFICE,
     "job-cancel": OFFICE,
     "scorers": OFFICE,
@@ -249,6 +255,7 @@ def make_world() -> World:
     jobs.run_now(run.job)
     retraining = retrain(release=release, send=False)
     making = jobs.enqueue(kind="batch", payload={"dataset": corpus.pk}, title="second", send=False)
+    cutting = jobs.enqueue(kind="release", payload={"batches": []}, title="r2", send=False)
     invitation, secret = invite(roles=["annotator"], days=7, actor=people["manager"])
     note = leave_note(guideline=guideline, source=Note.Source.FLAG, author=chen, text="Where does it end?")
     upload = Import.objects.create(kind="prompts", format="jsonl", file_name="prompts.jsonl")
@@ -272,6 +279,9 @@ def make_world() -> World:
             "release.name": "r1",
             "release-labels.name": "r1",
             "release-download.name": "r1",
+            "release-datasheet.name": "r1",
+            "release-compare.name": "r1",
+            "release-changes.name": "r1",
             "kind": "jsonl",
             "release": "r1",
             "scorer.name": "s1",
@@ -284,6 +294,7 @@ def make_world() -> World:
             "import_id": upload.pk,
             "job_id": training.pk,
             "batch-making.job_id": making.pk,
+            "release-making.job_id": cutting.pk,
             "pk": batch.tasks.filter(state=Task.State.AGREED)[0].pk,
             "key": chart_key(),
             "dispute-reason.key": "reading_slip",

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from django.db import connection
 from django.db.models import F, Max, Min, QuerySet
 
-from annotation.gold import LabelKey, SettledLabel, Value
+from annotation.gold import LabelKey, SettledLabel, Value, number
+from annotation.goldfile import csv_cell, csv_writer
 from annotation.models import Batch, Dataset, EvaluatedModel, GoldLabel, GoldRelease, Task
 
 CHUNK = 10_000
@@ -155,3 +156,26 @@ def _label_key(label: GoldLabel) -> LabelKey:
         response.sha256,
         label.criterion,
     )
+
+
+HEADER = (
+    "dataset",
+    "prompt_id",
+    "model",
+    "response_sha256",
+    "criterion",
+    "batch",
+    "task",
+    "value",
+    "source",
+)
+
+
+def csv_lines(found: Iterable[Contradiction]) -> Iterator[str]:
+    """A line for each label under a header; no text starts a formula (``safe_cell``)."""
+    line = csv_writer()
+    yield line(HEADER)
+    for one in found:
+        for label in one.labels:
+            cells = (*one.key[1:], label.task.batch.name, label.task_id, number(label.value), label.source)
+            yield line([csv_cell(cell) for cell in cells])

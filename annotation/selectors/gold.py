@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
 from annotation.errors import N_, Forbidden, NotFound
 from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, Task
 from annotation.selectors.blindness import refuse_sealed, sealed_batches, sealed_datasets
+
+RELEASE_JOB = "release"
 
 
 def release_named(name: str) -> GoldRelease:
@@ -40,25 +42,50 @@ def release_for(person: Person, name: str) -> GoldRelease:
     return release
 
 
+def heir_of(release: GoldRelease) -> GoldRelease | None:
+    """The release that supersedes this one."""
+    return release.superseded_by.first()
+
+
+def chain_of(release: GoldRelease) -> list[GoldRelease]:
+    """The releases that superseded each other, this one among them, the oldest first."""
+    chain = [release]
+    while (old := chain[0].supersedes) is not None:
+        chain.insert(0, old)
+    while (heir := heir_of(chain[-1])) is not None:
+        chain.append(heir)
+    return chain
+
+
+def current_first(releases: QuerySet[GoldRelease]) -> QuerySet[GoldRelease]:
+    """Those that nothing supersedes before the others, each the newest first; ``is_superseded`` tells which."""
+    heirs = GoldRelease.objects.filter(supersedes=OuterRef("pk"))
+    return releases.annotate(is_superseded=Exists(heirs)).order_by("is_superseded", "-created_at", "-pk")
+
+
 @dataclass(frozen=True)
 class Listed:
-    """A release as its list shows it; of a ``sealed`` one nothing but its name is shown."""
+    """A release as its list shows it; of a ``sealed`` one nothing but its name is shown. ``heir`` supersedes it."""
 
     release: GoldRelease
     batches: tuple[str, ...]
     sealed: bool
+    heir: str
 
 
 def releases_for(person: Person) -> list[Listed]:
+    """Every release, the newest first."""
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
     datasets = set(sealed_datasets(person).values_list("name", flat=True))
     releases = GoldRelease.objects.select_related("created_by").prefetch_related("batches")
+    heirs = dict(GoldRelease.objects.exclude(supersedes=None).values_list("supersedes_id", "name"))
     return [
         Listed(
             release=release,
             batches=tuple(sorted(batch.name for batch in release.batches.all())),
             sealed=not sealed.isdisjoint(batch.pk for batch in release.batches.all())
             or not datasets.isdisjoint(release.manifest.get("datasets", ())),
+            heir=heirs.get(release.pk, ""),
         )
         for release in releases
     ]

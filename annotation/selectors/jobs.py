@@ -7,7 +7,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from annotation.errors import N_, NotFound
-from annotation.models import Job, Person
+from annotation.models import Batch, Job, Person
+from annotation.selectors.gold import RELEASE_JOB, refuse_sealed_gold
 from annotation.selectors.imports import visible_import
 
 
@@ -27,6 +28,8 @@ def job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
         raise NotFound(N_("There is no such job."))
     if "import" in job.payload:  # its errors and its file's name can tell what this person judges blind
         visible_import(person, job.payload["import"])
+    if job.kind == RELEASE_JOB:  # nor may they read here how a batch of theirs was settled
+        refuse_sealed_gold(person, Batch.objects.filter(pk__in=job.payload["batches"]))
     return job
 
 

@@ -122,23 +122,23 @@ def manifest_of(release: GoldRelease, batches: Sequence[Batch], tally: Tally) ->
         "about": release.about,
         "supersedes": None if old is None else {"name": old.name, "sha256": old.sha256},
         "batches": sorted(batch.name for batch in batches),
-        "protocol": [_protocol(batch) for batch in sorted(batches, key=lambda batch: batch.name)],
-        "guidelines": _guidelines(batches),
+        "protocol": [protocol_of(batch) for batch in sorted(batches, key=lambda batch: batch.name)],
+        "guidelines": guidelines_of(batches),
         "datasets": sorted(datasets.values()),
         "counts": _counts(tally),
         "splits": {split: dict(tally.splits[split]) for split in SPLITS},
-        "people": _people(batches),
+        "people": people_of(batches),
         "agreement": [row.to_json() for row in LabelPatterns(batches).report([("dimension",)])],
         "adjudication_reasons": _reasons(release),
         "warnings": _warnings(tally, datasets),
     }
 
 
-def _protocol(batch: Batch) -> dict[str, Any]:
+def protocol_of(batch: Batch) -> dict[str, Any]:
     """How a batch was worked on: its policy, its dates, its tasks by state, how many people there were."""
     work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK).order_by()
     states = dict(work.values_list("state").annotate(n=Count("pk")))
-    days = _submitted([batch]).aggregate(first=Min("submitted_at"), last=Max("submitted_at"))
+    days = handed_in([batch]).aggregate(first=Min("submitted_at"), last=Max("submitted_at"))
     return {
         "name": batch.name,
         "guideline": batch.guideline.name,
@@ -148,6 +148,11 @@ def _protocol(batch: Batch) -> dict[str, Any]:
         "pairing": batch.pairing,
         "order": batch.order,
         "tolerance": number(batch.tolerance),
+        "second_reading_share": batch.second_reading_share,
+        "check_share": batch.check_share,
+        "check_feedback": batch.check_feedback,
+        "qualifying": batch.qualifying or None,
+        "qualifying_threshold": batch.qualifying_threshold,
         "created": batch.created_at.date().isoformat(),
         "first_submitted": days["first"] and days["first"].date().isoformat(),
         "last_submitted": days["last"] and days["last"].date().isoformat(),
@@ -156,7 +161,7 @@ def _protocol(batch: Batch) -> dict[str, Any]:
     }
 
 
-def _submitted(batches: Iterable[Batch]) -> Any:
+def handed_in(batches: Iterable[Batch]) -> Any:
     """What people handed in on the work of the batches, as a query of assignments."""
     return Assignment.objects.filter(
         batch__in=[batch.pk for batch in batches],
@@ -167,16 +172,16 @@ def _submitted(batches: Iterable[Batch]) -> Any:
 
 def _numbers(batches: Sequence[Batch]) -> dict[str, int]:
     numbers = Counter(annotators=0, adjudicators=0, annotations=0)
-    who = _submitted(batches).values("person").annotate(n=Count("pk"))
+    who = handed_in(batches).values("person").annotate(n=Count("pk"))
     for row in who.filter(slot__lt=ADJUDICATION_SLOT):
         numbers.update(annotators=1, annotations=row["n"])
     numbers["adjudicators"] = len(who.filter(slot=ADJUDICATION_SLOT))
     return dict(numbers)
 
 
-def _people(batches: Sequence[Batch]) -> dict[str, Any]:
+def people_of(batches: Sequence[Batch]) -> dict[str, Any]:
     """How many people there were in all, and what the annotators say that they read."""
-    annotators = _submitted(batches).filter(slot__lt=ADJUDICATION_SLOT).values("person").distinct()
+    annotators = handed_in(batches).filter(slot__lt=ADJUDICATION_SLOT).values("person").distinct()
     spoken = list(Person.objects.filter(pk__in=annotators).values_list("languages", flat=True))
     languages = Counter(language for one in spoken for language in one)
     return {
@@ -186,7 +191,7 @@ def _people(batches: Sequence[Batch]) -> dict[str, Any]:
     }
 
 
-def _guidelines(batches: Sequence[Batch]) -> list[dict[str, Any]]:
+def guidelines_of(batches: Sequence[Batch]) -> list[dict[str, Any]]:
     versions: dict[int, Guideline] = {batch.guideline.pk: batch.guideline for batch in batches}
     return [
         {

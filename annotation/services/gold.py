@@ -22,6 +22,7 @@ from annotation.services.audit import record
 
 NAMED = 10
 """How many contradictions an error names; the rest are counted, and ``contradicted_keys`` finds all of them."""
+CONTRADICTED = N_("{count} labels are settled in two ways; leave out one of their batches: {listed}")
 DROPPED_AT_ONCE = 500
 LONGEST_ABOUT = 20_000
 Report: TypeAlias = Callable[[float, str], object]  # from 0 to 1, and what is being done
@@ -224,7 +225,7 @@ class Doubles:
             return
         more = self.contradicted - len(self.examples)
         raise Contradicted(
-            N_("{count} labels are settled in two ways; leave out one of their batches: {listed}"),
+            CONTRADICTED,
             count=self.contradicted,
             listed="; ".join(map(self._listed, self.examples)) + (f"; + {more}" if more else ""),
         )

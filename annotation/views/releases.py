@@ -1,8 +1,9 @@
-"""Gold releases: the list, cutting one, reading one down to its labels, and downloading it."""
+"""Gold releases: the list, cutting one, reading one down to its labels, its datasheet, and downloading it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,30 +13,44 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
-from django.utils.http import content_disposition_header
+from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
-from annotation.errors import AssayError
+from annotation import datasheet
+from annotation.errors import N_, AssayError, NotFound
 from annotation.goldfile import FORMATS
-from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, GoldRelease
+from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, GoldRelease, Job, Person
+from annotation.selectors.freezing import contradicted_keys
 from annotation.selectors.gold import (
+    RELEASE_JOB,
     batch_choices,
+    chain_of,
     release_for,
     released_labels,
     releases_for,
 )
+from annotation.selectors.jobs import job_for
 from annotation.selectors.lineage import Behind, behind
 from annotation.services.exports import export_lines, format_named
-from annotation.services.gold import cut_release
+from annotation.services.gold import CONTRADICTED, LONGEST_ABOUT, NAMED, Contradicted
+from annotation.services.releasing import UNDER_WAY, Wish, make
 from annotation.views.access import has_role, person_of, role_required
+from annotation.views.attached import attached
+from annotation.views.crumbs import trail
 from annotation.views.levels import criterion_label, label_text
+from annotation.views.release_conflicts import conflict_lines
 from annotation.wording import error_text
 
+_LANGUAGES = {"en": "English", "zh": "中文"}
 PAGE = 50
 FILTERS = ("criterion", "source", "dimension", "model")
+
+
+class SupersededField(forms.ModelChoiceField):  # type: ignore[type-arg]
+    def label_from_instance(self, obj: GoldRelease) -> str:
+        return f"{obj.name} ({obj.labels})"
 
 
 class ReleaseForm(forms.Form):
@@ -44,10 +59,43 @@ class ReleaseForm(forms.Form):
         max_length=100,
         help_text=gettext_lazy("It never changes and is never given twice, for example flames-2026-05."),
     )
+    about = forms.CharField(
+        label=gettext_lazy("What it is about"),
+        required=False,
+        max_length=LONGEST_ABOUT,
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text=gettext_lazy("Why it is made, by whom and for what: its datasheet begins with it."),
+    )
+    supersedes = SupersededField(
+        label=gettext_lazy("Supersedes"),
+        queryset=GoldRelease.objects.none(),
+        to_field_name="name",
+        required=False,
+        empty_label=gettext_lazy("none"),
+        help_text=gettext_lazy(
+            "That release stays as it is, and says from then on that this one takes its place."
+        ),
+    )
     batches = forms.ModelMultipleChoiceField(
-        queryset=Batch.objects.all(),
+        queryset=Batch.objects.select_related("guideline"),
         error_messages={"required": gettext_lazy("Choose at least one batch.")},
     )
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        known = [one.release.pk for one in releases_for(person) if not one.sealed and not one.heir]
+        field = self.fields["supersedes"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = GoldRelease.objects.filter(pk__in=known)
+
+    def wish(self) -> Wish:
+        given = self.cleaned_data
+        return Wish(
+            name=given["name"],
+            batches=list(given["batches"]),
+            about=given["about"],
+            supersedes=given["supersedes"],
+        )
 
 
 @require_GET
@@ -55,7 +103,11 @@ class ReleaseForm(forms.Form):
 @role_required(RESEARCHER, MANAGER)
 def releases(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    context = {"releases": releases_for(person), "researches": has_role(person, RESEARCHER)}
+    context = {
+        "releases": releases_for(person),
+        "researches": has_role(person, RESEARCHER),
+        "cutting": Job.objects.filter(kind=RELEASE_JOB, state__in=UNDER_WAY),
+    }
     return render(request, "annotation/releases/list.html", context)
 
 
@@ -64,25 +116,66 @@ def releases(request: HttpRequest) -> HttpResponse:
 @role_required(RESEARCHER)
 def release_new(request: HttpRequest) -> HttpResponse:
     """The form, and cutting the release; what is refused comes back with its reason on the form."""
-    form = ReleaseForm(request.POST or None)
+    person = person_of(request)
+    form = ReleaseForm(
+        request.POST or None, person=person, initial={"supersedes": request.GET.get("supersedes")}
+    )
+    refused: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         try:
-            release = cut_release(
-                name=form.cleaned_data["name"],
-                batches=list(form.cleaned_data["batches"].select_related("guideline")),
-                actor=person_of(request),
-            )
+            made = make(form.wish(), actor=person)
+        except Contradicted as error:
+            refused = {"contradicted": error.params["count"], **_contradictions(form.cleaned_data["batches"])}
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
-            messages.success(request, _("The gold is frozen."))
-            return redirect("release", name=release.name)
+            return _made(request, made)
     context = {
         "form": form,
-        "choices": batch_choices(person_of(request)),
+        "choices": batch_choices(person),
         "chosen": set((request.POST if form.is_bound else request.GET).getlist("batches")),
+        **refused,
     }
-    return render(request, "annotation/releases/new.html", context, status=400 if form.errors else 200)
+    return render(
+        request, "annotation/releases/new.html", context, status=400 if form.errors or refused else 200
+    )
+
+
+def _made(request: HttpRequest, made: GoldRelease | Job) -> HttpResponse:
+    if isinstance(made, Job):
+        return redirect("release-making", made.pk)
+    messages.success(request, _("The gold is frozen."))
+    return redirect("release", made.name)
+
+
+def _contradictions(batches: Iterable[Batch]) -> dict[str, Any]:
+    """The first of them, and where all of them are."""
+    chosen = list(batches)
+    return {
+        "contradictions": conflict_lines(chosen, contradicted_keys(chosen)[:NAMED]),
+        "query": urlencode([("batches", batch.pk) for batch in chosen]),
+    }
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER)
+def release_making(request: HttpRequest, job_id: int) -> HttpResponse:
+    """A release that a job cuts: how far it is, and afterwards the release, or why there is none."""
+    job = job_for(person_of(request), job_id, any_job=True)
+    if job.kind != RELEASE_JOB:
+        raise NotFound(N_("There is no such job."))
+    if job.state == Job.State.DONE and GoldRelease.objects.filter(name=job.title).exists():
+        return redirect("release", job.title)
+    batches = Batch.objects.filter(pk__in=job.payload["batches"]).select_related("guideline")
+    context: dict[str, Any] = {
+        "job": job,
+        "crumbs": trail((_("Gold releases"), "releases", []), here=job.title),
+        "back": urlencode([("batches", batch.pk) for batch in batches]),
+    }
+    if job.result.get("error", {}).get("template") == CONTRADICTED:
+        context |= {"contradicted": job.result["error"]["params"]["count"], **_contradictions(batches)}
+    return render(request, "annotation/releases/making.html", context)
 
 
 @require_GET
@@ -91,10 +184,15 @@ def release_new(request: HttpRequest) -> HttpResponse:
 def release(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     found = release_for(person, name)
+    language = get_language() or "en"
     context = {
         "release": found,
+        "chain": chain_of(found),
         "share": _percent(found.adjudicated, found.labels),
         "tables": _tables(found),
+        "splits": datasheet.splits_table(found.manifest, language),
+        "agreement": datasheet.agreement_table(found.manifest, language),
+        "warnings": datasheet.warnings(found.manifest, language),
         "formats": list(FORMATS.values()),
         "researches": has_role(person, RESEARCHER),
     }
@@ -122,24 +220,38 @@ def release_labels(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
+    """The datasheet in the reader's language; the other one is a link away."""
+    found = release_for(person_of(request), name)
+    language = request.GET.get("language") or get_language() or "en"
+    chosen = "zh" if language.startswith("zh") else "en"
+    context = {
+        "release": found,
+        "title": datasheet.title(found.manifest, chosen),
+        "sections": datasheet.sections(found.manifest, chosen),
+        "language": chosen,
+        "languages": [(code, _LANGUAGES[code]) for code in datasheet.LANGUAGES],
+    }
+    return render(request, "annotation/releases/datasheet.html", context)
+
+
+@require_GET
 @role_required(RESEARCHER, MANAGER)
 def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
-    """The gold file, streamed; or the manifest."""
+    """The gold file, streamed; the manifest; or the datasheet, ``datasheet.en.md``."""
     found = release_for(person_of(request), name)
     if kind == "manifest.json":
         text = json.dumps(found.manifest, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
-        return _attached(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")
+        return attached(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")
+    if kind in {f"datasheet.{language}.md" for language in datasheet.LANGUAGES}:
+        text = datasheet.markdown(found.manifest, kind.split(".")[1])
+        return attached(HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}")
     gold_format = format_named(kind.removeprefix("gold."))
     lines = (line.encode() for line in export_lines(found, gold_format))
     answer = StreamingHttpResponse(lines, content_type=gold_format.content_type)
-    return _attached(answer, f"{name}.{gold_format.name}")
-
-
-def _attached(answer: HttpResponseBase, file_name: str) -> HttpResponseBase:
-    answer["Content-Disposition"] = str(content_disposition_header(True, file_name))
-    answer["X-Content-Type-Options"] = "nosniff"
-    answer["Cache-Control"] = "private, no-store"
-    return answer
+    return attached(answer, f"{name}.{gold_format.name}")
 
 
 def _tables(release: GoldRelease) -> list[dict[str, Any]]:
@@ -151,6 +263,7 @@ def _tables(release: GoldRelease) -> list[dict[str, Any]]:
         ("level", _("By level"), _levels(release)),
         ("dimension", _("By dimension"), counts["by_dimension"]),
         ("model", _("By model"), counts["by_model"]),
+        ("language", _("By language"), counts.get("by_language", {})),
     ]
     return [
         {
@@ -159,6 +272,7 @@ def _tables(release: GoldRelease) -> list[dict[str, Any]]:
             "rows": [(word, n, _percent(n, release.labels)) for word, n in of.items()],
         }
         for key, title, of in named
+        if of
     ]
 
 

@@ -34,9 +34,10 @@ def addresses(release: GoldRelease) -> list[str]:
     task = release.items.first().task_id
     downloads = [
         reverse("release-download", args=[release.name, kind])
-        for kind in ("gold.jsonl", "gold.csv", "manifest.json")
+        for kind in ("gold.jsonl", "gold.csv", "manifest.json", "datasheet.zh.md")
     ]
-    pages = [reverse(name, args=[release.name]) for name in ("release", "release-labels")]
+    names = ("release", "release-labels", "release-datasheet", "release-compare")
+    pages = [reverse(name, args=[release.name]) for name in names]
     return [*pages, *downloads, reverse("task", args=[task])]
 
 

@@ -4,8 +4,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.management.base import AssayCommand, names
+from annotation.models import GoldRelease
 from annotation.selectors.batches import batch_named
+from annotation.selectors.gold import release_named
 from annotation.services.gold import cut_release
+from annotation.services.releasing import Wish, enqueue
 
 
 class Command(AssayCommand):
@@ -14,10 +17,28 @@ class Command(AssayCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name")
         parser.add_argument("--batches", nargs="+", required=True, help="the batches whose gold it takes")
+        parser.add_argument(
+            "--about",
+            default="",
+            metavar="TEXT",
+            help="why it is made and for what, as its datasheet says it",
+        )
+        parser.add_argument("--supersedes", metavar="RELEASE", help="the release in whose place it comes")
+        parser.add_argument("--detach", action="store_true", help="queue it for a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
         chosen = dict.fromkeys(name for value in options["batches"] for name in names(value))
-        release = cut_release(name=options["name"], batches=[batch_named(name) for name in chosen])
+        old = options["supersedes"]
+        wish = Wish(
+            name=options["name"],
+            batches=[batch_named(name) for name in chosen],
+            about=options["about"],
+            supersedes=None if old is None else release_named(old),
+        )
+        if options["detach"]:
+            job = enqueue(wish)
+            return {"name": wish.name, "job": job.pk, "state": job.state}
+        release = self._cut(wish)
         return {
             "name": release.name,
             "sha256": release.sha256,
@@ -25,7 +46,19 @@ class Command(AssayCommand):
             "adjudicated": release.adjudicated,
         }
 
+    def _cut(self, wish: Wish) -> GoldRelease:
+        with self.progress(total=1.0, bar_format="{l_bar}{bar}| {elapsed}<{remaining}") as bar:
+
+            def report(done: float, stage: str) -> None:
+                bar.set_description(stage)
+                bar.update(max(0.0, done - bar.n))
+
+            return cut_release(**vars(wish), report=report)
+
     def show(self, data: dict[str, Any]) -> None:
+        if "job" in data:
+            self.stdout.write(f"{data['name']} waits for a worker (job {data['job']})")
+            return
         self.stdout.write(
             f"{data['name']}: {data['labels']} labels, {data['adjudicated']} adjudicated\nsha256 {data['sha256']}"
         )

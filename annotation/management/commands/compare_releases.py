@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from annotation.errors import N_, InputError
+from annotation.management.base import AssayCommand
+from annotation.models import GoldRelease
+from annotation.selectors.gold import release_named
+from annotation.selectors.release_changes import (
+    KINDS,
+    agreement_beside,
+    all_changes,
+    csv_lines,
+    difference,
+)
+
+
+class Command(AssayCommand):
+    help = "Say what differs between two gold releases: labels added, removed and changed."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("before")
+        parser.add_argument("after")
+        parser.add_argument("--changes", metavar="FILE", help="write every change into a new CSV file")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        before, after = release_named(options["before"]), release_named(options["after"])
+        if options["changes"]:
+            self._write(before, after, options["changes"])
+        return {**difference(before, after).to_json(), "agreement": agreement_beside(before, after)}
+
+    def _write(self, before: GoldRelease, after: GoldRelease, path: str) -> None:
+        try:
+            with Path(path).open("x", encoding="utf-8", newline="") as file:
+                file.writelines(csv_lines(all_changes(before, after)))
+        except FileExistsError as error:
+            raise InputError(N_("this file is there already; name another."), path=path) from error
+        except OSError as error:
+            raise InputError(N_("this cannot be written: {why}."), path=path, why=error.strerror) from error
+
+    def show(self, data: dict[str, Any]) -> None:
+        write = self.stdout.write
+        write(f"{data['before']['name']} ({data['before']['labels']} labels) and "
+              f"{data['after']['name']} ({data['after']['labels']} labels)")  # fmt: skip
+        if data["before"]["sha256"] == data["after"]["sha256"]:
+            write("They hold the same gold.")
+            return
+        write(f"the same: {data['same']}")
+        for kind in KINDS:
+            write(f"{WORDS[kind]}: {data[kind]}")
+        for name, counts in data["by_criterion"].items():
+            told = ", ".join(f"{WORDS[kind]} {counts[kind]}" for kind in KINDS if counts.get(kind))
+            write(f"  {name}: {told}")
+
+
+WORDS = {
+    "value": "changed in value",
+    "source": "changed in source",
+    "version": "changed in guideline version alone",
+    "added": "added",
+    "removed": "removed",
+}

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from annotation.datasheet import Paragraph, Table, markdown, sections, statistic
+from annotation.models import Batch, GoldRelease, Person
+from annotation.services.gold import cut_release
+from tests.support import decide_next, label_next
+
+OLD: dict[str, Any] = {
+    "name": "a|b*c",
+    "sha256": "0" * 64,
+    "created": "2026-05-01T10:00:00+00:00",
+    "code_version": "0.1.0",
+    "batches": ["first"],
+    "guidelines": [{"name": "g", "version": "1", "sha256": "1" * 64}],
+    "datasets": ["d"],
+    "counts": {
+        "rows": 2,
+        "labels": 4,
+        "adjudicated": 1,
+        "by_dimension": {"": 4},
+        "by_model": {"M|N": 4},
+        "by_source": {"unanimous": 3, "adjudicated": 1},
+        "by_level": {"c": {"1": 1, "10": 1, "2": 2}},
+    },
+}
+
+
+@pytest.fixture
+def release(batch: Batch, lin: Person, chen: Person, wu: Person, he: Person) -> GoldRelease:
+    for one, other in ((1, 1), (3, 3), (1, 3)):
+        label_next(batch, lin, one)
+        label_next(batch, chen, other)
+    decide_next(batch, wu, 2)
+    return cut_release(name="r", batches=[batch], about="To learn.\n- <b>x</b> *y*", actor=he)
+
+
+def tables(manifest: dict[str, Any], language: str) -> dict[str, Table]:
+    blocks = [block for section in sections(manifest, language) for block in section.blocks]
+    return {block.title: block for block in blocks if isinstance(block, Table)}
+
+
+def test_a_manifest_of_old_has_a_datasheet_of_what_it_knows():
+    text = markdown(OLD, "en")
+    titles = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
+    assert titles == [
+        "Motivation",
+        "Composition",
+        "Collection",
+        "Adjudication",
+        "Preprocessing",
+        "Uses",
+        "Distribution",
+        "Maintenance",
+    ]
+    assert text.startswith("# Datasheet of the gold release a\\|b\\*c\n")
+    # One of four labels is adjudicated; levels are in the order of numbers, not of texts.
+    assert "1 labels (25.0%) were decided" in text
+    assert [row[1] for row in tables(OLD, "en")["Labels by criterion and level"].rows] == ["1", "2", "10"]
+    assert tables(OLD, "en")["Model"].rows == [("M|N", "4", "100.0")]
+    assert "| M\\|N | 4 | 100.0 |" in text
+    assert "Nobody has written down why" in text
+
+
+@pytest.mark.django_db
+def test_both_languages_answer_the_same_questions_with_the_same_figures(release: GoldRelease):
+    english, chinese = (sections(release.manifest, language) for language in ("en", "zh-hans"))
+    assert len(english) == len(chinese) == 10
+    for one, other in zip(english, chinese, strict=True):
+        assert [type(block) for block in one.blocks] == [type(block) for block in other.blocks]
+        for block, twin in zip(one.blocks, other.blocks, strict=True):
+            if isinstance(block, Paragraph):
+                assert isinstance(twin, Paragraph)
+                figures = [re.findall(r"\b\d[\d,.]*\b", text, re.ASCII) for text in (block.text, twin.text)]
+                assert sorted(figures[0]) == sorted(figures[1])
+            else:
+                assert isinstance(twin, Table)
+                assert len(block.rows) == len(twin.rows)
+                assert all(len(row) == len(block.head) == len(twin.head) for row in block.rows)
+    text = markdown(release.manifest, "zh")
+    assert re.search(r"[a-z]{4,} [a-z]{4,} [a-z]{4,}", text) is None  # no sentence was left in English
+    assert "拒绝" in text
+
+
+@pytest.mark.django_db
+def test_it_tells_the_figures_of_the_manifest(release: GoldRelease):
+    found = tables(release.manifest, "en")
+    assert found["Agreement of the annotators"].rows[0][:5] == (
+        "xstest",
+        release.manifest["guidelines"][0]["criteria"][0]["label"]["en"],
+        "all",
+        "3",
+        "1",
+    )
+    work = found["Tasks by state when the release was cut"]
+    # Of eight tasks two agreed and one was adjudicated; six annotations by two people, one adjudicator.
+    assert work.rows == [("first", "2", "1", "0", "5", "0", "6", "2", "1")]
+    splits = found["Splits by prompt"].rows
+    assert sum(int(row[3]) for row in splits) == 3
+    assert found["Reasons of the adjudicators"].rows[0][1] == "1"
+    assert "2 people annotated and 1 adjudicated; 6 annotations" in markdown(release.manifest, "en")
+
+
+@pytest.mark.django_db
+def test_a_persons_words_are_quoted_and_cannot_become_markup(release: GoldRelease):
+    text = markdown(release.manifest, "en")
+    assert "> To learn.\n> \\- \\<b\\>x\\</b\\> \\*y\\*\n" in text
+
+
+def test_a_statistic_has_three_digits_and_its_interval_and_undefined_is_a_hyphen():
+    assert statistic({"value": 0.7432, "low": 0.69, "high": 0.7901}) == "0.743 [0.690, 0.790]"
+    assert statistic({"value": 1, "low": None, "high": None}) == "1.000"
+    assert statistic(None) == statistic({"value": None, "low": None, "high": None}) == "-"
+
+
+@pytest.mark.django_db
+def test_the_page_shows_it_in_either_language_and_gives_it_as_markdown(
+    client: Client, release: GoldRelease, he: Person
+):
+    client.force_login(he)
+    address = reverse("release-datasheet", args=["r"])
+    page = client.get(address).content.decode()
+    assert "Who annotated" in page
+    assert "&lt;b&gt;x&lt;/b&gt;" in page
+    assert "标注人员" in client.get(address, {"language": "zh"}).content.decode()
+    for language in ("en", "zh"):
+        file = client.get(reverse("release-download", args=["r", f"datasheet.{language}.md"]))
+        assert file.content.decode() == markdown(release.manifest, language)
+        assert file.headers["Content-Type"] == "text/markdown; charset=utf-8"
+    assert client.get(reverse("release-download", args=["r", "datasheet.fr.md"])).status_code == 400
