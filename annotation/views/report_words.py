@@ -64,8 +64,7 @@ def notes(report: Report) -> list[str]:
     return [
         _(
             "A unit is one criterion of one response with all its annotations. Intervals of agreement are 95% "
-            "percentile bootstrap intervals over units (1,000 resamples), those of shares Wilson's. A dash is "
-            "undefined."
+            "bootstrap intervals over units (BCa, 1,000 resamples), those of shares Wilson's. A dash is undefined."
         ),
         _("Alpha is Krippendorff's at the level of the scale; several criteria pooled are nominal."),
     ]
