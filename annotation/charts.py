@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from django.conf import settings
@@ -21,7 +22,7 @@ from annotation.errors import N_, NotFound
 if TYPE_CHECKING:
     import altair
 
-_KEY = re.compile("[0-9a-f]{64}")  # a sha256
+_KEY = re.compile("([0-9a-f]{64})(-dark)?")  # a sha256
 INK, MUTED, RULE, GOLD = "#20242c", "#5b6270", "#d9dce3", "#a8741a"
 FONT = "system-ui, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
 THEME = {
@@ -44,11 +45,27 @@ THEME = {
     "mark": {"color": GOLD},
     "range": {"category": [GOLD, "#3b5b92", "#4b7f52", "#8a4f7d", "#7a6a58", "#2f7f86"]},
 }
+# What stands for a colour of a chart where the page is dark.
+DARK = {
+    INK: "#e9e7e2",
+    MUTED: "#bbbcbd",
+    RULE: "#3a3f48",
+    GOLD: "#d6a63c",
+    "#3b5b92": "#8fb0ea",
+    "#4b7f52": "#86d0a5",
+    "#8a4f7d": "#d49ac6",
+    "#7a6a58": "#bfae9a",
+    "#2f7f86": "#7cc7cd",
+}
 
 
-def chart_url(chart: altair.TopLevelMixin) -> str:
-    """Keep the chart's specification and answer the address of its SVG."""
-    spec = chart.to_dict()
+def chart_url(chart: altair.TopLevelMixin | Mapping[str, Any]) -> str:
+    """Keep the chart's specification and answer the address of its SVG; ``components/chart.html`` shows it.
+
+    The address with ``-dark`` before its end is the same chart for the dark theme. A plain specification is taken as
+    it is, in a moment; altair first checks what it made.
+    """
+    spec = dict(chart) if isinstance(chart, Mapping) else chart.to_dict()
     spec["config"] = {**spec.get("config", {}), **THEME}
     text = json.dumps(spec, sort_keys=True, ensure_ascii=False)
     key = hashlib.sha256(text.encode()).hexdigest()
@@ -60,14 +77,22 @@ def chart_url(chart: altair.TopLevelMixin) -> str:
 
 def chart_svg(key: str) -> str:
     """The SVG of a kept specification, rendered once."""
-    drawn, spec = _folder() / f"{key}.svg", _folder() / f"{key}.json"
-    if not _KEY.fullmatch(key) or not (drawn.exists() or spec.exists()):
+    known = _KEY.fullmatch(key)
+    drawn, spec = _folder() / f"{key}.svg", _folder() / f"{known[1] if known else ''}.json"
+    if known is None or not (drawn.exists() or spec.exists()):
         raise NotFound(N_("There is no such chart; open its page again."))
     if not drawn.exists():
         import vl_convert
 
-        _write(drawn, vl_convert.vegalite_to_svg(spec.read_text(encoding="utf-8")))
+        text = spec.read_text(encoding="utf-8")
+        _write(drawn, vl_convert.vegalite_to_svg(_in_the_dark(text) if known[2] else text))
     return drawn.read_text(encoding="utf-8")
+
+
+def _in_the_dark(spec: str) -> str:
+    for light, dark in DARK.items():
+        spec = spec.replace(f'"{light}"', f'"{dark}"')
+    return spec
 
 
 def _folder() -> Path:

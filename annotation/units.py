@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +16,11 @@ import numpy.typing as npt
 
 Ints: TypeAlias = npt.NDArray[np.int32]
 Floats: TypeAlias = npt.NDArray[np.float32]
+Codes: TypeAlias = npt.NDArray[np.int64]
 NOBODY = -1
+# Up to so many, whole numbers are counted, not sorted.
+FEW = 1000
+MOST_BINS = 1 << 21
 NAMES = ("criterion", "subcomponent")
 
 
@@ -44,15 +49,93 @@ class Units:
     def __len__(self) -> int:
         return len(self.task)
 
-    @property
+    @cached_property
     def finished(self) -> Ints:
         """(N,): the day of the last label."""
-        days: Ints = self.day.max(axis=1, initial=0)
+        days = np.zeros(len(self), dtype=np.int32)
+        for column in self.day.T:  # a maximum along short rows takes ten times as long
+            np.maximum(days, column, out=days)
         return days
+
+    @cached_property
+    def values(self) -> tuple[float, ...]:
+        """Every value that occurs, ascending."""
+        given = self.label[~np.isnan(self.label)]
+        whole = given.astype(np.int64)
+        if len(given) and whole.min() >= 0 and whole.max() < FEW and np.array_equal(whole, given):
+            return tuple(map(float, np.flatnonzero(np.bincount(whole))))
+        return tuple(map(float, np.unique(given)))
+
+    @cached_property
+    def codes(self) -> npt.NDArray[np.int16]:
+        """(N, R): the place of each label among ``values``, -1 where there is none."""
+        codes = np.full(self.label.shape, -1, dtype=np.int16)
+        for place, value in enumerate(self.values):
+            codes[self.label == np.float32(value)] = place
+        return codes
+
+    @cached_property
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """(N,): the labels of a unit as one number, equal where they are equal in the same places."""
+        base = len(self.values) + 1
+        numbers = np.zeros(len(self), dtype=np.int64)
+        for column in self.codes.T:
+            numbers *= base
+            numbers += column
+            numbers += 1
+        return numbers
+
+    def kinds(self, column: str) -> tuple[Codes, Codes]:
+        """``distinct`` of a whole-numbered column, worked out once."""
+        known: dict[str, tuple[Codes, Codes]] = self.__dict__.setdefault("_kinds", {})
+        if column not in known:
+            known[column] = distinct(getattr(self, column))
+        return known[column]
+
+    @cached_property
+    def people(self) -> frozenset[int]:
+        """Everybody who gave a label."""
+        found, _place = distinct(self.person.ravel())
+        return frozenset(map(int, found)) - {NOBODY}
+
+    def labels_of(self, number: int) -> tuple[float | None, ...]:
+        """The labels behind one of ``numbers``, without the places after the last of them."""
+        labels: list[float | None] = []
+        for _place in range(self.label.shape[1]):
+            number, digit = divmod(number, len(self.values) + 1)
+            if digit or labels:
+                labels.append(self.values[digit - 1] if digit else None)
+        return tuple(reversed(labels))
+
+    @cached_property
+    def differ(self) -> npt.NDArray[np.bool_]:
+        """(N,): whether any two labels are not the same."""
+        found = np.zeros(len(self), dtype=bool)
+        for column in self.codes.T[1:]:
+            found |= (column >= 0) & (column != self.codes[:, 0])
+        return found
+
+    @cached_property
+    def compared(self) -> npt.NDArray[np.bool_]:
+        """(N,): whether there are two labels, which always stand in the first places."""
+        return self.codes[:, 1] >= 0 if self.codes.shape[1] > 1 else np.zeros(len(self), dtype=bool)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> Units:
         """The units that ``chosen`` (N,) marks."""
         return replace(self, **{name: getattr(self, name)[chosen] for name in COLUMNS})
+
+
+def distinct(keys: npt.NDArray[Any]) -> tuple[Codes, Codes]:
+    """The different whole numbers (M,), ascending, and the place of each key among them (N,)."""
+    if not len(keys):
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    lowest, highest = int(keys.min()), int(keys.max())
+    if highest - lowest >= MOST_BINS:
+        found, place = np.unique(keys, return_inverse=True)
+        return found.astype(np.int64), place.astype(np.int64)
+    moved = keys.astype(np.int64) - lowest
+    there = np.bincount(moved) > 0
+    return np.flatnonzero(there) + lowest, (np.cumsum(there) - 1)[moved]
 
 
 COLUMNS = tuple(one.name for one in fields(Units) if not one.name.endswith("_names"))
@@ -159,3 +242,43 @@ def refreshed(before: Units, newer: Units) -> Units:
     both = joined([kept, newer])
     order = np.argsort(both.task, kind="stable")
     return replace(both, **{name: getattr(both, name)[order] for name in COLUMNS})
+
+
+def as_pairs(units: Units, people: Sequence[int]) -> Units:
+    """A unit for each two people of each unit, both in the order of ``people``; who is not among these is left out.
+
+    With two labels everywhere nothing is added: the two are put in order.
+    """
+    known = np.sort(np.array(people, dtype=np.int32))
+    rank = np.empty(len(known), dtype=np.int32)
+    rank[np.searchsorted(known, np.array(people, dtype=np.int32))] = np.arange(len(known), dtype=np.int32)
+    places = _ranks(units.person, known, rank)
+    width = units.person.shape[1]
+    parts = [_pair(units, places, one, other) for one in range(width) for other in range(one + 1, width)]
+    return joined(parts) if parts else units.where(np.zeros(len(units), dtype=bool))
+
+
+def _ranks(person: Ints, known: Ints, rank: Ints) -> Ints:
+    if not len(known):
+        return np.full(person.shape, NOBODY, dtype=np.int32)
+    at = np.minimum(np.searchsorted(known, person), len(known) - 1)
+    return np.where(known[at] == person, rank[at], np.int32(NOBODY))
+
+
+def _pair(units: Units, ranks: Ints, one: int, other: int) -> Units:
+    first, second = ranks[:, one], ranks[:, other]
+    both = (first >= 0) & (second >= 0)
+    if not both.all():
+        units, first, second = units.where(both), first[both], second[both]
+    turned = first > second
+    wide: dict[str, Any] = {
+        name: np.stack(
+            [
+                np.where(turned, getattr(units, name)[:, other], getattr(units, name)[:, one]),
+                np.where(turned, getattr(units, name)[:, one], getattr(units, name)[:, other]),
+            ],
+            axis=1,
+        )
+        for name in WIDE
+    }
+    return replace(units, **wide)

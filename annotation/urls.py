@@ -135,6 +135,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/password/", account.account_password, name="account-password"),
     path("account/token/", account.account_token, name="account-token"),
     path("agreement/", agreement.agreement, name="agreement"),
+    path("agreement/tasks/", agreement.agreement_tasks, name="agreement-tasks"),
     path("releases/", releases.releases, name="releases"),
     path("releases/-/new/", releases.release_new, name="release-new"),
     path("releases/-/making/<int:job_id>/", releases.release_making, name="release-making"),

@@ -153,6 +153,7 @@ MAY: dict[str, frozenset[str]] = {
     "person-exposure": MANAGER,
     "care": MANAGER,
     "agreement": OFFICE,
+    "agreement-tasks": OFFICE,
     "chart": GROUPED,
     "task": OFFICE,
     "releases": OFFICE,

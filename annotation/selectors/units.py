@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
-from operator import itemgetter
-from typing import Any
+from operator import is_, itemgetter
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from django.db.models import TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
-from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, GoldLabel, Task
+from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, GoldLabel, Stratum, Task
 from annotation.selectors.counts import STATES, by_stratum
 from annotation.units import Label, Labelled, Units, joined, refreshed, units_of_tasks
 
@@ -33,6 +33,10 @@ COMPLETE = (Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED)
 CHUNK = 5000
 # So many units are kept by one process, about 80 bytes each; the batches that were asked for last.
 MOST_KEPT = 2_000_000
+# So many sets of batches that were looked at together are kept as one.
+MOST_WHOLES = 2
+# So many results that were worked out of units are kept, whatever they are.
+MOST_RESULTS = 256
 # What was handed in by a transaction that ended so much later is still found.
 LATE = timedelta(minutes=10)
 # Smaller batches are read whole: a moment.
@@ -49,6 +53,10 @@ class Mark:
     @property
     def complete(self) -> int:
         return sum(n for state, n in zip(STATES, self.counts, strict=True) if state in COMPLETE)
+
+
+Marks: TypeAlias = tuple[tuple[int, Mark], ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,8 @@ class _Shelf:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, int], Kept] = OrderedDict()
+        self._wholes: deque[tuple[tuple[Units, ...], Units]] = deque(maxlen=MOST_WHOLES)
+        self._results: OrderedDict[tuple[str, Hashable, Marks], Any] = OrderedDict()
 
     def get(self, batch: int) -> Kept | None:
         with self._lock:
@@ -87,9 +97,34 @@ class _Shelf:
             while len(self._kept) > 1 and sum(len(one.units) for one in self._kept.values()) > MOST_KEPT:
                 self._kept.popitem(last=False)
 
+    def joined(self, parts: Sequence[Units]) -> Units:
+        with self._lock:
+            for known, whole in self._wholes:
+                if len(known) == len(parts) and all(map(is_, known, parts)):
+                    return whole
+        whole = joined(parts)
+        with self._lock:
+            self._wholes.append((tuple(parts), whole))
+        return whole
+
+    def result(self, name: Hashable, marks: Marks, compute: Callable[[], Any]) -> Any:
+        key = (str(connection.settings_dict["NAME"]), name, marks)
+        with self._lock:
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
+        found = compute()
+        with self._lock:
+            self._results[key] = found
+            while len(self._results) > MOST_RESULTS:
+                self._results.popitem(last=False)
+        return found
+
     def clear(self) -> None:
         with self._lock:
             self._kept.clear()
+            self._wholes.clear()
+            self._results.clear()
 
     def _key(self, batch: int) -> tuple[str, int]:
         return str(connection.settings_dict["NAME"]), batch
@@ -103,14 +138,43 @@ def forget() -> None:
     _SHELF.clear()
 
 
-def units_of(batches: Iterable[Batch]) -> Units:
+@dataclass(frozen=True)
+class Reading:
+    """The units of some batches with their strata, by which they are told apart, and the marks that they had."""
+
+    units: Units
+    strata: dict[int, Stratum]
+    marks: Marks
+
+
+def reading_of(batches: Iterable[Batch]) -> Reading:
     """The units of the work of these batches, as they stand at this moment, batch by batch."""
-    return joined([_of_batch(batch) for batch in sorted(batches, key=lambda one: one.pk)])
+    chosen = sorted(batches, key=lambda one: one.pk)
+    marks, strata = _marks(chosen)
+    parts = [_of_batch(batch, marks[batch.pk]) for batch in chosen]
+    return Reading(_joined(parts), strata, tuple(marks.items()))
 
 
-def marks_of(batches: Iterable[Batch]) -> tuple[tuple[int, Mark], ...]:
+def units_of(batches: Iterable[Batch]) -> Units:
+    return reading_of(batches).units
+
+
+def marks_of(batches: Iterable[Batch]) -> Marks:
     """By which anything that was computed from ``units_of`` and ``gold_of`` can be kept and known again."""
-    return tuple((batch.pk, _mark(batch)) for batch in sorted(batches, key=lambda one: one.pk))
+    return tuple(_marks(sorted(batches, key=lambda one: one.pk))[0].items())
+
+
+def kept_by(name: Hashable, marks: Marks, compute: Callable[[], T]) -> T:
+    """What ``compute`` gave for these marks, under a name that nobody else uses; never stale, as the units are."""
+    found: T = _SHELF.result(name, marks, compute)
+    return found
+
+
+def _joined(parts: Sequence[Units]) -> Units:
+    """Kept as well, since all that is worked out of units is kept with them."""
+    if len(parts) == 1:
+        return parts[0]
+    return _SHELF.joined(parts)
 
 
 def gold_of(batches: Iterable[Batch], units: Units) -> Gold:
@@ -140,8 +204,7 @@ def gold_of(batches: Iterable[Batch], units: Units) -> Gold:
     return Gold(value, decided)
 
 
-def _of_batch(batch: Batch) -> Units:
-    mark = _mark(batch)
+def _of_batch(batch: Batch, mark: Mark) -> Units:
     before = _SHELF.get(batch.pk)
     if before is not None and before.mark == mark:
         return before.units
@@ -160,11 +223,16 @@ def _grown(batch: Batch, before: Kept | None, mark: Mark) -> Kept | None:
     return Kept(mark, at, units) if found == mark.complete else None
 
 
-def _mark(batch: Batch) -> Mark:
+def _marks(batches: Sequence[Batch]) -> tuple[dict[int, Mark], dict[int, Stratum]]:
     """Read before the labels: what comes in between makes the next look read again, never this one go stale."""
-    version = Batch.objects.values_list("labels_version", flat=True).get(pk=batch.pk)
-    counts = by_stratum([batch.pk]).values()
-    return Mark(version, tuple(sum(one[state] for one in counts) for state in STATES))
+    ids = [batch.pk for batch in batches]
+    versions = dict(Batch.objects.filter(pk__in=ids).values_list("pk", "labels_version"))
+    found = by_stratum(ids)
+    sums: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
+    for stratum, counts in found.items():
+        sums[stratum.batch_id].update(counts)
+    marks = {pk: Mark(versions[pk], tuple(sums[pk][state] for state in STATES)) for pk in ids}
+    return marks, {stratum.pk: stratum for stratum in found}
 
 
 def _tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[Labelled]:
@@ -191,12 +259,15 @@ def _tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[Labelled]
         "seconds",
     )
     rows: Iterable[tuple[Any, ...]] = found.iterator(chunk_size=CHUNK)
+    days = _Days()
     for _task, of_task in groupby(rows, key=itemgetter(0)):
-        yield _labelled(list(of_task))
+        yield _labelled(list(of_task), days)
 
 
-def _labelled(rows: Sequence[tuple[Any, ...]]) -> Labelled:
-    given = [Label(person, _read(labels), _day(at), seconds) for *_task, person, labels, at, seconds in rows]
+def _labelled(rows: Sequence[tuple[Any, ...]], days: _Days) -> Labelled:
+    given = [
+        Label(person, _read(labels), days.of(at), seconds) for *_task, person, labels, at, seconds in rows
+    ]
     task, prompt, stratum, subcomponent = rows[0][:4]
     return Labelled(task, prompt, stratum, subcomponent, given)
 
@@ -208,5 +279,15 @@ def _read(labels: str) -> dict[str, float]:
     return found
 
 
-def _day(at: datetime) -> int:
-    return timezone.localdate(at).toordinal()
+class _Days:
+    """The dates of moments where the site is. No clock is set by less than a quarter of an hour: each is asked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+
+    def of(self, at: datetime) -> int:
+        quarter = int(at.timestamp()) // 900
+        day = self._known.get(quarter)
+        if day is None:
+            day = self._known[quarter] = timezone.localdate(at).toordinal()
+        return day

@@ -78,8 +78,13 @@ def complete_tasks(batch: Batch) -> int:
 
 
 def measure_agreement(batch: Batch) -> list[dict[str, Any]]:
-    """The rows of the batch, the first its headline, as ``Watch.agreement`` keeps them: reads every label."""
-    return [_kept(row) for row in LabelPatterns([batch]).report()]
+    """The rows of the batch, the first its headline, as ``Watch.agreement`` keeps them. Reads every label the first
+    time in a process, and then those that came since.
+    """
+    return [
+        _kept(one.row(("percent_agreement", f"alpha_{one.measurement}")))
+        for one in LabelPatterns([batch]).counted()
+    ]
 
 
 def rows_of(watch: Watch | None) -> tuple[Measured, ...]:

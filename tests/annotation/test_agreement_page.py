@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from annotation.charts import DARK, INK
 from annotation.models import Batch, Dataset, Person, Prompt
 from annotation.selectors.agreement import LabelPatterns
 from annotation.services.batches import set_state
@@ -52,10 +53,9 @@ def test_who_judges_the_same_responses_in_another_batch_reads_no_model_of_them(
 
 def test_it_shows_the_figures_and_which_levels_are_confused(client: Client, labelled: Batch, he: Person):
     content = page(client, he)
-    assert re.search(r"Disputed</dt><dd class=\"stat__value\">1<", content)
+    assert re.search(r"Disputed</dt><dd class=\"stat__value\"><a href=\"[^\"]*disputed=1\">1<", content)
     assert "0.667" in content  # two of three agree
-    assert "1 Full refusal" in content
-    assert "2 Partial refusal" in content
+    assert "1 Full refusal – 2 Partial refusal" in content
 
 
 def test_a_label_moves_it_at_once(client: Client, labelled: Batch, he: Person, lin: Person, chen: Person):
@@ -72,11 +72,14 @@ def test_a_grouping_draws_a_chart_that_can_be_fetched_and_has_its_table(
 ):
     content = page(client, he, by="model", batch="first", statistic="percent_agreement")
     assert content.index("Hidden-13B") < content.index("</table>")
-    address = re.search(r'<img src="(/charts/[0-9a-f]+\.svg)"', content)
-    assert address is not None
-    drawing = client.get(address[1])
-    assert drawing["Content-Type"] == "image/svg+xml"
-    assert b"Secretive-7B" in drawing.content
+    light, dark = re.findall(r'<img class="figure__[a-z]+" src="(/charts/[0-9a-f]+(?:-dark)?\.svg)"', content)
+    drawn = [client.get(address) for address in (light, dark)]
+    for drawing in drawn:
+        assert drawing["Content-Type"] == "image/svg+xml"
+        assert b"Secretive-7B" in drawing.content
+    assert INK.encode() in drawn[0].content
+    assert INK.encode() not in drawn[1].content
+    assert DARK[INK].encode() in drawn[1].content
 
 
 def test_the_weakest_group_stands_first(client: Client, labelled: Batch, he: Person):

@@ -226,7 +226,7 @@ def test_the_board_shows_what_was_measured_and_measures_nothing(
     manager: Client, at_work: Batch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch(at_work)
-    monkeypatch.setattr("annotation.selectors.agreement._labels", None)  # a page that reads labels breaks
+    monkeypatch.setattr("annotation.selectors.units._tasks", None)  # a page that reads labels breaks
     page = manager.get(reverse("batch-progress", args=[at_work.name]))
     (line,) = page.context["agreement"]
     assert (line.n, line.disputed, line.percent) == (2, 2, "0.0%")

@@ -5,31 +5,26 @@ from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from annotation.agreement import STATISTICS
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.agreement import FACETS, LabelPatterns, parse_groupings
 from annotation.selectors.batches import batch_named
 
-STATISTICS = (
-    "percent_agreement",
-    "cohen_kappa",
-    "alpha_nominal",
-    "alpha_ordinal",
-    "alpha_interval",
-    "gwet_ac1",
-)
-HEADS = (
-    "criterion",
-    "group",
-    "n",
-    "disputed",
-    "agreement",
-    "kappa",
-    "alpha nom.",
-    "alpha ord.",
-    "alpha int.",
-    "AC1",
-)
+HEADINGS = {
+    "percent_agreement": "agreement",
+    "cohen_kappa": "kappa",
+    "cohen_kappa_linear": "kappa lin.",
+    "cohen_kappa_quadratic": "kappa quad.",
+    "scott_pi": "pi",
+    "fleiss_kappa": "Fleiss",
+    "alpha_nominal": "alpha nom.",
+    "alpha_ordinal": "alpha ord.",
+    "alpha_interval": "alpha int.",
+    "gwet_ac1": "AC1",
+    "gwet_ac2": "AC2",
+}
+HEADS = ("criterion", "group", "n", "disputed")
 TEXTS = 2
 """The columns that are text and stand left; the others are numbers."""
 
@@ -50,19 +45,23 @@ class Command(AssayCommand):
         return {"rows": [row.to_json() for row in LabelPatterns(batches).report(groupings)]}
 
     def show(self, data: dict[str, Any]) -> None:
-        several = len({row["guideline"] for row in data["rows"]}) > 1
-        table = [HEADS, *(_line(row, with_guideline=several) for row in data["rows"])]
-        widths = [max(_width(row[place]) for row in table) for place in range(len(HEADS))]
+        rows = data["rows"]
+        several = len({row["guideline"] for row in rows}) > 1
+        # What no row has would only make the lines longer.
+        shown = [name for name in STATISTICS if any(row[name] for row in rows)]
+        heads = (*HEADS, *(HEADINGS.get(name, name) for name in shown))
+        table = [heads, *(_line(row, shown, with_guideline=several) for row in rows)]
+        widths = [max(_width(row[place]) for row in table) for place in range(len(heads))]
         for row in table:
             self.stdout.write(_joined(row, widths))
 
 
-def _line(row: Mapping[str, Any], *, with_guideline: bool) -> tuple[str, ...]:
+def _line(row: Mapping[str, Any], shown: Sequence[str], *, with_guideline: bool) -> tuple[str, ...]:
     criterion = row["criterion"] or "(pooled)"
     name = f"{row['guideline']} {criterion}" if with_guideline else criterion
     group = ", ".join(f"{facet}={value or '-'}" for facet, value in row["group"].items()) or "all"
     counts = str(row["n"]), str(row["disputed"])
-    return name, group, *counts, *(_figure(row[name]) for name in STATISTICS)
+    return name, group, *counts, *(_figure(row[name]) for name in shown)
 
 
 def _figure(statistic: Mapping[str, float | None] | None) -> str:

@@ -1,0 +1,31 @@
+"""The agreement report: the labels of batches counted by columns, the statistics on them, and why people disagree.
+
+``docs/agreement.md`` says what a unit is and which tasks count, ``docs/disagreement.md`` what the other figures mean.
+"""
+
+from annotation.selectors.agreement.access import batches_for
+from annotation.selectors.agreement.groupings import (
+    FACETS,
+    Group,
+    Grouping,
+    Narrowing,
+    parse_groupings,
+    parse_narrowing,
+)
+from annotation.selectors.agreement.report import Confusion, Counted, LabelPatterns, ReportRow
+from annotation.selectors.units import COMPLETE
+
+__all__ = [
+    "COMPLETE",
+    "FACETS",
+    "Confusion",
+    "Counted",
+    "Group",
+    "Grouping",
+    "LabelPatterns",
+    "Narrowing",
+    "ReportRow",
+    "batches_for",
+    "parse_groupings",
+    "parse_narrowing",
+]

@@ -1,0 +1,23 @@
+"""Whose agreement a person may read."""
+
+from __future__ import annotations
+
+from django.db.models import Q, QuerySet
+
+from annotation.models import Batch, Person, Task
+from annotation.selectors.batches import batch_named
+from annotation.selectors.blindness import sealed_batches, sealed_datasets
+from annotation.selectors.gold import refuse_sealed_gold
+
+
+def batches_for(person: Person, name: str = "") -> QuerySet[Batch]:
+    """The batch of this name, refused if it is sealed for the person; without one all that are not.
+
+    A batch on responses that they judge blind elsewhere is: its report names the models.
+    """
+    if name:
+        refuse_sealed_gold(person, [batch_named(name)])
+        return Batch.objects.filter(name=name)
+    judged = Task.objects.filter(response__prompt__dataset__in=sealed_datasets(person).values("pk"))
+    sealed = Q(pk__in=sealed_batches(person).values("pk")) | Q(pk__in=judged.values("batch"))
+    return Batch.objects.exclude(sealed)

@@ -1,0 +1,77 @@
+"""The tasks behind a figure: what was asked and answered, what each person said of it, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from annotation.agreement import Value
+from annotation.models import Adjudication, GoldLabel, Task
+from annotation.selectors.agreement.labels import Labels
+from annotation.selectors.agreement.report import exactly
+from annotation.units import NOBODY
+
+
+@dataclass(frozen=True)
+class Said:
+    """What was said of one criterion: by username in the order of the slots, and the gold, if it is settled."""
+
+    criterion: str
+    labels: tuple[tuple[str, Value], ...]
+    differ: bool
+    gold: GoldLabel | None
+
+
+@dataclass(frozen=True)
+class TaskBehind:
+    task: Task
+    said: tuple[Said, ...]
+    decision: Adjudication | None
+
+
+class TasksBehind:
+    """The tasks of the labels, in the order of their batch; a slice of it reads what is shown of them."""
+
+    def __init__(self, labels: Labels) -> None:
+        self._labels = labels
+        self._tasks, _place = labels.units.kinds("task")
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def count(self) -> int:
+        return len(self)
+
+    @property
+    def units(self) -> int:
+        return len(self._labels.units)
+
+    def __getitem__(self, part: slice) -> list[TaskBehind]:
+        keys = [int(task) for task in self._tasks[part]]
+        related = ("response__prompt__dataset", "response__model", "batch__guideline")
+        tasks = Task.objects.select_related(*related).in_bulk(keys)
+        said, decisions = _said(self._labels, keys), _decisions(keys)
+        return [TaskBehind(tasks[key], tuple(said[key]), decisions.get(key)) for key in keys]
+
+
+def _said(labels: Labels, tasks: Sequence[int]) -> dict[int, list[Said]]:
+    settled = {(one.task_id, one.criterion): one for one in GoldLabel.objects.filter(task__in=tasks)}
+    shown = labels.where(np.isin(labels.units.task, tasks))
+    found: dict[int, list[Said]] = {task: [] for task in tasks}
+    units = shown.units
+    for at in range(len(units)):
+        task, criterion = int(units.task[at]), units.criterion_names[units.criterion[at]]
+        scale = shown.scales.names[shown.scales.place[at]]
+        values, _measurement = labels.measure(*scale)
+        given = exactly(tuple(map(float, units.label[at])), values)
+        people = [labels.people.get(int(person), "") for person in units.person[at] if person != NOBODY]
+        said = tuple((name, value) for name, value in zip(people, given, strict=False) if value is not None)
+        found[task].append(Said(criterion, said, bool(units.differ[at]), settled.get((task, criterion))))
+    return found
+
+
+def _decisions(tasks: Sequence[int]) -> dict[int, Adjudication]:
+    found = Adjudication.objects.filter(task__in=tasks).select_related("reason", "assignment__person")
+    return {one.task_id: one for one in found}

@@ -1,0 +1,491 @@
+"""Where the disagreement comes from: levels, prompts, clauses of the guideline, its versions, reasons of adjudicators.
+
+Each figure is a count of units or tasks that ``behind.py`` can list.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from django.db.models import Count, Q
+
+from annotation.agreement import Measurement, Pattern, Statistic, Value, difference
+from annotation.disagreement import (
+    Floats,
+    Given,
+    Sorted,
+    count,
+    count_given,
+    count_pairs,
+    differences,
+    of_tasks,
+    wilson,
+)
+from annotation.guidelines import Criterion
+from annotation.models import Person, Prompt
+from annotation.selectors.agreement.labels import Labels, Scale
+from annotation.selectors.agreement.report import Counted, LabelPatterns, exact
+from annotation.selectors.notes import notes_for
+from annotation.units import Codes, Units, distinct
+
+ClauseKey: TypeAlias = tuple[str, str, float | None]
+# A scale of more levels is shown by those that occur.
+MOST_LEVELS = 12
+
+
+@dataclass(frozen=True)
+class Share:
+    """``part`` of ``n``, as a share with its 95% interval (Wilson); all None where ``n`` is 0."""
+
+    part: int
+    n: int
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+def share(part: int, n: int) -> Share:
+    if not n:
+        return Share(part, n, None, None, None)
+    low, high = wilson(np.array([part]), np.array([n]))
+    return Share(part, n, part / n, float(low[0]), float(high[0]))
+
+
+# Levels
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """``counts`` (V, V) pairs of labels by two levels. ``people`` are whose: first the rows', then the columns';
+    without them the pairs have no order, and all stand on the diagonal and to the right of it.
+    """
+
+    guideline: str
+    criterion: Criterion
+    values: tuple[Value, ...]
+    counts: npt.NDArray[np.int64]
+    people: tuple[str, str] | None
+
+    @property
+    def total(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def differing(self) -> int:
+        return self.total - int(np.trace(self.counts))
+
+
+def matrices(labels: Labels) -> list[Matrix]:
+    """Of each criterion that has pairs of labels, in the order of the guideline."""
+    return labels.kept("matrices", lambda: _matrices(labels))
+
+
+def _matrices(labels: Labels) -> list[Matrix]:
+    pair = labels.narrowing.named.get("pair")
+    found = count_pairs(labels.units, labels.scales)
+    return [
+        _matrix(labels, scale, found[scale], pair)
+        for scale in _in_order(labels)
+        if scale in found and found[scale].any()
+    ]
+
+
+def _in_order(labels: Labels) -> list[Scale]:
+    return [
+        (guideline, criterion)
+        for guideline in labels.guideline_names()
+        for criterion in labels.criteria(guideline)
+    ]
+
+
+def _matrix(labels: Labels, scale: Scale, pairs: npt.NDArray[np.int64], pair: str | None) -> Matrix:
+    values, _measurement = labels.measure(*scale)
+    at = {np.float32(value): place for place, value in enumerate(labels.units.values)}
+    if len(values) > MOST_LEVELS:
+        values = tuple(value for value in values if np.float32(value) in at)
+    size = len(values)
+    counts = np.zeros((size, size), dtype=np.int64)
+    places = [at.get(np.float32(value)) for value in values]
+    for one, first in enumerate(places):
+        for other, second in enumerate(places):
+            if first is not None and second is not None:
+                counts[one, other] = pairs[first, second]
+    if pair is None:
+        counts = np.triu(counts + counts.T - np.diag(np.diag(counts)))
+    return Matrix(scale[0], labels.versions(*scale)[-1], values, counts, _two(pair))
+
+
+def _two(pair: str | None) -> tuple[str, str] | None:
+    one, _comma, other = (pair or "").partition(", ")
+    return (one, other) if other else None
+
+
+# Prompts
+
+
+@dataclass(frozen=True)
+class Split:
+    """So many pairs of labels lay between these two levels."""
+
+    guideline: str
+    criterion: str
+    low: Value
+    high: Value
+    n: int
+
+
+@dataclass(frozen=True)
+class DisputedPrompt:
+    """``tasks`` says how many of the prompt's tasks are disputed. ``alpha`` is one less the mean disagreement of its
+    units over that expected in all of these labels; None where none is expected.
+    """
+
+    prompt: Prompt
+    tasks: Share
+    alpha: float | None
+    splits: tuple[Split, ...]
+
+
+class Prompts:
+    """The prompts that have a disputed task, the surest first: by the lower end of the share's interval, and among
+    equals those whose labels lie furthest apart.
+    """
+
+    def __init__(self, labels: Labels) -> None:
+        self._labels = labels
+        self._ranked = labels.kept("prompts", lambda: _ranked(_compared(labels)))
+
+    def __len__(self) -> int:
+        return len(self._ranked.order)
+
+    def count(self) -> int:
+        return len(self)
+
+    def __getitem__(self, part: slice) -> list[DisputedPrompt]:
+        ranked = self._ranked
+        chosen = ranked.order[part]
+        keys = [int(key) for key in ranked.keys[chosen]]
+        prompts = Prompt.objects.select_related("dataset").in_bulk(keys)
+        shown = self._labels.where(np.isin(self._labels.units.prompt, keys))
+        splits = _splits(shown, _by_prompt(shown.units))
+        return [
+            DisputedPrompt(
+                prompts[key],
+                share(int(ranked.disputed[at]), int(ranked.n[at])),
+                None if np.isnan(ranked.alpha[at]) else float(ranked.alpha[at]),
+                splits.get(key, ()),
+            )
+            for key, at in zip(keys, chosen, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """Of all prompts (P,): their keys, tasks, disputed tasks and local alpha; the places of the disputed in order."""
+
+    keys: Codes
+    n: Codes
+    disputed: Codes
+    alpha: Floats
+    order: Codes
+
+
+def _compared(labels: Labels) -> Labels:
+    compared = labels.units.compared
+    return labels if compared.all() else labels.where(compared)
+
+
+def _ranked(labels: Labels) -> _Ranked:
+    units = labels.units
+    _tasks, unit, disputed = of_tasks(units, units.differ)
+    keys, place = distinct(units.prompt[unit])
+    n = np.bincount(place, minlength=len(keys))
+    differing = np.bincount(place[disputed], minlength=len(keys))
+    low = wilson(differing, n)[0] if len(keys) else np.zeros(0)
+    alpha = _local_alpha(labels, _by_prompt(units))
+    order = np.lexsort((keys, np.nan_to_num(alpha, nan=1), -differing, -low))
+    return _Ranked(keys, n, differing, alpha, order[differing[order] > 0])
+
+
+def _local_alpha(labels: Labels, groups: Sorted[int]) -> Floats:
+    """(P,): 1 less the mean over the prompt's units of their disagreement over that expected on their criterion."""
+    ratio = np.full(len(labels.units), np.nan)
+    for at, scale in enumerate(labels.scales.names):
+        distances, expected = _expectation(labels, scale)
+        if expected:
+            mine = labels.scales.place == at
+            units = labels.units.where(mine)
+            ratio[mine] = differences(units, _among(units, labels.units, distances)) / expected
+    sums = np.bincount(groups.place, weights=ratio, minlength=len(groups.names))
+    found: Floats = 1 - sums / np.maximum(count(groups), 1)
+    return found
+
+
+def _by_prompt(units: Units) -> Sorted[int]:
+    keys, place = distinct(units.prompt)
+    return Sorted(tuple(keys.tolist()), place)
+
+
+def _among(units: Units, all_units: Units, distances: Floats) -> Floats:
+    """The distances between the values that occur in ``units``, out of those between all."""
+    at = [all_units.values.index(value) for value in units.values]
+    return distances[np.ix_(at, at)]
+
+
+def _expectation(labels: Labels, scale: Scale) -> tuple[Floats, float]:
+    """The distance (V, V) between two values as alpha has it at the level of the scale, and its mean over any two of
+    the scale's labels: the disagreement that is expected by chance.
+    """
+    at = labels.scales.names.index(scale)
+    codes = labels.units.codes[labels.scales.place == at]
+    given = np.bincount(codes[codes >= 0], minlength=len(labels.units.values)).astype(np.float64)
+    distances = _distances(labels.units.values, given, labels.measure(*scale)[1])
+    n = given.sum()
+    expected = float(given @ distances @ given) / (n * (n - 1)) if n > 1 else 0.0
+    return distances, expected
+
+
+def _distances(values: Sequence[float], given: Floats, measurement: Measurement) -> Floats:
+    """K. Krippendorff (2011), as ``docs/agreement.md`` gives them."""
+    match measurement:
+        case "nominal":
+            return 1 - np.eye(len(values))
+        case "ordinal":
+            places = given.cumsum() - given / 2
+        case _:
+            places = np.array(values, dtype=np.float64)
+    apart: Floats = np.square(places[:, None] - places)
+    return apart
+
+
+def _splits(shown: Labels, groups: Sorted[int]) -> dict[int, tuple[Split, ...]]:
+    """Of each prompt the pairs of levels that its labels lay between, the most frequent first."""
+    found: dict[int, Counter[tuple[Scale, float, float]]] = {}
+    values, scales = shown.units.values, shown.scales
+    both = Sorted(
+        tuple((key, scale) for key in groups.names for scale in scales.names),
+        groups.place * len(scales.names) + scales.place,
+    )
+    for (key, scale), pairs in count_pairs(shown.units, both).items():
+        met = pairs + pairs.T
+        for low, high in np.argwhere(np.triu(met, 1)).tolist():
+            found.setdefault(key, Counter())[scale, values[low], values[high]] = int(met[low, high])
+    return {
+        key: tuple(_split(shown, scale, one, other, n) for (scale, one, other), n in split.most_common())
+        for key, split in found.items()
+    }
+
+
+def _split(labels: Labels, scale: Scale, one: float, other: float, n: int) -> Split:
+    values, _measurement = labels.measure(*scale)
+    return Split(*scale, exact(one, values), exact(other, values), n)
+
+
+# Clauses
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One level of a criterion: in how many units somebody gave it and somebody else another (``disputed``), which
+    others these were, what adjudicators gave as the reason, and the notes that were left on it.
+    """
+
+    guideline: str
+    criterion: Criterion
+    value: Value
+    disputed: Share
+    others: tuple[tuple[Value, int], ...]
+    reasons: tuple[tuple[str, int], ...]
+    notes: int
+    open_notes: int
+
+
+def clauses(labels: Labels, person: Person) -> list[Clause]:
+    """Those that were given to anything, the most surely disputed first; notes as far as the person may read them."""
+    notes = _notes(labels, person)
+    reasons = labels.kept("reasons by clause", lambda: _reasons_by_clause(labels))
+    given_by_scale = labels.kept("given", lambda: count_given(labels.units, labels.scales))
+    found = [
+        _clause(labels, scale, one, notes, reasons)
+        for scale, given in given_by_scale.items()
+        for one in given
+    ]
+    return sorted(found, key=lambda one: (-(one.disputed.low or 0), -one.disputed.part))
+
+
+def _clause(
+    labels: Labels,
+    scale: Scale,
+    given: Given,
+    notes: Mapping[ClauseKey, tuple[int, int]],
+    reasons: Mapping[tuple[Scale, float], Counter[str]],
+) -> Clause:
+    values, _measurement = labels.measure(*scale)
+    value = exact(given.value, values)
+    others = Counter({exact(other, values): n for other, n in given.others.items()})
+    left, unanswered = notes.get((*scale, value), (0, 0))
+    return Clause(
+        guideline=scale[0],
+        criterion=labels.versions(*scale)[-1],
+        value=value,
+        disputed=share(given.disputed, given.n),
+        others=tuple(others.most_common()),
+        reasons=tuple(reasons.get((scale, given.value), Counter()).most_common()),
+        notes=left,
+        open_notes=unanswered,
+    )
+
+
+def _notes(labels: Labels, person: Person) -> dict[ClauseKey, tuple[int, int]]:
+    """By guideline, criterion and level: all notes, and those without an answer."""
+    left = notes_for(person).filter(guideline__in=list(labels.guidelines)).order_by()
+    counted = left.values_list("guideline__name", "criterion", "level").annotate(
+        n=Count("pk"), open=Count("pk", filter=Q(resolved_at=None))
+    )
+    return {
+        (guideline, criterion, level): (n, unanswered)
+        for guideline, criterion, level, n, unanswered in counted
+    }
+
+
+def _reasons_by_clause(labels: Labels) -> dict[tuple[Scale, float], Counter[str]]:
+    """Of the disputed units in which somebody gave the level, by the reason of their task's decision."""
+    found: dict[tuple[Scale, float], Counter[str]] = {}
+    decided = labels.where(labels.units.differ & (labels.reasons.place < len(labels.reasons.names) - 1))
+    names, scales = decided.reasons.names, decided.scales
+    for at, value in enumerate(decided.units.values):
+        has = (decided.units.codes == at).any(axis=1)
+        keys = scales.place[has] * len(names) + decided.reasons.place[has]
+        kinds, place = distinct(keys)
+        for key, n in zip(kinds.tolist(), np.bincount(place).tolist(), strict=False):
+            scale, reason = divmod(key, len(names))
+            found.setdefault((scales.names[scale], value), Counter())[str(names[reason])] = n
+    return found
+
+
+# Reasons
+
+
+@dataclass(frozen=True)
+class ReasonCount:
+    """For how many decided tasks adjudicators gave this reason, of all for which they gave one."""
+
+    key: str
+    tasks: Share
+
+
+def reasons(labels: Labels) -> list[ReasonCount]:
+    """The most frequent first."""
+    return labels.kept("reasons", lambda: _reasons(labels))
+
+
+def _reasons(labels: Labels) -> list[ReasonCount]:
+    _keys, unit, _chosen = of_tasks(labels.units, labels.units.differ)
+    named = labels.reasons
+    counts = np.bincount(named.place[unit], minlength=len(named.names))[:-1]
+    total = int(counts.sum())
+    found = [
+        ReasonCount(str(key), share(int(n), total)) for key, n in zip(named.names, counts, strict=False) if n
+    ]
+    return sorted(found, key=lambda one: (-one.tasks.part, one.key))
+
+
+# Versions
+
+
+@dataclass(frozen=True)
+class VersionRow:
+    """One criterion (None: several pooled) under one version; ``change`` is from the version before it."""
+
+    version: str
+    counted: Counted
+    since: str | None
+    change: Statistic | None
+
+
+def versions(patterns: LabelPatterns, statistic: str) -> list[VersionRow]:
+    """Criterion by criterion, version by version in the order in which they were made; ``statistic`` empty takes alpha
+    at the level of each row's scale.
+    """
+    by_version: dict[tuple[str, str | None], list[tuple[str, Counted]]] = {}
+    found = {}
+    for one in patterns.counted(("guideline_version",)):
+        found[one.guideline, one.criterion, one.group["guideline_version"]] = one
+    for guideline in patterns.guidelines.values():
+        for (name, criterion, version), one in found.items():
+            if version == str(guideline):
+                by_version.setdefault((name, criterion), []).append((str(guideline), one))
+    return [row for rows in by_version.values() for row in _changes(rows, statistic)]
+
+
+def _changes(rows: Sequence[tuple[str, Counted]], statistic: str) -> Iterator[VersionRow]:
+    before: tuple[str, Counted] | None = None
+    for version, one in rows:
+        change = None
+        if before is not None:
+            name = statistic or f"alpha_{one.measurement}"
+            change = _difference(before[1].patterns, one.patterns, one.values, one.measurement, name)
+        yield VersionRow(version, one, before[0] if before else None, change)
+        before = version, one
+
+
+@lru_cache(maxsize=1000)
+def _difference(
+    one: frozenset[tuple[Pattern, int]],
+    other: frozenset[tuple[Pattern, int]],
+    values: tuple[Value, ...],
+    measurement: Measurement,
+    statistic: str,
+) -> Statistic:
+    return difference(dict(one), dict(other), values=values, measurement=measurement, statistic=statistic)
+
+
+# What stands out
+
+
+@dataclass(frozen=True)
+class Weakest:
+    """The group of a facet in which agreement is surely below that of everything."""
+
+    facet: str
+    name: str | None
+    counted: Counted
+    statistic: Statistic
+    groups: int
+    """How many groups there were to find it among: the interval allows for that many looks."""
+
+
+def weakest(patterns: LabelPatterns, facet: str, overall: Counted, least: int) -> Weakest | None:
+    """The group of the lowest alpha among those of ``least`` units and more, where even the upper end of its interval,
+    corrected for how many groups there are (Bonferroni), lies below alpha of everything.
+    """
+    name = f"alpha_{overall.measurement}"
+    whole = overall.value(name)
+    rows = [
+        one
+        for one in patterns.counted((facet,))
+        if one.guideline == overall.guideline and one.measurement == overall.measurement and one.n >= least
+    ]
+    rows = _one_each(rows, facet)
+    valued = [(value, one) for one in rows if (value := one.value(name)) is not None]
+    if whole is None or len(rows) < 2 or not valued:  # one group is everything
+        return None
+    _value, lowest = min(valued, key=lambda found: found[0])
+    found = lowest.measured((name,), confidence=1 - 0.05 / len(rows)).statistics[name]
+    if found.high is None or found.high >= whole:
+        return None
+    return Weakest(facet, lowest.group[facet], lowest, found, len(rows))
+
+
+def _one_each(rows: Sequence[Counted], facet: str) -> list[Counted]:
+    """The first row of each group: the pooled one, or that of its one criterion."""
+    first: dict[str | None, Counted] = {}
+    for one in rows:
+        first.setdefault(one.group[facet], one)
+    return list(first.values())

@@ -1,0 +1,131 @@
+"""By what agreement can be grouped, and to what part of the labels a page can be narrowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from annotation.errors import N_, AssayError
+
+FACETS = (
+    "dimension",
+    "subcomponent",
+    "criterion",
+    "guideline_version",
+    "model",
+    "pair",
+    "week",
+    "language",
+)
+NARROWED_BY = (*FACETS, "guideline")
+"""A page can also be narrowed to a guideline, whatever its versions; the report tells these apart by itself."""
+UNNAMED = "-"
+"""How an address says that a prompt has no dimension, subcomponent or language."""
+
+Grouping: TypeAlias = tuple[str, ...]
+Group: TypeAlias = Mapping[str, str | None]
+
+_LEVELS = re.compile(r"(-?\d+(?:\.\d+)?)-(-?\d+(?:\.\d+)?)")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def parse_groupings(text: str) -> tuple[Grouping, ...]:
+    """``a,b`` as two groupings, ``a*b`` as one crossed; an unknown facet is an error."""
+    groupings = [tuple(_parts(part, "*")) for part in _parts(text, ",")]
+    unknown = sorted({facet for grouping in groupings for facet in grouping} - set(FACETS))
+    if unknown:
+        raise AssayError(
+            N_("Agreement cannot be grouped by {unknown}; choose among: {known}."),
+            unknown=", ".join(unknown),
+            known=", ".join(FACETS),
+        )
+    return tuple(dict.fromkeys(groupings))
+
+
+def _parts(text: str, separator: str) -> list[str]:
+    return list(dict.fromkeys(part.strip() for part in text.split(separator) if part.strip()))
+
+
+@dataclass(frozen=True)
+class Narrowing:
+    """A part of the labels. ``facets`` holds names by facet, None for units that have none there.
+
+    ``levels`` are two values of one unit: of the first and the second of the pair where the facets name one, else in
+    either order; ``level`` is one that somebody gave. ``day`` is the ISO date of a unit's last label.
+    """
+
+    facets: tuple[tuple[str, str | None], ...] = ()
+    levels: tuple[float, float] | None = None
+    level: float | None = None
+    prompt: int | None = None
+    day: str = ""
+    reason: str = ""
+    disputed: bool = False
+
+    @property
+    def named(self) -> dict[str, str | None]:
+        return dict(self.facets)
+
+    def with_group(self, group: Group) -> Narrowing:
+        return replace(self, facets=tuple((self.named | dict(group)).items()))
+
+    def parameters(self) -> dict[str, str]:
+        """As an address says it; ``parse_narrowing`` reads it back."""
+        said = {facet: UNNAMED if name is None else name for facet, name in self.facets}
+        if self.levels is not None:
+            said["levels"] = "{:g}-{:g}".format(*self.levels)
+        if self.level is not None:
+            said["level"] = f"{self.level:g}"
+        if self.prompt is not None:
+            said["prompt"] = str(self.prompt)
+        said |= {name: value for name in ("day", "reason") if (value := getattr(self, name))}
+        return said | ({"disputed": "1"} if self.disputed else {})
+
+
+EVERYTHING = Narrowing()
+
+
+def parse_narrowing(parameters: Mapping[str, str]) -> Narrowing:
+    """What the parameters of an address narrow to; other parameters are not looked at."""
+    given = {name: value.strip() for name, value in parameters.items() if value.strip()}
+    return Narrowing(
+        facets=tuple((facet, _name(given[facet])) for facet in NARROWED_BY if facet in given),
+        levels=_levels(given["levels"]) if "levels" in given else None,
+        level=_number("level", given["level"]) if "level" in given else None,
+        prompt=_whole("prompt", given["prompt"]) if "prompt" in given else None,
+        day=_day(given["day"]) if "day" in given else "",
+        reason=given.get("reason", ""),
+        disputed="disputed" in given,
+    )
+
+
+def _name(text: str) -> str | None:
+    return None if text == UNNAMED else text
+
+
+def _levels(text: str) -> tuple[float, float]:
+    found = _LEVELS.fullmatch(text)
+    if found is None:
+        raise AssayError(N_("{value} are no two levels; write them as 1-3."), value=text)
+    return float(found[1]), float(found[2])
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise AssayError(N_("{name} takes a number, not {value}."), name=name, value=text) from None
+
+
+def _whole(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 9:  # the keys are 32 bits
+        raise AssayError(N_("{name} takes a number, not {value}."), name=name, value=text)
+    return int(text)
+
+
+def _day(text: str) -> str:
+    if not _DAY.fullmatch(text):
+        raise AssayError(N_("{value} is no day; write it as 2026-03-31."), value=text)
+    return text

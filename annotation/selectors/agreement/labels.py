@@ -1,0 +1,220 @@
+"""The comparable labels of some batches, with the names of everything by which they can be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import date
+from functools import cached_property, partial
+from operator import itemgetter
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from annotation.agreement import MEASUREMENTS, Measurement, Value
+from annotation.disagreement import Mask, Sorted, crossed, sort_by
+from annotation.guidelines import Criterion
+from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person
+from annotation.selectors.agreement.groupings import EVERYTHING, Grouping, Narrowing
+from annotation.selectors.units import kept_by, reading_of
+from annotation.units import Codes, Units, as_pairs, distinct
+
+T = TypeVar("T")
+Scale: TypeAlias = tuple[str, str]
+"""A guideline's name and a criterion of it: what has one scale, but for its versions."""
+
+
+class Labels:
+    """The units of the batches, or of the part of them to which they are narrowed."""
+
+    def __init__(self, batches: Iterable[Batch], narrowing: Narrowing = EVERYTHING) -> None:
+        self.batches = list(batches)
+        reading = reading_of(self.batches)
+        self.marks, self._strata = reading.marks, reading.strata
+        of_batch = {batch.pk: batch.guideline_id for batch in self.batches}
+        known = Guideline.objects.in_bulk(set(of_batch.values()))
+        self.guidelines = {one.pk: one for one in sorted(known.values(), key=lambda one: (one.name, one.pk))}
+        self._guideline = {pk: known[of_batch[one.batch_id]] for pk, one in self._strata.items()}
+        models = {one.model_id for one in self._strata.values()}
+        self._models = dict(EvaluatedModel.objects.filter(pk__in=models).values_list("pk", "name"))
+        named = Person.objects.filter(pk__in=reading.units.people).values_list("pk", "username")
+        self.people = dict(
+            sorted(named, key=itemgetter(1))
+        )  # by code points, whatever the database's collation
+        self.narrowing = narrowing
+        self._all = reading.units
+
+    @cached_property
+    def units(self) -> Units:
+        return self._all if self.narrowing == EVERYTHING else self._narrowed(self.narrowing)
+
+    def kept(self, name: str, compute: Callable[[], T]) -> T:
+        """What ``compute`` makes of these labels, worked out once as long as no label, nor a name, is another."""
+        key = (name, self.narrowing, tuple(self._models.items()), tuple(self.people.items()))
+        return kept_by(key, self.marks, compute)
+
+    def sorted_by(self, facet: str) -> Sorted[str | None]:
+        """The units by the names of a facet, those without a name last; by ``pair`` only where units are pairs."""
+        units = self.units
+        column: str
+        called: Callable[[int], str | None]
+        match facet:
+            case "pair":
+                return sort_by(*self._pairs(), _by_name)
+            case "criterion":
+                column, called = facet, units.criterion_names.__getitem__
+            case "subcomponent":
+                column, called = facet, lambda at: units.subcomponent_names[at] or None
+            case "week":
+                column, called = "finished", week_of
+            case "day":
+                column, called = "finished", lambda day: date.fromordinal(day).isoformat()
+            case "guideline":
+                column, called = "stratum", self.guideline_of
+            case _:
+                column, called = "stratum", partial(self._of_stratum, facet)
+        return sort_by(units.kinds(column), called, _by_name)
+
+    def _of_stratum(self, facet: str, pk: int) -> str | None:
+        stratum = self._strata[pk]
+        match facet:
+            case "dimension":
+                return stratum.dimension or None
+            case "language":
+                return stratum.language or None
+            case "model":
+                return self._models[stratum.model_id]
+            case _:
+                return str(self._guideline[pk])
+
+    def _pairs(self) -> tuple[tuple[Codes, Codes], Callable[[int], str]]:
+        people = self.units.person.astype(np.int64)
+        width = int(people.max(initial=0)) + 1
+        keys = people[:, 0] * width + people[:, 1] if people.shape[1] > 1 else people.sum(axis=1)
+        return distinct(keys), lambda key: ", ".join(self.people[one] for one in divmod(key, width))
+
+    @cached_property
+    def scales(self) -> Sorted[Scale]:
+        """The units by guideline and criterion."""
+        guideline = sort_by(self.units.kinds("stratum"), self.guideline_of, str)
+        criterion = self.sorted_by("criterion")
+        both = crossed([guideline, criterion], len(self.units))
+        return Sorted(tuple((name, part) for name, part in both.names), both.place)
+
+    def grouped(self, grouping: Grouping) -> tuple[Labels, Sorted[tuple[str | None, ...]]]:
+        """The labels sorted by all the facets; where pairs are told apart, with a unit for each pair of a unit."""
+        labels = self.as_pairs() if "pair" in grouping else self
+        return labels, crossed([labels.sorted_by(facet) for facet in grouping], len(labels.units))
+
+    def as_pairs(self) -> Labels:
+        return self.with_units(as_pairs(self.units, list(self.people)))
+
+    def with_units(self, units: Units) -> Labels:
+        """The same names over other units."""
+        labels = object.__new__(Labels)
+        worked_out = {"units", "scales", "reasons"}
+        labels.__dict__.update({name: of for name, of in self.__dict__.items() if name not in worked_out})
+        labels.__dict__["units"] = units
+        return labels
+
+    def where(self, chosen: Mask) -> Labels:
+        return self.with_units(self.units.where(chosen))
+
+    @cached_property
+    def reasons(self) -> Sorted[str | None]:
+        """The units by the key of the reason that the adjudicator of their task named; None where nobody did."""
+        tasks, keys, names = kept_by(("dispute reasons",), self.marks, self._decisions)
+        place = np.full(len(self.units), len(names), dtype=np.int64)
+        if len(tasks):
+            at = np.minimum(np.searchsorted(tasks, self.units.task), len(tasks) - 1)
+            decided = tasks[at] == self.units.task
+            place[decided] = keys[at[decided]]
+        return Sorted((*names, None), place)
+
+    def _decisions(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], tuple[str | None, ...]]:
+        ids = [pk for pk, _mark in self.marks]
+        found = Adjudication.objects.filter(task__batch__in=ids, reason__isnull=False).order_by("task_id")
+        rows = list(found.values_list("task_id", "reason__key"))
+        names = tuple(sorted({key for _task, key in rows}))
+        at = {name: place for place, name in enumerate(names)}
+        return (
+            np.array([task for task, _key in rows], np.int64),
+            np.array([at[key] for _task, key in rows], np.int64),
+            names,
+        )
+
+    def guideline_of(self, stratum: int) -> str:
+        return self._guideline[stratum].name
+
+    def guideline_names(self) -> list[str]:
+        return list(dict.fromkeys(one.name for one in self.guidelines.values()))
+
+    def criteria(self, guideline: str) -> list[str]:
+        """Those of all versions of the guideline, in its order."""
+        documents = [one.document for one in self.guidelines.values() if one.name == guideline]
+        return list(dict.fromkeys(c.name for document in documents for c in document.criteria))
+
+    def versions(self, guideline: str, criterion: str) -> list[Criterion]:
+        """The criterion in each version of the guideline that has it, the oldest first."""
+        documents = [one.document for one in self.guidelines.values() if one.name == guideline]
+        return [c for document in documents for c in document.criteria if c.name == criterion]
+
+    def measure(self, guideline: str, criterion: str) -> tuple[tuple[Value, ...], Measurement]:
+        """Versions whose scales differ are compared on the levels of all of them, at the weakest measurement."""
+        versions = self.versions(guideline, criterion)
+        values = tuple(sorted({value for version in versions for value in version.values}))
+        return values, MEASUREMENTS[min(MEASUREMENTS.index(version.measurement) for version in versions)]
+
+    def _narrowed(self, narrowing: Narrowing) -> Units:
+        labels = self.with_units(self._all)
+        named = narrowing.named
+        if "pair" in named:  # first, since it leaves the labels of these two alone
+            labels = labels._in("pair", named.pop("pair"), of=labels.as_pairs())
+        for facet, name in named.items():
+            labels = labels._in(facet, name)
+        if narrowing.day:
+            labels = labels._in("day", narrowing.day)
+        if narrowing.reason:
+            labels = labels.where(_is(labels.reasons, narrowing.reason))
+        if narrowing.prompt is not None:
+            labels = labels.where(labels.units.prompt == narrowing.prompt)
+        if narrowing.disputed:
+            labels = labels.where(labels.units.differ)
+        if narrowing.level is not None:
+            labels = labels.where((labels.units.label == np.float32(narrowing.level)).any(axis=1))
+        if narrowing.levels is not None:
+            labels = labels.where(_met(labels.units, narrowing.levels, in_order="pair" in narrowing.named))
+        return labels.units
+
+    def _in(self, facet: str, name: str | None, of: Labels | None = None) -> Labels:
+        labels = of or self
+        return labels.where(_is(labels.sorted_by(facet), name))
+
+
+def _is(groups: Sorted[str | None], name: str | None) -> Mask:
+    at = groups.names.index(name) if name in groups.names else -1
+    found: Mask = groups.place == at
+    return found
+
+
+def _met(units: Units, levels: tuple[float, float], *, in_order: bool) -> Mask:
+    """The units in which somebody gave the one level and somebody else the other."""
+    one, other = (units.label == np.float32(level) for level in levels)
+    found: Mask
+    if in_order:
+        found = one[:, 0] & other[:, 1]
+    elif levels[0] == levels[1]:
+        found = one.sum(axis=1) > 1
+    else:
+        found = one.any(axis=1) & other.any(axis=1)
+    return found
+
+
+def week_of(day: int) -> str:
+    """The ISO week of a day."""
+    year, week, _weekday = date.fromordinal(day).isocalendar()
+    return f"{year}-W{week:02}"
+
+
+def _by_name(name: str | None) -> tuple[bool, str]:
+    return name is None, name or ""

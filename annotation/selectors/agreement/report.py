@@ -1,0 +1,206 @@
+"""The rows of the agreement report: counted by columns, measured on counts, and kept by what was counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from annotation.agreement import Agreement, Measurement, Pattern, Statistic, Value, agreement, pool
+from annotation.disagreement import count_pairs, count_patterns, crossed
+from annotation.guidelines import Criterion
+from annotation.models import Batch, Guideline
+from annotation.selectors.agreement.groupings import EVERYTHING, Group, Grouping, Narrowing
+from annotation.selectors.agreement.labels import Labels
+
+# So many measured sets of counts are kept by one process, about 3 kB each.
+MOST_MEASURED = 20_000
+
+
+@dataclass(frozen=True)
+class ReportRow:
+    """The agreement of one criterion (None: several pooled) of one guideline in one group ({}: all)."""
+
+    guideline: str
+    criterion: str | None
+    group: Group
+    measurement: Measurement
+    agreement: Agreement
+
+    def to_json(self) -> dict[str, Any]:
+        statistics = {name: _statistic(one) for name, one in self.agreement.statistics.items()}
+        return {
+            "guideline": self.guideline,
+            "criterion": self.criterion,
+            "group": dict(self.group),
+            "n": self.agreement.n,
+            "disputed": self.agreement.disputed,
+            **statistics,
+        }
+
+
+def _statistic(one: Statistic) -> dict[str, float | None] | None:
+    return None if one.value is None else {"value": one.value, "low": one.low, "high": one.high}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a row is measured from. What is measured of it is kept, since most counts do not change in a while."""
+
+    guideline: str
+    criterion: str | None
+    group: Group
+    measurement: Measurement
+    values: tuple[Value, ...]
+    patterns: frozenset[tuple[Pattern, int]]
+
+    @property
+    def n(self) -> int:
+        """Units with at least two labels."""
+        return sum(n for pattern, n in self.patterns if len(_given(pattern)) > 1)
+
+    @property
+    def disputed(self) -> int:
+        return sum(n for pattern, n in self.patterns if len(set(_given(pattern))) > 1)
+
+    def measured(self, statistics: Sequence[str] | None = None, *, confidence: float = 0.95) -> Agreement:
+        """All statistics, or those that are named, with their intervals."""
+        names = None if statistics is None else tuple(statistics)
+        return _measured(self.patterns, self.values, self.measurement, names, 1000, confidence)
+
+    def value(self, statistic: str) -> float | None:
+        """A statistic without its interval, which is what takes the time."""
+        found = _measured(self.patterns, self.values, self.measurement, (statistic,), 0, 0.95)
+        return found.statistics[statistic].value
+
+    def row(self, statistics: Sequence[str] | None = None) -> ReportRow:
+        return ReportRow(
+            self.guideline, self.criterion, self.group, self.measurement, self.measured(statistics)
+        )
+
+
+def _given(pattern: Pattern) -> list[Value]:
+    return [label for label in pattern if label is not None]
+
+
+@lru_cache(maxsize=MOST_MEASURED)
+def _measured(  # noqa: PLR0917  # what is kept is found again by position
+    patterns: frozenset[tuple[Pattern, int]],
+    values: tuple[Value, ...],
+    measurement: Measurement,
+    statistics: tuple[str, ...] | None,
+    resamples: int,
+    confidence: float,
+) -> Agreement:
+    return agreement(
+        dict(patterns),
+        values=values,
+        measurement=measurement,
+        statistics=statistics,
+        resamples=resamples,
+        confidence=confidence,
+    )
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Two levels of one criterion that annotators gave to the same response, ``count`` pairs of labels."""
+
+    guideline: str
+    criterion: Criterion
+    low: Value
+    high: Value
+    count: int
+
+
+class LabelPatterns:
+    """All comparable labels of some batches; every part of the report is a count of them."""
+
+    def __init__(self, batches: Iterable[Batch], narrowing: Narrowing = EVERYTHING) -> None:
+        self.labels = Labels(batches, narrowing)
+
+    @property
+    def guidelines(self) -> Mapping[int, Guideline]:
+        return self.labels.guidelines
+
+    def report(
+        self, groupings: Sequence[Grouping] = (), *, statistics: Sequence[str] | None = None
+    ) -> list[ReportRow]:
+        """The rows over everything, then those of each grouping, group by group."""
+        every = dict.fromkeys([(), *groupings])
+        return [one.row(statistics) for grouping in every for one in self.counted(grouping)]
+
+    def counted(self, grouping: Grouping = ()) -> list[Counted]:
+        """What the rows of a grouping are measured from: of each group and guideline the pooled row where there are
+        several criteria, then a row for each.
+        """
+        return self.labels.kept(f"rows by {grouping}", lambda: self._count(grouping))
+
+    def _count(self, grouping: Grouping) -> list[Counted]:
+        labels, groups = self.labels.grouped(grouping)
+        both = crossed([groups, labels.scales], len(labels.units))
+        found: dict[tuple[str | None, ...], dict[tuple[str, str], dict[Pattern, int]]] = {}
+        if not grouping:
+            found[()] = {}
+        for (names, scale), patterns in count_patterns(labels.units, both).items():
+            found.setdefault(names, {})[scale] = patterns
+        return [
+            one
+            for names, by_scale in found.items()
+            for one in self._of_group(dict(zip(grouping, names, strict=True)), by_scale)
+        ]
+
+    def _of_group(
+        self, group: Group, found: Mapping[tuple[str, str], Mapping[Pattern, int]]
+    ) -> Iterator[Counted]:
+        for guideline in self.labels.guideline_names():
+            parts = [
+                self._part(guideline, criterion, group, found.get((guideline, criterion), {}))
+                for criterion in self.labels.criteria(guideline)
+                if (guideline, criterion) in found or not (group or self.labels.narrowing != EVERYTHING)
+            ]
+            if len(parts) > 1:
+                pooled, values = pool((dict(part.patterns), part.values) for part in parts)
+                yield Counted(guideline, None, group, "nominal", values, frozenset(pooled.items()))
+            yield from parts
+
+    def _part(self, guideline: str, criterion: str, group: Group, patterns: Mapping[Pattern, int]) -> Counted:
+        values, measurement = self.labels.measure(guideline, criterion)
+        counted = frozenset((exactly(pattern, values), n) for pattern, n in patterns.items())
+        return Counted(guideline, criterion, group, measurement, values, counted)
+
+    def confusions(self) -> list[Confusion]:
+        """Which levels are taken for each other, the most frequent first."""
+        return self.labels.kept("confusions", self._confusions)
+
+    def _confusions(self) -> list[Confusion]:
+        counts: Counter[tuple[str, str, Value, Value]] = Counter()
+        units = self.labels.units
+        for (guideline, criterion), pairs in count_pairs(units, self.labels.scales).items():
+            met = pairs + pairs.T
+            for low, high in np.argwhere(np.triu(met, 1)).tolist():
+                counts[guideline, criterion, units.values[low], units.values[high]] = int(met[low, high])
+        return [self._confusion(key, n) for key, n in sorted(counts.items(), key=_most_first)]
+
+    def _confusion(self, key: tuple[str, str, Value, Value], count: int) -> Confusion:
+        guideline, criterion, low, high = key
+        return Confusion(guideline, self.labels.versions(guideline, criterion)[-1], low, high, count)
+
+
+def exactly(pattern: Pattern, values: Sequence[Value]) -> Pattern:
+    """The labels as the scale writes them: columns hold them in single precision."""
+    known = {float(np.float32(value)): value for value in values}
+    return tuple(None if label is None else known.get(label, label) for label in pattern)
+
+
+def exact(label: float, values: Sequence[Value]) -> Value:
+    (found,) = exactly((label,), values)
+    return label if found is None else found
+
+
+def _most_first(item: tuple[tuple[str, str, Value, Value], int]) -> tuple[int, tuple[str, str, Value, Value]]:
+    return -item[1], item[0]

@@ -1,0 +1,154 @@
+"""The first tab: can this be trusted, and if not, what should be looked at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.utils.translation import gettext
+
+from annotation.agreement import Statistic
+from annotation.selectors.agreement.causes import Prompts, Weakest, weakest
+from annotation.views.agreement import rows, time
+from annotation.views.agreement.asked import Asked
+from annotation.views.agreement.words import (
+    FACETS,
+    STATISTICS,
+    VERDICTS,
+    alpha_of,
+    figure,
+    level_pair,
+    percent,
+    reading,
+)
+
+LOOKED_AT = ("dimension", "subcomponent", "criterion", "model", "pair", "week", "language")
+# A prompt whose tasks are disputed by chance as often as the others' is none to look at.
+LEAST_TASKS = 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something to look at first: a sentence, and where to go on."""
+
+    kind: str
+    name: str
+    words: str
+    inside: str
+    inside_words: str
+    tasks: str
+
+
+def context(asked: Asked) -> dict[str, Any]:
+    choice = asked.choice
+    return {
+        "headline": _headline(asked),
+        "findings": list(_findings(asked)),
+        "lines_title": gettext("Every figure"),
+        **rows.table(asked.overall, asked.words, choice),
+        **time.picture(asked),
+        "time_url": choice.address(view="time", by="", across=""),
+    }
+
+
+def _headline(asked: Asked) -> dict[str, Any] | None:
+    """The figures at the top: of the one guideline, its criteria pooled where there are several."""
+    one = asked.headline
+    if one is None or not one.n:
+        return None
+    names = ("percent_agreement", "cohen_kappa", alpha_of(one.measurement))
+    measured = one.measured()
+    found = reading(measured.statistics[names[-1]])
+    choice = asked.choice
+    return {
+        "n": measured.n,
+        "n_url": choice.tasks(),
+        "disputed": measured.disputed,
+        "disputed_url": choice.tasks(replace(choice.narrowing, disputed=True)),
+        "tiles": [_tile(name, measured.statistics[name]) for name in names],
+        "reading": found,
+        "verdict": VERDICTS[found[0]] if found else None,
+    }
+
+
+def _tile(name: str, statistic: Statistic) -> dict[str, Any]:
+    shown = figure(statistic)
+    return {
+        "label": STATISTICS[name],
+        "value": shown.value if shown else None,
+        "note": shown.interval if shown else "",
+    }
+
+
+def _findings(asked: Asked) -> Iterator[Finding]:
+    one = asked.headline
+    if one is None or not one.disputed:
+        return
+    for facet in LOOKED_AT:
+        if facet not in asked.choice.narrowing.named:
+            found = weakest(asked.patterns, facet, one, rows.LEAST)
+            if found is not None:
+                yield _group(asked, found)
+    yield from _levels(asked)
+    yield from _prompt(asked)
+
+
+def _group(asked: Asked, found: Weakest) -> Finding:
+    choice = asked.choice
+    inside = choice.narrowing.with_group({found.facet: found.name})
+    whole = asked.overall[0].value(alpha_of(found.counted.measurement))
+    shown = figure(found.statistic)
+    assert shown is not None
+    pair = found.facet == "pair"
+    words = gettext("Alpha {value} ({interval}) where all together have {whole}; the lowest of {groups}.")
+    return Finding(
+        kind=str(FACETS[found.facet]),
+        name=asked.words.value(found.facet, found.name) or "-",
+        words=words.format(
+            value=shown.value,
+            interval=shown.interval,
+            whole="-" if whole is None else f"{whole:.3f}",
+            groups=found.groups,
+        ),
+        inside=choice.narrowed(inside, view="levels" if pair else "", by="", across=""),
+        inside_words=gettext("Who says what") if pair else gettext("Look inside"),
+        tasks=choice.tasks(replace(inside, disputed=True)),
+    )
+
+
+def _levels(asked: Asked) -> Iterator[Finding]:
+    """The two levels that are most often taken for each other."""
+    found = asked.patterns.confusions()
+    if not found:
+        return
+    top, choice = found[0], asked.choice
+    inside = choice.narrowing.with_group({"criterion": top.criterion.name})
+    total = sum(one.count for one in found)
+    yield Finding(
+        kind=gettext("Levels"),
+        name=level_pair(top.criterion, top.low, top.high),
+        words=gettext("Taken for each other {n} times, of {total} pairs of labels that differ.").format(
+            n=top.count, total=total
+        ),
+        inside=choice.narrowed(inside, view="levels", by="", across=""),
+        inside_words=gettext("All levels"),
+        tasks=choice.tasks(replace(inside, levels=(top.low, top.high))),
+    )
+
+
+def _prompt(asked: Asked) -> Iterator[Finding]:
+    for one in Prompts(asked.patterns.labels)[0:1]:
+        shown = percent(one.tasks)
+        if one.tasks.n >= LEAST_TASKS and shown is not None:
+            choice = asked.choice
+            yield Finding(
+                kind=gettext("Prompt"),
+                name=one.prompt.key,
+                words=gettext("{part} of its {n} tasks are disputed.").format(
+                    part=one.tasks.part, n=one.tasks.n
+                ),
+                inside=choice.address(view="prompts", by="", across=""),
+                inside_words=gettext("All prompts"),
+                tasks=choice.tasks(replace(choice.narrowing, prompt=one.prompt.pk, disputed=True)),
+            )

@@ -1,0 +1,107 @@
+"""The agreement page: one batch, or all that the reader may open, seen from one side at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.models import MANAGER, RESEARCHER
+from annotation.selectors.agreement import Counted, LabelPatterns, batches_for, parse_narrowing
+from annotation.selectors.blindness import sealed_batches
+from annotation.views.access import has_role, person_of, role_required
+from annotation.views.agreement import guideline, levels, overview, prompts, rows, time
+from annotation.views.agreement.asked import Asked
+from annotation.views.agreement.choice import Choice, choice_of
+from annotation.views.agreement.words import FACETS, STATISTICS, Words, alpha_of, chips, named
+
+Part: TypeAlias = Callable[[Asked], dict[str, Any]]
+PARTS: dict[str, Part] = {
+    "": overview.context,
+    "groups": rows.context,
+    "levels": levels.context,
+    "prompts": prompts.context,
+    "guideline": guideline.context,
+    "time": time.context,
+}
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER, RESEARCHER)
+def agreement(request: HttpRequest) -> HttpResponse:
+    person, choice = person_of(request), choice_of(request)
+    batches = batches_for(person, choice.batch).select_related("guideline")
+    patterns = LabelPatterns(batches, choice.narrowing)
+    overall = patterns.counted()
+    asked = Asked(
+        person=person,
+        choice=replace(choice, statistic=choice.statistic or usual_statistic(overall)),
+        patterns=patterns,
+        overall=overall,
+        words=Words(patterns.guidelines.values()),
+        page=request.GET.get("page"),
+    )
+    anything = any(one.n for one in overall)
+    context = {
+        **_frame(asked, choice),
+        "anything": anything,
+        "sealed": sealed_batches(person).count(),
+        "batches": batches_for(person).order_by("name"),
+        "part": f"annotation/agreement/_{choice.view or 'overview'}.html",
+        **(PARTS[choice.view](asked) if anything else {}),
+    }
+    return render(request, "annotation/agreement/page.html", context)
+
+
+def usual_statistic(overall: list[Counted]) -> str:
+    """Alpha at the level of the scale where all scales have the same, else the one that every scale allows."""
+    levels = {one.measurement for one in overall}
+    return alpha_of(levels.pop()) if len(levels) == 1 else "alpha_nominal"
+
+
+def _frame(asked: Asked, choice: Choice) -> dict[str, Any]:
+    """What stands around every tab."""
+    return {
+        "choice": asked.choice,
+        "kept": {
+            name: value
+            for name, value in choice.parameters().items()
+            if name not in {"batch", "statistic", "across"}
+        },
+        "tabs": _tabs(choice),
+        "manages": has_role(asked.person, MANAGER),
+        "statistics": STATISTICS.items(),
+        "chips": chips(choice.narrowing, asked.words, lambda name: _without(choice, name)),
+        "several": asked.words.several,
+        "facets": FACETS.items(),
+    }
+
+
+def _without(choice: Choice, name: str) -> str:
+    return choice.narrowed(parse_narrowing(named(choice.narrowing.parameters(), name)))
+
+
+def _tabs(choice: Choice) -> list[dict[str, Any]]:
+    words = {
+        "": gettext("Overview"),
+        "groups": gettext("Breakdown"),
+        "levels": gettext("Levels"),
+        "prompts": gettext("Prompts"),
+        "guideline": gettext("Guideline"),
+        "time": gettext("Over time"),
+    }
+    return [
+        {
+            "label": label,
+            "url": choice.address(view=view, by="dimension" if view == "groups" else "", across=""),
+            "current": view == choice.view,
+        }
+        for view, label in words.items()
+    ]
