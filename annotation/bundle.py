@@ -145,7 +145,7 @@ class BundleWriter:
 def is_zip(source: Source) -> bool:
     """Whether the file begins as a zip does; no format of records does."""
     with source.path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04"
+        return file.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
 
 
 class Bundle:

@@ -28,6 +28,7 @@ FILE_COMMANDS: dict[str, list[str]] = {
     "import_prompts": ["--dataset", "new", "--format", "jsonl"],
     "import_responses": ["--dataset", "small", "--format", "jsonl"],
     "import_annotations": ["--batch", "first", "--format", "jsonl"],
+    "import_bundle": [],
     "leaderboard": ["--guideline", "flames"],
 }
 UNKNOWN: dict[str, list[list[str]]] = {
@@ -98,6 +99,8 @@ UNKNOWN: dict[str, list[list[str]]] = {
         [str(FIXTURES / "demo" / "annotations.jsonl"), "--batch", "first", "--format", "none"],
     ],
     "agreement": [["--batch", "none"], ["--by", "weather"]],
+    "people_quality": [["--batch", "none"]],
+    "report": [[], ["--batches", "none"], ["--release", "none"], ["--batches", "first", "--release", "none"]],
     "release_gold": [
         ["r", "--batches", "none"],
         ["r", "--batches", "first"],
@@ -108,6 +111,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
     "export_gold": [
         ["none", "--format", "jsonl", "--out", "OUT"],
         ["none", "--format", "none", "--out", "OUT"],
+        ["none", "--format", "labels", "--table", "xml", "--out", "OUT"],
     ],
     "train_scorer": [["s", "--release", "none"]],
     "score_responses": [["--scorer", "none", "--dataset", "small"]],

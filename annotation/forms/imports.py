@@ -7,15 +7,20 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from annotation.bundle import Manifest
 from annotation.formats import ANNOTATIONS, FORMATS, PROMPTS, RESPONSES
 from annotation.models import Batch, Dataset, Guideline, Import
+from annotation.services.imports import As
 
 NAME = 100
 
 
 class UploadForm(forms.Form):
     file = forms.FileField(
-        label=_("File"), help_text=_("JSON lines or CSV in UTF-8: prompts, responses, or people's labels.")
+        label=_("File"),
+        help_text=_(
+            "Prompts, responses, or people's labels: JSON lines or CSV in UTF-8, JSON of Label Studio; or a bundle."
+        ),
     )
 
 
@@ -91,6 +96,33 @@ class AnnotationsForm(TargetForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.suggest("batch", Batch.objects.exclude(state="closed").values_list("name", flat=True))
+
+
+class BundleForm(forms.Form):
+    """What the batches of a bundle are called here, and the release if it is to be kept."""
+
+    def __init__(self, manifest: Manifest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._names = [batch.name for batch in manifest.batches]
+        for place, name in enumerate(self._names):
+            self.fields[_field(place)] = forms.CharField(
+                label=_("“%(name)s” is called here") % {"name": name}, max_length=NAME, initial=name
+            )
+        self.fields["release"] = forms.CharField(
+            label=_("Keep the release as"),
+            max_length=NAME,
+            required=False,
+            help_text=_("Empty: its hash is checked, and no release is kept."),
+        )
+
+    @property
+    def called(self) -> As:
+        given = {name: self.cleaned_data[_field(place)] for place, name in enumerate(self._names)}
+        return As({name: new for name, new in given.items() if new != name}, self.cleaned_data["release"])
+
+
+def _field(place: int) -> str:
+    return f"batch-{place}"
 
 
 TARGETS: dict[str, type[TargetForm]] = {

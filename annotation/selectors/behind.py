@@ -6,7 +6,7 @@ from. A decision counts only if the release has a label of it: one that came lat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -59,9 +59,9 @@ def _add_annotations(places: dict[int, Behind]) -> None:
         places[one.assignment.task_id].annotations.append(
             Word(
                 person=one.assignment.person_id,
-                labels=one.labels,
+                labels=_sorted(one.labels),
                 rationale=one.rationale,
-                evidence=one.evidence,
+                evidence=[_sorted(span) for span in one.evidence],
                 flags=one.flags,
                 seconds=one.seconds,
                 at=one.created_at,
@@ -74,7 +74,7 @@ def _add_decisions(release: GoldRelease, places: dict[int, Behind]) -> None:
     for one in Adjudication.objects.filter(pk__in=taken).select_related("assignment", "reason"):
         places[one.task_id].decision = Word(
             person=one.assignment.person_id,
-            labels=one.labels,
+            labels=_sorted(one.labels),
             rationale=one.rationale,
             evidence=[],
             flags=[],
@@ -82,3 +82,8 @@ def _add_decisions(release: GoldRelease, places: dict[int, Behind]) -> None:
             at=one.created_at,
             reason=one.reason.key if one.reason else "",
         )
+
+
+def _sorted(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """By name: each database keeps them in an order of its own."""
+    return {name: fields[name] for name in sorted(fields)}

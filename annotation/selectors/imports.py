@@ -62,9 +62,8 @@ def locked_tasks(
     ``texts``: whether what was answered is read with them; it is long.
     """
     responses = Response.objects.filter(prompt__in=_prompt_ids(datasets, refs), model__name__in=set(models))
-    tasks = Task.objects.filter(batch=batch, response__in=responses.values("pk")).select_related(
-        "response__prompt", "response__model", "response__collection"
-    )
+    tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, response__in=responses.values("pk"))
+    tasks = tasks.select_related("response__prompt", "response__model", "response__collection")
     if not texts:
         tasks = tasks.defer("response__text", "response__turns")
     return list(tasks.select_for_update(of=("self",)).order_by("pk"))
@@ -109,7 +108,8 @@ class _Sealed:
             return False
         if not one.options:
             return one.created_by_id != self._person.pk
-        return one.options.get("batch") in self._batches or one.options.get("dataset") in self._datasets
+        datasets = {one.options.get("dataset"), *one.options.get("datasets", ())}
+        return one.options.get("batch") in self._batches or not self._datasets.isdisjoint(datasets)
 
 
 def has_running_job(one: Import) -> bool:

@@ -11,14 +11,16 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from annotation.bundle import Bundle
 from annotation.errors import AssayError
 from annotation.formats import ANNOTATIONS, FORMATS
-from annotation.forms.imports import TARGETS, TargetForm, UploadForm, WhatForm, options_of
+from annotation.forms.imports import TARGETS, BundleForm, TargetForm, UploadForm, WhatForm, options_of
 from annotation.models import MANAGER, Dataset, Import
 from annotation.selectors.imports import has_running_job, visible_import, visible_imports
-from annotation.selectors.uploads import notes_of, preview, problem_of, problems_of
+from annotation.selectors.uploads import notes_of, preview, problem_of, problems_of, source_of
 from annotation.services.imports import ImportRefused
-from annotation.services.imports.uploads import confirm, discard, receive
+from annotation.services.imports.bundle import NAME as BUNDLE
+from annotation.services.imports.uploads import confirm, confirm_bundle, discard, receive
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.wording import error_text
@@ -52,6 +54,8 @@ def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
     upload = visible_import(person_of(request), import_id)
     if "taken" in upload.report or has_running_job(upload):
         return _show_report(request, upload)
+    if upload.format == BUNDLE:
+        return _show_bundle(request, upload)
     what = WhatForm(request.GET or None, initial={"kind": upload.kind, "format": upload.format})
     if what.is_bound and what.is_valid():
         upload.kind, upload.format = what.cleaned_data["kind"], what.cleaned_data["format"]
@@ -63,6 +67,8 @@ def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
 @role_required(MANAGER)
 def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
     upload = visible_import(person_of(request), import_id)
+    if upload.format == BUNDLE:
+        return _confirm_bundle(request, upload)
     what = WhatForm(request.POST)
     if not what.is_valid():
         return redirect("import-report", upload.pk)
@@ -90,6 +96,40 @@ def import_discard(request: HttpRequest, import_id: int) -> HttpResponse:
     discard(upload=upload, actor=person_of(request))
     messages.success(request, _("The file was discarded; nothing of it was stored."))
     return redirect("imports")
+
+
+def _confirm_bundle(request: HttpRequest, upload: Import) -> HttpResponse:
+    try:
+        form = BundleForm(Bundle(source_of(upload)).manifest, request.POST)
+    except AssayError as error:  # the page says why it cannot be read
+        return _show_bundle(request, upload, status=error.status)
+    if not form.is_valid():
+        return _show_bundle(request, upload, form, status=422)
+    try:
+        confirm_bundle(upload=upload, called=form.called, actor=person_of(request))
+    except AssayError as error:
+        return _show_bundle(request, upload, form, refusal=error, status=error.status)
+    return redirect("import-report", upload.pk)
+
+
+def _show_bundle(
+    request: HttpRequest,
+    upload: Import,
+    form: BundleForm | None = None,
+    *,
+    refusal: AssayError | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """What is in a bundle, and what it is to be called here; or why it cannot be read."""
+    context: dict[str, Any] = {"upload": upload, "job": upload.job, "crumbs": _crumbs(upload.file_name)}
+    try:
+        manifest = Bundle(source_of(upload)).manifest
+    except AssayError as error:
+        context["unreadable"] = error_text(error)
+    else:
+        context |= {"manifest": manifest, "form": form or BundleForm(manifest)}
+    context |= {"refusal": error_text(refusal)} if refusal else {}
+    return render(request, "annotation/imports/bundle.html", context, status=status)
 
 
 def _show_report(request: HttpRequest, upload: Import) -> HttpResponse:

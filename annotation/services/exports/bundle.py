@@ -47,7 +47,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 class _BundleFormat(Writer):
     name = "bundle"
-    title = N_("Bundle: everything, for another site of Assay")
+    title = N_("Bundle")
     about = N_(
         "One zip with the gold, the labels behind it and the guidelines; import_bundle takes it in elsewhere."
     )

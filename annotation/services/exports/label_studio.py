@@ -27,7 +27,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 class _LabelStudio(Writer):
     name = "label_studio"
-    title = N_("Label Studio: tasks with their annotations, and the configuration")
+    title = N_("Label Studio")
     about = N_(
         "JSON that Label Studio imports, with every annotation and decision, and the gold as ground truth."
     )
@@ -84,12 +84,15 @@ class _Tasks:
         said = [
             *(self.said(ANNOTATOR, word, response) for place in places for word in place.annotations),
             *(self.said(ADJUDICATOR, place.decision, response) for place in places if place.decision),
-            Annotated(role=GOLD, labels=gold.labels),
+            Annotated(role=GOLD, labels=dict(sorted(gold.labels.items()))),
         ]
         return {
             "id": number,
             "data": self.data(gold, response),
-            "meta": {"sources": dict(gold.sources), "batches": [place.task.batch.name for place in places]},
+            "meta": {
+                "sources": dict(sorted(gold.sources.items())),
+                "batches": [place.task.batch.name for place in places],
+            },
             "annotations": [annotation(self.layout, one, gold.dimension) for one in said],
         }
 

@@ -32,7 +32,7 @@ from annotation.formats import (
 )
 from annotation.formats.row import Row
 from annotation.formats.shape import Judgement
-from annotation.models import Batch, Dataset, Guideline, Import, Person, Response
+from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Response
 from annotation.names import check_name
 from annotation.selectors.blindness import sealed_datasets
 from annotation.selectors.imports import prompts_by_key
@@ -76,12 +76,12 @@ def import_bundle(*, source: Source, called: As = As(), run: Run = PLAIN) -> Imp
     bundle = Bundle(source)
     names = batch_names(bundle.manifest, called.batches)
     _refuse_blind(bundle.manifest, run.actor)
-    bundle.check(lambda done: run.progress(CHECKED * done))
     coming = _Coming(bundle, names, run)
     before = coming.earlier()
     if before is not None:
         return before
-    coming.refuse_taken_names()
+    refuse_taken(names, called.release)
+    bundle.check(lambda done: run.progress(CHECKED * done))
     coming.take_all()
     coming.verify(called.release)
     return coming.finish()
@@ -99,6 +99,23 @@ def batch_names(manifest: Manifest, called: Mapping[str, str]) -> dict[str, str]
     if len(set(names.values())) < len(names):
         raise AssayError(N_("Two batches of the bundle would be called alike; give each its own name."))
     return names
+
+
+def check_coming(bundle: Bundle, called: As, actor: Person | None) -> None:
+    """Raise at once what ``import_bundle`` would refuse before it looks at the contents."""
+    names = batch_names(bundle.manifest, called.batches)
+    _refuse_blind(bundle.manifest, actor)
+    refuse_taken(names, called.release)
+
+
+def refuse_taken(names: Mapping[str, str], release: str) -> None:
+    taken = Batch.objects.filter(name__in=names.values()).first()
+    if taken is not None:
+        raise Conflict(
+            N_("There is already a batch named {name}; give the bundle's another name."), name=taken.name
+        )
+    if release and GoldRelease.objects.filter(name=check_name(release)).exists():
+        raise Conflict(N_("There is already a gold release named {name}."), name=release)
 
 
 def _refuse_blind(manifest: Manifest, actor: Person | None) -> None:
@@ -132,14 +149,6 @@ class _Coming:
                 self._report.already_there = row.report["taken"] + row.report["already_there"]
                 return self._report
         return None
-
-    def refuse_taken_names(self) -> None:
-        taken = Batch.objects.filter(name__in=self._names.values()).first()
-        if taken is not None:
-            raise Conflict(
-                N_("There is already a batch named {name}; give the bundle's another name."),
-                name=taken.name,
-            )
 
     def take_all(self) -> None:
         guidelines = {facts.reference: self._guideline(facts) for facts in self._manifest.guidelines}

@@ -12,6 +12,7 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
+from annotation.bundle import Bundle, is_zip
 from annotation.errors import N_, Conflict, Forbidden, InputError
 from annotation.formats import ANNOTATIONS, PROMPTS, RESPONSES, format_named, guess
 from annotation.models import Batch, Import, Job, Person
@@ -20,6 +21,7 @@ from annotation.selectors.imports import has_running_job
 from annotation.selectors.uploads import MOST_PROBLEMS, source_of
 from annotation.services import jobs
 from annotation.services.audit import record
+from annotation.services.imports import bundle
 from annotation.services.imports.annotations import import_annotations
 from annotation.services.imports.problems import ImportRefused
 from annotation.services.imports.prompts import import_prompts
@@ -27,6 +29,7 @@ from annotation.services.imports.report import ImportReport
 from annotation.services.imports.responses import import_responses
 from annotation.services.imports.run import Run
 from annotation.services.imports.target import Target
+from annotation.services.telling import Teller
 
 JOB_KIND = "import"
 # A file of up to this many records is tried against the database before the job is made, in a second or two.
@@ -44,7 +47,9 @@ def receive(*, file: File[bytes], name: str, actor: Person) -> Import:
         kind=PROMPTS, format="jsonl", file_name=PurePath(name).name[:255], path=path, created_by=actor
     )
     found = guess(source_of(upload))
-    if found is not None:
+    if is_zip(source_of(upload)):
+        upload.kind, upload.format = ANNOTATIONS, bundle.NAME
+    elif found is not None:
         upload.kind, upload.format = found.kind, found.format
     upload.save()
     record(actor=actor, verb="upload", target=f"import:{upload.pk}", file=upload.file_name)
@@ -74,6 +79,26 @@ def confirm(*, upload: Import, kind: str, format_name: str, options: dict[str, A
     return upload.job
 
 
+def confirm_bundle(*, upload: Import, called: bundle.As, actor: Person) -> Job:
+    """Import the bundle as a job. What its manifest and the names tell of refusals is said at once."""
+    found = Bundle(source_of(upload))
+    bundle.check_coming(found, called, actor)
+    with transaction.atomic():
+        locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
+        _refuse_again(locked)
+        upload.options = {"batches": dict(called.batches), "release": called.release}
+        upload.options |= {"datasets": list(found.manifest.datasets)}
+        upload.report = {}
+        upload.job = jobs.enqueue(
+            kind=JOB_KIND,
+            payload={"import": upload.pk},
+            title=f"import {upload.file_name}"[:200],
+            actor=actor,
+        )
+        upload.save(update_fields=["options", "report", "job"])
+    return upload.job
+
+
 def discard(*, upload: Import, actor: Person) -> None:
     """Forget a file that was uploaded and never imported."""
     with transaction.atomic():
@@ -87,8 +112,26 @@ def discard(*, upload: Import, actor: Person) -> None:
         transaction.on_commit(lambda: default_storage.delete(path))
 
 
-def run_upload(import_id: int, *, report: Report) -> dict[str, Any]:
+def run_import(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job. Done again after a worker died, it finds what it did, or finds nothing done."""
+    upload = Import.objects.select_related("created_by", "job").get(pk=context.payload["import"])
+    if "taken" not in upload.report and upload.format == bundle.NAME:
+        return _run_bundle(upload, context)
+    return run_upload(upload.pk, report=context.report)
+
+
+def _run_bundle(upload: Import, context: jobs.JobContext) -> dict[str, Any]:
+    """One transaction, in which it takes long to store and to check: another thread tells how far it is."""
+    context.report(0, N_("storing"))
+    called = bundle.As(upload.options["batches"], upload.options["release"])
+    actor = context.job.created_by
+    with Teller(context) as teller:
+        run = Run(actor=actor, upload=upload, progress=lambda done: teller.tell(done, N_("storing")))
+        return bundle.import_bundle(source=source_of(upload), called=called, run=run).stored()
+
+
+def run_upload(import_id: int, *, report: Report) -> dict[str, Any]:
+    """The same of a file of prompts, responses or labels."""
     upload = Import.objects.select_related("created_by", "job").get(pk=import_id)
     if "taken" in upload.report:
         return dict(upload.report)
