@@ -29,7 +29,7 @@ LEVELS = 1000
 """More than a scale has, to number the levels of all scales."""
 FEWEST_PAIRS = 15
 UNSURE = 1.6
-"""One-sided 95%: the standard error of the median of absolute deviations is 1.17 / sqrt(n), of half a normal one 1."""
+"""One-sided 95%, in standard errors, which are about 1 / sqrt(n) of the spread."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ class _Meetings:
 class _Compared:
     """Of each two people (C,): units shared, units agreed on, as many as expected, score and p.
 
-    tails (C, most units + 1): the p that each number of units agreed on would have.
+    tails (C, most units + 1): the p that each number of units agreed on would have. told: whether they share enough
+    units, and each of them enough with others.
     """
 
     n: Ints
@@ -81,13 +82,14 @@ class _Compared:
     score: Floats
     p: Floats
     tails: Floats
+    told: Bools
 
 
 def copying(pairs: Pairs, truths: Truths) -> list[Copying]:
-    """The worst first. None where fewer than three people share units."""
-    if pairs.company.max(initial=0) < findings.ENOUGH_PEOPLE:
-        return []
+    """The worst first: pairs that share ten units or more, and of which each shares thirty with others."""
     meetings = _Meetings.of(pairs)
+    if not _told(meetings, np.bincount(meetings.which, minlength=len(meetings.low))).any():
+        return []
     found = _compared(meetings, truths, np.zeros(len(meetings.low), dtype=np.bool_))
     suspects = found.p < SUSPECT
     if suspects.any():
@@ -118,7 +120,7 @@ def _listed(meetings: _Meetings, found: _Compared) -> list[Copying]:
             flagged=bool(corrected[cell] <= RISKS["copying"]),
             score=float(found.score[cell]),
         )
-        for cell in np.flatnonzero(found.n >= findings.ENOUGH_SHARED)
+        for cell in np.flatnonzero(found.told)
     ]
     enough = [replace(one, flagged=one.flagged and one.copied >= TOLERATED) for one in listed]
     return sorted(enough, key=lambda one: (-one.score, one.one, one.other))
@@ -131,7 +133,7 @@ def _corrected(found: _Compared) -> Floats:
     added up is, of each pair, its largest possible p up to this one, not this one itself (R. E. Tarone, Biometrics
     46, 1990; P. H. Westfall, R. D. Wolfinger, Am. Stat. 51, 1997).
     """
-    tested = np.flatnonzero(found.n >= findings.ENOUGH_SHARED)
+    tested = np.flatnonzero(found.told)
     corrected = np.ones(len(found.n))
     left = list(tested[np.argsort(found.p[tested], kind="stable")])
     while left and found.p[left[0]] < RISKS["copying"]:
@@ -156,11 +158,12 @@ def _compared(meetings: _Meetings, truths: Truths, suspects: Bools) -> _Compared
     expected = np.bincount(meetings.which, weights=both, minlength=size).astype(np.float64)
     variances = (chances[0] * (1 - chances[0]) + chances[1] * (1 - chances[1])) / 2
     spread = np.sqrt(np.bincount(meetings.which, weights=variances, minlength=size))
-    noise = _noise((agreed - expected) / np.maximum(spread, 1e-9), n)
+    told = _told(meetings, n)
+    noise = _noise(((agreed - expected) / np.maximum(spread, 1e-9))[told])
     tails = (_tails(meetings, 0, chances[0], n) + _tails(meetings, 1, chances[1], n)) / 2
     scores = -ndtri(np.clip(tails, LEAST, 1 - 1e-16)) / noise
     score = scores[np.arange(size), agreed]
-    return _Compared(n, agreed, expected, score, ndtr(-score), ndtr(-scores))
+    return _Compared(n, agreed, expected, score, ndtr(-score), ndtr(-scores), told)
 
 
 def _chances(meetings: _Meetings, truths: Truths, suspects: Bools) -> tuple[Floats, Floats]:
@@ -246,12 +249,21 @@ def _tails(meetings: _Meetings, side: int, chances: Floats, n: Ints) -> Floats:
     return np.where(np.arange(most + 1) <= n[:, None], tails, 0.0)
 
 
-def _noise(scores: Floats, n: Ints) -> float:
+def _told(meetings: _Meetings, n: Ints) -> Bools:
+    """(C,): whether two people share enough units, and each of them enough with others to know them by."""
+    people = meetings.table.people
+    shared = np.bincount(meetings.low, weights=n, minlength=people)
+    shared += np.bincount(meetings.high, weights=n, minlength=people)
+    with_others = np.minimum(shared[meetings.low], shared[meetings.high]) - n
+    told: Bools = (n >= findings.ENOUGH_SHARED) & (with_others >= findings.ENOUGH)
+    return told
+
+
+def _noise(scores: Floats) -> float:
     """How much wider than chance the middle half of all pairs is spread, surely: that is what the model gets wrong of
     people. 1 at the least.
     """
-    usable = scores[n >= findings.ENOUGH_SHARED]
-    if len(usable) < FEWEST_PAIRS:
+    if len(scores) < FEWEST_PAIRS:
         return 1.0
-    wider = np.median(np.abs(usable)) / ndtri(0.75)
-    return max(1.0, float(wider * (1 - UNSURE / np.sqrt(len(usable)))))
+    wider = np.median(np.abs(scores)) / ndtri(0.75)
+    return max(1.0, float(wider * (1 - UNSURE / np.sqrt(len(scores)))))

@@ -27,14 +27,14 @@ ONE_TIMED = N_("Fewer than three people have times, so nobody is the usual.")
 
 CONFIDENCE = 0.95
 Z = float(ndtri((1 + CONFIDENCE) / 2))
-# The chance that anything at all is flagged where nothing is wrong is at most the sum of these, 3%. Copying gets the
-# most, because one pair shares few tasks and there are many pairs; guessing and severity have evidence to spare.
+# The chance that anything at all is flagged where nothing is wrong is at most the sum of these, 2%. Copying gets the
+# most, because one pair shares few tasks and there are many pairs; the others have evidence to spare.
 RISKS: Mapping[str, float] = {
     "random": 0.001,
     "severity": 0.001,
     "speed": 0.001,
-    "drift": 0.007,
-    "copying": 0.02,
+    "drift": 0.003,
+    "copying": 0.0125,
 }
 
 

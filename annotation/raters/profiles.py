@@ -22,6 +22,8 @@ def profiles(labels: Labels) -> Profiles:
     Raises ``AssayError`` for columns of different lengths, a label off its scale, and two of one person on one unit.
     """
     table = table_of(labels)
+    if not table.people:
+        return Profiles({}, ())
     pairs, truths = table.pairs, truths_of(table)
     found = following(pairs)
     random = corrected(guessing(pairs, found), RISKS["random"])

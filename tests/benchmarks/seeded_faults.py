@@ -35,6 +35,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import permutations
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -54,6 +55,7 @@ CARELESSNESS = 0.15  # standard deviation of the logarithm, between people
 BIAS = 0.05  # standard deviation in levels, between people
 ADJUDICATOR_RIGHT = 0.95
 DAYS = 20
+NOBODY = -1
 TURN = 10.0  # the day after which somebody drifts
 FAULTS: tuple[Fault, ...] = ("random", "strict", "drift", "copying")
 
@@ -78,8 +80,8 @@ ALL = Faults(random=1.0, strict=1.0, drift=1.0, copying=1.0)
 
 @dataclass(frozen=True)
 class Simulated:
-    """``labels`` (2 rows a task, the tasks in the plan's order), who carries which fault (person, by fault), and
-    whose labels the copier takes. truth (T,) counts levels from 0.
+    """``labels``: a row for each seat of a task, the tasks in the plan's order. culprits: who carries which fault.
+    copied: whose labels the copier takes. truth (T,) counts levels from 0.
     """
 
     labels: Labels
@@ -89,20 +91,29 @@ class Simulated:
 
 
 def simulate(
-    seed: int, *, faults: Faults = ALL, people: int = 12, tasks: int = 2400, shares: Sequence[float] = SHARES
+    seed: int,
+    *,
+    faults: Faults = ALL,
+    people: int = 12,
+    tasks: int = 2400,
+    overlap: int = 2,
+    shares: Sequence[float] = SHARES,
 ) -> Simulated:
-    """One batch of work. People are 0 to people - 1, units are tasks 0 to tasks - 1, levels are 1, 2, 3."""
+    """One batch of work. People are 0 to people - 1, units are tasks 0 to tasks - 1, levels are 1, 2, 3.
+
+    Different people have different faults; where there are too few people, some faults are nobody's.
+    """
     random = np.random.default_rng(seed)
-    blocks = _plan(people, tasks, seed)
+    blocks = _plan(people, tasks, overlap, seed)
     person = blocks.ravel()
-    unit = np.repeat(np.arange(tasks), 2)
+    unit = np.repeat(np.arange(tasks), overlap)
     day = _days(person, random)
-    cast = random.permutation(people)
+    cast = np.concatenate([random.permutation(people), np.full(len(_PLACES) + 1, NOBODY)])
     truth = random.choice(LEVELS, size=tasks, p=shares)
     honest = _honest(truth, person, unit, people, random)
     level = _with_faults(honest, person, day, faults, cast, random)
     level = _copied(level, blocks, faults, cast, random)
-    adjudicated, gold = _settled(level.reshape(-1, 2), truth, random)
+    adjudicated, gold = _settled(level.reshape(blocks.shape), truth, random)
     labels = Labels(
         person=person,
         unit=unit,
@@ -110,21 +121,25 @@ def simulate(
         scale=np.zeros(len(unit), dtype=np.int64),
         day=day,
         seconds=_seconds(person, unit, people, tasks, faults, cast, random),
-        gold=np.repeat(gold + 1.0, 2),
-        adjudicated=np.repeat(adjudicated, 2),
+        gold=np.repeat(gold + 1.0, overlap),
+        adjudicated=np.repeat(adjudicated, overlap),
         scales={0: Scale((1.0, 2.0, 3.0))},
     )
-    culprits = {name: int(cast[place]) for place, name in _PLACES.items() if getattr(faults, name) > 0}
-    return Simulated(labels, culprits, int(cast[4]) if faults.copying else None, truth)
+    culprits = {
+        name: int(cast[place])
+        for place, name in _PLACES.items()
+        if getattr(faults, name) > 0 and cast[place + (name == "copying")] != NOBODY
+    }
+    return Simulated(labels, culprits, int(cast[4]) if "copying" in culprits else None, truth)
 
 
 _PLACES: Mapping[int, Fault] = {0: "random", 1: "strict", 2: "drift", 3: "copying", 5: "hasty"}
 
 
-def _plan(people: int, tasks: int, seed: int) -> Ints:
-    """(tasks, 2): whose each task is."""
+def _plan(people: int, tasks: int, overlap: int, seed: int) -> Ints:
+    """(tasks, overlap): whose each task is."""
     everybody = tuple(range(people))
-    found = allotments(tasks={"all": tasks}, may={"all": everybody}, pairs=None, overlap=2, seed=seed)
+    found = allotments(tasks={"all": tasks}, may={"all": everybody}, pairs=None, overlap=overlap, seed=seed)
     return np.array(list(found[0].blocks()), dtype=np.int64)
 
 
@@ -168,10 +183,10 @@ def _with_faults(
 
 
 def _copied(level: Ints, blocks: Ints, faults: Faults, cast: Ints, random: np.random.Generator) -> Ints:
-    table = level.reshape(-1, 2).copy()
+    table = level.reshape(blocks.shape).copy()
     copier, source = cast[3], cast[4]
     acts = random.random(len(table)) < faults.copying
-    for mine, other in ((0, 1), (1, 0)):
+    for mine, other in permutations(range(blocks.shape[1]), 2):
         shared = (blocks[:, mine] == copier) & (blocks[:, other] == source) & acts
         table[shared, mine] = table[shared, other]
     return table.ravel()
@@ -179,7 +194,7 @@ def _copied(level: Ints, blocks: Ints, faults: Faults, cast: Ints, random: np.ra
 
 def _settled(table: Ints, truth: Ints, random: np.random.Generator) -> tuple[npt.NDArray[np.bool_], Floats]:
     """Which tasks an adjudicator decided, and what every task was settled as."""
-    differ = table[:, 0] != table[:, 1]
+    differ = (table != table[:, :1]).any(axis=1)
     step = np.where(truth == 0, 1, np.where(truth == LEVELS - 1, -1, random.choice([-1, 1], len(truth))))
     decided = np.where(random.random(len(truth)) < ADJUDICATOR_RIGHT, truth, truth + step)
     return differ, np.where(differ, decided, table[:, 0]).astype(np.float64)
@@ -190,7 +205,7 @@ def _seconds(
 ) -> Floats:
     """About 20 seconds: longer for long texts and slow people."""
     pace = random.normal(0, 0.25, people)
-    if faults.hasty:
+    if faults.hasty and cast[5] != NOBODY:
         pace[cast[5]] -= faults.hasty * np.log(3)
     length = random.normal(0, 0.3, tasks)
     logarithm = np.log(20) + pace[person] + length[unit] + random.normal(0, 0.5, len(unit))
