@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils import translation
 
 from annotation.models import Batch, Dataset, Guideline, Person
-from annotation.selectors import units
+from annotation.selectors import quality, units
 from annotation.services.people import add_person
 from tests.support import XSTEST_GUIDELINE, make_batch, make_corpus, put_in_reasons
 
@@ -47,6 +47,7 @@ def _in_english() -> Iterator[None]:
 def _nothing_read_yet() -> None:
     """What a process keeps of the database is of another one's rows when the next test begins."""
     units.forget()
+    quality.forget()
 
 
 @pytest.fixture(autouse=True)

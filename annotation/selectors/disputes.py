@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db.models import Count, QuerySet
@@ -29,6 +29,7 @@ from annotation.selectors.work import Handout, handout
 
 # One for each reason in its order: a row of the keyboard where no other key of the page is.
 SHORTCUTS = "zxcvnm"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,6 @@ def _sides(assignment: Assignment) -> tuple[Side, ...]:
             assignment__task=assignment.task_id, current=True, assignment__slot__lt=ADJUDICATION_SLOT
         ).order_by("assignment__slot")
     )
-    random.Random(assignment.pk.int).shuffle(given)  # noqa: S311  # an order that can be repeated
     return tuple(
         Side(
             letter=chr(ord("A") + place),
@@ -128,5 +128,12 @@ def _sides(assignment: Assignment) -> tuple[Side, ...]:
             evidence=annotation.evidence,
             flags=annotation.flags,
         )
-        for place, annotation in enumerate(given)
+        for place, annotation in enumerate(as_shown(assignment.pk, given))
     )
+
+
+def as_shown(claim: UUID, in_slots: Sequence[T]) -> list[T]:
+    """What stands in the order of the slots as the one with this claim on the dispute sees it: A first, then B."""
+    found = list(in_slots)
+    random.Random(claim.int).shuffle(found)  # noqa: S311  # an order that can be repeated
+    return found

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from typing import Any
+
+from annotation.management.base import AssayCommand
+from annotation.models import Batch
+from annotation.selectors.batches import batch_named
+from annotation.selectors.quality import report
+
+HEADS = ("person", "tasks", "as gold", "as partners", "follows", "severity", "drift", "seconds", "stands out")
+
+
+class Command(AssayCommand):
+    help = "Report how everybody's labels stand beside gold and beside the others', and what stands out."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--batch", help="only this batch (default: all that were opened)")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        named = options["batch"]
+        if named is not None:
+            return report([batch_named(named)])
+        opened = Batch.objects.exclude(state=Batch.State.DRAFT).select_related("guideline")
+        return report(list(opened.order_by("pk")))
+
+    def show(self, data: dict[str, Any]) -> None:
+        table = [HEADS, *map(_line, data["people"])]
+        widths = [max(len(row[place]) for row in table) for place in range(len(HEADS))]
+        for row in table:
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+            self.stdout.write("  ".join(cells).rstrip())
+        for pair in (one for one in data["copying"] if one["flagged"]):
+            alike, expected = (round(pair[name] * pair["n"]) for name in ("observed", "expected"))
+            names = " and ".join(pair["people"])
+            self.stdout.write(f"{names}: {alike} of {pair['n']} labels alike, {expected} expected")
+        for one in data["adjudicators"]:
+            again = _share(one["alike_again"])
+            self.stdout.write(
+                f"{one['person']}: {one['decisions']} disputes decided, alike the second time {again}"
+            )
+
+
+def _line(one: Mapping[str, Any]) -> tuple[str, ...]:
+    seconds = one["median_seconds"]
+    return (
+        one["person"],
+        str(one["tasks"]),
+        _share(one["gold"]),
+        _share(one["partners"]),
+        *(_figure(one[name]) for name in ("random", "severity", "drift")),
+        "-" if seconds is None else f"{seconds:.1f}",
+        ", ".join(one["flags"]) or "-",
+    )
+
+
+def _share(one: Mapping[str, Any]) -> str:
+    if one["value"] is None:
+        return "-"
+    return f"{one['value']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
+
+
+def _figure(one: Mapping[str, Any] | None) -> str:
+    return "-" if one is None else f"{one['value']:+.2f}"

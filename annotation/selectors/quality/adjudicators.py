@@ -1,0 +1,220 @@
+"""How adjudicators decide: alike the second time, with whom, for which reasons, stricter or more lenient, how fast.
+
+The letters A and B are drawn by chance for each dispute. So whoever has no leaning to a place decides as A as often
+as B, whoever the annotators are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median, stdev
+from typing import Any
+from uuid import UUID
+
+from scipy.stats import binomtest
+
+from annotation.intervals import Z, wilson
+from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Batch, Person, Task
+from annotation.rates import NONE, Rate
+from annotation.selectors.disputes import as_shown
+from annotation.selectors.second_readings import consistency
+
+CHUNK = 5000
+# Of all the adjudicators together, so seldom somebody without a leaning is said to have one.
+LEVEL = 0.05
+Labels = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Lean:
+    """Of ``n`` decisions that agreed with A or with B alone ``first`` agreed with A; ``p`` of so many by chance,
+    corrected for the number of adjudicators (Holm).
+    """
+
+    first: int
+    n: int
+    p: float | None
+
+    @property
+    def flagged(self) -> bool:
+        return self.p is not None and self.p < LEVEL
+
+    @property
+    def rate(self) -> Rate:
+        return Rate(self.first, self.n, *wilson(self.first, self.n)) if self.n else NONE
+
+
+@dataclass(frozen=True)
+class Adjudicator:
+    """Of one person. ``decisions`` counts disputes, the rest criteria: ``as_one`` how many were decided as some
+    annotator had it, ``neither`` as none. ``again``: second readings decided as the first time; ``changed``: decided
+    otherwise than their verdict unseen. ``shift``: levels above the mean of the annotators' labels, by task.
+    """
+
+    person: Person
+    decisions: int
+    criteria: int
+    neither: int
+    lean: Lean
+    changed: Rate
+    again: Rate
+    shift: float | None
+    shift_low: float | None
+    shift_high: float | None
+    median_seconds: float | None
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def apart(self) -> Rate:
+        """The share decided as neither annotator had it."""
+        return (
+            Rate(self.neither, self.criteria, *wilson(self.neither, self.criteria)) if self.criteria else NONE
+        )
+
+
+@dataclass
+class _Tally:
+    decisions: int = 0
+    criteria: int = 0
+    neither: int = 0
+    first: int = 0
+    second: int = 0
+    judged: int = 0
+    changed: int = 0
+    shifts: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+
+
+def adjudicators_of(batches: Sequence[Batch]) -> list[Adjudicator]:
+    """Everybody who decided a dispute of these batches, in the order of names; withdrawn tasks do not count."""
+    documents = {batch.pk: batch.guideline.document for batch in batches}
+    found: dict[int, _Tally] = defaultdict(_Tally)
+    rows = (
+        Adjudication.objects.filter(assignment__batch__in=list(documents))
+        .exclude(task__state=Task.State.WITHDRAWN)
+        .order_by("pk")
+        .values_list(
+            "assignment__person",
+            "assignment__batch",
+            "task",
+            "assignment",
+            "labels",
+            "seconds",
+            "assignment__verdict__labels",
+            "reason__key",
+        )
+    )
+    decided = list(rows)
+    for start in range(0, len(decided), CHUNK):
+        chunk = decided[start : start + CHUNK]
+        given = _given([row[2] for row in chunk])
+        for person, batch, task, claim, labels, seconds, verdict, reason in chunk:
+            tally = found[person]
+            tally.decisions += 1
+            tally.reasons[reason or ""] += 1
+            if seconds is not None:
+                tally.seconds.append(seconds)
+            _count_change(tally, labels, verdict)
+            _count_sides(tally, claim, labels, given[task], shown=verdict is not None)
+            _count_shift(tally, documents[batch], labels, given[task])
+    return _adjudicators(found, batches)
+
+
+def _given(tasks: Sequence[int]) -> dict[int, list[Labels]]:
+    """The annotators' labels by task, in the order of the slots."""
+    rows = Annotation.objects.filter(
+        current=True, assignment__task__in=tasks, assignment__slot__lt=ADJUDICATION_SLOT
+    ).order_by("assignment__slot")
+    found: dict[int, list[Labels]] = defaultdict(list)
+    for task, labels in rows.values_list("assignment__task", "labels"):
+        found[task].append(labels)
+    return found
+
+
+def _count_change(tally: _Tally, labels: Labels, verdict: Labels | None) -> None:
+    if verdict is not None:
+        tally.judged += 1
+        tally.changed += any(verdict[name] != value for name, value in labels.items() if name in verdict)
+
+
+def _count_sides(tally: _Tally, claim: UUID, labels: Labels, given: Sequence[Labels], *, shown: bool) -> None:
+    """``shown``: the decision was made here, where the labels stood as A and B."""
+    for criterion, value in labels.items():
+        tally.criteria += 1
+        alike = [one.get(criterion) == value for one in as_shown(claim, given)]
+        tally.neither += not any(alike)
+        if shown and alike[:2].count(True) == 1:
+            tally.first += alike[0]
+            tally.second += alike[1]
+
+
+def _count_shift(tally: _Tally, document: Any, labels: Labels, given: Sequence[Labels]) -> None:
+    apart = []
+    for criterion in document.criteria:
+        if criterion.name in labels and criterion.measurement != "nominal":
+            places = {value: place for place, value in enumerate(criterion.values)}
+            theirs = [places[one[criterion.name]] for one in given if one.get(criterion.name) in places]
+            if theirs and labels[criterion.name] in places:
+                apart.append(places[labels[criterion.name]] - sum(theirs) / len(theirs))
+    if apart:
+        tally.shifts.append(sum(apart) / len(apart))
+
+
+def _adjudicators(found: Mapping[int, _Tally], batches: Sequence[Batch]) -> list[Adjudicator]:
+    people = Person.objects.in_bulk(list(found))
+    again = _again(batches)
+    leans = _corrected({person: (one.first, one.first + one.second) for person, one in found.items()})
+    return [
+        _adjudicator(people[person], found[person], leans[person], again.get(person, NONE))
+        for person in sorted(found, key=lambda one: people[one].username)
+    ]
+
+
+def _adjudicator(person: Person, tally: _Tally, lean: Lean, again: Rate) -> Adjudicator:
+    n, shifts = len(tally.shifts), tally.shifts
+    mean = sum(shifts) / n if n else None
+    half = Z * stdev(shifts) / n**0.5 if n > 1 else None
+    changed = (
+        Rate(tally.changed, tally.judged, *wilson(tally.changed, tally.judged)) if tally.judged else NONE
+    )
+    return Adjudicator(
+        person=person,
+        decisions=tally.decisions,
+        criteria=tally.criteria,
+        neither=tally.neither,
+        lean=lean,
+        changed=changed,
+        again=again,
+        shift=mean,
+        shift_low=None if mean is None or half is None else mean - half,
+        shift_high=None if mean is None or half is None else mean + half,
+        median_seconds=median(tally.seconds) if tally.seconds else None,
+        reasons=dict(tally.reasons),
+    )
+
+
+def _again(batches: Sequence[Batch]) -> dict[int, Rate]:
+    """By person how often the second reading of a criterion was the first decision."""
+    same: Counter[int] = Counter()
+    n: Counter[int] = Counter()
+    for batch in batches:
+        for one in consistency(batch):
+            same[one.person.pk] += one.same
+            n[one.person.pk] += one.n
+    return {
+        person: Rate(same[person], n[person], *wilson(same[person], n[person])) for person in n if n[person]
+    }
+
+
+def _corrected(counts: Mapping[int, tuple[int, int]]) -> dict[int, Lean]:
+    """Holm's step-down over the two-sided binomial tests of everybody who decided anything so."""
+    tested = {person: float(binomtest(*one).pvalue) for person, one in counts.items() if one[1]}
+    corrected: dict[int, float] = {}
+    highest = 0.0
+    for place, person in enumerate(sorted(tested, key=lambda one: tested[one])):
+        highest = max(highest, min(1.0, tested[person] * (len(tested) - place)))
+        corrected[person] = highest
+    return {person: Lean(first, n, corrected.get(person)) for person, (first, n) in counts.items()}

@@ -1,0 +1,198 @@
+"""The quality of people's labels: who may need help, and with what; then one person's part, and the items behind it.
+
+For managers alone: a researcher reads on the page of the agreement how far labels can be trusted, and how one
+annotator works is between them and whoever looks after them. Never of a batch that is sealed for the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.errors import N_, AssayError, NotFound
+from annotation.models import MANAGER, Batch, Membership, Person
+from annotation.selectors.agreement import batches_for
+from annotation.selectors.batches import batch_named
+from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.people import person_named
+from annotation.selectors.quality import (
+    Filters,
+    adjudicators_of,
+    found_items,
+    items_at,
+    overview_of,
+    prompts_of,
+    sheet_of,
+)
+from annotation.views.access import person_of, role_required
+from annotation.views.batches import batch_context
+from annotation.views.crumbs import trail
+from annotation.views.quality_part import item_line, part_context
+from annotation.views.quality_table import SHOWN, adjudicator_context, overview_context, tabs
+
+PAGE = 50
+# So many batches are looked at together on the page of all: the latest ones.
+MOST_BATCHES = 20
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER)
+def quality(request: HttpRequest) -> HttpResponse:
+    """Everybody in the latest batches that the reader may open, taken together."""
+    reader = person_of(request)
+    readable = batches_for(reader).exclude(state=Batch.State.DRAFT)
+    batches = list(readable.select_related("guideline").order_by("-created_at", "-pk")[:MOST_BATCHES])
+    context = _shown(request, batches, None) | {
+        "batches": batches,
+        "left_out": max(0, readable.count() - len(batches)),
+        "sealed_n": sealed_batches(reader).count(),
+        "crumbs": trail((_("People"), "people", []), here=_("Quality")),
+    }
+    return render(request, "annotation/quality/all.html", context)
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER)
+def batch_quality(request: HttpRequest, name: str) -> HttpResponse:
+    found = _open_to(request, name)
+    context = batch_context(found, person_of(request), tab="quality") | _shown(request, [found], found)
+    return render(request, "annotation/quality/batch.html", context)
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER)
+def batch_quality_person(request: HttpRequest, name: str, username: str) -> HttpResponse:
+    """One person's part in a batch: as annotator, as adjudicator, or both."""
+    found, person = _part(request, name, username)
+    context = batch_context(found, person_of(request), tab="quality") | part_context(found, person)
+    context["crumbs"] = _trail(found, here=str(person))
+    return render(request, "annotation/quality/person.html", context)
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER)
+def batch_quality_items(request: HttpRequest, name: str, username: str) -> HttpResponse:
+    """The items behind a figure of the person, with what everybody said of each."""
+    found, person = _part(request, name, username)
+    wanted, words = _wanted(request)
+    sheet = sheet_of([found])
+    rows = found_items(sheet, person.pk, wanted)
+    page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
+    items = items_at(sheet, person.pk, list(page.object_list))
+    prompts = prompts_of([one.task for one in items])
+    people = Person.objects.in_bulk({who for one in items for who in one.others})
+    kept = {key: value for key, value in request.GET.items() if value and key != "page"}
+    context = batch_context(found, person_of(request), tab="quality") | {
+        "person": person,
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "query": urlencode(kept),
+        "wanted": words,
+        "lines": [item_line(one, found.guideline.document, prompts, people) for one in items],
+        "several": len(sheet.scales) > 1,
+        "crumbs": _trail(found, (str(person), "batch-quality-person", [name, username]), here=_("Items")),
+    }
+    return render(request, "annotation/quality/items.html", context)
+
+
+def _trail(batch: Batch, *more: tuple[str, str, list[str]], here: str) -> Any:
+    return trail(
+        (_("Batches"), "batches", []),
+        (batch.name, "batch", [batch.name]),
+        (_("Quality"), "batch-quality", [batch.name]),
+        *more,
+        here=here,
+    )
+
+
+def _open_to(request: HttpRequest, name: str) -> Batch:
+    """The batch, if its results are open to the reader."""
+    batch_named(name)
+    readable: QuerySet[Batch] = batches_for(person_of(request), name)
+    return readable.select_related("guideline").get()
+
+
+def _part(request: HttpRequest, name: str, username: str) -> tuple[Batch, Person]:
+    found, person = _open_to(request, name), person_named(username)
+    if not Membership.objects.filter(batch=found, person=person).exists():
+        raise NotFound(N_("{name} is not in the batch {batch}."), name=username, batch=name)
+    return found, person
+
+
+def _shown(request: HttpRequest, batches: Sequence[Batch], one: Batch | None) -> dict[str, Any]:
+    """What the tab shows; ``one`` is the batch whose people's parts the rows lead to."""
+    shown, sort = request.GET.get("show", ""), request.GET.get("sort", "")
+    if shown not in SHOWN:
+        raise AssayError(
+            N_("{value} cannot be chosen here; choose one of: {known}."),
+            value=shown,
+            known=", ".join(name for name in SHOWN if name),
+        )
+    overview = overview_of(batches)
+    context = overview_context(overview, batches, one, shown, sort)
+    if shown == "adjudicators":
+        context |= adjudicator_context(adjudicators_of(batches), batches, one)
+    return context | {"tabs": tabs(shown), "shown": shown}
+
+
+def _wanted(request: HttpRequest) -> tuple[Filters, list[tuple[str, str]]]:
+    """The filters of the address, and those that narrow anything in words."""
+    given = {key: str(value).strip() for key, value in request.GET.items() if str(value).strip()}
+    partner = person_named(given["with"]) if "with" in given else None
+    wanted = Filters(
+        criterion=given.get("criterion"),
+        dimension="" if given.get("dimension") == "-" else given.get("dimension"),
+        mine=_number(given, "mine"),
+        theirs=_number(given, "theirs"),
+        gold=_number(given, "gold"),
+        partner=partner.pk if partner else None,
+        day=_whole(given, "day"),
+        since=_whole(given, "since"),
+        apart="apart" in given,
+        off_gold="off_gold" in given,
+        fastest="fastest" in given,
+    )
+    return wanted, _filter_words(given, partner)
+
+
+def _filter_words(given: Mapping[str, str], partner: Person | None) -> list[tuple[str, str]]:
+    names = {
+        "criterion": _("Criterion"),
+        "dimension": _("Dimension"),
+        "mine": _("Their label"),
+        "theirs": _("The partner's label"),
+        "gold": _("Final label"),
+    }
+    words = [(label, given[key]) for key, label in names.items() if key in given]
+    if partner:
+        words.append((_("Also labelled by"), str(partner)))
+    marks = {
+        "apart": _("other than the partner"),
+        "off_gold": _("other than the final label"),
+        "fastest": _("the fastest first"),
+    }
+    return [*words, *(("", label) for key, label in marks.items() if key in given)]
+
+
+def _number(given: Mapping[str, str], name: str) -> float | None:
+    try:
+        return float(given[name]) if name in given else None
+    except ValueError as error:
+        raise AssayError(N_("{value} is no level."), value=given[name]) from error
+
+
+def _whole(given: Mapping[str, str], name: str) -> int | None:
+    return int(given[name]) if given.get(name, "").isdecimal() and len(given[name]) < 9 else None

@@ -1,0 +1,109 @@
+"""How long the quality pages take: of a usual batch, and of a large one.
+
+    python -m tests.benchmarks.quality_page
+    python -m tests.benchmarks.quality_page --people 40 --tasks 100000 --database postgres://HOST/NAME
+
+For each page the first time in a process that has read nothing, and the median of the times after it: seconds by the
+clock, and in brackets of the processor in this process, which the rest of the machine does not disturb.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from typing import Any
+
+from tests.benchmarks.annotate_loop import world
+
+TIMES = 9
+# "Quick" of the pages: a usual batch warm, a large one cold.
+WARM, COLD = 0.3, 2.0
+
+
+def measure(given: argparse.Namespace) -> dict[str, Any]:
+    with world.database(given.database, replace=given.replace, keep=False):
+        from django.conf import settings
+        from django.test import Client
+        from django.urls import reverse
+
+        from annotation.selectors import quality, units
+        from tests.benchmarks.seeded_faults import ALL, simulate
+        from tests.benchmarks.simulated_batch import make_floor, write
+
+        settings.ALLOWED_HOSTS = ["*"]
+        floor = make_floor(people=given.people, tasks=given.tasks)
+        write(floor, simulate(1, faults=ALL, people=given.people, tasks=given.tasks))
+        client = Client()
+        client.force_login(floor.manager)
+        name, person = floor.batch.name, floor.people[0].username
+        page, part = (
+            reverse("batch-quality", args=[name]),
+            reverse("batch-quality-person", args=[name, person]),
+        )
+        addresses = {
+            "everybody": page,
+            "random": f"{page}?show=random",
+            "copying": f"{page}?show=copying",
+            "adjudicators": f"{page}?show=adjudicators",
+            "one person": part,
+            "their items": f"{reverse('batch-quality-items', args=[name, person])}?apart=1",
+            "all batches": reverse("quality"),
+        }
+        client.get(reverse("batches"))  # what a process loads once
+        found = {}
+        for what, address in addresses.items():
+            units.forget()
+            quality.forget()
+            cold = _timed(client, address)
+            warm = [_timed(client, address) for _time in range(TIMES)]
+            found[what] = {
+                "cold": cold,
+                "warm": tuple(statistics.median(one[place] for one in warm) for place in (0, 1)),
+            }
+        return found
+
+
+def _timed(client: Any, address: str) -> tuple[float, float]:
+    clock, processor = time.perf_counter(), time.process_time()
+    answer = client.get(address)
+    took = time.perf_counter() - clock, time.process_time() - processor
+    assert answer.status_code == 200, answer.status_code
+    return took
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--database", default="sqlite", metavar="URL", help="sqlite, or postgres://HOST/NAME")
+    parser.add_argument("--replace", action="store_true", help="drop a database of that name first")
+    parser.add_argument("--people", type=int, default=12)
+    parser.add_argument("--tasks", type=int, default=2400)
+    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = arguments()
+    found = measure(given)
+    if given.json:
+        print(json.dumps(found, indent=2))
+        return
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} processors, {given.database.split(':')[0]}; "
+        f"{given.people} people, {given.tasks:,} tasks, {2 * given.tasks:,} annotations"
+    )
+    for what, one in found.items():
+        cold, warm = (f"{one[name][0]:.3f} s ({one[name][1]:.3f})" for name in ("cold", "warm"))
+        print(f"{what:<14} cold {cold:>18}   warm {warm:>18}")
+    print(
+        f"wanted: at most {WARM} s warm with 12 people and 2,400 tasks, {COLD} s cold with 200,000 annotations"
+    )
+
+
+if __name__ == "__main__":
+    main()
