@@ -5,13 +5,15 @@ Labels may be missing, and a worker may have labelled a task several times. The 
 refused stand in ``docs/raters.md``.
 
 Shapes: N labels, T tasks, W workers, K classes; U distinct patterns. Tasks whose labels are the same (from the same
-workers) are counted, not listed: they have one posterior, so an iteration costs as much as there are patterns.
+workers) are counted, not listed: they have one posterior, so an iteration costs as much as there are patterns. Inside,
+posteriors are (K, U), because a few long rows are added up faster than many short ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -99,7 +101,7 @@ def dawid_skene(
     return DawidSkene(
         tasks=votes.tasks,
         workers=votes.workers,
-        posteriors=last.posteriors[votes.pattern],
+        posteriors=last.posteriors.T[votes.pattern],
         marginals=last.model.marginals,
         confusion=last.model.confusion(),
         iterations=last.iterations,
@@ -133,7 +135,7 @@ def mace(
     return Mace(
         tasks=votes.tasks,
         workers=votes.workers,
-        posteriors=best.posteriors[votes.pattern],
+        posteriors=best.posteriors.T[votes.pattern],
         trust=best.model.knowing[:, 1],
         spamming=_proportions(best.model.guesses),
         iterations=best.iterations,
@@ -149,8 +151,8 @@ def mace(
 class _Votes:
     """The labels of one task of each pattern, in the patterns' order: M rows.
 
-    pattern (T,): which pattern each task has. weights (U,): the tasks of each. starts (U,): its first row.
-    row_pattern, worker, label (M,): worker as a position in ``workers``.
+    pattern (T,): which pattern each task has. weights (U,): the tasks of each. row_pattern, worker, label (M,): worker
+    as a position in ``workers``.
     """
 
     tasks: Ints
@@ -158,20 +160,34 @@ class _Votes:
     classes: int
     pattern: Ints
     weights: Floats
-    starts: Ints
     row_pattern: Ints
     worker: Ints
     label: Ints
 
-    @property
+    @cached_property
     def row_weights(self) -> Floats:
         weights: Floats = self.weights[self.row_pattern]
         return weights
 
-    @property
+    @cached_property
+    def cells(self) -> Ints:
+        """(M,): the worker and the label as one number, worker * K + label."""
+        cells: Ints = self.worker * self.classes + self.label
+        return cells
+
+    @cached_property
     def labels(self) -> float:
         """How many labels there are in all."""
         return float(self.row_weights.sum())
+
+    def by_pattern(self, rows: Floats) -> Floats:
+        """(K, U): the rows (K, M) added up."""
+        return _summed(self.row_pattern, rows, len(self.weights))
+
+    def by_cell(self, rows: Floats) -> Floats:
+        """(rows, W, labels): rows (any number, M) added up."""
+        size = len(self.workers) * self.classes
+        return _summed(self.cells, rows, size).reshape(-1, len(self.workers), self.classes)
 
 
 def _votes(task: npt.ArrayLike, worker: npt.ArrayLike, label: npt.ArrayLike, classes: int) -> _Votes:
@@ -198,7 +214,6 @@ def _votes(task: npt.ArrayLike, worker: npt.ArrayLike, label: npt.ArrayLike, cla
         classes=classes,
         pattern=pattern,
         weights=counts.astype(np.float64),
-        starts=begins,
         row_pattern=row_pattern,
         worker=row_worker[rows],
         label=labels[rows],
@@ -227,11 +242,16 @@ def _signatures(codes: Ints, starts: Ints) -> npt.NDArray[np.uint64]:
 
 
 def _shares_of_votes(votes: _Votes) -> Floats:
-    """(U, K): of a pattern's labels, the share of each class."""
-    cells = votes.row_pattern * votes.classes + votes.label
-    counts = np.bincount(cells, minlength=len(votes.weights) * votes.classes).reshape(-1, votes.classes)
-    shares: Floats = counts / counts.sum(axis=1, keepdims=True)
+    """(K, U): of a pattern's labels, the share of each class."""
+    counts = votes.by_pattern((votes.label == np.arange(votes.classes)[:, None]).astype(np.float64))
+    shares: Floats = counts / counts.sum(axis=0)
     return shares
+
+
+def _summed(place: Ints, rows: Floats, size: int) -> Floats:
+    """(rows, size): each row (M,) added up by place."""
+    sums: Floats = np.stack([np.bincount(place, weights=row, minlength=size) for row in rows])
+    return sums.astype(np.float64)
 
 
 # EM, for any model that tells how likely a label is under each true class
@@ -273,54 +293,42 @@ def _steps(
 
 
 def _expect(votes: _Votes, model: _Confusions | _Guessers) -> tuple[Floats, float]:
-    """(U, K) posteriors, and the log-likelihood."""
+    """(K, U) posteriors, and the log-likelihood."""
     with np.errstate(divide="ignore"):
-        joint = np.add.reduceat(model.log_likelihoods(votes), votes.starts, axis=0) + np.log(model.marginals)
-    top = joint.max(axis=1, keepdims=True)
+        joint = votes.by_pattern(model.log_likelihoods(votes)) + np.log(model.marginals)[:, None]
+    top = joint.max(axis=0)
     scaled = np.exp(joint - top)
-    total = scaled.sum(axis=1, keepdims=True)
-    log_likelihood = float(votes.weights @ (np.log(total) + top)[:, 0])
+    total = scaled.sum(axis=0)
+    log_likelihood = float(votes.weights @ (np.log(total) + top))
     return scaled / total, log_likelihood
 
 
 @dataclass(frozen=True)
 class _Confusions:
-    """table (W, K labels, K classes): how probable a label is; ``seen`` (W, K): the labels expected of a class."""
+    """table (K classes, W, K labels): how probable a label is; seen (K, W): the labels expected of a class."""
 
     marginals: Floats
     table: Floats
     seen: Floats
 
     def log_likelihoods(self, votes: _Votes) -> Floats:
-        """(M, K)."""
-        rows: Floats = np.log(self.table).reshape(-1, votes.classes)[
-            votes.worker * votes.classes + votes.label
-        ]
+        """(K, M)."""
+        rows: Floats = np.log(self.table).reshape(votes.classes, -1)[:, votes.cells]
         return rows
 
     def confusion(self) -> Floats:
-        known = np.where(self.seen[:, None, :] > 0, self.table, np.nan)
-        return np.ascontiguousarray(known.transpose(0, 2, 1))
+        known = np.where(self.seen[:, :, None] > 0, self.table, np.nan)
+        return np.ascontiguousarray(known.transpose(1, 0, 2))
 
 
 def _confusions(votes: _Votes, posteriors: Floats, prior: Floats) -> _Confusions:
     """The M-step. A class that a worker never met gets even chances, which change nothing."""
-    marginals = votes.weights @ posteriors / votes.weights.sum()
-    weighted = posteriors * votes.weights[:, None]
-    cells = votes.worker * votes.classes + votes.label
-    counts = _summed(cells, weighted[votes.row_pattern], len(votes.workers) * votes.classes)
-    table = counts.reshape(-1, votes.classes, votes.classes) + prior.T
-    seen = table.sum(axis=1)
+    weighted = posteriors * votes.weights
+    table = votes.by_cell(weighted[:, votes.row_pattern]) + prior[:, None, :]
+    seen = table.sum(axis=2)
     even = np.full_like(table, 1 / votes.classes)
-    np.divide(table, seen[:, None, :], out=even, where=seen[:, None, :] > 0)
-    return _Confusions(marginals, even, seen)
-
-
-def _summed(cells: Ints, values: Floats, size: int) -> Floats:
-    """(size, K): the rows of ``values`` (M, K) added up by cell."""
-    columns = [np.bincount(cells, weights=values[:, one], minlength=size) for one in range(values.shape[1])]
-    sums: Floats = np.stack(columns, axis=1).astype(np.float64)
-    return sums
+    np.divide(table, seen[:, :, None], out=even, where=seen[:, :, None] > 0)
+    return _Confusions(weighted.sum(axis=1) / votes.weights.sum(), even, seen)
 
 
 # MACE
@@ -340,14 +348,15 @@ class _Guessers:
 
     def guessed(self, votes: _Votes) -> Floats:
         """(M,): the weight of having guessed this label."""
-        weights: Floats = self.knowing[votes.worker, 0] * self.guesses[votes.worker, votes.label]
+        weights: Floats = (self.knowing[:, :1] * self.guesses).ravel()[votes.cells]
         return weights
 
     def log_likelihoods(self, votes: _Votes) -> Floats:
-        """(M, K): a guess, or, under the class that it names, knowledge too."""
-        rows = np.repeat(self.guessed(votes)[:, None], votes.classes, axis=1)
-        rows[np.arange(len(rows)), votes.label] += self.knowing[votes.worker, 1]
-        return np.log(rows)
+        """(K, M): a guess, or, under the class that it names, knowledge too."""
+        guessed = self.guessed(votes)
+        named = votes.label == np.arange(votes.classes)[:, None]
+        knew = np.log(guessed + self.knowing[votes.worker, 1])
+        return np.where(named, knew, np.log(guessed))
 
 
 @dataclass
@@ -361,13 +370,11 @@ class _Guessing:
     def __call__(self, posteriors: Floats) -> _Guessers:
         votes, model = self.votes, self.model
         guessed, known = model.guessed(votes), model.knowing[votes.worker, 1]
-        right = posteriors[votes.row_pattern, votes.label]
+        right = posteriors[votes.label, votes.row_pattern]
         knew = votes.row_weights * right * known / (guessed + known)
         guesses = votes.row_weights - knew
-        people, cells = len(votes.workers), votes.worker * votes.classes + votes.label
-        knowing = _summed(votes.worker, np.stack([guesses, knew], axis=1), people)
-        strategy = _summed(cells, guesses[:, None], people * votes.classes)
-        self.model = self._normalized(knowing, strategy.reshape(people, votes.classes))
+        knowing = _summed(votes.worker, np.stack([guesses, knew]), len(votes.workers)).T
+        self.model = self._normalized(knowing, votes.by_cell(guesses[None, :])[0])
         return self.model
 
     def _normalized(self, knowing: Floats, strategy: Floats) -> _Guessers:
