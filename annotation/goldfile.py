@@ -6,7 +6,8 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 from annotation.gold import Value, number
 from annotation.splits import split_of
@@ -21,10 +22,11 @@ LONGEST_CELL = 2**31 - 1
 
 # json.dumps makes a new encoder for each call that asks for anything but its defaults.
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
+# Rows come prompt by prompt.
+_split = lru_cache(maxsize=1024)(split_of)
 
 
-@dataclass(frozen=True)
-class GoldRow:
+class GoldRow(NamedTuple):
     """``response`` is a text, or the turns of a dialogue; ``labels`` and ``sources`` are by criterion."""
 
     dataset: str
@@ -40,7 +42,7 @@ class GoldRow:
 
     @property
     def split(self) -> str:
-        return split_of(self.dataset, self.prompt_id)
+        return _split(self.dataset, self.prompt_id)
 
 
 def jsonl_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
@@ -117,6 +119,11 @@ def csv_writer() -> Callable[[Sequence[Any]], str]:
 
 def _in_order(values: Mapping[str, Any], criteria: Sequence[str]) -> dict[str, Any]:
     return {name: values[name] for name in criteria if name in values}
+
+
+def response_cell(response: str | list[dict[str, str]]) -> str:
+    """A text as it is, a dialogue as the JSON of its turns."""
+    return response if isinstance(response, str) else _ENCODER.encode(response)
 
 
 def jsonl_rows(lines: Iterable[str]) -> Iterator[GoldRow]:

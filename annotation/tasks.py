@@ -9,6 +9,7 @@ from celery import shared_task
 from annotation.errors import N_
 from annotation.selectors.gold import RELEASE_JOB
 from annotation.services import alarms, demo, jobs, making, releasing
+from annotation.services.exports import kept
 from annotation.services.imports import uploads
 
 
@@ -42,6 +43,11 @@ def make_batch(context: jobs.JobContext) -> dict[str, Any]:
 @jobs.handles(RELEASE_JOB)
 def cut_release(context: jobs.JobContext) -> dict[str, Any]:
     return releasing.run_releasing(context)
+
+
+@jobs.handles(kept.JOB_KIND)
+def write_export(context: jobs.JobContext) -> dict[str, Any]:
+    return kept.run_export(context)
 
 
 @jobs.handles(uploads.JOB_KIND)

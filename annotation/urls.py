@@ -11,6 +11,7 @@ from annotation.views import (
     charts,
     dispute_reasons,
     disputes,
+    exports,
     guideline_compare,
     guideline_notes,
     guidelines,
@@ -149,5 +150,16 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("releases/<str:name>/compare/", release_compare.release_compare, name="release-compare"),
     path("releases/<str:name>/compare/file/", release_compare.release_changes_file, name="release-changes"),
     path("releases/<str:name>/download/<str:kind>", releases.release_download, name="release-download"),
+    path("releases/<str:name>/exports/", exports.release_exports, name="release-exports"),
+    path("releases/<str:name>/exports/<int:export_id>/", exports.release_export, name="release-export"),
+    path(
+        "releases/<str:name>/exports/<int:export_id>/discard/", exports.export_discard, name="export-discard"
+    ),
+    path("releases/<str:name>/exports/<int:export_id>/files.zip", exports.export_zip, name="export-zip"),
+    path(
+        "releases/<str:name>/exports/<int:export_id>/files/<path:file>",
+        exports.export_file,
+        name="export-file",
+    ),
     path("tasks/<int:pk>/", lineage.task, name="task"),
 ]

@@ -30,6 +30,8 @@ from annotation.services import jobs
 from annotation.services.annotations import Work, revise, submit
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.drafts import keep_draft
+from annotation.services.exports import Options
+from annotation.services.exports.kept import start_export
 from annotation.services.gold import cut_release
 from annotation.services.invitations import invite
 from annotation.services.notes import leave_note
@@ -160,6 +162,11 @@ MAY: dict[str, frozenset[str]] = {
     "release": OFFICE,
     "release-labels": OFFICE,
     "release-download": OFFICE,
+    "release-exports": OFFICE,
+    "release-export": OFFICE,
+    "export-file": OFFICE,
+    "export-zip": OFFICE,
+    "export-discard": OFFICE,
     "release-new": RESEARCHER,
     "release-making": RESEARCHER,
     "release-conflicts": RESEARCHER,
@@ -247,6 +254,11 @@ def make_world() -> World:
     keep_draft(held.pk, Work({"compliance": 2}), Conflict("Somebody else has it."))
     revise(assignment_id=first.pk, person=lin, key="again", work=Work({"compliance": 2}, reason="sorry"))
     release = cut_release(name="r1", batches=[batch])
+    export = start_export(
+        release=release, format_name="jsonl", options=Options(), actor=people["manager"], send=False
+    )
+    assert export.job is not None
+    jobs.run_now(export.job)
     scorer, training = create_scorer(name="s1", release=release, send=False)
     jobs.run_now(training)
     scorer.refresh_from_db()
@@ -280,6 +292,13 @@ def make_world() -> World:
             "release.name": "r1",
             "release-labels.name": "r1",
             "release-download.name": "r1",
+            "release-exports.name": "r1",
+            "release-export.name": "r1",
+            "export-file.name": "r1",
+            "export-zip.name": "r1",
+            "export-discard.name": "r1",
+            "export_id": export.pk,
+            "file": "gold.jsonl",
             "release-datasheet.name": "r1",
             "release-compare.name": "r1",
             "release-changes.name": "r1",

@@ -10,6 +10,8 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -88,13 +90,19 @@ class AssayCommand(ABC, BaseCommand):
 
     def run_job(self, job: Job) -> Job:
         """Run the job in this process with a progress bar; raises the reason if it failed."""
+        with self.fraction() as watch:
+            return jobs.run_now(job, watcher=watch)
+
+    @contextmanager
+    def fraction(self) -> Iterator[jobs.Watcher]:
+        """A progress bar that is told the share done, from 0 to 1, and what is being done."""
         with self.progress(total=1.0, bar_format="{l_bar}{bar}| {elapsed}<{remaining}") as bar:
 
             def watch(progress: float, stage: str) -> None:
                 bar.set_description(stage)
                 bar.update(max(0.0, progress - bar.n))
 
-            return jobs.run_now(job, watcher=watch)
+            yield watch
 
     def _refuse(self, line: str, error: Exception, options: dict[str, Any]) -> NoReturn:
         if options.get("traceback"):

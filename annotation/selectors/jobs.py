@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from annotation.errors import N_, NotFound
 from annotation.models import Batch, Job, Person
+from annotation.selectors.exports import release_of_export
 from annotation.selectors.gold import RELEASE_JOB, refuse_sealed_gold
 from annotation.selectors.imports import visible_import
 
@@ -30,6 +31,8 @@ def job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
         visible_import(person, job.payload["import"])
     if job.kind == RELEASE_JOB:  # nor may they read here how a batch of theirs was settled
         refuse_sealed_gold(person, Batch.objects.filter(pk__in=job.payload["batches"]))
+    if "export" in job.payload:  # nor see what was exported of a release that they may not open
+        release_of_export(person, job.payload["export"])
     return job
 
 

@@ -6,12 +6,13 @@ different tasks stand in one row.
 
 from __future__ import annotations
 
+import json
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from django.db import connection
 from django.db.models import F, QuerySet, Window
@@ -19,40 +20,41 @@ from django.db.models.functions import Collate, DenseRank
 
 from annotation.gold import number
 from annotation.goldfile import GoldRow
-from annotation.models import ADJUDICATION_SLOT, Assignment, GoldRelease, Task
+from annotation.models import ADJUDICATION_SLOT, Assignment, Dataset, EvaluatedModel, GoldRelease, Task
+from annotation.splits import SPLITS, split_of
 
 CHUNK = 1000
 # The order of the bytes in UTF-8, which is that of the code points.
 BYTES = {"postgresql": "C", "sqlite": "BINARY"}
-_CONTENT = (
-    "batch__guideline__name",
-    "batch__guideline__version",
-    "response__prompt__dataset__name",
-    "response__prompt__key",
-    "response__model__name",
-    "response__sha256",
-)
-_SHOWN = (
-    "pk",
-    "response__prompt__dataset__name",
-    "response__prompt__key",
-    "response__prompt__dimension",
-    "response__prompt__subcomponent",
-    "response__model__name",
-    "response__text",
-    "response__turns",
-    "batch__guideline__name",
-    "batch__guideline__version",
-)
+# Plain SQL: for a million rows, building these queries with the ORM takes longer than answering them.
+IN = {"postgresql": "= ANY(%s)", "sqlite": "IN (SELECT value FROM json_each(%s))"}
+_LABELS = "SELECT task_id, criterion, value, source FROM annotation_releasedlabel WHERE release_id = %s AND task_id "
+_SHOWN = """
+    SELECT task.id, task.batch_id, response.model_id, prompt.dataset_id, prompt.key, prompt.dimension,
+        prompt.subcomponent, response.text, response.turns
+    FROM annotation_task task
+    JOIN annotation_response response ON response.id = task.response_id
+    JOIN annotation_prompt prompt ON prompt.id = response.prompt_id
+    WHERE task.id """
+NO_TURNS = "[]"
+T = TypeVar("T")
 ANNOTATOR, ADJUDICATOR = "annotator", "adjudicator"
 
 
-@dataclass(frozen=True)
-class ReleasedRow:
-    """A row of the gold file, and the tasks whose labels stand in it; it shows the response of the first."""
+class Label(NamedTuple):
+    criterion: str
+    value: float
+    source: str
+
+
+class ReleasedRow(NamedTuple):
+    """A row of the gold file, and the tasks whose labels stand in it with the criteria of each.
+
+    It shows the response of the first of them.
+    """
 
     gold: GoldRow
-    tasks: tuple[int, ...]
+    tasks: Mapping[int, tuple[str, ...]]
 
 
 class Released:
@@ -64,39 +66,78 @@ class Released:
     @cached_property
     def criteria(self) -> list[str]:
         """The criteria that the release has labels of, by name."""
-        return sorted(self.release.items.order_by().values_list("criterion", flat=True).distinct())
-
-    @cached_property
-    def order(self) -> Order:
-        return _order(self.release)
+        return sorted(self.release.manifest["counts"]["by_level"])
 
     @property
     def rows(self) -> int:
         return self.order.rows
 
-    def chunks(self, start: int = 0, *, size: int = CHUNK) -> Iterator[list[ReleasedRow]]:
-        """The rows after the first ``start``, at most ``size`` at a time."""
-        rows = iter(self.order.after(start))
-        while part := list(islice(rows, size)):
-            yield self._read(part)
+    @cached_property
+    def order(self) -> Order:
+        order = Order()
+        for task, row in _read_places(_places(self.release).values_list("pk", "place")):
+            order.add(task, row)
+        return order
+
+    @cached_property
+    def orders(self) -> Mapping[str, Order]:
+        """The rows of each split."""
+        orders: dict[str, Order] = {split: Order() for split in SPLITS}
+        places = _places(self.release).values_list(
+            "pk", "place", "response__prompt__dataset__name", "response__prompt__key"
+        )
+        for task, row, dataset, prompt in _read_places(places):
+            orders[split_of(dataset, prompt)].add(task, row)
+        return orders
+
+    def chunks(
+        self, start: int = 0, stop: int | None = None, *, order: Order | None = None, size: int = CHUNK
+    ) -> Iterator[list[ReleasedRow]]:
+        """The rows of the order, or of all, from ``start`` on and before ``stop``; at most ``size`` at a time."""
+        rows = (order or self.order).between(start, stop)
+        parts = iter(lambda: list(islice(rows, size)), [])
+        yield from _ahead(map(self._read, parts))
 
     def _read(self, rows: Sequence[tuple[int, ...]]) -> list[ReleasedRow]:
         labels = self._labels(list(chain.from_iterable(rows)))
-        shown = {
-            row[0]: row
-            for row in Task.objects.filter(pk__in=[tasks[0] for tasks in rows]).values_list(*_SHOWN)
-        }
-        return [
-            ReleasedRow(_gold_row(shown[tasks[0]], [one for task in tasks for one in labels[task]]), tasks)
-            for tasks in rows
-        ]
+        shown = {task: more for task, *more in _found(_SHOWN, [tasks[0] for tasks in rows])}
+        return [self._row(shown[tasks[0]], {task: labels[task] for task in tasks}) for tasks in rows]
 
-    def _labels(self, tasks: Sequence[int]) -> dict[int, list[tuple[str, float, str]]]:
-        found: dict[int, list[tuple[str, float, str]]] = {task: [] for task in tasks}
-        rows = self.release.items.filter(task__in=tasks).order_by()
-        for task, criterion, value, source in rows.values_list("task_id", "criterion", "value", "source"):
-            found[task].append((criterion, value, source))
+    def _labels(self, tasks: Sequence[int]) -> dict[int, list[Label]]:
+        found: dict[int, list[Label]] = {task: [] for task in tasks}
+        for task, *label in _found(_LABELS, tasks, self.release.pk):
+            found[task].append(Label(*label))
         return found
+
+    def _row(self, shown: Sequence[Any], labels: Mapping[int, Sequence[Label]]) -> ReleasedRow:
+        batch, model, dataset, prompt, dimension, subcomponent, text, turns = shown
+        found = [label for of_task in labels.values() for label in of_task]
+        gold = GoldRow(
+            self._datasets[dataset],
+            prompt,
+            dimension,
+            subcomponent,
+            self._models[model],
+            text if turns == NO_TURNS else json.loads(turns),
+            {label.criterion: number(label.value) for label in found},
+            {label.criterion: label.source for label in found},
+            *self._guidelines[batch],
+        )
+        return ReleasedRow(gold, {task: tuple(one.criterion for one in of) for task, of in labels.items()})
+
+    @cached_property
+    def _guidelines(self) -> dict[int, tuple[str, str]]:
+        """The name and the version of each batch's guideline."""
+        batches = self.release.batches.order_by().values_list("pk", "guideline__name", "guideline__version")
+        return {pk: (name, version) for pk, name, version in batches}
+
+    @cached_property
+    def _datasets(self) -> dict[int, str]:
+        return dict(Dataset.objects.order_by().values_list("pk", "name"))
+
+    @cached_property
+    def _models(self) -> dict[int, str]:
+        return dict(EvaluatedModel.objects.order_by().values_list("pk", "name"))
 
     def texts_like(self, start: str) -> set[str]:
         """The sha256 of the responses that are one text, no dialogue, and start like this."""
@@ -121,21 +162,23 @@ class Released:
 
 
 class Order:
-    """The tasks of a release in the order of its rows; a task that goes on the row before it is kept negative."""
+    """The tasks of a release in the order of its rows, eight bytes each; one that goes on a row is kept negative."""
 
-    def __init__(self, places: Iterable[tuple[int, Any]]) -> None:
-        """``places`` are (task, what its row is known by), row by row."""
-        self._tasks = array("q")
+    def __init__(self) -> None:
         self.rows = 0
-        before: Any = None
-        for task, row in places:
-            self._tasks.append(task if row != before else -task)
-            self.rows += row != before
-            before = row
+        self._tasks = array("q")
+        self._last: int | None = None
 
-    def after(self, start: int) -> Iterator[tuple[int, ...]]:
-        """The rows after the first ``start``, each as its tasks."""
-        return islice(self._grouped(), start, None)
+    def add(self, task: int, row: int) -> None:
+        """The next task, and the number of its row."""
+        is_new = row != self._last
+        self._tasks.append(task if is_new else -task)
+        self.rows += is_new
+        self._last = row
+
+    def between(self, start: int, stop: int | None = None) -> Iterator[tuple[int, ...]]:
+        """The rows from ``start`` on and before ``stop``, each as its tasks."""
+        return islice(self._grouped(), start, stop)
 
     def _grouped(self) -> Iterator[tuple[int, ...]]:
         row: list[int] = []
@@ -154,28 +197,57 @@ def gold_rows(release: GoldRelease) -> Iterator[GoldRow]:
         yield from (row.gold for row in chunk)
 
 
-def _order(release: GoldRelease) -> Order:
-    return Order(_places(release).values_list("pk", "place").iterator(chunk_size=20 * CHUNK))
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """The items; while one is worked on, another thread has the database find the next.
+
+    Inside a transaction, which another connection does not see, they come one by one.
+    """
+    if connection.in_atomic_block:
+        yield from items
+        return
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            coming = thread.submit(next, items, None)
+            while (item := coming.result()) is not None:
+                coming = thread.submit(next, items, None)
+                yield item
+        finally:
+            thread.submit(_leave).result()
+
+
+def _leave() -> None:
+    """Close the connection of the thread that this runs in."""
+    connection.close()
+
+
+def _found(sql: str, tasks: Sequence[int], *before: Any) -> list[tuple[Any, ...]]:
+    """The rows of these tasks; JSON comes as text."""
+    ids = list(tasks) if connection.vendor == "postgresql" else json.dumps(list(tasks))
+    with connection.cursor() as cursor:
+        cursor.execute(sql + IN[connection.vendor], [*before, ids])
+        return list(cursor.fetchall())
 
 
 def _places(release: GoldRelease) -> QuerySet[Any]:
     """The release's tasks row by row; those of one row have one ``place``. The database sorts, by bytes."""
-    by_bytes = [Collate(F(name), BYTES[connection.vendor]) for name in _CONTENT]
+    by_bytes = [Collate(F(name), BYTES[connection.vendor]) for name in _sorted_by(release)]
     tasks = Task.objects.filter(pk__in=release.items.order_by().values("task"))
-    return tasks.annotate(place=Window(DenseRank(), order_by=by_bytes)).order_by("place", "pk")
+    return tasks.annotate(place=Window(DenseRank(), order_by=by_bytes)).order_by(*by_bytes, "pk")
 
 
-def _gold_row(shown: Sequence[Any], labels: Sequence[tuple[str, float, str]]) -> GoldRow:
-    _pk, dataset, prompt, dimension, subcomponent, model, text, turns, guideline, version = shown
-    return GoldRow(
-        dataset=dataset,
-        prompt_id=prompt,
-        dimension=dimension,
-        subcomponent=subcomponent,
-        model=model,
-        response=turns or text,
-        labels={criterion: number(value) for criterion, value, _source in labels},
-        sources={criterion: source for criterion, _value, source in labels},
-        guideline=guideline,
-        guideline_version=version,
-    )
+def _sorted_by(release: GoldRelease) -> list[str]:
+    """Guideline, version, dataset, prompt id, model and hash of the response; but for what all rows share."""
+    facts = release.manifest
+    several = {
+        "batch__guideline__name": len(facts["guidelines"]),
+        "batch__guideline__version": len(facts["guidelines"]),
+        "response__prompt__dataset__name": len(facts["datasets"]),
+        "response__prompt__key": None,
+        "response__model__name": len(facts["counts"]["by_model"]),
+        "response__sha256": None,
+    }
+    return [name for name, number in several.items() if number != 1]
+
+
+def _read_places(places: QuerySet[Any, Any]) -> Iterator[Any]:
+    return places.iterator(chunk_size=20 * CHUNK)

@@ -34,6 +34,7 @@ from annotation.selectors.gold import (
 from annotation.selectors.jobs import job_for
 from annotation.selectors.lineage import Behind, behind
 from annotation.services.exports import export_lines, format_named
+from annotation.services.exports.kept import tell_direct_download
 from annotation.services.gold import CONTRADICTED, LONGEST_ABOUT, NAMED, Contradicted
 from annotation.services.releasing import UNDER_WAY, Wish, make
 from annotation.views.access import has_role, person_of, role_required
@@ -249,6 +250,7 @@ def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponse
         text = datasheet.markdown(found.manifest, kind.split(".")[1])
         return attached(HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}")
     gold_format = format_named(kind.removeprefix("gold."))
+    tell_direct_download(release=found, file=gold_format.file_name, actor=person_of(request))
     lines = (line.encode() for line in export_lines(found, gold_format))
     answer = StreamingHttpResponse(lines, content_type=gold_format.content_type)
     return attached(answer, f"{name}.{gold_format.name}")

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from annotation.content import response_sha256, text_sha256
 from annotation.errors import AssayError, Conflict, InputError
-from annotation.goldfile import GoldRow, csv_lines, safe_cell
-from annotation.models import Batch, GoldRelease, Person, Response
+from annotation.goldfile import GoldRow, csv_lines, csv_rows, safe_cell
+from annotation.models import Annotation, Batch, GoldRelease, Guideline, Person, Response
+from annotation.pseudonyms import pseudonyms
 from annotation.selectors.released import Released, ReleasedRow
 from annotation.services.batches import Policy
-from annotation.services.exports import export_release
+from annotation.services.exports import Options, export_release
 from annotation.services.gold import cut_release
 from annotation.splits import split_of
 from tests.support import FLAMES_GUIDELINE, decide_next, label_next, make_batch, make_corpus
@@ -31,6 +34,20 @@ def settled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
         label_next(batch, chen, other)
     decide_next(batch, wu, 2)
     return batch
+
+
+TURNS = [{"role": "user", "text": "再说一次"}, {"role": "assistant", "text": "不。"}]
+
+
+@pytest.fixture
+def several(lin: Person) -> GoldRelease:
+    """Two responses, the second a dialogue, each with a label of a criterion of its own."""
+    corpus = make_corpus(prompts=2, models=["M"], dimensions=("Fairness", "Legality"), name="two")
+    Response.objects.filter(prompt__key="p1").update(text="", turns=TURNS, sha256=response_sha256("", TURNS))
+    batch = make_batch(FLAMES_GUIDELINE.load(), corpus, annotators=[lin], policy=Policy(overlap=1))
+    label_next(batch, lin, 2, "fairness")
+    label_next(batch, lin, 1, "legality")
+    return cut_release(name="several", batches=[batch])
 
 
 @pytest.fixture
@@ -71,24 +88,14 @@ def test_the_gold_file_has_a_row_per_task_with_numbers_for_labels(settled: Batch
 
 
 @pytest.mark.django_db
-def test_several_criteria_and_a_dialogue_in_both_formats(lin: Person, tmp_path: Path):
-    corpus = make_corpus(prompts=2, models=["M"], dimensions=("Fairness", "Legality"), name="two")
-    turns = [{"role": "user", "text": "再说一次"}, {"role": "assistant", "text": "不。"}]
-    Response.objects.filter(prompt__key="p1").update(text="", turns=turns, sha256=response_sha256("", turns))
-    batch = make_batch(FLAMES_GUIDELINE.load(), corpus, annotators=[lin], policy=Policy(overlap=1))
-    label_next(batch, lin, 2, "fairness")
-    label_next(batch, lin, 1, "legality")
-    release = cut_release(name="r", batches=[batch])
-    first, second = read_jsonl(export_release(release=release, format_name="jsonl", folder=tmp_path).path)
+def test_several_criteria_and_a_dialogue_in_both_formats(several: GoldRelease, tmp_path: Path):
+    first, second = read_jsonl(export_release(release=several, format_name="jsonl", folder=tmp_path).path)
     assert (first["labels"], second["labels"]) == ({"fairness": 2}, {"legality": 1})
-    assert second["response"] == turns
-    with export_release(release=release, format_name="csv", folder=tmp_path).path.open(
-        encoding="utf-8", newline=""
-    ) as file:
-        one, two = csv.DictReader(file)
+    assert second["response"] == TURNS
+    one, two = read_table(export_release(release=several, format_name="csv", folder=tmp_path).path)
     assert (one["label.fairness"], one["label.legality"], one["source.fairness"]) == ("2", "", "single")
     assert (two["label.fairness"], two["label.legality"]) == ("", "1")
-    assert json.loads(two["response"]) == turns
+    assert json.loads(two["response"]) == TURNS
 
 
 HOSTILE = [
@@ -176,3 +183,153 @@ def test_a_response_of_any_length_is_exported(settled: Batch, tmp_path: Path):
         export = export_release(release=release, format_name=name, folder=tmp_path)
         assert export.rows == release.labels
         assert long in export.path.read_text(encoding="utf-8")
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+def test_a_text_that_reads_like_a_dialogue_comes_back_from_csv_as_what_it_is(is_text: bool):
+    text = json.dumps(TURNS, ensure_ascii=False)
+    rows = [GoldRow("d", "'p", "", "", "M", text, {"c": 2.5}, {"c": "single"}, "g", "1")]
+    (read,) = csv_rows(csv_lines(rows, ["c"]), is_text=lambda _text: is_text)
+    assert read.response == (text if is_text else TURNS)
+    assert (read.prompt_id, read.labels, read.sources) == ("'p", {"c": 2.5}, {"c": "single"})
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_file_that_does_not_give_the_releases_hash_is_refused(
+    release: GoldRelease, tmp_path: Path, kind: str
+):
+    Response.objects.filter(prompt__key="p1").update(text="changed behind the back of the release")
+    with pytest.raises(Conflict, match=f"the release has {release.sha256}"):
+        export_release(release=release, format_name=kind, folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.django_db
+def test_parquet_has_typed_columns_and_pandas_opens_it(several: GoldRelease, tmp_path: Path):
+    import pandas as pd
+    from pyarrow import parquet
+
+    path = export_release(release=several, format_name="parquet", folder=tmp_path).path
+    types = {field.name: str(field.type) for field in parquet.read_schema(path)}
+    assert types["label.fairness"] == "int64"
+    assert types["source.fairness"] == "dictionary<values=string, indices=int32, ordered=0>"
+    frame = pd.read_parquet(path)
+    assert frame["label.fairness"].tolist()[0] == 2
+    assert frame["label.legality"].isna().tolist() == [True, False]
+    assert [dict(turn) for turn in frame["turns"][1]] == TURNS
+    assert frame["turns"][0] is None
+    assert json.loads(frame["response"][1]) == TURNS
+    assert frame["split"].tolist() == [split_of("two", key) for key in ("p0", "p1")]
+
+
+@pytest.fixture
+def open_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Any]:
+    """``datasets.load_dataset`` on this machine alone, with its cache in the test's folder."""
+    for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+    import datasets
+
+    datasets.disable_progress_bars()
+    return lambda folder: datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
+
+
+@pytest.mark.django_db
+def test_datasets_opens_the_folder_with_the_splits_of_the_manifest(
+    guideline: Guideline, lin: Person, tmp_path: Path, open_dataset: Callable[[Path], Any]
+):
+    corpus = make_corpus(prompts=12, models=["M"])
+    batch = make_batch(guideline, corpus, annotators=[lin], policy=Policy(overlap=1))
+    while label_next(batch, lin, 3):
+        pass
+    release = cut_release(name="r", batches=[batch])
+    expected = Counter(split_of("small", f"p{number}") for number in range(12))
+    assert set(expected) == {"train", "validation", "test"}
+    export = export_release(
+        release=release, format_name="hf", folder=tmp_path / "hf", options=Options(license="cc-by-4.0")
+    )
+    opened = open_dataset(export.folder)
+    assert {name: split.num_rows for name, split in opened.items()} == expected
+    assert {row["label.compliance"] for row in opened["train"]} == {3}
+    assert {row["split"] for row in opened["test"]} == {"test"}
+    card = (export.folder / "README.md").read_text(encoding="utf-8")
+    facts = yaml.safe_load(card.split("---\n")[1])
+    assert (facts["license"], facts["size_categories"]) == ("cc-by-4.0", ["n<1K"])
+    assert (export.folder / "datasheet.md").read_text(encoding="utf-8") in card
+
+
+@pytest.mark.django_db
+def test_datasets_opens_a_folder_without_the_splits_that_are_empty(
+    several: GoldRelease, tmp_path: Path, open_dataset: Callable[[Path], Any]
+):
+    folder = export_release(release=several, format_name="hf", folder=tmp_path / "hf").folder
+    opened = open_dataset(folder)
+    assert set(opened) == {split_of("two", "p0"), split_of("two", "p1")}
+    (dialogue,) = [row for split in opened.values() for row in split if row["prompt_id"] == "p1"]
+    assert dialogue["turns"] == TURNS
+
+
+@pytest.mark.django_db
+def test_raw_labels_are_rows_of_task_worker_and_label_with_decisions_marked(
+    release: GoldRelease, tmp_path: Path
+):
+    rows = read_table(export_release(release=release, format_name="labels", folder=tmp_path).path)
+    assert list(rows[0])[:3] == ["task", "worker", "label"]
+    told = [(row["task"], row["label"], row["kind"]) for row in rows]
+    assert told == [
+        ("first/1", "1", "annotation"),
+        ("first/1", "3", "annotation"),
+        ("first/1", "2", "adjudication"),
+        ("first/0", "1", "annotation"),
+        ("first/0", "1", "annotation"),
+        ("first/2", "3", "annotation"),
+        ("first/2", "3", "annotation"),
+    ]
+    assert {row["worker"] for row in rows} == {"annotator-01", "annotator-02", "adjudicator-01"}
+    text = (tmp_path / "labels.csv").read_text(encoding="utf-8")
+    assert not any(f'"{word}"' in text for word in ("lin", "chen", "wu", "decided"))
+    assert {row["split"] for row in rows} == {split_of("small", key) for key in ("p0", "p1")}
+
+
+@pytest.mark.django_db
+def test_names_and_rationales_are_in_raw_labels_by_choice_alone(release: GoldRelease, tmp_path: Path):
+    options = Options(table="jsonl", real_names=True, rationales=True)
+    export = export_release(release=release, format_name="labels", folder=tmp_path, options=options)
+    rows = read_jsonl(export.path)
+    assert {row["worker"] for row in rows} == {"lin", "chen", "wu"}
+    assert [row["rationale"] for row in rows if row["kind"] == "adjudication"] == ["decided"]
+    assert all(row["evidence"] == [] for row in rows)
+
+
+@pytest.mark.django_db
+def test_raw_labels_that_do_not_settle_as_the_release_says_are_refused(release: GoldRelease, tmp_path: Path):
+    Annotation.objects.filter(assignment__task__position=0).update(labels={"compliance": 2})
+    with pytest.raises(Conflict, match="sha256"):
+        export_release(release=release, format_name="labels", folder=tmp_path)
+
+
+@pytest.mark.django_db
+def test_a_text_that_starts_a_formula_is_safe_in_raw_labels_too(release: GoldRelease, tmp_path: Path):
+    Batch.objects.update(name="=first")
+    export = export_release(release=release, format_name="labels", folder=tmp_path)
+    assert {row["batch"] for row in read_table(export.path)} == {"'=first"}
+
+
+PEOPLE = dict.fromkeys(range(1, 121), "annotator") | {121: "adjudicator"}
+
+
+def test_pseudonyms_are_numbers_in_an_order_that_only_the_secret_gives():
+    names = pseudonyms(PEOPLE, secret="s", scope="r")
+    assert pseudonyms(dict(reversed(PEOPLE.items())), secret="s", scope="r") == names
+    assert sorted(names.values())[1:] == [f"annotator-{number:03d}" for number in range(1, 121)]
+    assert names[121] == "adjudicator-01"
+    assert names != pseudonyms(PEOPLE, secret="other", scope="r")
+    assert names != pseudonyms(PEOPLE, secret="s", scope="other")
+    in_order = [int(names[person][-3:]) for person in range(1, 121)]
+    assert in_order != sorted(in_order)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from annotation.content import response_sha256
 from annotation.errors import N_, Conflict
@@ -17,49 +16,45 @@ STEP = 1000
 
 def check_gold(release: GoldRelease, rows: Iterable[GoldRow], tell: Tell) -> Counted:
     """Counts and the canonical sha256, computed from the rows as they were read from the file alone."""
-    reader = _Reader(tell)
-    sha256 = release_sha256(reader.lines(rows))
-    check_counts(release, reader.counted)
-    if sha256 != release.sha256:
-        raise Conflict(
-            N_("The file came out with the sha256 {found}; the release has {expected}."),
-            found=sha256,
-            expected=release.sha256,
-        )
-    return reader.counted
+    counted = 0
+
+    def labels() -> Iterator[SettledLabel]:
+        nonlocal counted
+        for counted, row in enumerate(rows, 1):
+            yield from settled_labels(row)
+            if counted % STEP == 0:
+                tell(counted)
+
+    found = _Labels()
+    sha256 = release_sha256(found.lines(labels()))
+    _check(release, Counted(counted, found.labels), sha256)
+    return Counted(counted, found.labels)
 
 
-def check_counts(release: GoldRelease, counted: Counted) -> None:
-    expected = release.manifest["counts"]
-    if counted != (expected["rows"], expected["labels"]):
-        raise Conflict(
-            N_(
-                "The file came out with {rows} rows and {labels} labels, the release has {all_rows} and {all_labels}."
-            ),
-            rows=counted.rows,
-            labels=counted.labels,
-            all_rows=expected["rows"],
-            all_labels=expected["labels"],
-        )
+def check_labels(release: GoldRelease, labels: Iterable[SettledLabel], tell: Tell) -> int:
+    """The same of gold labels that were settled anew from a file of raw ones; their number."""
+    found = _Labels(tell)
+    sha256 = release_sha256(found.lines(labels))
+    _check(release, Counted(release.manifest["counts"]["rows"], found.labels), sha256)
+    return found.labels
 
 
-@dataclass
-class _Reader:
-    tell: Tell
-    counted: Counted = field(default_factory=lambda: Counted(0, 0))
+class _Labels:
+    """Counts labels on their way to the hash."""
 
-    def lines(self, rows: Iterable[GoldRow]) -> Iterator[bytes]:
-        """The canonical lines of the rows."""
-        count = labels = 0
-        for count, row in enumerate(rows, 1):
-            labels += len(row.labels)
-            yield from canonical_lines(row)
-            if count % STEP == 0:
-                self.tell(count)
-        self.counted = Counted(count, labels)
+    def __init__(self, tell: Tell | None = None) -> None:
+        self.labels = 0
+        self._tell = tell
+
+    def lines(self, labels: Iterable[SettledLabel]) -> Iterator[bytes]:
+        for self.labels, label in enumerate(labels, 1):
+            yield label.line
+            if self._tell is not None and self.labels % STEP == 0:
+                self._tell(self.labels)
 
 
-def canonical_lines(row: GoldRow) -> Iterator[bytes]:
+def settled_labels(row: GoldRow) -> Iterator[SettledLabel]:
+    """The labels of a row of the gold file, as the canonical form knows them."""
     text, turns = (row.response, []) if isinstance(row.response, str) else ("", row.response)
     sha256 = response_sha256(text, turns)
     for criterion, value in row.labels.items():
@@ -73,4 +68,24 @@ def canonical_lines(row: GoldRow) -> Iterator[bytes]:
             criterion,
             value,
             row.sources[criterion],
-        ).line
+        )
+
+
+def _check(release: GoldRelease, counted: Counted, sha256: str) -> None:
+    expected = release.manifest["counts"]
+    if counted != (expected["rows"], expected["labels"]):
+        raise Conflict(
+            N_(
+                "The file came out with {rows} rows and {labels} labels, the release has {all_rows} and {all_labels}."
+            ),
+            rows=counted.rows,
+            labels=counted.labels,
+            all_rows=expected["rows"],
+            all_labels=expected["labels"],
+        )
+    if sha256 != release.sha256:
+        raise Conflict(
+            N_("The file came out with the sha256 {found}; the release has {expected}."),
+            found=sha256,
+            expected=release.sha256,
+        )

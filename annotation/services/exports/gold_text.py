@@ -46,8 +46,8 @@ class _GoldText(Writer):
 
 class _Jsonl(_GoldText):
     name = "jsonl"
-    title = N_("JSONL: a row per response, exact")
-    about = N_("A JSON object per line: for programs.")
+    title = N_("JSONL")
+    about = N_("A JSON object for each response, exact to the character: for programs.")
     form = GOLD_FORMATS["jsonl"]
 
     def read(self, lines: Iterable[str], wanted: Wanted) -> Iterator[GoldRow]:
@@ -56,8 +56,10 @@ class _Jsonl(_GoldText):
 
 class _Csv(_GoldText):
     name = "csv"
-    title = N_("CSV: a row per response, for spreadsheets")
-    about = N_("An apostrophe stands before a text that a spreadsheet could take for a formula.")
+    title = N_("CSV")
+    about = N_(
+        "A row for each response, for spreadsheets: an apostrophe stands before what could be a formula."
+    )
     form = GOLD_FORMATS["csv"]
 
     def read(self, lines: Iterable[str], wanted: Wanted) -> Iterator[GoldRow]:

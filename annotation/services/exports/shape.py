@@ -7,13 +7,18 @@ then are they renamed. ``manifest.json`` and the datasheet are added to every fo
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from annotation.models import GoldRelease
+from django.conf import settings
+
+from annotation.models import GoldRelease, Person
+from annotation.pseudonyms import pseudonyms
 from annotation.selectors.released import Released
 
 Tell: TypeAlias = Callable[[int], None]
@@ -25,12 +30,14 @@ class Options:
     """What a person may choose. A writer names those that it heeds in ``Writer.options``.
 
     ``real_names``: people under their names, not under pseudonyms. ``rationales``: what people wrote beside their
-    labels, and the evidence they marked. ``table``: csv or jsonl, for the raw labels. ``license``: as Hugging Face
+    labels, and the evidence they marked. ``times``: when they said it. ``table``: csv or jsonl, for the raw
+    labels. ``license``: as Hugging Face
     writes it.
     """
 
     real_names: bool = False
     rationales: bool = False
+    times: bool = False
     table: str = "csv"
     license: str = "other"
 
@@ -59,6 +66,21 @@ class Wanted:
     def rows(self) -> int:
         """The rows of the gold file, from the manifest: it costs nothing."""
         return int(self.release.manifest["counts"]["rows"])
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        """With sorted names, as no database keeps them: what is written of it is the same everywhere."""
+        manifest: dict[str, Any] = json.loads(json.dumps(self.release.manifest, sort_keys=True))
+        return manifest
+
+    @cached_property
+    def people(self) -> Mapping[int, str]:
+        """What each person behind the release is called in the files, by id."""
+        roles = self.released.people()
+        if self.options.real_names:
+            return dict(Person.objects.filter(pk__in=roles).values_list("pk", "username"))
+        scope = f"{self.release.name}\n{self.release.sha256}"
+        return pseudonyms(roles, secret=settings.SECRET_KEY, scope=scope)
 
 
 class Chunk(NamedTuple):
@@ -106,7 +128,9 @@ class Counted(NamedTuple):
 
 
 class Writer(ABC):
-    """``name`` is what commands and rows call the format; ``title`` and ``about`` are English to be translated."""
+    """``name`` is what commands and rows call the format; ``title`` (two or three words) and
+    ``about`` (a sentence) are English to be translated.
+    """
 
     name: str
     title: str

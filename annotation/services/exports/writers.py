@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from annotation.errors import N_, AssayError
-from annotation.services.exports import gold_text
+from annotation.services.exports import bundle, gold_text, hf, label_studio, labels, parquet
 from annotation.services.exports.shape import Writer
 
 WRITERS: Mapping[str, Writer] = {
@@ -13,6 +13,11 @@ WRITERS: Mapping[str, Writer] = {
     for writer in (
         gold_text.JSONL,
         gold_text.CSV,
+        parquet.PARQUET,
+        hf.HF,
+        labels.LABELS,
+        label_studio.LABEL_STUDIO,
+        bundle.BUNDLE,
     )
 }
 

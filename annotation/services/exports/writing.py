@@ -8,11 +8,13 @@ import os
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from annotation.datasheet import markdown
 from annotation.errors import N_
 from annotation.services.exports.shape import Counted, Part, TextFile, Wanted, Writer
 
@@ -67,14 +69,19 @@ def write_files(writer: Writer, wanted: Wanted, folder: Path, course: Course) ->
     folder.mkdir(parents=True, exist_ok=True)
     parts = [*writer.parts(wanted), *_beside(wanted)]
     _Writing(parts, folder, course).run()
-    counted = _checked(writer, wanted, folder, course)
-    return Made(counted, [_measured(folder, part.name) for part in parts])
+    with ThreadPoolExecutor(1) as beside:  # hashing leaves the interpreter to those who read back
+        files = [beside.submit(_measured, folder, part.name) for part in parts]
+        counted = _checked(writer, wanted, folder, course)
+        return Made(counted, [file.result() for file in files])
 
 
 def _beside(wanted: Wanted) -> list[Part]:
     """What goes with every format."""
-    manifest = json.dumps(wanted.release.manifest, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
-    return [_small("manifest.json", manifest)]
+    return [
+        _small("manifest.json", json.dumps(wanted.manifest, ensure_ascii=False, indent=1) + "\n"),
+        _small("datasheet.md", markdown(wanted.manifest, "en")),
+        _small("datasheet.zh.md", markdown(wanted.manifest, "zh")),
+    ]
 
 
 def _small(name: str, text: str) -> TextFile:
@@ -149,7 +156,7 @@ class _Writing:
         with _cut_back(path, size) as file:
             if not position:
                 file.write(part.head.encode())
-            for text, reached in part.chunks(position):
+            for text, reached in part.chunks(position) if position < part.total else ():
                 file.write(text.encode())
                 if self._beat.is_due():
                     self._keep(part, file, reached)

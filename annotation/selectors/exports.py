@@ -1,0 +1,47 @@
+"""The exports of a release that are kept for download."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from django.conf import settings
+from django.db.models import QuerySet
+
+from annotation.errors import N_, NotFound
+from annotation.models import MANAGER, Export, GoldRelease, Job, Person
+from annotation.selectors.gold import release_for
+from annotation.selectors.people import roles_of
+
+UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
+
+
+def exports_of(release: GoldRelease) -> QuerySet[Export]:
+    """The newest first."""
+    return release.exports.select_related("job", "created_by")
+
+
+def export_of(release: GoldRelease, export_id: int) -> Export:
+    found = exports_of(release).filter(pk=export_id).first()
+    if found is None:
+        raise NotFound(N_("There is no such export."))
+    return found
+
+
+def release_of_export(person: Person, export_id: int) -> None:
+    """Refuses whoever may not open the release of the export, if that is still there."""
+    found = Export.objects.filter(pk=export_id).values_list("release__name", flat=True).first()
+    if found is not None:
+        release_for(person, found)
+
+
+def may_name_people(person: Person) -> bool:
+    """Whether an export may tell this person the real names of those who labelled: managers know them anyway."""
+    return person.is_superuser or MANAGER in roles_of(person)
+
+
+def folder_of(export: Export) -> Path:
+    return settings.ASSAY_DATA_DIR / export.folder
+
+
+def is_under_way(export: Export) -> bool:
+    return export.job is not None and export.job.state in UNDER_WAY

@@ -1,0 +1,169 @@
+"""The files of a release: ordering them in a format, watching them being written, taking and discarding them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
+
+from annotation.errors import N_, AssayError, Conflict, NotFound
+from annotation.forms.exports import ExportForm
+from annotation.models import MANAGER, RESEARCHER, Export, GoldRelease, Person
+from annotation.selectors.exports import export_of, exports_of, folder_of, is_under_way, may_name_people
+from annotation.selectors.gold import release_for
+from annotation.services.exports import WRITERS, Writer, writer_named
+from annotation.services.exports.kept import discard_export, start_export, tell_download
+from annotation.storedzip import Member, segments
+from annotation.views.access import person_of, role_required
+from annotation.views.crumbs import trail
+from annotation.views.downloads import begins, sent
+from annotation.wording import error_text
+
+# What a browser shall not open by itself, whatever is in it.
+BINARY = "application/octet-stream"
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def release_exports(request: HttpRequest, name: str) -> HttpResponse:
+    """The formats with their options, and what was exported before; a POST orders one."""
+    person = person_of(request)
+    release = release_for(person, name)
+    forms = _forms(person)
+    refusal = ""
+    if request.method == "POST":
+        writer = writer_named(request.POST.get("format", ""))
+        form = ExportForm(request.POST, writer=writer, may_name=may_name_people(person))
+        forms[writer.name] = (writer, form)
+        try:
+            if form.is_valid():
+                export = start_export(
+                    release=release, format_name=writer.name, options=form.options, actor=person
+                )
+                return redirect("release-export", release.name, export.pk)
+        except AssayError as error:
+            refusal = error_text(error)
+    context = {
+        "release": release,
+        "formats": [_offer(writer, form) for writer, form in forms.values()],
+        "exports": [_shown(one) for one in exports_of(release)],
+        "refusal": refusal,
+    }
+    status = 422 if request.method == "POST" else 200
+    return render(request, "annotation/releases/exports.html", context, status=status)
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def release_export(request: HttpRequest, name: str, export_id: int) -> HttpResponse:
+    """One export: how far it is, and when it is done its files."""
+    release, export = _found(request, name, export_id)
+    context = {
+        "release": release,
+        "one": _shown(export),
+        "job": export.job,
+        "crumbs": trail(
+            (_("Gold releases"), "releases", []),
+            (release.name, "release", [release.name]),
+            (_("Exports"), "release-exports", [release.name]),
+            here=_(writer_named(export.format).title),
+        ),
+    }
+    return render(request, "annotation/releases/export.html", context)
+
+
+@require_safe
+@role_required(RESEARCHER, MANAGER)
+def export_file(request: HttpRequest, name: str, export_id: int, file: str) -> HttpResponseBase:
+    _release, export = _found(request, name, export_id)
+    member = next((one for one in _members(export) if one.name == file), None)
+    if member is None:
+        raise NotFound(N_("There is no such file in this export."))
+    sha256 = next(one["sha256"] for one in export.files if one["name"] == file)
+    shown = f"{name}.{file.replace('/', '.')}"
+    answer = sent(request, [member], name=shown, content_type=BINARY, etag=sha256)
+    return _told(request, answer, export, file)
+
+
+@require_safe
+@role_required(RESEARCHER, MANAGER)
+def export_zip(request: HttpRequest, name: str, export_id: int) -> HttpResponseBase:
+    """All of its files; the zip is made while it is sent."""
+    _release, export = _found(request, name, export_id)
+    members = _members(export)
+    etag = hashlib.sha256("".join(one["sha256"] for one in export.files).encode()).hexdigest()
+    shown = f"{name}.{export.format}.zip"
+    answer = sent(request, segments(members), name=shown, content_type="application/zip", etag=etag)
+    return _told(request, answer, export, "*")
+
+
+@require_POST
+@role_required(RESEARCHER, MANAGER)
+def export_discard(request: HttpRequest, name: str, export_id: int) -> HttpResponse:
+    release, export = _found(request, name, export_id)
+    discard_export(export=export, actor=person_of(request))
+    messages.success(request, _("The files were discarded. They can be written again at any time."))
+    return redirect("release-exports", release.name)
+
+
+def _found(request: HttpRequest, name: str, export_id: int) -> tuple[GoldRelease, Export]:
+    release = release_for(person_of(request), name)
+    return release, export_of(release, export_id)
+
+
+def _members(export: Export) -> list[Member]:
+    """The files, where all of them are written and there."""
+    if export.verified_at is None:
+        raise Conflict(N_("This export is not written yet."))
+    folder = folder_of(export)
+    members = [Member(one["name"], folder / one["name"], one["bytes"], one["crc32"]) for one in export.files]
+    if not all(member.path.is_file() for member in members):
+        raise NotFound(N_("The files of this export are gone; discard it and export again."))
+    return members
+
+
+def _told(request: HttpRequest, answer: HttpResponseBase, export: Export, file: str) -> HttpResponseBase:
+    """The answer, once the audit trail has it; a download that goes on is told once."""
+    if request.method == "GET" and begins(answer):
+        tell_download(export=export, file=file, actor=person_of(request))
+    return answer
+
+
+def _forms(person: Person) -> dict[str, tuple[Writer, ExportForm]]:
+    may_name = may_name_people(person)
+    return {name: (one, ExportForm(writer=one, may_name=may_name)) for name, one in WRITERS.items()}
+
+
+def _offer(writer: Writer, form: ExportForm) -> dict[str, Any]:
+    return {"name": writer.name, "title": _(writer.title), "about": _(writer.about), "form": form}
+
+
+def _shown(export: Export) -> dict[str, Any]:
+    return {
+        "export": export,
+        "title": _(writer_named(export.format).title),
+        "bytes": sum(one["bytes"] for one in export.files),
+        "under_way": is_under_way(export),
+        "choices": list(_choices(export.options)),
+    }
+
+
+def _choices(options: dict[str, Any]) -> Iterable[str]:
+    if "real_names" in options:
+        yield _("with the names of people") if options["real_names"] else _("under pseudonyms")
+    if options.get("rationales"):
+        yield _("with rationales and evidence")
+    if "table" in options:
+        yield options["table"].upper()
+    if options.get("license", "other") != "other":
+        yield options["license"]

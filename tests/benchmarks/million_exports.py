@@ -1,0 +1,103 @@
+"""How fast a release of a million labels becomes files, and with how much memory: each format in a fresh process.
+
+    python -m tests.benchmarks.million_exports --release million-1
+
+It takes the database that ``DATABASE_URL`` names, as ``million_release --keep`` leaves it. A row is a response; the
+time of a format is that of all of it: sorting, writing, reading the files back and hashing them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+# "It must show" of issue 5.
+MEGABYTES, ROWS_PER_SECOND = 400, 30_000
+FORMATS = ("jsonl", "csv", "parquet", "hf", "labels")
+PROCESS = """
+import json, os, resource, sys, time
+from pathlib import Path
+import django
+django.setup()
+from annotation.selectors.gold import release_named
+from annotation.services.exports import export_release
+marks = {}
+began, cpu = time.monotonic(), time.process_time()
+def report(done, stage):
+    marks.setdefault(stage, (time.monotonic() - began, time.process_time() - cpu))
+made = export_release(
+    release=release_named(sys.argv[1]), format_name=sys.argv[2], folder=sys.argv[3], report=report
+)
+print(json.dumps({
+    "seconds": time.monotonic() - began,
+    "cpu_seconds": time.process_time() - cpu,
+    "written_in": marks["reading the files back"],
+    "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    "rows": made.rows, "labels": made.labels,
+    "bytes": sum(one.bytes for one in made.files),
+    "sha256": {one.name: one.sha256 for one in made.files},
+}))
+"""
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--release", default="million-1")
+    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=list(FORMATS))
+    parser.add_argument("--out", metavar="DIR", help="keep the files here; default: a folder that is removed")
+    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+    return parser.parse_args()
+
+
+def measure(release: str, kind: str, folder: Path) -> dict[str, Any]:
+    environment = {"DJANGO_SETTINGS_MODULE": "config.settings", "LOG_LEVEL": "WARNING", **os.environ}
+    command = [sys.executable, "-c", PROCESS, release, kind, str(folder / kind)]
+    told = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(told.stdout)
+    found["rows_per_second"] = found["rows"] / found["seconds"]
+    found["rows_per_second_written"] = found["rows"] / found["written_in"][0]
+    return found
+
+
+def line(kind: str, found: dict[str, Any]) -> str:
+    return (
+        f"{kind:8} {found['rows']:>9,} rows in {found['seconds']:6.1f} s "
+        f"({found['cpu_seconds']:.1f} s of this processor): {found['rows_per_second']:>8,.0f} rows/s checked, "
+        f"{found['rows_per_second_written']:>8,.0f} written; {found['megabytes']:4.0f} MB at most, "
+        f"{found['bytes'] / 1e6:,.0f} MB of files"
+    )
+
+
+def main() -> None:
+    given = arguments()
+    print(
+        f"Python {platform.python_version()}, {os.cpu_count()} processors,"
+        f" {os.environ.get('DATABASE_URL', 'sqlite').split(':')[0]}, {time.strftime('%Y-%m-%d')}",
+        file=sys.stderr,
+    )
+    found = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        for kind in given.formats:
+            found[kind] = measure(given.release, kind, Path(given.out or temporary))
+            print(line(kind, found[kind]), file=sys.stderr if given.json else sys.stdout, flush=True)
+    if given.json:
+        print(json.dumps(found, indent=2))
+    slow = [kind for kind in ("jsonl",) if kind in found and found[kind]["rows_per_second"] < ROWS_PER_SECOND]
+    large = [kind for kind, one in found.items() if one["megabytes"] > MEGABYTES]
+    if slow or large:
+        raise SystemExit(f"too slow: {slow or '-'}; too large: {large or '-'}")
+
+
+if __name__ == "__main__":
+    main()
