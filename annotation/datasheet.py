@@ -136,9 +136,9 @@ def _composition(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]:
     yield Paragraph(
         say(
             "An instance is one response of a model to a prompt, with one gold label for each criterion that was "
-            "asked about it. There are {rows} responses with {labels} labels, from {datasets}.",
-            "一个实例是某个模型对一条提示的一个回复，以及针对它的每项标准的一个金标标签。共有 {rows} 个回复、"
-            "{labels} 个标签，来自 {datasets}。",
+            "asked about it. Responses: {rows}; labels: {labels}; from {datasets}.",
+            "一个实例是某个模型对一条提示的一个回复，以及针对它的每项标准的一个金标标签。回复：{rows}；"
+            "标签：{labels}；来自 {datasets}。",
             rows=say.count(counts["rows"]),
             labels=say.count(counts["labels"]),
             datasets=say.joined(manifest["datasets"]),
@@ -147,8 +147,8 @@ def _composition(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]:
     if "prompts" in counts:
         yield Paragraph(
             say(
-                "They answer {prompts} different prompts.",
-                "它们回应 {prompts} 条不同的提示。",
+                "Different prompts: {prompts}.",
+                "不同的提示：{prompts}。",
                 prompts=say.count(counts["prompts"]),
             )
         )
@@ -230,10 +230,10 @@ def _same_texts(manifest: Manifest, say: Voice) -> Iterable[Paragraph]:
         if warning["kind"] == "same_text":
             yield Paragraph(
                 say(
-                    "Mind: {prompts} prompts share a text with another prompt (but for case, width and white space), "
-                    "{texts} texts in all; {parted} of these texts stand in more than one split.",
-                    "注意：有 {prompts} 条提示与别的提示文本相同（不计大小写、全半角和空白），共 {texts} 段文本；"
-                    "其中 {parted} 段同时出现在多个划分中。",
+                    "Mind the prompts that share a text with another one, but for case, width and white space: "
+                    "{prompts}, with {texts} different texts; texts that stand in more than one split: {parted}.",
+                    "请注意与别的提示文本相同的提示（不计大小写、全半角和空白）：{prompts} 条，"
+                    "共 {texts} 段不同的文本；同时出现在多个划分中的文本：{parted} 段。",
                     prompts=say.count(warning["prompts"]),
                     texts=say.count(warning["texts"]),
                     parted=say.count(warning["texts_across_splits"]),
@@ -267,7 +267,7 @@ def _policies(protocol: Sequence[Mapping[str, Any]], say: Voice) -> Table:
             str(one["overlap"]),
             say(*PAIRINGS[one["pairing"]]) if one["pairing"] in PAIRINGS else one["pairing"],
             f"{one['tolerance']:g}",
-            " – ".join(day or UNDEFINED for day in (one["first_submitted"], one["last_submitted"])),
+            _days(one["first_submitted"], one["last_submitted"]),
         )
         for one in protocol
     ]
@@ -280,6 +280,12 @@ def _policies(protocol: Sequence[Mapping[str, Any]], say: Voice) -> Table:
         say("Submitted", "提交日期"),
     )
     return Table(say("How it was worked on", "工作方式"), head, rows, frozenset({2, 4}))
+
+
+def _days(first: str | None, last: str | None) -> str:
+    if first is None or last is None:
+        return UNDEFINED
+    return first if first == last else f"{first} – {last}"
 
 
 PAIRINGS = {
@@ -325,9 +331,9 @@ def _people(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]:
         return
     yield Paragraph(
         say(
-            "{annotators} people annotated and {adjudicators} adjudicated; {annotations} annotations were handed in. "
+            "Annotators: {annotators}; adjudicators: {adjudicators}; annotations handed in: {annotations}. "
             "Nobody is named here, nor in any file unless whoever exports it asks for names and may.",
-            "共有 {annotators} 人标注、{adjudicators} 人裁决，提交了 {annotations} 份标注。此处不列姓名；"
+            "标注员：{annotators} 人；裁决员：{adjudicators} 人；提交的标注：{annotations} 份。此处不列姓名；"
             "任何文件也不含姓名，除非有权限的导出者要求。",
             annotators=say.count(people["annotators"]),
             adjudicators=say.count(people["adjudicators"]),
@@ -408,8 +414,8 @@ def _adjudication(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]
     counts = manifest["counts"]
     yield Paragraph(
         say(
-            "{n} labels ({share}%) were decided by an adjudicator.",
-            "有 {n} 个标签（{share}%）由裁决员决定。",
+            "Labels decided by an adjudicator: {n} ({share}%).",
+            "由裁决员决定的标签：{n} 个（{share}%）。",
             n=say.count(counts["adjudicated"]),
             share=f"{100 * counts['adjudicated'] / counts['labels']:.1f}",
         )

@@ -152,12 +152,15 @@ def _level(documents: dict[str, GuidelineDocument], criterion: str, value: float
 
 
 def _tables(found: Difference) -> list[dict[str, Any]]:
+    """The kinds of change that occur, by dimension and by criterion."""
     named = (("dimension", _("By dimension")), ("criterion", _("By criterion")))
+    kinds = [kind for kind in KINDS if found.count(kind)]
     return [
         {
             "id": name,
             "title": title,
-            "rows": [(word, [counts[kind] for kind in KINDS]) for word, counts in found.by(name).items()],
+            "head": [WORDS[kind]() for kind in kinds],
+            "rows": [(word, [counts[kind] for kind in kinds]) for word, counts in found.by(name).items()],
         }
         for name, title in named
     ]

@@ -230,7 +230,6 @@ def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
     chosen = "zh" if language.startswith("zh") else "en"
     context = {
         "release": found,
-        "title": datasheet.title(found.manifest, chosen),
         "sections": datasheet.sections(found.manifest, chosen),
         "language": chosen,
         "languages": [(code, _LANGUAGES[code]) for code in datasheet.LANGUAGES],

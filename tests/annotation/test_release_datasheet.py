@@ -61,7 +61,7 @@ def test_a_manifest_of_old_has_a_datasheet_of_what_it_knows():
     ]
     assert text.startswith("# Datasheet of the gold release a\\|b\\*c\n")
     # One of four labels is adjudicated; levels are in the order of numbers, not of texts.
-    assert "1 labels (25.0%) were decided" in text
+    assert "Labels decided by an adjudicator: 1 (25.0%)." in text
     assert [row[1] for row in tables(OLD, "en")["Labels by criterion and level"].rows] == ["1", "2", "10"]
     assert tables(OLD, "en")["Model"].rows == [("M|N", "4", "100.0")]
     assert "| M\\|N | 4 | 100.0 |" in text
@@ -104,7 +104,7 @@ def test_it_tells_the_figures_of_the_manifest(release: GoldRelease):
     splits = found["Splits by prompt"].rows
     assert sum(int(row[3]) for row in splits) == 3
     assert found["Reasons of the adjudicators"].rows[0][1] == "1"
-    assert "2 people annotated and 1 adjudicated; 6 annotations" in markdown(release.manifest, "en")
+    assert "Annotators: 2; adjudicators: 1; annotations handed in: 6." in markdown(release.manifest, "en")
 
 
 @pytest.mark.django_db
