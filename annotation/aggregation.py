@@ -299,7 +299,7 @@ def _expect(votes: _Votes, model: _Confusions | _Guessers) -> tuple[Floats, floa
     top = joint.max(axis=0)
     scaled = np.exp(joint - top)
     total = scaled.sum(axis=0)
-    log_likelihood = float(votes.weights @ (np.log(total) + top))
+    log_likelihood = float((votes.weights * (np.log(total) + top)).sum())
     return scaled / total, log_likelihood
 
 
