@@ -65,7 +65,7 @@ def dot_and_whisker(dots: Sequence[Dot], *, title: str, marks: Sequence[float]) 
         "width": WIDTH,
         "height": {"step": STEP},
         "layer": [
-            *_lines(marks, "x", scale),
+            *_lines(marks, "x", x),
             {"mark": {"type": "rule", "strokeWidth": 2, "color": GOLD}, "encoding": whisker},
             {
                 "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1, "color": GOLD},
@@ -97,7 +97,7 @@ def band_over_time(
         "width": WIDTH,
         "height": HEIGHT,
         "layer": [
-            *_lines(marks, "y", scale),
+            *_lines(marks, "y", y),
             {
                 "transform": [{"filter": "isValid(datum.low)"}],
                 "mark": {"type": "area", "opacity": 0.22, "color": GOLD},
@@ -152,13 +152,14 @@ def _domain(lows: Sequence[float]) -> list[float]:
     return [min(LOWEST, int(min(lows) * 10 - 1) / 10), 1]
 
 
-def _lines(marks: Sequence[float], channel: str, scale: dict[str, Any]) -> list[dict[str, Any]]:
+def _lines(marks: Sequence[float], channel: str, like: dict[str, Any]) -> list[dict[str, Any]]:
+    """On the channel of the values, with its scale and title."""
     if not marks:
         return []
     return [
         {
             "data": {"values": [{"mark": mark} for mark in marks]},
             "mark": {"type": "rule", "color": MUTED, "strokeDash": [4, 4], "opacity": 0.7},
-            "encoding": {channel: {"field": "mark", "type": "quantitative", "scale": scale, "title": None}},
+            "encoding": {channel: {**like, "field": "mark"}},
         }
     ]

@@ -11,7 +11,7 @@ from annotation.agreement import Value
 from annotation.models import Adjudication, GoldLabel, Task
 from annotation.selectors.agreement.labels import Labels
 from annotation.selectors.agreement.report import exactly
-from annotation.units import NOBODY
+from annotation.units import NOBODY, Ints, Units, distinct
 
 
 @dataclass(frozen=True)
@@ -31,22 +31,28 @@ class TaskBehind:
     decision: Adjudication | None
 
 
+# The keys of longer lists are found anew each time: they would fill the memory.
+MOST_KEPT = 25_000
+
+
 class TasksBehind:
-    """The tasks of the labels, in the order of their batch; a slice of it reads what is shown of them."""
+    """The tasks of the labels that can be compared, in the order of their keys; a slice reads what is shown of them."""
 
     def __init__(self, labels: Labels) -> None:
         self._labels = labels
-        self._tasks, _place = labels.units.kinds("task")
+        known: list[tuple[Ints, int]] = labels.kept("tasks behind", list)  # one, or none yet
+        if known:
+            self._tasks, self.units = known[0]
+        else:
+            self._tasks, self.units = _found(labels.units)
+            if len(self._tasks) <= MOST_KEPT:
+                known.append((self._tasks, self.units))
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def count(self) -> int:
         return len(self)
-
-    @property
-    def units(self) -> int:
-        return len(self._labels.units)
 
     def __getitem__(self, part: slice) -> list[TaskBehind]:
         keys = [int(task) for task in self._tasks[part]]
@@ -56,9 +62,16 @@ class TasksBehind:
         return [TaskBehind(tasks[key], tuple(said[key]), decisions.get(key)) for key in keys]
 
 
+def _found(units: Units) -> tuple[Ints, int]:
+    """The keys of the tasks, and how many units they are."""
+    compared = units.compared
+    found, _place = units.kinds("task") if compared.all() else distinct(units.task[compared])
+    return found.astype(np.int32), int(np.count_nonzero(compared))
+
+
 def _said(labels: Labels, tasks: Sequence[int]) -> dict[int, list[Said]]:
     settled = {(one.task_id, one.criterion): one for one in GoldLabel.objects.filter(task__in=tasks)}
-    shown = labels.where(np.isin(labels.units.task, tasks))
+    shown = labels.of_tasks(tasks)
     found: dict[int, list[Said]] = {task: [] for task in tasks}
     units = shown.units
     for at in range(len(units)):

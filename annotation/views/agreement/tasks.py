@@ -48,7 +48,7 @@ def agreement_tasks(request: HttpRequest) -> HttpResponse:
     narrowing = narrowing_of(request.GET)
     batches = list(batches_for(person, name).select_related("guideline"))
     labels = Labels(batches, narrowing)
-    found = TasksBehind(labels.where(labels.units.compared))
+    found = TasksBehind(labels)
     page = Paginator(cast("Sequence[TaskBehind]", found), PAGE).get_page(request.GET.get("page"))
     words = Words(labels.guidelines.values())
     batch = {"batch": name} if name else {}
