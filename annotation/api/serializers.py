@@ -180,11 +180,22 @@ def dispute_body(found: Dispute) -> dict[str, Any]:
     }
 
 
+class FeedbackSerializer(serializers.Serializer[Any]):
+    """This was an item whose labels are known. What was submitted stands."""
+
+    given = serializers.DictField(child=NumberField(), help_text="What I said, by criterion.")
+    known = serializers.DictField(child=NumberField(), help_text="What is right, by criterion.")
+    explanation = serializers.CharField(help_text="Why; may be empty.")
+
+
 class ReceiptSerializer(serializers.Serializer[Any]):
     receipt = serializers.UUIDField()
     assignment = serializers.UUIDField()
     revision = serializers.IntegerField()
     at = serializers.DateTimeField()
+    feedback = FeedbackSerializer(
+        allow_null=True, default=None, help_text="After a known item, where the batch tells people; else null."
+    )
 
 
 class PassedOnSerializer(serializers.Serializer[Any]):
@@ -205,6 +216,10 @@ class MyBatchSerializer(serializers.Serializer[Any]):
     done = serializers.IntegerField(help_text="What this person finished.")
     left = serializers.IntegerField(help_text="What is there for this person to take.")
     due = serializers.DateField(allow_null=True)
+    round = serializers.ChoiceField(
+        choices=["", "running", "passed", "failed", "waived"],
+        help_text="Of the qualification before the work, which done and left count while it runs; empty: there is none.",
+    )
 
 
 class ErrorDetailSerializer(serializers.Serializer[Any]):

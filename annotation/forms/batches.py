@@ -15,6 +15,7 @@ from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
     MAX_OVERLAP,
+    MOST_CHECKS,
     Batch,
     Collection,
     Dataset,
@@ -64,7 +65,13 @@ USUAL = {
     "alarm_action": Batch.AlarmAction.TELL,
     "second_reading_percent": "5",
     "second_reading_days": "14",
+    "check_percent": "0",
 }
+QUALIFYING = (
+    (Batch.Qualifying.NONE, _("None: whoever is in the batch is given work at once.")),
+    (Batch.Qualifying.ACCURACY, _("By accuracy: the share of labels that are equal to the known ones.")),
+    (Batch.Qualifying.KAPPA, _("By Cohen's kappa with the known labels, which leaves out what chance would give.")),
+)
 ALARMS = (
     (Batch.AlarmAction.TELL, _("Tell the managers, and let the work go on.")),
     (Batch.AlarmAction.PAUSE, _("Tell the managers and pause the batch, until one of them lets it go on.")),
@@ -182,6 +189,37 @@ class TermsForm(forms.Form):
         initial=14,
         help_text=_("Or when the disputes run out."),
     )
+    check_percent = forms.FloatField(
+        label=_("Gold checks in percent"),
+        min_value=0,
+        max_value=100 * MOST_CHECKS,
+        initial=0,
+        required=False,
+        widget=forms.NumberInput(attrs={"step": "any"}),
+        help_text=_(
+            "Of the items that each annotator is given: so many are known ones, which look like all others."
+            " You add them on the batch's page Known items. 0: none; 5 is usual."
+        ),
+    )
+    check_feedback = forms.BooleanField(
+        label=_("Tell people after a gold check"),
+        required=False,
+        help_text=_(
+            "After a known item the annotator reads that it was one, the right label, and why. It teaches, and each"
+            " item is spent on whoever has had it."
+        ),
+    )
+    qualifying = forms.ChoiceField(
+        label=_("Qualification"), choices=QUALIFYING, widget=forms.RadioSelect, required=False, initial=""
+    )
+    qualifying_threshold = forms.FloatField(
+        label=_("Threshold of the qualification"),
+        min_value=-1,
+        max_value=1,
+        required=False,
+        widget=forms.NumberInput(attrs={"step": "any"}),
+        help_text=_("From 0 to 1, as in 0.8. Whoever reaches it on the round of known items is given the work."),
+    )
 
     def terms(self) -> Terms:
         """Of a form that is valid."""
@@ -193,11 +231,23 @@ class TermsForm(forms.Form):
             alarm_action=data["alarm_action"],
             second_reading_share=round(data["second_reading_percent"] / 100, 6),
             second_reading_days=data["second_reading_days"],
+            check_share=round((data["check_percent"] or 0) / 100, 6),
+            check_feedback=data["check_feedback"],
+            qualifying=data["qualifying"],
+            qualifying_threshold=data["qualifying_threshold"] if data["qualifying"] else None,
         )
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        missing = data.get("qualifying") and data.get("qualifying_threshold") is None
+        if missing and not self.has_error("qualifying_threshold"):
+            self.add_error("qualifying_threshold", _now("Say from which value on somebody has passed."))
+        return data
 
 
 class PolicyForm(TermsForm):
-    """The terms of a batch as they are. A lease of seconds that the form cannot show stays unless it is changed.
+    """The terms of a batch as they are. A lease of seconds that the form cannot show stays unless it is changed, and
+    what concerns known items where nothing is said of them.
 
     Without ``threshold_open`` the threshold is shown and stays.
     """
@@ -213,8 +263,16 @@ class PolicyForm(TermsForm):
                 "alarm_action": batch.alarm_action,
                 "second_reading_percent": f"{batch.second_reading_share * 100:g}",
                 "second_reading_days": batch.second_reading_days,
+                "check_percent": f"{batch.check_share * 100:g}",
+                "check_feedback": batch.check_feedback,
+                "qualifying": batch.qualifying,
+                "qualifying_threshold": batch.qualifying_threshold,
             },
         )
+        if batch.state != Batch.State.DRAFT:
+            for name in ("qualifying", "qualifying_threshold"):
+                self.fields[name].disabled = True
+            self.fields["qualifying"].help_text = _("It stays as it is while people work.")
         if not threshold_open:
             field = self.fields["agreement_threshold"]
             field.disabled = True
@@ -224,9 +282,18 @@ class PolicyForm(TermsForm):
             )
 
     def terms(self) -> Terms:
-        terms = super().terms()
-        kept = "lease_minutes" not in self.changed_data
-        return replace(terms, lease_seconds=self.batch.lease_seconds) if kept else terms
+        terms, batch = super().terms(), self.batch
+        if "lease_minutes" not in self.changed_data:
+            terms = replace(terms, lease_seconds=batch.lease_seconds)
+        if "check_percent" not in self.data:  # a form that says nothing of known items
+            terms = replace(
+                terms,
+                check_share=batch.check_share,
+                check_feedback=batch.check_feedback,
+                qualifying=batch.qualifying,
+                qualifying_threshold=batch.qualifying_threshold,
+            )
+        return terms
 
 
 class BatchForm(TermsForm):

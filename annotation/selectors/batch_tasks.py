@@ -106,7 +106,10 @@ def items(tasks: Sequence[int]) -> tuple[Item, ...]:
 
 def dimensions_of(batch: Batch) -> list[str]:
     return sorted(
-        Stratum.objects.filter(batch=batch).order_by().values_list("dimension", flat=True).distinct()
+        Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK)
+        .order_by()
+        .values_list("dimension", flat=True)
+        .distinct()
     )
 
 

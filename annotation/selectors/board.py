@@ -111,7 +111,9 @@ def _done(batch: Batch) -> Mapping[tuple[int, str], int]:
 def _claims(batch: Batch) -> list[tuple[int, str, int, int]]:
     """What is claimed: at hand, and overdue already, by the index of leases."""
     now = timezone.now()
-    claimed = Assignment.objects.filter(batch=batch, state=Assignment.State.CLAIMED).order_by()
+    claimed = Assignment.objects.filter(
+        batch=batch, state=Assignment.State.CLAIMED, task__stratum__kind=Task.Kind.WORK
+    ).order_by()
     return list(
         claimed.values_list("person", "task__stratum__dimension").annotate(
             held=Count("pk", filter=Q(lease_expires__gt=now)),
@@ -126,7 +128,11 @@ def _expired(batch: Batch) -> Counter[tuple[int, str]] | None:
     """
     people = list(Membership.objects.filter(batch=batch).values_list("person", flat=True).distinct())
     expired = Assignment.objects.filter(
-        GIVEN_BACK, batch=batch, person__in=people, state=Assignment.State.EXPIRED
+        GIVEN_BACK,
+        batch=batch,
+        person__in=people,
+        state=Assignment.State.EXPIRED,
+        task__stratum__kind=Task.Kind.WORK,
     )
     rows = list(expired.order_by().values_list("person", "task__stratum__dimension")[: MOST_EXPIRED + 1])
     return Counter(rows) if len(rows) <= MOST_EXPIRED else None

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import F, Q, QuerySet, Sum
 
 from annotation.models import Batch, Membership, Stratum, Tally, Task
-from annotation.statements import rows
+from annotation.statements import first, rows
 
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
 COUNTED = (*STATES, "submitted")
@@ -17,8 +18,8 @@ ALL = sum((F(state) for state in STATES[1:]), F(STATES[0]))
 
 
 def tasks_in(batch: Batch) -> int:
-    """All tasks of the batch, of whatever kind and state: what moves from state to state keeps their sum."""
-    return Stratum.objects.filter(batch=batch).aggregate(n=Sum(ALL))["n"] or 0
+    """The tasks of work of the batch, in whatever state: what moves from state to state keeps their sum."""
+    return Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK).aggregate(n=Sum(ALL))["n"] or 0
 
 
 def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Stratum, Counter[str]]:
@@ -34,7 +35,9 @@ def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Strat
 
 
 def by_member(batch: Batch) -> dict[int, Counter[str]]:
-    """For each membership of the batch: ``submitted`` annotations, ``adjudicated`` and ``skipped`` tasks."""
+    """For each membership of the batch: ``submitted`` annotations, ``adjudicated`` and ``skipped`` tasks, of the work
+    alone; and the ``checks`` submitted beside it, which count for the quota as the work does.
+    """
     return by_membership(Membership.objects.filter(batch=batch))
 
 
@@ -43,16 +46,53 @@ def by_membership(members: QuerySet[Membership]) -> dict[int, Counter[str]]:
     sums = (
         Tally.objects.filter(membership__in=members.order_by().values("pk")).order_by().values("membership")
     )
-    rows = sums.annotate(s=Sum("submitted"), a=Sum("adjudicated"), k=Sum("skipped"))
+    work, check = Q(stratum__kind=Task.Kind.WORK), Q(stratum__kind=Task.Kind.CHECK)
+    rows = sums.annotate(
+        s=Sum("submitted", filter=work),
+        a=Sum("adjudicated", filter=work),
+        k=Sum("skipped", filter=work),
+        c=Sum("submitted", filter=check),
+    )
     return {
-        row["membership"]: Counter(submitted=row["s"], adjudicated=row["a"], skipped=row["k"]) for row in rows
+        row["membership"]: Counter(
+            submitted=row["s"] or 0, adjudicated=row["a"] or 0, skipped=row["k"] or 0, checks=row["c"] or 0
+        )
+        for row in rows
     }
+
+
+def counts_for_quota(counts: Counter[str] | None) -> int:
+    """Of what ``by_membership`` counted for an annotator."""
+    return counts["submitted"] + counts["checks"] if counts else 0
+
+
+class Ended(NamedTuple):
+    """What a member was given in their batch and is done with: submitted or skipped, checks among it as they are among
+    their work; not the round before it.
+    """
+
+    submitted: int
+    skipped: int
+
+
+def ended_by(membership: Membership) -> Ended:
+    row = first(ENDED, [membership.pk])
+    assert row is not None
+    return Ended(*map(int, row))
+
+
+ENDED = """
+SELECT COALESCE(SUM(t.submitted), 0), COALESCE(SUM(t.skipped), 0)
+FROM annotation_tally t JOIN annotation_stratum s ON s.id = t.stratum_id
+WHERE t.membership_id = %s AND s.kind <> 'qualification'
+"""
 
 
 @dataclass(frozen=True)
 class Standing:
     """How a stratum stands, and one member in it. ``every``: its tasks but for the withdrawn ones."""
 
+    kind: str
     every: int
     open: int
     disputed: int
@@ -63,13 +103,13 @@ class Standing:
 
 
 def standing(membership: Membership) -> dict[int, Standing]:
-    """For each stratum of work of the batch, in one query: each page of the annotation loop asks for it."""
+    """For each stratum of the batch, in one query: each page of the annotation loop asks for it."""
     found = rows(STANDING, [membership.pk, membership.pk, membership.pk, membership.batch_id])
-    return {pk: Standing(*map(int, numbers)) for pk, *numbers in found}
+    return {pk: Standing(kind, *map(int, numbers)) for pk, kind, *numbers in found}
 
 
 STANDING = """
-SELECT s.id,
+SELECT s.id, s.kind,
     s.open + s.agreed + s.disputed + s.adjudicated
         + COALESCE(SUM(t.open + t.agreed + t.disputed + t.adjudicated), 0),
     s.open + COALESCE(SUM(t.open), 0),
@@ -79,15 +119,10 @@ SELECT s.id,
     COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.adjudicated END), 0),
     COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.skipped END), 0)
 FROM annotation_stratum s LEFT JOIN annotation_tally t ON t.stratum_id = s.id
-WHERE s.batch_id = %s AND s.kind = 'work' GROUP BY s.id
+WHERE s.batch_id = %s GROUP BY s.id
 """
 
 
 def decided_by(membership: Membership) -> int:
     """The disputes that the member has decided."""
     return Tally.objects.filter(membership=membership).aggregate(n=Sum("adjudicated"))["n"] or 0
-
-
-def submitted_by(membership: Membership) -> int:
-    """The annotations that the member has submitted."""
-    return Tally.objects.filter(membership=membership).aggregate(n=Sum("submitted"))["n"] or 0

@@ -126,7 +126,7 @@ def claims_of(member: Membership) -> QuerySet[Assignment]:
 
 def dimensions_of(member: Membership) -> list[str]:
     """The dimensions of what the member's batch holds, in order."""
-    strata = Stratum.objects.filter(batch=member.batch_id).exclude(dimension="")
+    strata = Stratum.objects.filter(batch=member.batch_id, kind=Task.Kind.WORK).exclude(dimension="")
     return sorted(set(strata.values_list("dimension", flat=True)))
 
 

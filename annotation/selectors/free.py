@@ -14,6 +14,8 @@ COLUMNS = "t.id, t.stratum_id, t.prompt_id, t.panel_id, t.overlap, t.slots_taken
 # The conditions of the partial indexes task_with_free_slot and task_requeued, word for word.
 FREE = "t.batch_id = %s AND t.state = 'open' AND t.slots_taken < t.overlap"
 REQUEUED = "t.requeued"
+# A known item is a task for one person alone, who gets it back from what they had.
+WORK = "t.kind = 'work'"
 # A subquery for each row that is looked at. As a join, PostgreSQL might read all that the person has ever done.
 NEVER_HAD = (
     "(SELECT a.id FROM annotation_assignment a WHERE a.task_id = t.id AND a.person_id = %s LIMIT 1) IS NULL"
@@ -82,7 +84,7 @@ class FreeTasks:
         """The first of these tasks, which the member had before, that is free and still for them; locked."""
         if not tasks:
             return None
-        mine, params = self._for_member()
+        mine, params = self._for_member(also_known=True)
         places = ", ".join(["%s"] * len(tasks))
         sql = f"SELECT {COLUMNS} FROM annotation_task t WHERE {FREE}{mine} AND t.id IN ({places}) ORDER BY t.rank"
         row = first(f"{sql} LIMIT 1{for_update('t', skip_locked=not wait)}", [self.batch, *params, *tasks])
@@ -105,7 +107,7 @@ class FreeTasks:
         self, start: int, *, requeued: bool = False, not_prompt: int | None = None
     ) -> tuple[str, list[Any]]:
         mine, params = self._for_member()
-        where = f"{FREE}{mine} AND {NEVER_HAD}"
+        where = f"{FREE} AND {WORK}{mine} AND {NEVER_HAD}"
         params = [self.batch, *params, self.person]
         where += f" AND {REQUEUED} AND t.rank < %s" if requeued else " AND t.rank >= %s"
         params.append(start)
@@ -114,18 +116,20 @@ class FreeTasks:
             params.append(not_prompt)
         return where, params
 
-    def _for_member(self) -> tuple[str, list[Any]]:
+    def _for_member(self, *, also_known: bool = False) -> tuple[str, list[Any]]:
+        """With ``also_known`` known items, too, which no plan knows: they are whose they were given to."""
         where, params = "", [*self.ruled_out, *self.panels]
         if self.ruled_out:
             where += f" AND t.stratum_id NOT IN ({', '.join(['%s'] * len(self.ruled_out))})"
         planned = f"t.panel_id IN ({', '.join(['%s'] * len(self.panels))})" if self.panels else "1 = 0"
-        where += f" AND (t.panel_id IS NULL OR {planned})" if self.pool else f" AND {planned}"
-        return where, params
+        known = f" OR NOT ({WORK})" if also_known else ""
+        unplanned = "t.panel_id IS NULL OR " if self.pool else ""
+        return where + f" AND ({unplanned}{planned}{known})", params
 
 
 def anything_requeued() -> str:
     """SQL that tells, with a batch as its parameter, whether any of its tasks came back and is free."""
-    return f"EXISTS (SELECT 1 FROM {_tasks(requeued=True)} WHERE {FREE} AND {REQUEUED})"
+    return f"EXISTS (SELECT 1 FROM {_tasks(requeued=True)} WHERE {FREE} AND {REQUEUED} AND {WORK})"
 
 
 def _tasks(*, requeued: bool = False) -> str:

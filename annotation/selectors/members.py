@@ -27,7 +27,7 @@ class Member(Counts):
     def full(self) -> bool:
         """Whether the quota is reached, so that nothing more is handed out to them."""
         quota = self.membership.quota
-        return quota is not None and self.done >= quota
+        return quota is not None and self.done + self.checks >= quota
 
 
 @dataclass(frozen=True)

@@ -93,9 +93,13 @@ def _of_kind(assignment_id: UUID, person: Person, *, adjudication: bool) -> Assi
     return found
 
 
-OF_BATCH = ("id", "name", "state", "pairing", "overlap", "lease_seconds", "due_date")
+OF_BATCH = (
+    *("id", "name", "state", "pairing", "overlap", "lease_seconds", "due_date"),
+    *("check_share", "check_feedback", "qualifying"),
+)
 MINE = """
-SELECT a.task_id, a.slot, a.state, b.id, b.name, b.state, b.pairing, b.overlap, b.lease_seconds, b.due_date
+SELECT a.task_id, a.slot, a.state, b.id, b.name, b.state, b.pairing, b.overlap, b.lease_seconds, b.due_date,
+    b.check_share, b.check_feedback, b.qualifying
 FROM annotation_assignment a JOIN annotation_batch b ON b.id = a.batch_id WHERE a.id = %s AND a.person_id = %s
 """
 

@@ -22,7 +22,7 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.selectors.counts import by_member, tasks_in
+from annotation.selectors.counts import by_member, counts_for_quota, tasks_in
 from annotation.selectors.eligibility import FREE, kind_of, limits_of, working_members
 from annotation.selectors.second_readings import readings_done_by
 
@@ -69,7 +69,7 @@ def needs(batch: Batch, *, limit: int) -> list[Need]:
 
 def short_of_people(batch: Batch, *, limit: int) -> list[int]:
     """The first ``limit`` planned tasks with more free places than people of their plan who may take them."""
-    strata = list(Stratum.objects.filter(batch=batch))
+    strata = _strata(batch)
     place = _place(batch, Membership.Role.ANNOTATOR, strata)
     found = (
         task.pk
@@ -81,23 +81,25 @@ def short_of_people(batch: Batch, *, limit: int) -> list[int]:
 
 
 def _needs(batch: Batch) -> Iterator[Need]:
-    strata = list(Stratum.objects.filter(batch=batch))
+    strata = _strata(batch)
     yield from _annotations(batch, _place(batch, Membership.Role.ANNOTATOR, strata), strata)
     yield from _adjudications(batch, _place(batch, Membership.Role.ADJUDICATOR, strata), strata)
+
+
+def _strata(batch: Batch) -> list[Stratum]:
+    """Of its work: a known item that was given back waits for its own person alone, and nobody need do anything."""
+    return list(Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK))
 
 
 def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
     members = working_members(batch, role)
     counts = by_member(batch)
     again = readings_done_by(batch) if role == Membership.Role.ADJUDICATOR else Counter()
-    done = "submitted" if role == Membership.Role.ANNOTATOR else "adjudicated"
     # A claim at hand may come back: whoever would be within the quota without it may take a task.
     full = {
         one.pk
         for one in members
-        if not within_quota(
-            one.quota, submitted=counts.get(one.pk, Counter())[done] + again[one.person_id], live=0
-        )
+        if not within_quota(one.quota, submitted=_done(counts.get(one.pk), role) + again[one.person_id], live=0)
     }
     limits = {one.pk: limits_of(one) for one in members}
     refused: dict[int, dict[int, str]] = {}
@@ -108,6 +110,12 @@ def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
             if reason:
                 of_stratum[one.pk] = reason
     return _Place(members, refused)
+
+
+def _done(counts: Counter[str] | None, role: str) -> int:
+    if role == Membership.Role.ANNOTATOR:
+        return counts_for_quota(counts)
+    return counts["adjudicated"] if counts else 0
 
 
 def _annotations(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
@@ -123,7 +131,8 @@ def _free_tasks(
     is nothing.
     """
     panels = _panels(batch)
-    tasks = Task.objects.filter(FREE, _suspect(batch, place, strata, panels), batch=batch)
+    work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK)
+    tasks = work.filter(FREE, _suspect(batch, place, strata, panels))
     tasks = tasks.alias(had=_had(), able=_able(batch, place, strata, panels))
     for chunk, past in _chunks(tasks.filter(had__gt=F("able") - wanted).order_by("rank")):
         if any(task.panel_id is not None and task.panel_id not in panels for task in chunk):

@@ -29,6 +29,7 @@ from annotation.models import (
 )
 from annotation.selectors.blindness import sealed_batches
 from annotation.selectors.counts import STATES, by_member, by_stratum
+from annotation.selectors.known import has_known, of_work
 
 ANNOTATING = Q(slot__lt=ADJUDICATION_SLOT)
 SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
@@ -41,13 +42,15 @@ class Overall:
     """Annotations handed in, of those that the tasks ask for; withdrawn tasks ask for none.
 
     ``last_day`` and ``latest`` are of everything that was handed in, also for tasks withdrawn since; the first is
-    counted row by row, so no further than ``MOST_COUNTED`` and one more.
+    counted row by row, so no further than ``MOST_COUNTED`` and one more. ``has_known``: there are known items beside the
+    work, of which nothing is counted here.
     """
 
     submitted: int
     needed: int
     last_day: int = 0
     latest: datetime | None = None
+    has_known: bool = False
 
     @property
     def last_day_is_more(self) -> bool:
@@ -153,7 +156,8 @@ def overall(batch: Batch) -> Overall:
     """What everybody may see: it tells nothing of any label."""
     counts = _whole(by_stratum([batch.pk]).values())
     # In its order the index is read no further than it is counted.
-    submissions = _submissions(batch).order_by("-submitted_at")
+    known = has_known(batch)
+    submissions = of_work(_submissions(batch), known=known).order_by("-submitted_at")
     lately = submissions.filter(submitted_at__gte=timezone.now() - timedelta(days=1))
     latest = submissions.values_list("submitted_at", flat=True).first()
     return Overall(
@@ -161,6 +165,7 @@ def overall(batch: Batch) -> Overall:
         needed=_asking(counts) * batch.overlap,
         last_day=lately[: MOST_COUNTED + 1].count(),
         latest=latest,
+        has_known=known,
     )
 
 
@@ -209,7 +214,7 @@ def correction_in(batch: Batch, request_id: int) -> CorrectionRequest:
 def skips(batch: Batch) -> QuerySet[Assignment]:
     """What was skipped, and by whom; the latest first. Nothing skipped was submitted: the index has those apart."""
     return (
-        Assignment.objects.filter(batch=batch, submitted_at=None)
+        Assignment.objects.filter(batch=batch, submitted_at=None, task__kind=Task.Kind.WORK)
         .exclude(skip_reason="")
         .select_related("person", "task__response__prompt")
         .order_by("-claimed_at")
@@ -286,7 +291,10 @@ def _people(batch: Batch) -> tuple[PersonProgress, ...]:
 def _live(batch: Batch) -> dict[int, int]:
     """What each person holds now."""
     held = Assignment.objects.filter(
-        batch=batch, state=Assignment.State.CLAIMED, lease_expires__gt=timezone.now()
+        batch=batch,
+        state=Assignment.State.CLAIMED,
+        lease_expires__gt=timezone.now(),
+        task__kind=Task.Kind.WORK,
     )
     return dict(held.order_by().values_list("person").annotate(n=Count("pk")))
 

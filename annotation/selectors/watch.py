@@ -19,6 +19,7 @@ from annotation.agreement import Statistic
 from annotation.models import ADJUDICATION_SLOT, Alarm, Annotation, Assignment, Batch, Watch
 from annotation.selectors.agreement import COMPLETE, LabelPatterns, ReportRow
 from annotation.selectors.counts import by_stratum
+from annotation.selectors.known import has_known, of_work
 
 KEPT_DAYS = 60
 TIMED = 500
@@ -123,6 +124,7 @@ def count_days(batch: Batch, watch: Watch | None, now: datetime) -> dict[str, in
 def time_taken(batch: Batch) -> tuple[int, float]:
     """Of the latest annotations: how many were timed, and their seconds together."""
     latest = Assignment.objects.filter(batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__isnull=False)
+    latest = of_work(latest, known=has_known(batch))
     ids = list(latest.order_by("-submitted_at").values_list("pk", flat=True)[:TIMED])
     timed = Annotation.objects.filter(assignment__in=ids, current=True, seconds__gt=0)
     found = timed.aggregate(n=Count("pk"), seconds=Sum("seconds"))
@@ -170,6 +172,7 @@ def _count_since(batch: Batch, day: date) -> Counter[date]:
     start = timezone.make_aware(datetime.combine(day, time.min))
     handed_in = Assignment.objects.filter(
         batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__gte=start
-    ).order_by()
+    )
+    handed_in = of_work(handed_in, known=has_known(batch)).order_by()
     counted = handed_in.values_list(TruncDate("submitted_at")).annotate(n=Count("pk"))
     return Counter({found: n for found, n in counted if found is not None})

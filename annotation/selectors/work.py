@@ -24,12 +24,14 @@ from annotation.models import (
     Guideline,
     Membership,
     Person,
+    Qualification,
     Task,
 )
 from annotation.selectors.counts import Standing, standing
 from annotation.selectors.dispute_queue import claims_of, readings_to_come, waiting
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.selectors.free import FreeTasks
+from annotation.selectors.known import NO_ROUND, checks_left, latest_round, round_items
 from annotation.selectors.second_readings import as_claim, my_reading, readings_done
 from annotation.statements import first, loaded
 
@@ -72,6 +74,8 @@ class MyProgress:
     """How far one person is in one batch: their own count, and what they can still get at most.
 
     Where anybody of the pool may take an item, others may be quicker; what is planned for a person is theirs.
+    A check counts as any other item. ``round``: how the qualification stands before which nothing of the work comes,
+    empty where the batch asks for none; while it runs, ``done`` and ``left`` are of the round.
     """
 
     batch: Batch
@@ -79,6 +83,7 @@ class MyProgress:
     done: int
     left: int
     due: Any
+    round: str = NO_ROUND
 
 
 def handout(assignment: Assignment) -> Handout:
@@ -164,8 +169,10 @@ def my_batches(person: Person) -> list[MyProgress]:
 def my_progress(membership: Membership) -> MyProgress:
     """A handful of sums and looks, however many tasks there are."""
     adjudicating = membership.role == Membership.Role.ADJUDICATOR
+    if not adjudicating and membership.batch.qualifying:
+        return _qualifying_progress(membership)
     here = standing(membership)
-    done = sum(one.my_adjudicated if adjudicating else one.my_submitted for one in here.values())
+    done = sum(one.my_adjudicated if adjudicating else one.my_submitted for one in _asked(here))
     return MyProgress(
         batch=membership.batch,
         role=membership.role,
@@ -175,18 +182,50 @@ def my_progress(membership: Membership) -> MyProgress:
     )
 
 
+def _qualifying_progress(membership: Membership) -> MyProgress:
+    batch = membership.batch
+    latest = latest_round(batch.pk, membership.person_id)
+    state = latest.state if latest else Qualification.State.RUNNING
+    if state in (Qualification.State.PASSED, Qualification.State.WAIVED):
+        here = standing(membership)
+        done, left = sum(one.my_submitted for one in _asked(here)), _annotations_left(membership, here)
+    elif state == Qualification.State.FAILED:
+        done = left = 0
+    else:
+        attempt = latest.attempt if latest else 1
+        items = round_items(membership, attempt, without=strata_ruled_out(membership))
+        done = sum(one.ended for one in items)
+        left = len(items) - done
+    return MyProgress(batch, membership.role, done, left, batch.due_date, state)
+
+
+def _asked(here: Mapping[int, Standing]) -> list[Standing]:
+    """All but the round before the work."""
+    return [one for one in here.values() if one.kind != Task.Kind.QUALIFICATION]
+
+
 def _annotations_left(membership: Membership, here: Mapping[int, Standing]) -> int:
     if not _anything_there(membership):
         return 0
-    done = sum(one.my_submitted for one in here.values())
-    if membership.batch.pairing == Batch.Pairing.POOL:
-        ruled_out = set(strata_ruled_out(membership))
-        left = sum(_left_in(one, membership.batch) for pk, one in here.items() if pk not in ruled_out)
+    done = sum(one.my_submitted for one in _asked(here))
+    share = membership.batch.check_share
+    ruled_out = set(strata_ruled_out(membership)) if share or _in_a_pool(membership) else set()
+    work = {pk: one for pk, one in here.items() if one.kind == Task.Kind.WORK}
+    if _in_a_pool(membership):
+        left = sum(_left_in(one, membership.batch) for pk, one in work.items() if pk not in ruled_out)
     else:
-        left = (membership.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0) - done
+        planned = membership.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0
+        left = planned - sum(one.my_submitted for one in work.values())
+    if share:
+        given = done + sum(one.my_skipped for one in _asked(here))
+        left += checks_left(membership, given=given, work=max(0, left), without=ruled_out)
     if membership.quota is not None:
         left = min(left, membership.quota - done)
     return max(1, left)
+
+
+def _in_a_pool(membership: Membership) -> bool:
+    return membership.batch.pairing == Batch.Pairing.POOL
 
 
 def _left_in(stratum: Standing, batch: Batch) -> int:

@@ -65,7 +65,9 @@ def workloads(people: Sequence[Person], *, reader: Person) -> dict[int, Workload
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one membership. ``planned`` is None where the batch plans for nobody, and of adjudicators."""
+    """Of one membership. ``planned`` is None where the batch plans for nobody, and of adjudicators. ``checks`` were
+    done beside the work: they count for the quota as well.
+    """
 
     done: int
     live: int
@@ -73,6 +75,7 @@ class Counts:
     expired: int
     lately: int
     planned: int | None
+    checks: int
 
 
 def counts_of(members: QuerySet[Membership]) -> dict[int, Counts]:
@@ -98,6 +101,7 @@ def counts_of(members: QuerySet[Membership]) -> dict[int, Counts]:
             expired=expired[part],
             lately=lately[part],
             planned=plans.get(pk, 0) if plans_for else None,
+            checks=did["checks"],
         )
     return found
 

@@ -27,6 +27,7 @@ from annotation.selectors.watch import (
 )
 from annotation.services.audit import record
 from annotation.services.batches import set_state
+from annotation.services.known_answers import settle_checks
 from annotation.services.locks import lock_memberships
 
 logger = logging.getLogger(__name__)
@@ -41,6 +42,7 @@ def watch_all() -> None:
     """Measure every batch that is due. What goes wrong with one must not keep the others from it."""
     for batch in watched():
         try:
+            settle_checks(batch)
             watch(batch)
         except Exception:
             logger.exception("could not watch the batch %s", batch.name)

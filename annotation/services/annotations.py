@@ -32,12 +32,15 @@ from annotation.models import (
     Person,
     Task,
 )
+from annotation.selectors.known import Feedback, feedback_on
 from annotation.selectors.work import texts_to_mark
 from annotation.services.audit import record
 from annotation.services.decisions import A_DISPUTE, NOTHING_YET
 from annotation.services.distribution import TooLate, lock_assignment, retake_slot
 from annotation.services.drafts import keep_draft
+from annotation.services.known_answers import answered, refuse_who_was_told
 from annotation.services.notes import leave_note
+from annotation.services.qualifications import end_round_if_over
 from annotation.services.second_readings import refuse_reading
 from annotation.services.tallies import counted, exposed
 from annotation.services.work import Work
@@ -46,13 +49,16 @@ from annotation.statements import Statement, execute, insert_of, rows, stored, u
 
 @dataclass(frozen=True)
 class Receipt:
-    """``created`` is False where the same key had been answered before."""
+    """``created`` is False where the same key had been answered before. ``feedback``: this was a known item, and the
+    batch tells people; else None.
+    """
 
     receipt: UUID
     assignment: UUID
     revision: int
     at: datetime
     created: bool
+    feedback: Feedback | None = None
 
 
 class AlreadySubmitted(Conflict):
@@ -97,17 +103,26 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
         retake_slot(assignment)
     annotation = _annotation(assignment, work, labels, evidence, key=key, revision=1)
     now = annotation.created_at
-    outcome = _outcome_with(assignment, labels)
     submitted = {"slot": assignment.slot, "state": Assignment.State.SUBMITTED, "submitted_at": now}
     execute(
         insert_of(annotation),
         update(Assignment, assignment.pk, submitted),
         Statement(NO_DRAFT, [stored(Draft, "assignment_id", assignment.pk)]),
-        *(_settled(assignment, outcome, now) if outcome else [counted(assignment, submitted=1)]),
+        *_ended(assignment, labels, now),
         *exposed(assignment),
     )
+    if assignment.task.kind == Task.Kind.QUALIFICATION:
+        end_round_if_over(assignment.batch, assignment.person)
     _note_what_is_unclear(assignment, work, labels)
-    return _receipt(annotation, created=True)
+    return _receipt(annotation, created=True, feedback=feedback_on(assignment))
+
+
+def _ended(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
+    """What becomes of the task, and what is counted."""
+    if assignment.task.kind != Task.Kind.WORK:
+        return answered(assignment, now)
+    outcome = _outcome_with(assignment, labels)
+    return _settled(assignment, outcome, now) if outcome else [counted(assignment, submitted=1)]
 
 
 # What was kept when it came too late is no longer needed once it is taken.
@@ -119,7 +134,7 @@ def _submitted_before(assignment: Assignment, key: str, work: Work) -> Receipt:
     if earlier is not None:
         return earlier
     current = Annotation.objects.get(assignment=assignment, current=True)
-    raise AlreadySubmitted(_receipt(current, created=False))
+    raise AlreadySubmitted(_receipt(current, created=False, feedback=feedback_on(assignment)))
 
 
 def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt | None:
@@ -146,6 +161,7 @@ def _revise(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     current = Annotation.objects.filter(assignment=assignment, current=True).first()
     if current is None:
         raise Conflict(NOTHING_YET)
+    refuse_who_was_told(assignment)
     labels = _checked_labels(assignment, work.labels)
     if assignment.task.state != Task.State.OPEN or assignment.batch.state == Batch.State.CLOSED:
         _ask(assignment, work=work, labels=labels, key=key)
@@ -248,7 +264,7 @@ def _by_key(assignment: Assignment, key: str, work: Work) -> Receipt | None:
     if earlier is None:
         return None
     refuse_other_body(earlier.body_sha256, work)
-    return _receipt(earlier, created=False)
+    return _receipt(earlier, created=False, feedback=feedback_on(assignment))
 
 
 def _was_asked(assignment: Assignment, key: str, work: Work) -> bool:
@@ -327,11 +343,12 @@ def _note_what_is_unclear(assignment: Assignment, work: Work, labels: Mapping[st
     )
 
 
-def _receipt(annotation: Annotation, *, created: bool) -> Receipt:
+def _receipt(annotation: Annotation, *, created: bool, feedback: Feedback | None = None) -> Receipt:
     return Receipt(
         receipt=annotation.receipt,
         assignment=annotation.assignment_id,
         revision=annotation.revision,
         at=annotation.created_at,
         created=created,
+        feedback=feedback,
     )

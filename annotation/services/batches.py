@@ -30,8 +30,10 @@ from annotation.names import check_name
 from annotation.selectors.counts import tasks_in
 from annotation.services.audit import record
 from annotation.services.distribution import end_claims
+from annotation.services.known_answers import close_checks
 from annotation.services.locks import lock_memberships
 from annotation.services.planning import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
+from annotation.services.qualifications import refuse_without_a_round
 from annotation.services.second_readings import put_back
 from annotation.services.tallies import count_in
 from annotation.services.terms import Terms, check_terms
@@ -303,12 +305,14 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
         )
     if locked.state == Batch.State.DRAFT and state == Batch.State.OPEN:
         _refuse_too_few(batch.overlap, _annotators_in(batch))
+        refuse_without_a_round(locked)
         refuse_without_pairs(batch)
         if batch.pairing != Batch.Pairing.POOL:
             plan_open_tasks(batch)
     Batch.objects.filter(pk=batch.pk).update(state=state)
     if state == Batch.State.CLOSED:
         end_claims(Assignment.objects.filter(batch=batch))
+        close_checks(batch)
         put_back(SecondReading.objects.filter(batch=batch))
     record(actor=actor, verb=f"batch_{state}", target=f"batch:{batch.name}")
     batch.refresh_from_db()
@@ -339,6 +343,13 @@ def _check_policy(policy: Policy, annotators: Sequence[Person], *, open_now: boo
     check_terms(policy)
     if open_now:
         _refuse_too_few(policy.overlap, len(set(annotators)))
+        if policy.qualifying:
+            raise AssayError(
+                N_(
+                    "A batch that asks for a qualification begins as a draft: keep it as a draft, add its known items,"
+                    " then open it."
+                )
+            )
 
 
 def _check_shares(shares: Mapping[Person, Share], annotators: Sequence[Person], known: set[str]) -> None:

@@ -20,7 +20,7 @@ from annotation.design import Block
 from annotation.distribution import within_quota
 from annotation.errors import N_, AssayError
 from annotation.models import Assignment, Batch, Membership, Panel, Stratum, Task
-from annotation.selectors.counts import by_member
+from annotation.selectors.counts import by_member, counts_for_quota
 from annotation.selectors.eligibility import may_take, working_members
 from annotation.selectors.needs import short_of_people
 
@@ -80,7 +80,8 @@ class Planner:
 
 def plan_open_tasks(batch: Batch) -> None:
     """Plan every open task of a draft that is being opened."""
-    waiting = Task.objects.filter(batch=batch, state=Task.State.OPEN, panel=None).order_by("rank")
+    waiting = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, state=Task.State.OPEN, panel=None)
+    waiting = waiting.order_by("rank")
     counts = Counter(waiting.order_by().values_list("stratum", flat=True))
     planner = Planner.of(batch, counts)
     by_panel: dict[int, list[int]] = defaultdict(list)
@@ -107,7 +108,9 @@ def plan_again_for(batch: Batch, *, without: Membership, strata: Iterable[int] |
     """All places that are planned for a member and not taken go to others: the member left, or may no longer
     take the tasks of these ``strata``. The memberships must be locked.
     """
-    tasks = Task.objects.filter(batch=batch, state__in=PLANNED, panel__members=without)
+    tasks = Task.objects.filter(
+        batch=batch, kind=Task.Kind.WORK, state__in=PLANNED, panel__members=without
+    )
     if strata is not None:
         tasks = tasks.filter(stratum__in=list(strata))
     ids = _locked(tasks)
@@ -326,7 +329,7 @@ class _Office:
             members=[
                 one
                 for one in working_members(batch, Membership.Role.ANNOTATOR)
-                if within_quota(one.quota, submitted=counts.get(one.pk, Counter())["submitted"], live=0)
+                if within_quota(one.quota, submitted=counts_for_quota(counts.get(one.pk)), live=0)
             ],
             person_of=dict(annotators.values_list("pk", "person")),
             panels={pk: tuple(ids) for pk, ids in people.items()},

@@ -6,22 +6,25 @@ the batch as a whole goes to the stratum's, under the batch's lock. The sum is e
 
 from __future__ import annotations
 
-from django.db import connection
 from django.db.models import F
 from django.utils import timezone
 
 from annotation.models import Assignment, Exposure, Membership, Stratum, Tally
-from annotation.statements import Statement, stored
+from annotation.statements import Statement, execute, stored
 
 COLUMNS = ("open", "agreed", "disputed", "adjudicated", "withdrawn", "submitted", "skipped")
 
 
 def count_for(membership_id: int, stratum_id: int, **changes: int) -> None:
     """Add ``changes`` (by column) to the member's tally of the stratum."""
+    execute(counted_for(membership_id, stratum_id, **changes))
+
+
+def counted_for(membership_id: int, stratum_id: int, **changes: int) -> Statement:
+    """The same as a statement to be executed with others."""
     if set(changes) - set(COLUMNS):
         raise ValueError(f"there is no such count: {sorted(set(changes) - set(COLUMNS))}")
-    with connection.cursor() as cursor:
-        cursor.execute(UPSERT, [membership_id, stratum_id, *(changes.get(name, 0) for name in COLUMNS)])
+    return Statement(UPSERT, [membership_id, stratum_id, *(changes.get(name, 0) for name in COLUMNS)])
 
 
 def count_in(stratum_id: int, **changes: int) -> None:

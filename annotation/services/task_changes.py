@@ -117,7 +117,7 @@ def _locked(batch: Batch, tasks: Sequence[int], *states: str) -> Iterator[Task]:
     found = list(
         Task.objects.select_for_update(of=("self",), no_key=True)
         .select_related("stratum")
-        .filter(batch=batch, pk__in=tasks)
+        .filter(batch=batch, pk__in=tasks, kind=Task.Kind.WORK)
         .order_by("pk")
     )
     missing = set(tasks) - {task.pk for task in found}

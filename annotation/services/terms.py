@@ -8,7 +8,7 @@ from datetime import date
 from django.db import transaction
 
 from annotation.errors import N_, AssayError, Conflict, Forbidden
-from annotation.models import Batch, Person
+from annotation.models import MOST_CHECKS, Batch, Person
 from annotation.selectors.blindness import sealed_batches
 from annotation.services.audit import record
 
@@ -17,8 +17,10 @@ LONGEST_WAIT = 365  # days until a second reading
 
 @dataclass(frozen=True)
 class Terms:
-    """The lease in seconds; when it is due; when its agreement alarms (``docs/decisions/agreement-alarm.md``); and how
-    many of the decided disputes, from 0 to 1, come back to their adjudicator after how many days.
+    """The lease in seconds; when it is due; when its agreement alarms (``docs/decisions/agreement-alarm.md``); how
+    many of the decided disputes, from 0 to 1, come back to their adjudicator after how many days; how many of the items
+    are gold checks, and whether people are told after them; and the qualification before the work, which stays as it is
+    once the batch is open (``docs/checks.md``).
     """
 
     lease_seconds: int = 1800
@@ -27,6 +29,10 @@ class Terms:
     alarm_action: str = Batch.AlarmAction.TELL
     second_reading_share: float = 0.05
     second_reading_days: int = 14
+    check_share: float = 0
+    check_feedback: bool = False
+    qualifying: str = Batch.Qualifying.NONE
+    qualifying_threshold: float | None = None
 
 
 def check_terms(terms: Terms) -> None:
@@ -47,6 +53,30 @@ def check_terms(terms: Terms) -> None:
         raise AssayError(N_("The share of second readings is from 0 to 1."))
     if not 0 <= terms.second_reading_days <= LONGEST_WAIT:
         raise AssayError(N_("A second reading waits from 0 to {most} days."), most=LONGEST_WAIT)
+    if not 0 <= terms.check_share <= MOST_CHECKS:
+        raise AssayError(N_("The share of gold checks is from 0 to {most}."), most=MOST_CHECKS)
+    _check_qualification(terms)
+
+
+def _check_qualification(terms: Terms) -> None:
+    by, threshold = terms.qualifying, terms.qualifying_threshold
+    if by not in Batch.Qualifying.values:
+        raise AssayError(
+            N_("There is no qualification by {by}; choose one of: {known}."),
+            by=by,
+            known=", ".join(filter(None, Batch.Qualifying.values)),
+        )
+    if bool(by) != (threshold is not None):
+        raise AssayError(
+            N_("A qualification needs both: by what it is measured, and the threshold to be reached.")
+        )
+    lowest = -1 if by == Batch.Qualifying.KAPPA else 0
+    if threshold is not None and not lowest <= threshold <= 1:
+        raise AssayError(
+            N_("The threshold of the qualification is {threshold}; choose {lowest} to 1, as in 0.8."),
+            threshold=threshold,
+            lowest=lowest,
+        )
 
 
 def may_set_threshold(batch: Batch, person: Person) -> bool:
@@ -67,6 +97,11 @@ def set_terms(*, batch: Batch, terms: Terms, actor: Person) -> Batch:
     if "agreement_threshold" in changes and not may_set_threshold(locked, actor):
         raise Forbidden(
             N_("You judge blind in the batch {name}: ask another manager to set its agreement threshold."),
+            name=batch.name,
+        )
+    if locked.state != Batch.State.DRAFT and {"qualifying", "qualifying_threshold"} & changes.keys():
+        raise Conflict(
+            N_("The batch {name} is open: its qualification stays as it is. A manager can let people in."),
             name=batch.name,
         )
     if changes:

@@ -5,7 +5,7 @@ What tells of a label is left out for whoever the batch is sealed for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from math import floor
@@ -26,7 +26,15 @@ from annotation.selectors.blindness import sealed_batches
 from annotation.selectors.board import Cell, Matrix, matrix
 from annotation.selectors.forecast import Outlook, outlook
 from annotation.selectors.gold import refuse_sealed_gold
-from annotation.selectors.progress import DimensionProgress, PersonProgress, Progress, overall, progress
+from annotation.selectors.known import CheckResult, poor_results
+from annotation.selectors.progress import (
+    DimensionProgress,
+    Overall,
+    PersonProgress,
+    Progress,
+    overall,
+    progress,
+)
 from annotation.selectors.watch import (
     Figure,
     Measured,
@@ -108,7 +116,7 @@ def board(batch: Batch, person: Person) -> dict[str, Any]:
         **facts(batch),
         **(_pace(look) if look else {}),
     }
-    return context if sealed else context | _opened(batch, person, watch, context["alarm"])
+    return context if sealed else context | _opened(batch, person, watch, context["alarm"], whole)
 
 
 def facts(batch: Batch) -> dict[str, Any]:
@@ -116,6 +124,7 @@ def facts(batch: Batch) -> dict[str, Any]:
     return {
         "lease": about(batch.lease_seconds),
         "second_reading_percent": round(batch.second_reading_share * 100, 2),
+        "check_percent": round(batch.check_share * 100, 2),
     }
 
 
@@ -139,13 +148,26 @@ def chance(share: float | None) -> str:
     return _("more than 99%") if share > 0.99 else f"{share:.0%}"
 
 
-def _opened(batch: Batch, person: Person, watch: Watch | None, alarm: Alarm | None) -> dict[str, Any]:
+def poor_words(results: Iterable[CheckResult]) -> list[str]:
+    """For the batch's page: who surely has too few of the checks right."""
+    return [
+        _("{name}: {right} of {n} right, 95% interval {low} to {high}").format(
+            name=one.person, right=one.right, n=one.n, low=f"{one.low:.0%}", high=f"{one.high:.0%}"
+        )
+        for one in results
+    ]
+
+
+def _opened(
+    batch: Batch, person: Person, watch: Watch | None, alarm: Alarm | None, whole: Overall
+) -> dict[str, Any]:
     counts = progress(batch)
     cells = matrix(batch, disputes=counts.states.get(Task.State.DISPUTED, 0))
     people = counts.people[:PEOPLE]
     document, items = batch.guideline.document, _Items(batch)
     return {
         "progress": counts,
+        "poor": poor_words(poor_results(batch)) if whole.has_known else [],
         "dimensions": [_dimension(items, document, one, cells) for one in counts.dimensions],
         "people": [(one, cells.of_person(one.person.pk)) for one in people],
         "people_left_out": max(0, len(counts.people) - PEOPLE),

@@ -26,6 +26,7 @@ from annotation.forms.work import SkipForm, WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment, Batch, Membership, Person
 from annotation.selectors.batches import batch_named
 from annotation.selectors.care import is_used_up
+from annotation.selectors.known import Feedback, feedback_in
 from annotation.selectors.mine import (
     Given,
     claimed_besides,
@@ -43,6 +44,7 @@ from annotation.services.distribution import TooLate
 from annotation.services.drafts import save_draft
 from annotation.views import history
 from annotation.views.access import person_of, role_required
+from annotation.views.feedback import failed_round, feedback_words
 from annotation.views.workspace import go, item_context, show
 from annotation.wording import error_text
 
@@ -172,7 +174,8 @@ def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
     except Forbidden as error:  # paused or closed while the person was at work
         return go(request, "work", level=messages.WARNING, say=error_text(error))
     if assignment is None:
-        return show(request, "annotation/work/nothing.html", _nothing(batch, person))
+        context = _nothing(batch, person) | _feedback(feedback_in(batch, person), batch)
+        return show(request, "annotation/work/nothing.html", context)
     assignment.batch = batch
     return show_item(request, assignment)
 
@@ -200,8 +203,14 @@ def show_item(
             saved=saved,
         ),
         "progress": progress_in(assignment.batch, person_of(request), ANNOTATOR),
+        **_feedback(feedback_in(assignment.batch, person_of(request)), assignment.batch),
     }
     return show(request, "annotation/work/item.html", context, status=status)
+
+
+def _feedback(told: Feedback | None, batch: Batch) -> dict[str, Any]:
+    """What the page says of the known item before; nothing of any other."""
+    return {} if told is None else {"feedback": feedback_words(told, batch.guideline.document)}
 
 
 def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **more: object) -> HttpResponse:
@@ -245,11 +254,12 @@ def _nothing(batch: Batch, person: Person) -> dict[str, Any]:
         "progress": progress_in(batch, person, ANNOTATOR),
         "others": others,
         "resting": is_used_up(person),
+        **({"failed": failed_round(batch, person)} if batch.qualifying else {}),
     }
 
 
 def _taken(request: HttpRequest, assignment: Assignment, receipt: answers.Receipt) -> HttpResponse:
-    answer = _came_of(_after(request, assignment.batch), "taken")
+    answer = _came_of(_after(request, assignment.batch, receipt.feedback), "taken")
     answer[RECEIPT] = str(receipt.receipt)
     return answer
 
@@ -297,7 +307,7 @@ def _came_of(answer: HttpResponse, outcome: str) -> HttpResponse:
     return answer
 
 
-def _after(request: HttpRequest, batch: Batch) -> HttpResponse:
+def _after(request: HttpRequest, batch: Batch, told: Feedback | None = None) -> HttpResponse:
     """What comes next: in the same answer for a page that goes on, by way of its address otherwise."""
     if not getattr(request, "htmx", False):
         return redirect("work-batch", batch.name)
@@ -310,4 +320,4 @@ def _after(request: HttpRequest, batch: Batch) -> HttpResponse:
         return go(request, "work", level=messages.WARNING, say=error_text(error))
     counted = "progress" in request.POST  # the page counts along, and asks now and then
     progress = progress_in(batch, person_of(request), ANNOTATOR) if counted else None
-    return _show_ahead(request, batch, claim, progress=progress)
+    return _show_ahead(request, batch, claim, progress=progress, **_feedback(told, batch))

@@ -206,6 +206,12 @@
     outbox.whenEmpty(() => document.querySelector("[data-undo]")?.click());
   }
 
+  // What was told is read: the keys go on where they were.
+  function dismiss(message) {
+    message.remove();
+    form?.querySelector(".level__input, input[type=number]")?.focus({ preventScroll: true });
+  }
+
   function onAnswered(event) {
     const { ctx } = event.detail;
     const source = ctx.sourceElement;
@@ -244,6 +250,7 @@
   document.addEventListener("click", (event) => {
     if (event.target.closest("[data-undo]")) onUndo(event);
     if (event.target.closest("[data-back]")) ahead.stay();
+    if (event.target.closest("[data-dismiss]")) dismiss(event.target.closest(".message"));
   });
   document.addEventListener("htmx:after:swap", () => {
     if (document.querySelector("form[data-item]") !== form) window.scrollTo(0, 0);

@@ -34,6 +34,7 @@ def nothing_is_broken(batch: Batch) -> Tables:
     places_are_right(batch, now)
     annotations_are_right(now)
     gold_is_right(batch, now)
+    known_items_are_right(now)
     counts_are_right(batch, now)
     nobody_is_passed_over(batch, now)
     if batch.state != Batch.State.CLOSED:
@@ -56,7 +57,18 @@ class Tables:
     @classmethod
     def read(cls, batch: Batch) -> Tables:
         tasks = Task.objects.filter(batch=batch).values(
-            *("pk", "state", "overlap", "slots_taken", "rank", "requeued", "panel", "stratum", "prompt"),
+            *(
+                "pk",
+                "kind",
+                "state",
+                "overlap",
+                "slots_taken",
+                "rank",
+                "requeued",
+                "panel",
+                "stratum",
+                "prompt",
+            ),
             *("settled_at", "stratum__dimension", "stratum__language", "stratum__model"),
         )
         panels: dict[int, set[int]] = defaultdict(set)
@@ -103,13 +115,15 @@ class Tables:
         return member["pk"] in self.panels[task["panel"]]
 
     def submitted_by(self, person: int) -> int:
-        """What counts for the quota: also what stands on withdrawn tasks."""
+        """What counts for the quota: also what stands on withdrawn tasks, and checks."""
         mine = (one for one in self.assignments if one["person_id"] == person)
+        mine = (one for one in mine if self.tasks[one["task_id"]]["kind"] != "qualification")
         return sum(one["state"] == "submitted" and one["slot"] < ADJUDICATION_SLOT for one in mine)
 
     def free(self) -> Iterator[dict[str, Any]]:
+        """The tasks of work; a known item is for nobody but the one who was given it."""
         for task in self.tasks.values():
-            if task["state"] == "open" and task["slots_taken"] < task["overlap"]:
+            if task["kind"] == "work" and task["state"] == "open" and task["slots_taken"] < task["overlap"]:
                 yield task
 
     def may(self, member: dict[str, Any], task: dict[str, Any], batch: Batch) -> bool:
@@ -183,9 +197,10 @@ def annotations_are_right(now: Tables) -> None:
 
 def gold_is_right(batch: Batch, now: Tables) -> None:
     gold = dict(GoldLabel.objects.filter(task__batch=batch).values_list("task", "value"))
-    settled = {pk for pk, task in now.tasks.items() if task["state"] in ("agreed", "adjudicated")}
+    over = {pk for pk, task in now.tasks.items() if task["state"] in ("agreed", "adjudicated")}
+    assert {pk for pk, task in now.tasks.items() if task["settled_at"] is not None} == over
+    settled = {pk for pk in over if now.tasks[pk]["kind"] == "work"}
     assert set(gold) == settled
-    assert {pk for pk, task in now.tasks.items() if task["settled_at"] is not None} == settled
     task_of = {one["id"]: one["task_id"] for one in now.assignments}
     said: dict[int, set[int]] = defaultdict(set)
     for one in now.annotations:
@@ -194,6 +209,19 @@ def gold_is_right(batch: Batch, now: Tables) -> None:
     decided = {one.task_id: one.labels["compliance"] for one in Adjudication.objects.filter(task__in=settled)}
     for pk in settled:
         assert {gold[pk]} == ({decided[pk]} if now.tasks[pk]["state"] == "adjudicated" else said[pk])
+
+
+def known_items_are_right(now: Tables) -> None:
+    """Each was given to one person, is in no plan and in no dispute, and skipped it is over."""
+    of: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for one in now.assignments:
+        of[one["task_id"]].append(one)
+    for pk, task in now.tasks.items():
+        if task["kind"] != "work":
+            assert (task["overlap"], task["panel"]) == (1, None)
+            assert len(of[pk]) == 1
+            assert task["state"] in ("open", "agreed", "withdrawn")
+            assert not of[pk][0]["skip_reason"] or task["state"] == "withdrawn"
 
 
 def counts_are_right(batch: Batch, now: Tables) -> None:

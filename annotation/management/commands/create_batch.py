@@ -72,6 +72,25 @@ class Command(AssayCommand):
             default=Batch.AlarmAction.TELL,
             help=f"what an alarm does: {', '.join(Batch.AlarmAction.values)} (default tell)",
         )
+        parser.add_argument(
+            "--check-share",
+            type=float,
+            default=0,
+            metavar="SHARE",
+            help="so many of each annotator's items are gold checks, 0 to 0.5, as in 0.05 (default 0)",
+        )
+        parser.add_argument(
+            "--check-feedback", action="store_true", help="tell people the right label after a gold check"
+        )
+        parser.add_argument(
+            "--qualifying",
+            default="",
+            metavar="BY",
+            help="a round of known items before the work, measured by accuracy or kappa; needs --draft",
+        )
+        parser.add_argument(
+            "--qualifying-threshold", type=float, metavar="VALUE", help="who reaches it is given the work"
+        )
         parser.add_argument("--draft", action="store_true", help="do not open it yet")
 
     def act(self, **options: Any) -> dict[str, Any]:
@@ -85,6 +104,10 @@ class Command(AssayCommand):
             due_date=options["due"],
             agreement_threshold=options["agreement_threshold"],
             alarm_action=options["alarm"],
+            check_share=options["check_share"],
+            check_feedback=options["check_feedback"],
+            qualifying=options["qualifying"],
+            qualifying_threshold=options["qualifying_threshold"],
         )
         pairs = [_pair(text) for text in options["pairs"]]
         annotators = people_named(_flat(options["annotators"]))

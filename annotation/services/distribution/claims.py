@@ -23,14 +23,16 @@ from annotation.models import (
     Batch,
     Membership,
     Person,
+    Qualification,
     Task,
 )
 from annotation.selectors.care import strata_resting
-from annotation.selectors.counts import decided_by, submitted_by
+from annotation.selectors.counts import decided_by, ended_by
 from annotation.selectors.dispute_queue import ANYTHING, Wanted, readings_to_come, waiting
 from annotation.selectors.free import FreeTask
 from annotation.selectors.second_readings import as_claim, at_hand, readings_done
 from annotation.services import second_readings
+from annotation.services.distribution.known import next_check, next_of_round
 from annotation.services.distribution.leases import LIVE, expire_leases, live_claims, slots_taken
 from annotation.services.distribution.search import (
     OthersAreTakingError,
@@ -45,6 +47,9 @@ from annotation.statements import (
     insert,
     update,
 )
+
+RUNNING = Qualification.State.RUNNING
+LET_IN = (Qualification.State.PASSED, Qualification.State.WAIVED)
 
 
 class _LeasesRanOutError(Exception):
@@ -90,15 +95,20 @@ def _next_assignment(
         return live[-1] if ahead else live[0]
     # The claims were counted before: one submitted meanwhile counts twice for a moment, and never not at all.
     member = locked.membership
-    if member.quota is not None and not within_quota(
-        member.quota, submitted=submitted_by(member), live=len(live)
-    ):
+    ended = ended_by(member) if member.quota is not None or now.check_share else None
+    if ended and not within_quota(member.quota, submitted=ended.submitted, live=len(live)):
         return None
     resting = strata_resting(batch, person, now.budget)
     search = Search.of(locked, now=now, careful=careful, resting=resting)
-    if live and not search.leaves_enough_for_all():
+    if now.round == RUNNING:
+        task = search.take_begun() or next_of_round(search) or search.take_given_back()
+        if task is not None:
+            return _claim_free(task, search)
+        now = now_in(batch, person)  # the round may have ended now
+    if now.round not in LET_IN or (live and not search.leaves_enough_for_all()):
         return None
-    task = search.take()
+    number = sum(ended) + len(live) + 1 if ended else 0
+    task = search.take_begun() or next_check(search, number) or search.take_next()
     return None if task is None else _claim_free(task, search)
 
 
@@ -152,6 +162,7 @@ def _claim_free(task: FreeTask, search: Search) -> Assignment:
         update(Task, task.id, {"slots_taken": Raw("slots_taken + 1")}),
         update(Membership, member.pk, {"last_prompt": task.prompt, "cursor": search.cursor}),
         _written(assignment),
+        *search.beside,
     )
     return assignment
 

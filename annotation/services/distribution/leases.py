@@ -26,7 +26,9 @@ from annotation.models import (
     Task,
 )
 from annotation.services.audit import record
+from annotation.services.known_answers import skipped
 from annotation.services.planning import plan_again
+from annotation.services.qualifications import end_round_if_over
 from annotation.services.second_readings import extend_reading, give_back_reading, put_back
 from annotation.services.tallies import counted, exposed
 from annotation.statements import (
@@ -87,7 +89,10 @@ def _release(assignment_id: UUID, person: Person, skip_reason: str) -> Assignmen
         record(actor=person, verb="skip", target=f"assignment:{assignment.pk}", reason=skip_reason)
         if assignment.task.panel_id is not None and not assignment.is_adjudication:
             plan_again(assignment.task, without=membership_id(assignment))
-        execute(counted(assignment, skipped=1), *exposed(assignment))
+        known = assignment.task.kind != Task.Kind.WORK
+        execute(*(skipped(assignment) if known else [counted(assignment, skipped=1)]), *exposed(assignment))
+        if assignment.task.kind == Task.Kind.QUALIFICATION:
+            end_round_if_over(assignment.batch, person)
     return assignment
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from annotation.models import (
 from annotation.selectors.counts import tasks_in
 from annotation.selectors.free import FreeTask, FreeTasks, anything_requeued
 from annotation.statements import (
+    Statement,
     first,
     for_update,
     stored,
@@ -90,7 +91,8 @@ class Now(NamedTuple):
     """``live``: whether the person has claims at hand, ``expired``: whether some of theirs ran out.
 
     ``requeued``: whether any task of the batch came back and is free. ``budget``: the points of exposure that the
-    person may come to in a day, None without a limit.
+    person may come to in a day, None without a limit. ``check_share``: the batch's. ``round``: how the person's latest
+    round of the batch's qualification stands, running before it begins; passed where the batch asks for none.
     """
 
     state: str
@@ -100,6 +102,8 @@ class Now(NamedTuple):
     requeued: bool
     leases_ran_out: bool
     budget: int | None
+    check_share: float
+    round: str
 
 
 def now_in(batch: Batch, person: Person) -> Now:
@@ -116,6 +120,9 @@ def now_in(batch: Batch, person: Person) -> Now:
             EXISTS (SELECT 1 FROM annotation_assignment a
                 WHERE a.batch_id = %s AND a.state = 'claimed' AND a.lease_expires < %s),
             COALESCE(p.daily_exposure, (SELECT c.daily_exposure FROM annotation_caresettings c WHERE c.id = %s)),
+            b.check_share,
+            CASE WHEN b.qualifying = '' THEN 'passed' ELSE COALESCE((SELECT q.state FROM annotation_qualification q
+                WHERE q.batch_id = b.id AND q.person_id = p.id ORDER BY q.attempt DESC LIMIT 1), 'running') END,
             p.opted_out
         FROM annotation_batch b, annotation_person p WHERE b.id = %s AND p.id = %s
         """,
@@ -157,6 +164,7 @@ class Search:
     resting: Sequence[int] = ()
     careful: bool = False  # whether to wait for others
     had: bool = False  # what was found is a task that the member had before
+    beside: list[Statement] = field(default_factory=list)  # to be written with the claim
 
     @classmethod
     def of(cls, locked: Member, *, now: Now, careful: bool, resting: Sequence[int]) -> Search:
@@ -167,15 +175,16 @@ class Search:
             member=member, tasks=tasks, now=now, cursor=member.cursor, resting=resting, careful=careful
         )
 
-    def take(self) -> FreeTask | None:
-        """The next task, locked: first what the member had begun when the lease ran out, if nobody took it over.
+    def take_begun(self) -> FreeTask | None:
+        """What the member had begun when the lease ran out, if nobody took it over; locked. It comes first."""
+        return self._take_again(Assignment.State.EXPIRED) if self.now.expired else None
+
+    def take_next(self) -> FreeTask | None:
+        """The next task in order, locked.
 
         Never one of the prompt handed out last, unless nothing else is left; what the member gave back themselves
         comes last of all.
         """
-        again = self._take_again(Assignment.State.EXPIRED) if self.now.expired else None
-        if again is not None:
-            return again
         last = self.member.last_prompt
         for not_prompt in (None,) if last is None else (last, None):
             found = self._take_in_order(not_prompt)
@@ -184,7 +193,20 @@ class Search:
                     self._move_cursor()
                 return found
         self._move_cursor()
+        return self.take_given_back()
+
+    def take_given_back(self) -> FreeTask | None:
         return self._take_again(Assignment.State.RELEASED)
+
+    def finds_work(self) -> bool:
+        """Whether there is a task in order for the member, locked by others or not."""
+        ways = (True, False) if self.now.requeued else (False,)
+        return any(self.tasks.first_rank(start=self.cursor, requeued=way) is not None for way in ways)
+
+    @property
+    def never(self) -> Sequence[int]:
+        """The strata that are not for the member, today or any day."""
+        return self.tasks.ruled_out[: len(self.tasks.ruled_out) - len(self.resting)]
 
     def leaves_enough_for_all(self) -> bool:
         """Whether a claim ahead leaves an item for each of the others: nobody waits while another one hoards.
