@@ -239,17 +239,18 @@ def found(simulated: Simulated, result: Profiles) -> Found:
     for fault, figure in FIGURES.items():
         culprit = simulated.culprits.get(fault)
         if culprit is not None:
-            scores = {one: _of(profile, figure).score or 0.0 for one, profile in result.people.items()}
-            if max(scores, key=lambda one: scores[one]) == culprit:
+            scores = {one: _of(profile, figure).score for one, profile in result.people.items()}
+            known = {one: score for one, score in scores.items() if score is not None}
+            if known and max(known, key=lambda one: known[one]) == culprit:
                 first.add(fault)
             if _of(result.people[culprit], figure).flagged:
                 flagged.add(fault)
+    pairs = [({one.one, one.other}, one.flagged) for one in result.copying]
     pair = {simulated.culprits.get("copying"), simulated.copied}
-    if simulated.copied is not None:
-        if {result.copying[0].one, result.copying[0].other} == pair:
-            first.add("copying")
-        if any(one.flagged and {one.one, one.other} == pair for one in result.copying):
-            flagged.add("copying")
+    if pairs and pairs[0][0] == pair:
+        first.add("copying")
+    if (pair, True) in pairs:
+        flagged.add("copying")
     return Found(frozenset(first), frozenset(flagged), tuple(_falsely(simulated, result)))
 
 
@@ -336,6 +337,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed")
     parser.add_argument("--table", action="store_true", help="smaller faults and other numbers of tasks, too")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only what has this in its name")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="print JSON, for machines")
     return parser.parse_args()
@@ -349,6 +351,8 @@ def main() -> None:
             "| seeded | ranked first | first and flagged | anybody else flagged |\n| --- | --- | --- | --- |"
         )
     for name, faults, tasks in variants(table=given.table):
+        if given.only not in name:
+            continue
         summary = measure(seeds, faults=faults, tasks=tasks, processes=given.processes)
         print(
             json.dumps({"seeded": name, **vars(summary)}) if given.json else _line(name, summary), flush=True
