@@ -7,7 +7,9 @@ Its bytes depend on what is in it alone: the files stand in one order, with one 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import os
 import re
 import zipfile
 import zlib
@@ -36,6 +38,8 @@ RIGHTS = 0o644 << 16
 UNIX = 3
 PIECE = 1024 * 1024
 MOST_FILES = 1000
+# The list of what is in a zip is read whole, before anything of it can be looked at; a bundle's takes a kilobyte.
+LARGEST_READ = 2 * 1024 * 1024
 LARGEST_MANIFEST = 16 * 1024 * 1024
 LARGEST_TEXT = 4 * 1024 * 1024
 LARGEST = 64 * 1024**3
@@ -142,6 +146,19 @@ class BundleWriter:
         self.facts.append(facts)
 
 
+class _Careful(io.FileIO):
+    """A file of which nobody reads much at once, whatever a zip says of its parts."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted = size if size is not None and size >= 0 else max(0, self._length() - self.tell())
+        if wanted > LARGEST_READ:
+            raise zipfile.BadZipFile("a part is too long")
+        return super().read(wanted) or b""
+
+    def _length(self) -> int:
+        return os.fstat(self.fileno()).st_size
+
+
 def is_zip(source: Source) -> bool:
     """Whether the file begins as a zip does; no format of records does."""
     with source.path.open("rb") as file:
@@ -216,7 +233,7 @@ class Bundle:
     @contextmanager
     def _zip(self) -> Iterator[zipfile.ZipFile]:
         try:
-            with zipfile.ZipFile(self.source.path) as zipped:
+            with _Careful(self.source.path) as file, zipfile.ZipFile(file) as zipped:
                 yield zipped
         except (
             zipfile.BadZipFile,

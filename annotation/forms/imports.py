@@ -106,7 +106,7 @@ class BundleForm(forms.Form):
         self._names = [batch.name for batch in manifest.batches]
         for place, name in enumerate(self._names):
             self.fields[_field(place)] = forms.CharField(
-                label=_("“%(name)s” is called here") % {"name": name}, max_length=NAME, initial=name
+                label=_("Batch %(name)s is called here") % {"name": name}, max_length=NAME, initial=name
             )
         self.fields["release"] = forms.CharField(
             label=_("Keep the release as"),

@@ -40,7 +40,7 @@ class Behind:
 def behind(release: GoldRelease, tasks: Iterable[int]) -> dict[int, Behind]:
     """Of these tasks of the release, with their response, prompt, dataset, model, collection and batch."""
     found = Task.objects.filter(pk__in=list(tasks)).select_related(
-        "batch__guideline", "response__prompt__dataset", "response__model", "response__collection"
+        "batch", "response__prompt__dataset", "response__model", "response__collection"
     )
     places = {task.pk: Behind(task) for task in found}
     _add_annotations(places)

@@ -344,6 +344,8 @@ def test_hostile_zips_are_refused_before_anything_of_them_is_read(
     assert "gold.jsonl: this is not what" in refused(Source(path, "other.zip"))
     path.write_bytes(good.path.read_bytes()[:-200])
     assert "this is no bundle, or it is broken" in refused(Source(path, "other.zip"))
+    monkeypatch.setattr(pure, "LARGEST_READ", 100)
+    assert "a part is too long" in refused(good)
 
 
 def run(*arguments: str) -> Any:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from shutil import rmtree
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
@@ -40,7 +41,7 @@ from annotation.selectors.released import ReleasedRow
 from annotation.services.exports.checking import check_gold
 from annotation.services.exports.shape import Counted, Part, Tell, Wanted, WholeFile, Writer
 
-FILE = "bundle.zip"
+FILE, TABLES_OF = "bundle.zip", ".tables-"
 LANGUAGES = {"datasheet.md": "en", "datasheet.zh.md": "zh"}
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -96,7 +97,9 @@ class _Packing:
 
     def write(self, path: Path, tell: Tell) -> None:
         path.unlink(missing_ok=True)
-        with TemporaryDirectory(dir=path.parent, prefix=".tables-") as folder:
+        for left in path.parent.glob(f"{TABLES_OF}*"):  # by an attempt that was killed
+            rmtree(left, ignore_errors=True)
+        with TemporaryDirectory(dir=path.parent, prefix=TABLES_OF) as folder:
             tables = Path(folder)
             self._write_tables(tables, tell)
             with BundleWriter.open(path) as packed:

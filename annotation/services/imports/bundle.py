@@ -250,7 +250,7 @@ class _Coming:
         for record in records:
             known = here.get(record.ref.key)
             for name in ("dimension", "subcomponent", "language", "attack_method"):
-                if known is not None and getattr(known, name) != getattr(record, name):
+                if known is not None and (getattr(known, name) or "") != (getattr(record, name) or ""):
                     raise intake.error(
                         record.line,
                         name,
