@@ -52,4 +52,4 @@ def write_export(context: jobs.JobContext) -> dict[str, Any]:
 
 @jobs.handles(uploads.JOB_KIND)
 def import_upload(context: jobs.JobContext) -> dict[str, Any]:
-    return uploads.run_upload(context.payload["import"], report=context.report)
+    return uploads.run_import(context)
