@@ -26,9 +26,11 @@ from annotation.views import (
     my_work,
     new_batch,
     people,
+    quality,
     release_compare,
     release_conflicts,
     releases,
+    report,
     work,
 )
 
@@ -86,6 +88,17 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("batches/<str:name>/qualification/<str:username>/", known_items.batch_round, name="batch-round"),
     path("batches/<str:name>/items/", members.batch_items, name="batch-items"),
     path("batches/<str:name>/items/<int:request_id>/", members.correction_handled, name="correction-handled"),
+    path("batches/<str:name>/quality/", quality.batch_quality, name="batch-quality"),
+    path(
+        "batches/<str:name>/quality/<str:username>/",
+        quality.batch_quality_person,
+        name="batch-quality-person",
+    ),
+    path(
+        "batches/<str:name>/quality/<str:username>/items/",
+        quality.batch_quality_items,
+        name="batch-quality-items",
+    ),
     path("imports/", imports.imports, name="imports"),
     path("imports/new/", imports.import_new, name="import-new"),
     path("imports/<int:import_id>/", imports.import_report, name="import-report"),
@@ -117,6 +130,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("people/", people.people, name="people"),
     path("people/-/new/", people.person_new, name="person-new"),
     path("people/-/invitations/", invitations.invitations, name="invitations"),
+    path("people/-/quality/", quality.quality, name="quality"),
     path(
         "people/-/invitations/<int:invitation_id>/revoke/",
         invitations.invitation_revoke,
@@ -142,6 +156,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("account/token/", account.account_token, name="account-token"),
     path("agreement/", agreement.agreement, name="agreement"),
     path("agreement/tasks/", agreement.agreement_tasks, name="agreement-tasks"),
+    path("report/", report.report, name="report"),
     path("releases/", releases.releases, name="releases"),
     path("releases/-/new/", releases.release_new, name="release-new"),
     path("releases/-/making/<int:job_id>/", releases.release_making, name="release-making"),

@@ -25,7 +25,7 @@ import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
 import scoring.tasks  # noqa: F401
 from annotation.charts import chart_url
 from annotation.errors import Conflict
-from annotation.models import Batch, CorrectionRequest, Import, Note, Person, Task
+from annotation.models import Batch, CorrectionRequest, Import, Note, Person, Response, Task
 from annotation.services import jobs
 from annotation.services.annotations import Work, revise, submit
 from annotation.services.distribution import next_assignment, next_dispute
@@ -34,6 +34,7 @@ from annotation.services.exports import Options
 from annotation.services.exports.kept import start_export
 from annotation.services.gold import cut_release
 from annotation.services.invitations import invite
+from annotation.services.known_items import Given, add_items
 from annotation.services.notes import leave_note
 from annotation.services.people import add_person, set_roles
 from benchmark.models import RunItem
@@ -121,6 +122,10 @@ MAY: dict[str, frozenset[str]] = {
     "batch-needs": MANAGER,
     "batch-needs-notice": MANAGER,
     "batch-items": MANAGER,
+    "batch-known": MANAGER,
+    "batch-known-item": MANAGER,
+    "batch-rounds": MANAGER,
+    "batch-round": MANAGER,
     "correction-handled": MANAGER,
     "imports": MANAGER,
     "import-new": MANAGER,
@@ -153,9 +158,14 @@ MAY: dict[str, frozenset[str]] = {
     "person-token": MANAGER,
     "person-active": MANAGER,
     "person-exposure": MANAGER,
+    "quality": MANAGER,
+    "batch-quality": MANAGER,
+    "batch-quality-person": MANAGER,
+    "batch-quality-items": MANAGER,
     "care": MANAGER,
     "agreement": OFFICE,
     "agreement-tasks": OFFICE,
+    "report": OFFICE,
     "chart": GROUPED,
     "task": OFFICE,
     "releases": OFFICE,
@@ -248,6 +258,10 @@ def make_world() -> World:
         work = Work({"compliance": 2 if number % 9 == 8 else 1 + 2 * (number % 2)}, rationale=RATIONALE)
         submit(assignment_id=item.pk, person=chen, key="k", work=work)
     decide_next(batch, wu, 2)
+    make_corpus(prompts=2, models=MODELS[:1], name="known")
+    known = Response.objects.filter(prompt__dataset__name="known")
+    answers = [Given(one.pk, {"compliance": 3}, RATIONALE) for one in known]
+    items = add_items(batch=batch, kind="check", items=answers)
     held, dispute = next_assignment(batch=batch, person=lin), next_dispute(batch=batch, person=wu)
     assert held is not None
     assert dispute is not None
@@ -292,6 +306,9 @@ def make_world() -> World:
             "release.name": "r1",
             "release-labels.name": "r1",
             "release-download.name": "r1",
+            "release-datasheet.name": "r1",
+            "release-compare.name": "r1",
+            "release-changes.name": "r1",
             "release-exports.name": "r1",
             "release-export.name": "r1",
             "export-file.name": "r1",
@@ -299,9 +316,6 @@ def make_world() -> World:
             "export-discard.name": "r1",
             "export_id": export.pk,
             "file": "gold.jsonl",
-            "release-datasheet.name": "r1",
-            "release-compare.name": "r1",
-            "release-changes.name": "r1",
             "kind": "jsonl",
             "release": "r1",
             "scorer.name": "s1",
@@ -315,6 +329,7 @@ def make_world() -> World:
             "job_id": training.pk,
             "batch-making.job_id": making.pk,
             "release-making.job_id": cutting.pk,
+            "batch-known-item.item_id": items[0].pk,
             "pk": batch.tasks.filter(state=Task.State.AGREED)[0].pk,
             "key": chart_key(),
             "dispute-reason.key": "reading_slip",
