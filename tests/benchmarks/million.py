@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,6 +33,42 @@ DISPUTED = 0.08
 START = datetime(2026, 3, 2, 8, tzinfo=UTC)
 Row: TypeAlias = Sequence[Any]
 Say: TypeAlias = Callable[[str], object]
+
+
+# By way of a small process: what a process is said to have used at most includes what the one that started it held.
+MEASURE = """
+import json, resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss]))
+sys.exit(code)
+"""
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a command took: seconds on the wall, seconds of its own processor time, its largest memory in MB."""
+
+    seconds: float
+    processor: float
+    megabytes: float
+
+
+def measured(*command: str) -> Used:
+    """Run one of the product's commands in a fresh process, on the database that this one uses."""
+    began = time.monotonic()
+    told = subprocess.run(
+        [sys.executable, "-c", MEASURE, sys.executable, "manage.py", *command],
+        cwd=world.ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if told.returncode:
+        raise SystemExit(f"{' '.join(command[:2])} failed.")
+    processor, most = json.loads(told.stdout)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return Used(time.monotonic() - began, processor, most * unit / 1e6)
 
 
 @dataclass(frozen=True)
