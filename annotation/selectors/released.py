@@ -84,7 +84,7 @@ class Released:
         """The rows of each split."""
         orders: dict[str, Order] = {split: Order() for split in SPLITS}
         places = _places(self.release).values_list(
-            "pk", "place", "response__prompt__dataset__name", "response__prompt__key"
+            "pk", "place", "prompt__dataset__name", "prompt__key"
         )
         for task, row, dataset, prompt in _read_places(places):
             orders[split_of(dataset, prompt)].add(task, row)
@@ -241,8 +241,8 @@ def _sorted_by(release: GoldRelease) -> list[str]:
     several = {
         "batch__guideline__name": len(facts["guidelines"]),
         "batch__guideline__version": len(facts["guidelines"]),
-        "response__prompt__dataset__name": len(facts["datasets"]),
-        "response__prompt__key": None,
+        "prompt__dataset__name": len(facts["datasets"]),
+        "prompt__key": None,
         "response__model__name": len(facts["counts"]["by_model"]),
         "response__sha256": None,
     }

@@ -16,7 +16,17 @@ import yaml
 from annotation.content import response_sha256, text_sha256
 from annotation.errors import AssayError, Conflict, InputError
 from annotation.goldfile import GoldRow, csv_lines, csv_rows, safe_cell
-from annotation.models import Annotation, Batch, GoldRelease, Guideline, Person, Response
+from annotation.models import (
+    Annotation,
+    Batch,
+    Collection,
+    EvaluatedModel,
+    GoldRelease,
+    Guideline,
+    Person,
+    Prompt,
+    Response,
+)
 from annotation.pseudonyms import pseudonyms
 from annotation.selectors.released import Released, ReleasedRow
 from annotation.services.batches import Policy
@@ -183,6 +193,34 @@ def test_a_response_of_any_length_is_exported(settled: Batch, tmp_path: Path):
         export = export_release(release=release, format_name=name, folder=tmp_path)
         assert export.rows == release.labels
         assert long in export.path.read_text(encoding="utf-8")
+
+
+@pytest.mark.django_db
+@pytest.mark.both_databases
+def test_rows_are_in_the_order_of_their_bytes_and_one_response_has_one_row(
+    guideline: Guideline, lin: Person, tmp_path: Path
+):
+    corpus = make_corpus(prompts=0, models=[], name="odd")
+    keys = ["b", "B", "a b", "a", "中", "é", "a-b", "10", "9"]
+    for key in keys:
+        prompt = Prompt.objects.create(dataset=corpus, key=key, text=f"About {key}?", dimension="safe")
+        for collection in ("", "second"):
+            Response.objects.create(
+                prompt=prompt,
+                model=EvaluatedModel.objects.get_or_create(name="M")[0],
+                collection=Collection.objects.get_or_create(name=collection)[0],
+                text="same" if key == "a" else collection,
+                sha256=text_sha256("same" if key == "a" else collection),
+            )
+    batch = make_batch(guideline, corpus, annotators=[lin], policy=Policy(overlap=1))
+    while label_next(batch, lin, 1):
+        pass
+    release = cut_release(name="r", batches=[batch])
+    rows = read_jsonl(export_release(release=release, format_name="jsonl", folder=tmp_path).path)
+    twice = sorted([*keys, *(key for key in keys if key != "a")], key=str.encode)
+    assert [row["prompt_id"] for row in rows] == twice
+    hashes = [(row["prompt_id"], text_sha256(row["response"])) for row in rows]
+    assert hashes == sorted(hashes, key=lambda one: (one[0].encode(), one[1]))
 
 
 def read_table(path: Path) -> list[dict[str, str]]:

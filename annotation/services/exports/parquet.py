@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from annotation.errors import N_
 from annotation.gold import number
 from annotation.goldfile import GoldRow, response_cell
-from annotation.selectors.released import ReleasedRow
+from annotation.selectors.released import CHUNK, ReleasedRow
 from annotation.services.exports.checking import check_gold
 from annotation.services.exports.shape import Counted, Part, Tell, Wanted, WholeFile, Writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROW_GROUP = 10_000
+ROW_GROUP = 5_000
 """Rows that are held in memory at a time, and that a reader can take by themselves."""
 BEFORE = ("dataset", "prompt_id", "dimension", "subcomponent", "model")
 AFTER = ("guideline", "guideline_version", "split")
@@ -104,13 +104,13 @@ def _column(rows: Sequence[GoldRow], name: str) -> Iterator[Any]:
 
 
 def read_parquet(paths: Iterable[Path]) -> Iterator[GoldRow]:
-    """The rows of the files, one row group in memory at a time."""
+    """The rows of the files, some of a row group in memory at a time."""
     from pyarrow import parquet
 
     for path in paths:
         with parquet.ParquetFile(path) as file:
-            for group in range(file.num_row_groups):
-                yield from _rows(file.read_row_group(group).to_pydict())
+            for batch in file.iter_batches(batch_size=CHUNK):
+                yield from _rows(batch.to_pydict())
 
 
 def _rows(columns: dict[str, list[Any]]) -> Iterator[GoldRow]:
