@@ -6,6 +6,7 @@ by nothing; arrays must not be written to.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -140,6 +141,7 @@ def distinct(keys: npt.NDArray[Any]) -> tuple[Codes, Codes]:
 
 COLUMNS = tuple(one.name for one in fields(Units) if not one.name.endswith("_names"))
 WIDE = ("person", "label", "day", "seconds")
+FLOATS = ("label", "seconds")
 _MISSING: dict[str, Any] = {"person": NOBODY, "label": np.nan, "day": 0, "seconds": np.nan}
 
 
@@ -165,23 +167,29 @@ class Labelled:
 
 
 def units_of_tasks(tasks: Iterable[Labelled]) -> Units:
-    """The units of ``tasks``, which come in ascending order: one for each criterion that anyone answered."""
+    """The units of ``tasks``, which come in ascending order: one for each criterion that anyone answered.
+
+    What is read is kept in arrays from the beginning: a million units as lists would take most of a gigabyte.
+    """
     criteria: dict[str, int] = {}
     subcomponents: dict[str, int] = {}
-    single: list[tuple[int, int, int, int, int]] = []
-    wide: dict[str, list[list[Any]]] = {name: [] for name in WIDE}
+    single, counts = array("i"), array("i")
+    wide = {name: array("f" if name in FLOATS else "i") for name in WIDE}
     for one in tasks:
         subcomponent = subcomponents.setdefault(one.subcomponent, len(subcomponents))
         for name in dict.fromkeys(name for label in one.given for name in label.labels):
             criterion = criteria.setdefault(name, len(criteria))
-            single.append((one.task, one.prompt, one.stratum, criterion, subcomponent))
+            single.extend((one.task, one.prompt, one.stratum, criterion, subcomponent))
             has = [label for label in one.given if name in label.labels]
-            wide["person"].append([label.person for label in has])
-            wide["label"].append([label.labels[name] for label in has])
-            wide["day"].append([label.day for label in has])
-            wide["seconds"].append([np.nan if label.seconds is None else label.seconds for label in has])
-    places = max((len(people) for people in wide["person"]), default=0)
-    task, prompt, stratum, criterion_of, subcomponent_of = np.array(single, dtype=np.int32).reshape(-1, 5).T
+            counts.append(len(has))
+            wide["person"].extend(label.person for label in has)
+            wide["label"].extend(label.labels[name] for label in has)
+            wide["day"].extend(label.day for label in has)
+            wide["seconds"].extend(np.nan if label.seconds is None else label.seconds for label in has)
+    task, prompt, stratum, criterion_of, subcomponent_of = (
+        np.array(single, dtype=np.int32).reshape(-1, 5).T.copy()
+    )
+    there = np.arange(max(counts, default=0)) < np.array(counts, dtype=np.int32)[:, None]
     return Units(
         criterion_names=tuple(criteria),
         subcomponent_names=tuple(subcomponents),
@@ -190,19 +198,14 @@ def units_of_tasks(tasks: Iterable[Labelled]) -> Units:
         stratum=stratum,
         criterion=criterion_of,
         subcomponent=subcomponent_of,
-        person=_filled(wide["person"], places, NOBODY, np.int32),
-        label=_filled(wide["label"], places, np.nan, np.float32),
-        day=_filled(wide["day"], places, 0, np.int32),
-        seconds=_filled(wide["seconds"], places, np.nan, np.float32),
+        **{name: _filled(wide[name], there, _MISSING[name]) for name in WIDE},
     )
 
 
-def _filled(rows: Sequence[Sequence[Any]], places: int, missing: Any, kind: Any) -> Any:
-    if all(len(row) == places for row in rows):
-        return np.array(rows, dtype=kind).reshape(len(rows), places)
-    filled = np.full((len(rows), places), missing, dtype=kind)
-    for row, values in zip(filled, rows, strict=True):
-        row[: len(values)] = values
+def _filled(values: array[Any], there: npt.NDArray[np.bool_], missing: Any) -> Any:
+    """The values (in the order of units and places) where there is one, else ``missing``."""
+    filled = np.full(there.shape, missing, dtype=np.float32 if values.typecode == "f" else np.int32)
+    filled[there] = values
     return filled
 
 
