@@ -127,6 +127,9 @@ def test_the_page_shows_it_in_either_language_and_gives_it_as_markdown(
     address = reverse("release-datasheet", args=["r"])
     page = client.get(address).content.decode()
     assert "Who annotated" in page
+    regions = re.findall(r'aria-labelledby="(sheet-[^"]+)"', page)
+    assert len(regions) == len(set(regions)) > 5
+    assert all(f'id="{region}"' in page for region in regions)
     assert "&lt;b&gt;x&lt;/b&gt;" in page
     assert "标注人员" in client.get(address, {"language": "zh"}).content.decode()
     for language in ("en", "zh"):
