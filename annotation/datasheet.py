@@ -67,7 +67,7 @@ def sections(manifest: Manifest, language: str) -> list[Section]:
         (say("Collection", "采集过程"), _collection),
         (say("Who annotated", "标注人员"), _people),
         (say("Agreement", "一致性"), _agreement),
-        (say("Adjudication", "裁决"), _adjudication),
+        (say("Adjudication", "仲裁"), _adjudication),
         (say("Preprocessing", "预处理"), _preprocessing),
         (say("Uses", "用途"), _uses),
         (say("Distribution", "分发"), _distribution),
@@ -180,7 +180,7 @@ SOURCES = {
     "single": ("one annotator", "单人标注"),
     "unanimous": ("all annotators alike", "标注员一致"),
     "within_tolerance": ("annotators within the tolerance: the lower median", "容差以内：取较低中位数"),
-    "adjudicated": ("adjudicator", "裁决员裁决"),
+    "adjudicated": ("adjudicator", "仲裁员裁定"),
 }
 
 
@@ -209,7 +209,7 @@ def _subcomponents(counts: Mapping[str, Any], say: Voice) -> Iterable[Table]:
         for part, n in parts.items()
     ]
     if any(part != UNDEFINED for _dimension, part, _n in rows):
-        name = say("Subcomponent", "子维度")
+        name = say("Subcomponent", "子类")
         yield Table(name, (say("Dimension", "维度"), name, say("Labels", "标签数")), rows, frozenset({2}))
 
 
@@ -249,7 +249,7 @@ def _collection(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]:
             "differed by no more than the tolerance, the label was settled; everything else went to an adjudicator "
             "who is none of them. No majority settles anything.",
             "每个回复交给其批次所要求的若干标注员。他们不知道回复出自哪个模型，不知道还有谁在评判，也看不到别人的结果。"
-            "所有人一致，或差别不超过容差时，标签即告确定；其余一律交给未参与标注的裁决员。任何标签都不以多数票决定。",
+            "所有人一致，或差别不超过容差时，标签即告确定；其余一律交给未参与标注的仲裁员。任何标签都不以多数票决定。",
         )
     )
     if protocol := manifest.get("protocol"):
@@ -289,16 +289,16 @@ def _days(first: str | None, last: str | None) -> str:
 
 
 PAIRINGS = {
-    "pool": ("anybody of the pool", "任意标注员"),
+    "pool": ("anybody of the pool", "公共池：池中任何人"),
     "fixed": ("named pairs", "固定搭档"),
     "balanced": ("every pair as often", "各对均衡"),
 }
 STATES = {
     "agreed": ("Agreed", "一致"),
-    "adjudicated": ("Adjudicated", "已裁决"),
-    "disputed": ("Disputed still", "仍有分歧"),
+    "adjudicated": ("Adjudicated", "已仲裁"),
+    "disputed": ("Disputed still", "仍有争议"),
     "open": ("Open", "未完成"),
-    "withdrawn": ("Withdrawn", "已撤回"),
+    "withdrawn": ("Withdrawn", "已撤下"),
 }
 
 
@@ -316,7 +316,7 @@ def _work(protocol: Sequence[Mapping[str, Any]], say: Voice) -> Table:
         *(say(*words) for words in STATES.values()),
         say("Annotations", "标注数"),
         say("Annotators", "标注员"),
-        say("Adjudicators", "裁决员"),
+        say("Adjudicators", "仲裁员"),
     )
     return Table(
         say("Tasks by state when the release was cut", "发布生成时各状态的任务数"),
@@ -333,7 +333,7 @@ def _people(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]:
         say(
             "Annotators: {annotators}; adjudicators: {adjudicators}; annotations handed in: {annotations}. "
             "Nobody is named here, nor in any file unless whoever exports it asks for names and may.",
-            "标注员：{annotators} 人；裁决员：{adjudicators} 人；提交的标注：{annotations} 份。此处不列姓名；"
+            "标注员：{annotators} 人；仲裁员：{adjudicators} 人；提交的标注：{annotations} 份。此处不列姓名；"
             "任何文件也不含姓名，除非有权限的导出者要求。",
             annotators=say.count(people["annotators"]),
             adjudicators=say.count(people["adjudicators"]),
@@ -390,7 +390,7 @@ def _agreement_table(manifest: Manifest, say: Voice) -> Table:
         say("Criterion", "标准"),
         say("Of", "范围"),
         say("Tasks", "任务"),
-        say("Disputed", "有分歧"),
+        say("Disputed", "有争议"),
         say("Agreement", "一致比例"),
         say("Krippendorff's alpha", "Krippendorff α"),
         say("Gwet's AC1", "Gwet AC1"),
@@ -415,7 +415,7 @@ def _adjudication(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]
     yield Paragraph(
         say(
             "Labels decided by an adjudicator: {n} ({share}%).",
-            "由裁决员决定的标签：{n} 个（{share}%）。",
+            "由仲裁员决定的标签：{n} 个（{share}%）。",
             n=say.count(counts["adjudicated"]),
             share=f"{100 * counts['adjudicated'] / counts['labels']:.1f}",
         )
@@ -425,8 +425,8 @@ def _adjudication(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]
             (say.words(one["words"], one["reason"] or say("not said", "未说明")), say.count(one["decisions"]))
             for one in reasons
         ]
-        head = (say("Why the annotators differed", "标注员为何不同"), say("Decisions", "裁决数"))
-        yield Table(say("Reasons of the adjudicators", "裁决员给出的原因"), head, rows, frozenset({1}))
+        head = (say("Why the annotators differed", "标注员为何不同"), say("Decisions", "仲裁数"))
+        yield Table(say("Reasons of the adjudicators", "仲裁员给出的原因"), head, rows, frozenset({1}))
 
 
 def _preprocessing(manifest: Manifest, say: Voice) -> Iterable[Paragraph]:
@@ -437,7 +437,7 @@ def _preprocessing(manifest: Manifest, say: Voice) -> Iterable[Paragraph]:
             "Where one response was settled alike in two tasks it is taken once; settled differently, the release "
             "would have been refused.",
             "文本未作改动。回复以其文本（Unicode NFC 形式）的 sha256 标识。用于检查标注员的已知题目、"
-            "已撤回的任务以及尚未确定的标签不在其中。同一回复在两个任务中得到相同结果时只取一次；若结果不同，发布会被拒绝。",
+            "已撤下的任务以及尚未确定的标签不在其中。同一回复在两个任务中得到相同结果时只取一次；若结果不同，发布会被拒绝。",
         )
     )
     if "splits" in manifest:
