@@ -87,8 +87,22 @@ UNKNOWN: dict[str, list[list[str]]] = {
                 ["--exclude", "lin"],
                 ["--exclude", "lin=weather"],
                 ["--exclude", "nobody=safe"],
+                ["--check-share", "0.6"],
+                ["--qualifying", "luck", "--qualifying-threshold", "0.5"],
+                ["--qualifying", "kappa"],
+                ["--qualifying", "kappa", "--qualifying-threshold", "0.5"],
             )
         ),
+    ],
+    "add_known_items": [
+        ["first"],
+        ["none", "--from-batches", "first"],
+        ["first", "--from-batches", "first"],
+        ["first", "--from-release", "none"],
+        ["first", "--file", "none.jsonl"],
+        ["first", "--kind", "luck", "--file", str(FIXTURES / "demo" / "prompts.jsonl")],
+        ["first", "--file", str(FIXTURES / "demo" / "prompts.jsonl")],
+        ["first", "--from-batches", "first", "--sources", "rumour"],
     ],
     "import_prompts": [[str(FIXTURES / "demo" / "prompts.jsonl"), "--dataset", "new", "--format", "none"]],
     "import_responses": [

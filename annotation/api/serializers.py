@@ -218,7 +218,7 @@ class MyBatchSerializer(serializers.Serializer[Any]):
     due = serializers.DateField(allow_null=True)
     round = serializers.ChoiceField(
         choices=["", "running", "passed", "failed", "waived"],
-        help_text="Of the qualification before the work, which done and left count while it runs; empty: there is none.",
+        help_text="Of the qualification before the work; done and left count it while it runs. Empty: there is none.",
     )
 
 

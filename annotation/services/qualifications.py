@@ -1,7 +1,6 @@
 """The round of known items before a batch opens to a person: begun, scored, and what a manager makes of it.
 
-Lock order: the membership where it is held, the task in hand, the round, then its other tasks. Nobody who holds one of
-those waits for the round: a round ends when nothing of it is at hand any more.
+Whatever is done in a round is done with its person's membership locked, before any task: one after the other.
 """
 
 from __future__ import annotations
@@ -53,10 +52,8 @@ def running_round(member: Membership) -> Qualification:
 
 @transaction.atomic
 def end_round_if_over(batch: Batch, person: Person) -> bool:
-    """Score the person's round if they have submitted or skipped all of it, and something was submitted."""
-    running = Qualification.objects.select_for_update(no_key=True).filter(
-        batch=batch.pk, person=person.pk, state=State.RUNNING
-    )
+    """Score the person's round if they have submitted or skipped all of it; their membership is locked."""
+    running = Qualification.objects.filter(batch=batch.pk, person=person.pk, state=State.RUNNING)
     found = running.first()
     member = (
         Membership.objects.select_related("person")

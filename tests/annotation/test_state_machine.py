@@ -29,6 +29,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from annotation.draws import block_of
 from annotation.errors import AssayError, NotFound
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -39,11 +40,14 @@ from annotation.models import (
     Draft,
     EvaluatedModel,
     Guideline,
+    KnownTask,
     Membership,
     Person,
     Prompt,
+    Response,
     SecondReading,
 )
+from annotation.selectors.known import seed_of
 from annotation.selectors.needs import needs
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Receipt, revise, submit
@@ -56,6 +60,8 @@ from annotation.services.distribution import (
     next_dispute,
     release,
 )
+from annotation.services.known_answers import settle_checks
+from annotation.services.known_items import Given, add_items
 from annotation.services.members import join_batch, set_limits, set_member_active
 from annotation.services.people import add_person, set_languages, set_opted_out, set_own_models
 from annotation.services.task_changes import assign, bring_back, set_priority, withdraw
@@ -83,6 +89,7 @@ class Batches(RuleBasedStateMachine):
     def __init__(self, guideline: Guideline, dataset: Dataset, people: dict[str, Person]) -> None:
         super().__init__()
         self.guideline, self.dataset = guideline, dataset
+        self.known = Dataset.objects.get(name="known")
         self.late, self.stranger, self.manager = people["late"], people["stranger"], people["ma"]
         self.annotators = [people[name] for name in ("lin", "chen", "zhou", "gao")]
         self.adjudicators = [people["wu"], people["zhou"]]
@@ -107,8 +114,17 @@ class Batches(RuleBasedStateMachine):
         order=st.sampled_from(["prompts", "shuffled"]),
         pairs=st.integers(min_value=1, max_value=4),
         again=st.sampled_from([0, 0.5, 1]),
+        checks=st.sampled_from([(0, False), (0.5, False), (0.25, True)]),
     )
-    def make(self, overlap: int, pairing: str, order: str, pairs: int, again: float) -> None:
+    def make(
+        self,
+        overlap: int,
+        pairing: str,
+        order: str,
+        pairs: int,
+        again: float,
+        checks: tuple[float, bool],
+    ) -> None:
         groups = list(combinations(self.annotators, overlap))[:pairs]
         self.batch = create_batch(
             name=f"b{uuid4()}",
@@ -122,6 +138,12 @@ class Batches(RuleBasedStateMachine):
         Batch.objects.filter(pk=self.batch.pk).update(
             second_reading_share=again, second_reading_days=pairs // 3
         )
+        if checks[0]:
+            known = Response.objects.filter(prompt__dataset=self.known)
+            items = [Given(one.pk, {"compliance": 3}) for one in known]
+            add_items(batch=self.batch, kind="check", items=items)
+            Batch.objects.filter(pk=self.batch.pk).update(check_share=checks[0], check_feedback=checks[1])
+            self.batch.refresh_from_db()
 
     # What people do.
 
@@ -268,6 +290,10 @@ class Batches(RuleBasedStateMachine):
         everybody = [*self.annotators, *self.adjudicators]
         set_opted_out(person=everybody[who % len(everybody)], dimensions=topics)
 
+    @rule()
+    def a_worker_looks(self) -> None:
+        settle_checks(self.batch)
+
     @rule(pause=st.booleans())
     def pause_or_open(self, pause: bool) -> None:
         self.attempt(partial(set_state, batch=self.batch, state="paused" if pause else "open"))
@@ -348,7 +374,9 @@ class Batches(RuleBasedStateMachine):
         last_prompt: int | None,
     ) -> None:
         task = now.tasks[claim.task_id]
-        assert now.planned_for(member, task, self.batch)
+        if task["kind"] == "check":
+            self.a_check_is_right(member, claim, held, last_prompt)
+        assert task["kind"] == "check" or now.planned_for(member, task, self.batch)
         assert not now.ruled_out(member, task)
         assert task["state"] == "open"
         assert held is None or not held.skip_reason
@@ -360,9 +388,24 @@ class Batches(RuleBasedStateMachine):
             and now.may(member, one, self.batch)
         ]
         if held is None:
-            assert task["prompt"] != last_prompt or not others
+            assert task["prompt"] != last_prompt or (task["kind"] == "work" and not others)
         elif held.state == "released":
             assert not others
+
+    def a_check_is_right(
+        self, member: dict[str, Any], claim: Assignment, held: Assignment | None, last_prompt: int | None
+    ) -> None:
+        """One in a block, of a response that the person never had; a claim given back does not count as given."""
+        mine = KnownTask.objects.filter(person=member["person"], item__batch=self.batch)
+        responses = list(mine.values_list("task__response", flat=True))
+        assert len(responses) == len(set(responses))
+        given = mine.exclude(task__assignments__state__in=["released", "expired"])
+        places = list(given.values_list("task__position", flat=True))
+        seed = seed_of(member["pk"])
+        blocks = [block_of(place, share=self.batch.check_share, seed=seed) for place in places]
+        if held is None:  # one that comes again was of a place that another check has had since
+            mine_now = block_of(claim.task.position, share=self.batch.check_share, seed=seed)
+            assert blocks.count(mine_now) == 1
 
     def claim_dispute_for(self, person: Person) -> Assignment | None:
         person = Person.objects.get(pk=person.pk)
@@ -424,7 +467,7 @@ class Batches(RuleBasedStateMachine):
         return [one for one in mine if one.lease_expires and one.lease_expires > timezone.now()]
 
     def some(self, which: set[int], *states: str) -> list[int]:
-        tasks = list(self.batch.tasks.order_by("position").values_list("pk", "state"))
+        tasks = self.batch.tasks.filter(kind="work").order_by("position").values_list("pk", "state")
         return [tasks[n][0] for n in sorted(which) if n < len(tasks) and tasks[n][1] in states]
 
     def pick(self, which: int) -> Assignment | None:
@@ -492,4 +535,5 @@ def small(db: None) -> Dataset:
     dataset = make_corpus(prompts=3, models=["Secretive-7B", "Hidden-13B"])
     for key, language in (("p0", "zh"), ("p1", "en")):
         Prompt.objects.filter(dataset=dataset, key=key).update(language=language)
+    make_corpus(prompts=4, models=["Oracle-1B"], name="known")
     return dataset

@@ -146,15 +146,18 @@ def live_claims(batch: Batch, person: Person) -> QuerySet[Assignment]:
 
 
 def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
-    """The person's assignment with its task's row locked; anybody else's does not exist for them.
+    """The person's assignment with its task's row locked; anybody else's does not exist for them. Of a round before the
+    work their membership is locked first: what is done in it may end it, which locks all its tasks.
 
     The task comes with its stratum, the batch with its guideline; columns that are seldom needed are read then.
     """
     pk = stored(Assignment, "id", assignment_id)
-    mine = "FROM annotation_assignment a WHERE a.id = %s AND a.person_id = %s"
-    found = first(f"SELECT a.task_id {mine}", [pk, person.pk])
-    if found is None:
+    whose = first(WHOSE, [pk, person.pk])
+    if whose is None:
         raise NotFound(N_("There is no such item among yours."))
+    *found, kind = whose
+    if kind == Task.Kind.QUALIFICATION:
+        lock_memberships(assignment_id, person)
     task = first(LOCKED_TASK + for_update("t"), found)
     given = first(GIVEN, [pk])
     assert task is not None
@@ -197,6 +200,10 @@ def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
     return assignment
 
 
+WHOSE = """
+SELECT a.task_id, t.kind FROM annotation_assignment a JOIN annotation_task t ON t.id = a.task_id
+WHERE a.id = %s AND a.person_id = %s
+"""
 LOCKED_TASK = """
 SELECT t.stratum_id, s.dimension, t.kind, t.state, t.overlap, t.slots_taken, t.panel_id
 FROM annotation_task t JOIN annotation_stratum s ON s.id = t.stratum_id WHERE t.id = %s
