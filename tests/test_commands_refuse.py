@@ -112,6 +112,11 @@ UNKNOWN: dict[str, list[list[str]]] = {
         [str(FIXTURES / "demo" / "annotations.jsonl"), "--batch", "none", "--format", "jsonl"],
         [str(FIXTURES / "demo" / "annotations.jsonl"), "--batch", "first", "--format", "none"],
     ],
+    "import_bundle": [
+        [],
+        [str(FIXTURES / "demo" / "annotations.jsonl")],
+        [str(FIXTURES / "demo" / "annotations.jsonl"), "--as-batch", "a/b"],
+    ],
     "agreement": [["--batch", "none"], ["--by", "weather"]],
     "people_quality": [["--batch", "none"]],
     "report": [[], ["--batches", "none"], ["--release", "none"], ["--batches", "first", "--release", "none"]],

@@ -151,20 +151,16 @@ def test_what_people_said_arrives_as_they_said_it_under_other_names(
     assert all(password.startswith("!") for _name, password in people)
 
 
-def test_nothing_that_was_not_chosen_is_in_it(lin: Person, chen: Person, wu: Person, tmp_path: Path):
+def test_nothing_that_was_not_chosen_is_in_it_and_its_bytes_are_the_same_every_time(
+    lin: Person, chen: Person, wu: Person, tmp_path: Path
+):
     release = cut_release(name="r", batches=[settled_care([lin, chen], wu)])
     source = packed(release, tmp_path)
+    assert source.path.read_bytes() == packed(release, tmp_path / "again").path.read_bytes()
     with zipfile.ZipFile(source.path) as zipped:
         text = "".join(zipped.read(name).decode() for name in zipped.namelist())
     for word in ("因为", "rationale", '"lin"', '"chen"', '"wu"', '"at"', '"evidence"'):
         assert word not in text
-    assert both(source, release)["taken"] == 9
-
-
-def test_the_bytes_are_the_same_every_time(lin: Person, chen: Person, wu: Person, tmp_path: Path):
-    release = cut_release(name="r", batches=[settled_care([lin, chen], wu)])
-    first, second = (packed(release, tmp_path / name).path.read_bytes() for name in ("a", "b"))
-    assert first == second
 
 
 def test_two_batches_of_the_same_responses_a_later_decision_and_a_withdrawal(
@@ -418,7 +414,7 @@ VALUES = st.tuples(*(st.sampled_from(values) for values in ((0, 1, 4), (1, 5), (
 
 
 @settings(
-    max_examples=3,
+    max_examples=2,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=True,
