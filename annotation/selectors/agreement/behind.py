@@ -56,8 +56,10 @@ class TasksBehind:
 
     def __getitem__(self, part: slice) -> list[TaskBehind]:
         keys = [int(task) for task in self._tasks[part]]
-        related = ("response__prompt__dataset", "response__model", "batch__guideline")
-        tasks = Task.objects.select_related(*related).in_bulk(keys)
+        tasks = Task.objects.select_related("response__prompt", "response__model").in_bulk(keys)
+        batches = {batch.pk: batch for batch in self._labels.batches}
+        for task in tasks.values():
+            task.batch = batches[task.batch_id]  # with its guideline, which is long
         said, decisions = _said(self._labels, keys), _decisions(keys)
         return [TaskBehind(tasks[key], tuple(said[key]), decisions.get(key)) for key in keys]
 

@@ -171,7 +171,7 @@ class Prompts:
         ranked = self._ranked
         chosen = ranked.order[part]
         keys = [int(key) for key in ranked.keys[chosen]]
-        prompts = Prompt.objects.select_related("dataset").in_bulk(keys)
+        prompts = Prompt.objects.in_bulk(keys)
         shown = self._labels.where(np.isin(self._labels.units.prompt, keys))
         splits = _splits(shown, _by_prompt(shown.units))
         return [

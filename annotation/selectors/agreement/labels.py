@@ -33,6 +33,8 @@ class Labels:
         self.marks, self._strata = reading.marks, reading.strata
         of_batch = {batch.pk: batch.guideline_id for batch in self.batches}
         known = Guideline.objects.in_bulk(set(of_batch.values()))
+        for batch in self.batches:
+            batch.guideline = known[batch.guideline_id]  # read once, however many batches have it
         self.guidelines = {one.pk: one for one in sorted(known.values(), key=lambda one: (one.name, one.pk))}
         self._guideline = {pk: known[of_batch[one.batch_id]] for pk, one in self._strata.items()}
         models = {one.model_id for one in self._strata.values()}

@@ -37,7 +37,7 @@ PARTS: dict[str, Part] = {
 @role_required(MANAGER, RESEARCHER)
 def agreement(request: HttpRequest) -> HttpResponse:
     person, choice = person_of(request), choice_of(request)
-    batches = batches_for(person, choice.batch).select_related("guideline")
+    batches = batches_for(person, choice.batch)
     patterns = LabelPatterns(batches, choice.narrowing)
     overall = patterns.counted()
     asked = Asked(

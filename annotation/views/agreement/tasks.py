@@ -46,7 +46,7 @@ MOST_NAMES = 200
 def agreement_tasks(request: HttpRequest) -> HttpResponse:
     person, name = person_of(request), request.GET.get("batch", "").strip()
     narrowing = narrowing_of(request.GET)
-    batches = list(batches_for(person, name).select_related("guideline"))
+    batches = list(batches_for(person, name))
     labels = Labels(batches, narrowing)
     found = TasksBehind(labels)
     page = Paginator(cast("Sequence[TaskBehind]", found), PAGE).get_page(request.GET.get("page"))
