@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from annotation.intervals import wilson
-from annotation.models import Adjudication, Annotation, Assignment, Batch, KnownItem, KnownTask, Person
+from annotation.models import (
+    Adjudication,
+    Annotation,
+    Assignment,
+    Batch,
+    KnownItem,
+    KnownTask,
+    Person,
+    SecondReading,
+)
 from annotation.rates import NONE, rates
 from annotation.selectors.disputes import dispute
 from annotation.selectors.quality import (
@@ -174,6 +183,17 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
     # 1 is one level below the middle of 1 and 3, and 3 one above.
     assert found.shift == pytest.approx((3 - 2 * changed) / 4)
     assert found.again == NONE
+    for decision, again in zip(Adjudication.objects.order_by("pk"), (None, None, 9), strict=False):
+        SecondReading.objects.create(
+            batch=batch,
+            task_id=decision.task_id,
+            person=wu,
+            state="submitted",
+            due_at=decision.created_at,
+            labels=decision.labels if again is None else {"compliance": again},
+        )
+    (found,) = adjudicators_of([batch])
+    assert (found.again.equal, found.again.n) == (2, 3)
 
 
 def test_a_leaning_to_a_place_is_said_where_chance_does_not_explain_it(

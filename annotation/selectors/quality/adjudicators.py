@@ -19,9 +19,12 @@ from annotation.intervals import Z, wilson
 from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Batch, Person, Task
 from annotation.rates import NONE, Rate
 from annotation.selectors.disputes import as_shown
+from annotation.selectors.quality.kept import Shelf
 from annotation.selectors.second_readings import consistency
 
 CHUNK = 5000
+# The counts of so many choices of batches are kept: second readings, which change no task, are counted anew.
+MOST_KEPT = 32
 # Of all the adjudicators together, so seldom somebody without a leaning is said to have one.
 LEVEL = 0.05
 Labels = Mapping[str, Any]
@@ -90,6 +93,10 @@ class _Tally:
 
 def adjudicators_of(batches: Sequence[Batch]) -> list[Adjudicator]:
     """Everybody who decided a dispute of these batches, in the order of names; withdrawn tasks do not count."""
+    return _adjudicators(_SHELF.of(batches), batches)
+
+
+def _tallies(batches: Sequence[Batch]) -> dict[int, _Tally]:
     documents = {batch.pk: batch.guideline.document for batch in batches}
     found: dict[int, _Tally] = defaultdict(_Tally)
     rows = (
@@ -120,7 +127,10 @@ def adjudicators_of(batches: Sequence[Batch]) -> list[Adjudicator]:
             _count_change(tally, labels, verdict)
             _count_sides(tally, claim, labels, given[task], shown=verdict is not None)
             _count_shift(tally, documents[batch], labels, given[task])
-    return _adjudicators(found, batches)
+    return dict(found)
+
+
+_SHELF = Shelf(_tallies, most=MOST_KEPT, weight=lambda _one: 1)
 
 
 def _given(tasks: Sequence[int]) -> dict[int, list[Labels]]:
