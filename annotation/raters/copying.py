@@ -28,8 +28,8 @@ LEAST = 1e-13
 LEVELS = 1000
 """More than a scale has, to number the levels of all scales."""
 FEWEST_PAIRS = 15
-UNSURE = 1.6
-"""One-sided 95%, in standard errors, which are about 1 / sqrt(n) of the spread."""
+UNSURE = 3.0
+"""Standard errors, each about 1 / sqrt(n) of the spread of n pairs: so much wider may be chance."""
 
 
 @dataclass(frozen=True)
@@ -260,8 +260,8 @@ def _told(meetings: _Meetings, n: Ints) -> Bools:
 
 
 def _noise(scores: Floats) -> float:
-    """How much wider than chance the middle half of all pairs is spread, surely: that is what the model gets wrong of
-    people. 1 at the least.
+    """How much wider than chance can make it the middle half of all pairs is spread: that is what the model gets wrong
+    of people. 1 at the least.
     """
     if len(scores) < FEWEST_PAIRS:
         return 1.0

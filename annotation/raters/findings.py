@@ -30,7 +30,7 @@ Z = float(ndtri((1 + CONFIDENCE) / 2))
 # The chance that anything at all is flagged where nothing is wrong is at most the sum of these, 2%. Copying gets the
 # most, because one pair shares few tasks and there are many pairs; the others have evidence to spare.
 RISKS: Mapping[str, float] = {
-    "random": 0.001,
+    "random": 0.002,
     "severity": 0.001,
     "speed": 0.001,
     "drift": 0.003,

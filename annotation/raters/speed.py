@@ -12,7 +12,7 @@ from annotation.raters import findings
 from annotation.raters.findings import CONFIDENCE, Finding, Kind, beyond, undefined
 from annotation.raters.labels import Floats, Table
 
-TOLERATED = 0.5
+TOLERATED = 0.4
 """Of the usual time: so fast somebody may be."""
 INSTANT = 0.2
 """Of the usual time: a label that took less came in no time."""

@@ -22,7 +22,7 @@ strict    one level lower, where there is a lower one
 drift     from day ten on, one level higher, where there is one; ``gradual``: rising from 0 on day ten to the dose on
           the last; ``careless``: a random label instead of a higher one
 copying   the label of the partner, on the tasks shared with one partner
-hasty     done in a third of the time it would take
+hasty     done in a quarter of the time it would take
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _seconds(
     """About 20 seconds: longer for long texts and slow people."""
     pace = random.normal(0, 0.25, people)
     if faults.hasty and cast[5] != NOBODY:
-        pace[cast[5]] -= faults.hasty * np.log(3)
+        pace[cast[5]] -= faults.hasty * np.log(4)
     length = random.normal(0, 0.3, tasks)
     logarithm = np.log(20) + pace[person] + length[unit] + random.normal(0, 0.5, len(unit))
     return np.round(np.exp(logarithm), 1)
