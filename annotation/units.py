@@ -174,7 +174,7 @@ def units_of_tasks(tasks: Iterable[Labelled]) -> Units:
     criteria: dict[str, int] = {}
     subcomponents: dict[str, int] = {}
     single, counts = array("i"), array("i")
-    wide = {name: array("f" if name in FLOATS else "i") for name in WIDE}
+    wide: dict[str, array[Any]] = {name: array("f" if name in FLOATS else "i") for name in WIDE}
     for one in tasks:
         subcomponent = subcomponents.setdefault(one.subcomponent, len(subcomponents))
         for name in dict.fromkeys(name for label in one.given for name in label.labels):
