@@ -109,8 +109,9 @@ def read_parquet(paths: Iterable[Path]) -> Iterator[GoldRow]:
 
     for path in paths:
         with parquet.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=CHUNK):
-                yield from _rows(batch.to_pydict())
+            for group in range(file.num_row_groups):  # iter_batches would hold on to all that it has read
+                for batch in file.read_row_group(group).to_batches(max_chunksize=CHUNK):
+                    yield from _rows(batch.to_pydict())
 
 
 def _rows(columns: dict[str, list[Any]]) -> Iterator[GoldRow]:
