@@ -170,9 +170,7 @@ def _days(watch: Watch | None) -> dict[date, int]:
 def _count_since(batch: Batch, day: date) -> Counter[date]:
     """By the index of the batch's latest submissions; a day is one of the time zone of the pages."""
     start = timezone.make_aware(datetime.combine(day, time.min))
-    handed_in = Assignment.objects.filter(
-        batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__gte=start
-    )
+    handed_in = Assignment.objects.filter(batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__gte=start)
     handed_in = of_work(handed_in, known=has_known(batch)).order_by()
     counted = handed_in.values_list(TruncDate("submitted_at")).annotate(n=Count("pk"))
     return Counter({found: n for found, n in counted if found is not None})
