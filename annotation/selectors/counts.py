@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from django.db.models import F, Q, QuerySet, Sum
 
@@ -66,24 +65,15 @@ def counts_for_quota(counts: Counter[str] | None) -> int:
     return counts["submitted"] + counts["checks"] if counts else 0
 
 
-class Ended(NamedTuple):
-    """What a member was given in their batch and is done with: submitted or skipped, checks among it as they are among
-    their work; not the round before it.
-    """
-
-    submitted: int
-    skipped: int
-
-
-def ended_by(membership: Membership) -> Ended:
-    row = first(ENDED, [membership.pk])
+def submitted_by(membership: Membership) -> int:
+    """What counts for the member's quota: annotations of the work and of checks, not of the round before it."""
+    row = first(SUBMITTED, [membership.pk])
     assert row is not None
-    return Ended(*map(int, row))
+    return int(row[0])
 
 
-ENDED = """
-SELECT COALESCE(SUM(t.submitted), 0), COALESCE(SUM(t.skipped), 0)
-FROM annotation_tally t JOIN annotation_stratum s ON s.id = t.stratum_id
+SUBMITTED = """
+SELECT COALESCE(SUM(t.submitted), 0) FROM annotation_tally t JOIN annotation_stratum s ON s.id = t.stratum_id
 WHERE t.membership_id = %s AND s.kind <> 'qualification'
 """
 

@@ -46,34 +46,38 @@ from annotation.statements import first, rows
 
 # Beside the round's state: the batch asks for no qualification.
 NO_ROUND = ""
+# From the items on, which are few: a dataset may have very many prompts of a stratum.
 OF_ITEM = """
-FROM annotation_knownitem i
-JOIN annotation_response r ON r.id = i.response_id JOIN annotation_prompt p ON p.id = r.prompt_id
-JOIN annotation_stratum s ON s.batch_id = i.batch_id AND s.kind = i.kind AND s.dataset_id = p.dataset_id
-    AND s.dimension = p.dimension AND s.language = p.language AND s.model_id = r.model_id
+FROM annotation_knownitem i JOIN annotation_response r ON r.id = i.response_id
 WHERE i.batch_id = %s AND i.kind = %s
-    AND NOT EXISTS (SELECT 1 FROM annotation_task w
-        WHERE w.batch_id = i.batch_id AND w.response_id = i.response_id AND w.kind = 'work')
+    AND (SELECT w.id FROM annotation_task w
+        WHERE w.batch_id = i.batch_id AND w.response_id = i.response_id AND w.kind = 'work' LIMIT 1) IS NULL
 """
+STRATUM = """
+(SELECT s.id FROM annotation_prompt p JOIN annotation_stratum s ON s.batch_id = i.batch_id AND s.kind = i.kind
+    AND s.dataset_id = p.dataset_id AND s.dimension = p.dimension AND s.language = p.language
+    AND s.model_id = r.model_id WHERE p.id = r.prompt_id)
+"""
+# A subquery for each row that is looked at, by the keys of that row. As joins, PostgreSQL might read all that the
+# person has ever done, and all of the batch, for each item.
+HAD = "(SELECT a.id FROM annotation_assignment a WHERE a.task_id = t.id AND a.person_id = %s LIMIT 1)"
 # Nothing of a response that the person was ever given, in whatever batch and role.
 UNSEEN_CHECKS = f"""
-SELECT i.id, i.response_id, r.prompt_id, s.id {OF_ITEM} AND i.active
-    AND NOT EXISTS (SELECT 1 FROM annotation_task t JOIN annotation_assignment a ON a.task_id = t.id
-        WHERE t.response_id = i.response_id AND a.person_id = %s)
+SELECT i.id, i.response_id, r.prompt_id, {STRATUM} {OF_ITEM} AND i.active
+    AND (SELECT COUNT({HAD}) FROM annotation_task t WHERE t.response_id = i.response_id) = 0
 ORDER BY i.id
 """
 GIVEN_IN = """
 (SELECT {what} FROM annotation_knowntask k JOIN annotation_assignment a ON a.task_id = k.task_id
-    WHERE k.item_id = i.id AND k.person_id = %s AND k.attempt {which} %s)
+    WHERE k.item_id = i.id AND k.person_id = %s AND k.attempt {which} %s LIMIT 1)
 """
 OF_ROUND = f"""
-SELECT i.id, i.response_id, r.prompt_id, s.id,
+SELECT i.id, i.response_id, r.prompt_id, {STRATUM},
     EXISTS {GIVEN_IN.format(what="1", which="<")},
     {GIVEN_IN.format(what="CASE WHEN a.state = 'submitted' OR a.skip_reason <> '' THEN 2 ELSE 1 END", which="=")}
 {OF_ITEM} AND (i.active OR EXISTS {GIVEN_IN.format(what="1", which="=")})
-    AND NOT EXISTS (SELECT 1 FROM annotation_task t JOIN annotation_assignment a ON a.task_id = t.id
-        LEFT JOIN annotation_knowntask k ON k.task_id = t.id
-        WHERE t.response_id = i.response_id AND a.person_id = %s AND (k.item_id IS NULL OR k.item_id <> i.id))
+    AND (SELECT COUNT({HAD}) FROM annotation_task t LEFT JOIN annotation_knowntask k ON k.task_id = t.id
+        WHERE t.response_id = i.response_id AND (k.item_id IS NULL OR k.item_id <> i.id)) = 0
 ORDER BY i.id
 """
 # A check that was given back without a reason does not count as given: it comes last of all.

@@ -11,7 +11,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
@@ -222,7 +224,8 @@ def test_a_skipped_check_is_over_and_counts_as_given(guideline: Guideline, lin: 
     assert check.task.state == Task.State.WITHDRAWN
     following = claim(batch, lin)
     assert following is not None
-    assert following.task.kind == Task.Kind.WORK  # the block has had its check
+    place = check.task.position + 1
+    assert following.task.kind == drawn(batch, lin, place)[-1]  # the next place, as if it had been submitted
     assert progress(batch).skips == 0  # of the work
     nothing_is_broken(batch)
 
@@ -467,7 +470,8 @@ def test_with_feedback_the_receipt_tells_and_what_was_submitted_stands(
     assert KnownTask.objects.get(task=check.task).told_at is not None
     with pytest.raises(Conflict, match="right labels"):
         revise(assignment_id=check.pk, person=lin, key="k2", work=Work({"compliance": 3}))
-    assert [(one.n, one.right) for one in check_results(lin, [batch])] == [(1, 0)]
+    (result,) = check_results(lin, [batch])
+    assert (result.n - result.right, KnownTask.objects.filter(told_at=None).count()) == (1, 0)
     nothing_is_broken(batch)
 
 
@@ -482,7 +486,7 @@ def test_the_page_after_a_check_says_so_and_goes_on(guideline: Guideline, lin: P
     answer = page.post(f"/work/items/{check.pk}/submit/", data, follow=True)
     text = answer.content.decode()
     assert "That was a known item." in text
-    assert "right: 3 Full compliance; you said: 1 Full refusal" in text
+    assert "Right is 3 Full compliance; you said 1 Full refusal." in text
     assert "Because of p" in text
     assert 'class="work__decide"' in text  # the next item is there as well
     following = claim(batch, lin)
@@ -534,12 +538,29 @@ def test_a_person_who_reads_no_such_language_is_given_none(guideline: Guideline,
     assert languages == {""}
 
 
-def test_at_no_share_nothing_more_is_asked(
-    guideline: Guideline, lin: Person, chen: Person, django_assert_max_num_queries: Callable[..., Any]
+def asked(call: Callable[[], Any]) -> tuple[Any, int]:
+    """What it answers, and how many round trips it takes besides savepoints and preparing."""
+    with CaptureQueriesContext(connection) as captured:
+        answer = call()
+    aside = ("PREPARE", "SAVEPOINT", "RELEASE")
+    return answer, len([one for one in captured.captured_queries if not one["sql"].startswith(aside)])
+
+
+@pytest.mark.postgres
+def test_at_no_share_the_loop_asks_nothing_more_and_at_one_little(
+    guideline: Guideline, lin: Person, chen: Person
 ):
-    """Neither of the claim nor of the submission; at a share the place in the block costs two looks."""
-    batch = make_checked(guideline, annotators=[lin, chen], prompts=12, checks=2)
-    label_next(batch, lin, 3)
-    with django_assert_max_num_queries(7):  # savepoints, who, now, the task, and one write of four statements
-        item = claim(batch, lin)
-    assert item is not None
+    """Four round trips for a claim and four for a submission, as before there were checks."""
+    costs: dict[tuple[float, str], set[tuple[int, int]]] = {}
+    for name, share in (("none", 0.0), ("some", 0.2)):
+        batch = make_checked(
+            guideline, annotators=[lin, chen], prompts=30, checks=12, check_share=share, name=name
+        )
+        for number in range(16):
+            item, claiming = asked(lambda batch=batch: claim(batch, lin))
+            _receipt, submitting = asked(lambda item=item: label(item, lin, 3))
+            if number > 2:  # then all is prepared, and the member has a tally
+                costs.setdefault((share, item.task.kind), set()).add((claiming, submitting))
+    assert costs[0.0, "work"] == {(4, 4)}
+    assert costs[0.2, "work"] <= {(4, 4), (5, 4)}  # after the drawn place: whether the check was given
+    assert costs[0.2, "check"] <= {(7, 7), (8, 7)}

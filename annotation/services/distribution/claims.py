@@ -27,7 +27,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.care import strata_resting
-from annotation.selectors.counts import decided_by, ended_by
+from annotation.selectors.counts import decided_by, submitted_by
 from annotation.selectors.dispute_queue import ANYTHING, Wanted, readings_to_come, waiting
 from annotation.selectors.free import FreeTask
 from annotation.selectors.second_readings import as_claim, at_hand, readings_done
@@ -95,8 +95,9 @@ def _next_assignment(
         return live[-1] if ahead else live[0]
     # The claims were counted before: one submitted meanwhile counts twice for a moment, and never not at all.
     member = locked.membership
-    ended = ended_by(member) if member.quota is not None or now.check_share else None
-    if ended and not within_quota(member.quota, submitted=ended.submitted, live=len(live)):
+    if member.quota is not None and not within_quota(
+        member.quota, submitted=submitted_by(member), live=len(live)
+    ):
         return None
     resting = strata_resting(batch, person, now.budget)
     search = Search.of(locked, now=now, careful=careful, resting=resting)
@@ -107,8 +108,7 @@ def _next_assignment(
         now = now_in(batch, person)  # the round may have ended now
     if now.round not in LET_IN or (live and not search.leaves_enough_for_all()):
         return None
-    number = sum(ended) + len(live) + 1 if ended else 0
-    task = search.take_begun() or next_check(search, number) or search.take_next()
+    task = search.take_begun() or next_check(search, live=len(live)) or search.take_next()
     return None if task is None else _claim_free(task, search)
 
 

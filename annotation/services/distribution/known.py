@@ -13,14 +13,15 @@ from annotation.services.tallies import counted_for
 from annotation.statements import insert_of
 
 
-def next_check(search: Search, number: int) -> FreeTask | None:
-    """A check for the place ``number`` among the member's items, where one is due and work waits as well.
+def next_check(search: Search, *, live: int) -> FreeTask | None:
+    """A check for the member's next place, where one is due and work waits as well; ``live`` items are at hand.
 
     Each block of the share holds one: at the place that was drawn, or after it where none could be given there.
     """
     member, share = search.member, search.now.check_share
-    if not share:
+    if search.now.ended is None:
         return None
+    number = int(search.now.ended) + live + 1  # a sum comes as a decimal
     seed = seed_of(member.pk)
     block = block_of(number, share=share, seed=seed)
     if block is None or number < block.drawn or had_check(member, block) or not search.finds_work():

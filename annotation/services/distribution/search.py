@@ -91,7 +91,8 @@ class Now(NamedTuple):
     """``live``: whether the person has claims at hand, ``expired``: whether some of theirs ran out.
 
     ``requeued``: whether any task of the batch came back and is free. ``budget``: the points of exposure that the
-    person may come to in a day, None without a limit. ``check_share``: the batch's. ``round``: how the person's latest
+    person may come to in a day, None without a limit. ``check_share``: the batch's, and ``ended``: what the person was
+    given as annotator and is done with, None where the share is 0. ``round``: how the person's latest
     round of the batch's qualification stands, running before it begins; passed where the batch asks for none.
     """
 
@@ -103,7 +104,16 @@ class Now(NamedTuple):
     leases_ran_out: bool
     budget: int | None
     check_share: float
+    ended: int | None
     round: str
+
+
+# Submitted or skipped, checks among it as they are among the work; not of the round before it.
+ENDED = """
+SELECT COALESCE(SUM(t.submitted + t.skipped), 0) FROM annotation_membership m
+JOIN annotation_tally t ON t.membership_id = m.id JOIN annotation_stratum s ON s.id = t.stratum_id
+WHERE m.batch_id = b.id AND m.person_id = p.id AND m.role = 'annotator' AND s.kind <> 'qualification'
+"""
 
 
 def now_in(batch: Batch, person: Person) -> Now:
@@ -121,6 +131,7 @@ def now_in(batch: Batch, person: Person) -> Now:
                 WHERE a.batch_id = %s AND a.state = 'claimed' AND a.lease_expires < %s),
             COALESCE(p.daily_exposure, (SELECT c.daily_exposure FROM annotation_caresettings c WHERE c.id = %s)),
             b.check_share,
+            CASE WHEN b.check_share > 0 THEN ({ENDED}) END,
             CASE WHEN b.qualifying = '' THEN 'passed' ELSE COALESCE((SELECT q.state FROM annotation_qualification q
                 WHERE q.batch_id = b.id AND q.person_id = p.id ORDER BY q.attempt DESC LIMIT 1), 'running') END,
             p.opted_out
