@@ -152,11 +152,12 @@ def _count_change(tally: _Tally, labels: Labels, verdict: Labels | None) -> None
 
 def _count_sides(tally: _Tally, claim: UUID, labels: Labels, given: Sequence[Labels], *, shown: bool) -> None:
     """``shown``: the decision was made here, where the labels stood as A and B."""
+    sides = as_shown(claim, given)[:2] if shown else []
     for criterion, value in labels.items():
         tally.criteria += 1
-        alike = [one.get(criterion) == value for one in as_shown(claim, given)]
-        tally.neither += not any(alike)
-        if shown and alike[:2].count(True) == 1:
+        tally.neither += all(one.get(criterion) != value for one in given)
+        alike = [one.get(criterion) == value for one in sides]
+        if alike.count(True) == 1:
             tally.first += alike[0]
             tally.second += alike[1]
 
