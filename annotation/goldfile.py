@@ -22,6 +22,9 @@ LONGEST_CELL = 2**31 - 1
 
 # json.dumps makes a new encoder for each call that asks for anything but its defaults.
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
+_quoted = json.encoder.encode_basestring
+# The names that many rows share.
+_word = lru_cache(maxsize=4096)(_quoted)
 # Rows come prompt by prompt.
 _split = lru_cache(maxsize=1024)(split_of)
 
@@ -46,26 +49,33 @@ class GoldRow(NamedTuple):
 
 
 def jsonl_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
-    """A JSON object per line, the fields in the order of ``GoldRow``, the criteria as in ``criteria``."""
+    """A JSON object per line, the fields in the order of ``GoldRow`` and the split, the criteria as in ``criteria``.
+
+    Put together by hand, field by field: the json module takes three times as long for the same text.
+    """
     for row in rows:
-        yield _ENCODER.encode(record_of(row, criteria)) + "\n"
+        yield (
+            f'{{"dataset": {_word(row.dataset)}, "prompt_id": {_quoted(row.prompt_id)},'
+            f' "dimension": {_word(row.dimension)}, "subcomponent": {_word(row.subcomponent)},'
+            f' "model": {_word(row.model)}, "response": {_response(row.response)},'
+            f' "labels": {_object(row.labels, criteria)}, "sources": {_object(row.sources, criteria)},'
+            f' "guideline": {_word(row.guideline)}, "guideline_version": {_word(row.guideline_version)},'
+            f' "split": {_word(row.split)}}}\n'
+        )
 
 
-def record_of(row: GoldRow, criteria: Sequence[str]) -> dict[str, Any]:
-    """The row as a JSON object."""
-    return {
-        "dataset": row.dataset,
-        "prompt_id": row.prompt_id,
-        "dimension": row.dimension,
-        "subcomponent": row.subcomponent,
-        "model": row.model,
-        "response": row.response,
-        "labels": _in_order(row.labels, criteria),
-        "sources": _in_order(row.sources, criteria),
-        "guideline": row.guideline,
-        "guideline_version": row.guideline_version,
-        "split": row.split,
-    }
+def _response(response: str | list[dict[str, str]]) -> str:
+    return _quoted(response) if isinstance(response, str) else _ENCODER.encode(response)
+
+
+def _object(values: Mapping[str, Any], criteria: Sequence[str]) -> str:
+    given = [name for name in criteria if name in values]
+    pairs = ", ".join([f"{_word(name)}: {_value(values[name])}" for name in given])
+    return f"{{{pairs}}}"
+
+
+def _value(value: str | Value) -> str:
+    return _word(value) if isinstance(value, str) else repr(value)
 
 
 def csv_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
@@ -115,10 +125,6 @@ class _Back:
 def csv_writer() -> Callable[[Sequence[Any]], str]:
     """Turns cells into a line. Quoting every text keeps a lone carriage return inside its cell, too."""
     return csv.writer(_Back(), quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow
-
-
-def _in_order(values: Mapping[str, Any], criteria: Sequence[str]) -> dict[str, Any]:
-    return {name: values[name] for name in criteria if name in values}
 
 
 def response_cell(response: str | list[dict[str, str]]) -> str:

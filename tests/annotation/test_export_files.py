@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from annotation.content import response_sha256, text_sha256
 from annotation.errors import AssayError, Conflict, InputError
-from annotation.goldfile import GoldRow, csv_lines, csv_rows, safe_cell
+from annotation.goldfile import GoldRow, csv_lines, csv_rows, jsonl_lines, jsonl_rows, safe_cell
 from annotation.models import (
     Annotation,
     Batch,
@@ -226,6 +228,29 @@ def test_rows_are_in_the_order_of_their_bytes_and_one_response_has_one_row(
 def read_table(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+values = st.integers(-3, 9) | st.floats(-9, 9)
+
+
+@given(
+    texts,
+    texts,
+    texts | st.just(TURNS),
+    st.dictionaries(texts, values, max_size=3),
+)
+@settings(max_examples=50)
+def test_a_line_is_what_the_json_module_would_write(
+    name: str, prompt: str, response: str | list[dict[str, str]], labels: dict[str, float]
+):
+    row = GoldRow(name, prompt, name, "", name, response, labels, dict.fromkeys(labels, name), name, prompt)
+    criteria = sorted(labels)
+    record = row._asdict() | {"labels": {c: labels[c] for c in criteria}, "split": row.split}
+    record["sources"] = dict.fromkeys(criteria, name)
+    (line,) = jsonl_lines([row], criteria)
+    assert line == json.dumps(record, ensure_ascii=False) + "\n"
+    assert list(jsonl_rows([line])) == [row]
 
 
 @pytest.mark.parametrize("is_text", [True, False])

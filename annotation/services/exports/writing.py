@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -68,11 +69,26 @@ def write_files(writer: Writer, wanted: Wanted, folder: Path, course: Course) ->
     """
     folder.mkdir(parents=True, exist_ok=True)
     parts = [*writer.parts(wanted), *_beside(wanted)]
-    _Writing(parts, folder, course).run()
+    with _garbage_of_now_only():
+        _Writing(parts, folder, course).run()
+        return _made(writer, wanted, parts, folder, course)
+
+
+def _made(writer: Writer, wanted: Wanted, parts: Sequence[Part], folder: Path, course: Course) -> Made:
     with ThreadPoolExecutor(1) as beside:  # hashing leaves the interpreter to those who read back
         files = [beside.submit(_measured, folder, part.name) for part in parts]
         counted = _checked(writer, wanted, folder, course)
         return Made(counted, [file.result() for file in files])
+
+
+@contextmanager
+def _garbage_of_now_only() -> Iterator[None]:
+    """What was there before is no garbage: walking it for every few thousand rows takes a fifth of the time."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _beside(wanted: Wanted) -> list[Part]:
