@@ -35,7 +35,7 @@ LITERAL = re.compile(r"""\b(?:title|text|label|action|note|unit)=(["'])(.*?)\1""
 ELEMENT_ID = re.compile(r"[a-z]+(-[a-z]+)+")
 WORD = re.compile(r"[A-Za-z]{2,}")
 # Names and notations that are the same in every language.
-ALLOWED = {"Assay", "SHA", "sha256", "JSONL", "CSV", "JSON", "YAML", "API", "id", *FORMATS}
+ALLOWED = {"Assay", "SHA", "sha256", "JSONL", "CSV", "JSON", "YAML", "API", "id", "ZIP", "LaTeX", "Markdown", *FORMATS}
 SEEN = {"alt", "title", "placeholder", "aria-label"}
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 UNSEEN = {"script", "style", "code", "kbd"}
@@ -287,6 +287,7 @@ def bare_stages(source: str) -> list[str]:
         if getattr(call.func, "attr", getattr(call.func, "id", "")) == "report"
         and isinstance(call.args[1], ast.Constant)
         and isinstance(call.args[1].value, str)
+        and call.args[1].value
     ]
 
 

@@ -100,7 +100,7 @@ def test_submitting_answers_201_then_200_with_the_same_receipt(batch: Batch, lin
     first, again = send(client, item, WORK), send(client, item, {**WORK, "seconds": 99})
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json() == again.json()
-    assert set(first.json()) == {"receipt", "assignment", "revision", "at"}
+    assert set(first.json()) == {"receipt", "assignment", "revision", "at", "feedback"}
     stored = Annotation.objects.get()
     assert str(stored.receipt) == first.json()["receipt"]
     assert (stored.labels, stored.rationale, stored.seconds) == ({"compliance": 3}, "It answers.", 12.5)
@@ -267,7 +267,7 @@ def test_my_batches_count_my_own_work_only(batch: Batch, lin: Person, chen: Pers
     label_next(batch, chen, 3)
     label_next(batch, lin, 3)
     # Eight tasks: lin finished one, seven are left to take.
-    mine = {"name": "first", "role": "annotator", "done": 1, "left": 7, "due": None}
+    mine = {"name": "first", "role": "annotator", "done": 1, "left": 7, "due": None, "round": ""}
     assert client_of(lin).get("/api/v1/batches/").json() == [mine]
     assert client_of(stranger).get("/api/v1/batches/").json() == []
 
