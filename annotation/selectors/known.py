@@ -80,12 +80,13 @@ SELECT i.id, i.response_id, r.prompt_id, {STRATUM},
         WHERE t.response_id = i.response_id AND (k.item_id IS NULL OR k.item_id <> i.id)) = 0
 ORDER BY i.id
 """
-# A check that was given back without a reason does not count as given: it comes last of all.
+# A check that was given back without a reason does not count as given: it comes last of all. One whose lease ran out
+# does, for it comes again first.
 HAD_CHECK = """
 SELECT 1 FROM annotation_knowntask k JOIN annotation_task t ON t.id = k.task_id
 JOIN annotation_assignment a ON a.task_id = t.id
 WHERE k.person_id = %s AND t.batch_id = %s AND t.kind = 'check' AND t.position BETWEEN %s AND %s
-    AND (a.state IN ('claimed', 'submitted') OR a.skip_reason <> '') LIMIT 1
+    AND (a.state <> 'released' OR a.skip_reason <> '') LIMIT 1
 """
 
 
@@ -151,6 +152,16 @@ def _checks_at_hand(member: Membership) -> int:
 def latest_round(batch: int, person: int) -> Qualification | None:
     mine = Qualification.objects.filter(batch=batch, person=person)
     return mine.order_by("-attempt").first()
+
+
+def failed_people(batch: Batch) -> frozenset[int]:
+    """Those who did not pass their latest round, and whom nobody has let in: they are given no work. No query where the
+    batch asks for no qualification.
+    """
+    if not batch.qualifying:
+        return frozenset()
+    states = Qualification.objects.filter(batch=batch).order_by("attempt").values_list("person", "state")
+    return frozenset(person for person, state in dict(states).items() if state == Qualification.State.FAILED)
 
 
 def round_items(member: Membership, attempt: int, *, without: Iterable[int]) -> list[OfRound]:

@@ -24,6 +24,7 @@ from annotation.models import (
 )
 from annotation.selectors.counts import by_member, counts_for_quota, tasks_in
 from annotation.selectors.eligibility import FREE, kind_of, limits_of, working_members
+from annotation.selectors.known import failed_people
 from annotation.selectors.second_readings import readings_done_by
 
 CHUNK = 500
@@ -31,6 +32,7 @@ LABELLED = N_("labelled it or has it at hand")
 ANNOTATED = N_("was given it to annotate")
 SKIPPED = N_("skipped it")
 QUOTA = N_("has reached the quota")
+FAILED = N_("did not pass the qualification")
 NOT_PLANNED = N_("is not among those it is planned for")
 
 
@@ -99,14 +101,18 @@ def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
     full = {
         one.pk
         for one in members
-        if not within_quota(one.quota, submitted=_done(counts.get(one.pk), role) + again[one.person_id], live=0)
+        if not within_quota(
+            one.quota, submitted=_done(counts.get(one.pk), role) + again[one.person_id], live=0
+        )
     }
+    failed = failed_people(batch) if role == Membership.Role.ANNOTATOR else frozenset()
     limits = {one.pk: limits_of(one) for one in members}
     refused: dict[int, dict[int, str]] = {}
     for stratum in strata:
         kind, of_stratum = kind_of(stratum), refused.setdefault(stratum.pk, {})
         for one in members:
             reason = ruled_out(limits[one.pk], kind) or (QUOTA if one.pk in full else None)
+            reason = FAILED if one.person_id in failed else reason
             if reason:
                 of_stratum[one.pk] = reason
     return _Place(members, refused)

@@ -22,6 +22,7 @@ from annotation.errors import N_, AssayError
 from annotation.models import Assignment, Batch, Membership, Panel, Stratum, Task
 from annotation.selectors.counts import by_member, counts_for_quota
 from annotation.selectors.eligibility import may_take, working_members
+from annotation.selectors.known import failed_people
 from annotation.selectors.needs import short_of_people
 
 CHUNK = 2000
@@ -108,9 +109,7 @@ def plan_again_for(batch: Batch, *, without: Membership, strata: Iterable[int] |
     """All places that are planned for a member and not taken go to others: the member left, or may no longer
     take the tasks of these ``strata``. The memberships must be locked.
     """
-    tasks = Task.objects.filter(
-        batch=batch, kind=Task.Kind.WORK, state__in=PLANNED, panel__members=without
-    )
+    tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, state__in=PLANNED, panel__members=without)
     if strata is not None:
         tasks = tasks.filter(stratum__in=list(strata))
     ids = _locked(tasks)
@@ -310,7 +309,7 @@ class _Able(NamedTuple):
 class _Office:
     """Finds people for places, with the loads and the shared counts of the plan as it stands."""
 
-    members: list[Membership]  # who annotates now and is within the quota
+    members: list[Membership]  # who annotates now, is within the quota and did not fail the qualification
     person_of: dict[int, int]  # of every annotator's membership
     panels: dict[int, Members]
     load: Counter[int]
@@ -320,7 +319,7 @@ class _Office:
     @classmethod
     def of(cls, batch: Batch) -> _Office:
         annotators = Membership.objects.filter(batch=batch, role=Membership.Role.ANNOTATOR)
-        counts = by_member(batch)
+        counts, failed = by_member(batch), failed_people(batch)
         people: dict[int, list[int]] = defaultdict(list)
         pairs = Panel.objects.filter(batch=batch).order_by("pk", "members").values_list("pk", "members")
         for panel, member in pairs:
@@ -329,7 +328,8 @@ class _Office:
             members=[
                 one
                 for one in working_members(batch, Membership.Role.ANNOTATOR)
-                if within_quota(one.quota, submitted=counts_for_quota(counts.get(one.pk)), live=0)
+                if one.person_id not in failed
+                and within_quota(one.quota, submitted=counts_for_quota(counts.get(one.pk)), live=0)
             ],
             person_of=dict(annotators.values_list("pk", "person")),
             panels={pk: tuple(ids) for pk, ids in people.items()},

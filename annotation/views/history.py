@@ -21,12 +21,14 @@ from annotation.forms.history import HistoryForm
 from annotation.forms.work import WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
 from annotation.selectors.care import care_for
+from annotation.selectors.known import feedback_on
 from annotation.selectors.mine import Given, KeptDraft, given, my_draft, my_drafts
 from annotation.selectors.my_work import Mine, behind_decision, history_lines, my_history, outcomes
 from annotation.selectors.work import handout, my_assignment
 from annotation.services import annotations as answers
 from annotation.services.drafts import discard_draft, work_of
 from annotation.views.access import person_of, role_required
+from annotation.views.feedback import feedback_words
 from annotation.views.levels import criterion_label, label_text
 from annotation.views.marking import MINE, marked_turns
 from annotation.views.outcomes import OutcomeWords, Said, outcome_words, reason_words, said
@@ -179,6 +181,7 @@ def show_item(
         "care": care_for(person_of(request), item.severity),
         **choices(assignment.batch),
         **(_decision(assignment) if done.adjudication else _outcome(assignment, done)),
+        **_told(assignment),
     }
     return show(request, "annotation/work/given.html", context, status=status)
 
@@ -189,6 +192,12 @@ def _outcome(assignment: Assignment, done: Given) -> dict[str, Any]:
     if found is None:
         return {}
     return {"outcome": outcome_words(assignment.batch.guideline.document, done.labels, found)}
+
+
+def _told(assignment: Assignment) -> dict[str, Any]:
+    """What the person was told of a known item."""
+    told = feedback_on(assignment)
+    return {} if told is None else {"feedback": feedback_words(told, assignment.batch.guideline.document)}
 
 
 def _decision(assignment: Assignment) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from annotation.distribution import NOT_THIS_DIMENSION, NOT_THIS_LANGUAGE, NOT_THIS_TOPIC, OWN_MODEL
-from annotation.selectors.needs import ANNOTATED, LABELLED, NOT_PLANNED, QUOTA, SKIPPED, Why
+from annotation.selectors.needs import ANNOTATED, FAILED, LABELLED, NOT_PLANNED, QUOTA, SKIPPED, Why
 
 MOST_NAMED = 5
 
@@ -24,6 +24,9 @@ def _words(reason: str, n: int) -> str:
     known = {
         SKIPPED: ngettext("{names} skipped it", "{names} skipped it", n),
         QUOTA: ngettext("{names} has reached the quota", "{names} have reached the quota", n),
+        FAILED: ngettext(
+            "{names} did not pass the qualification", "{names} did not pass the qualification", n
+        ),
         LABELLED: ngettext(
             "{names} labelled it or has it at hand", "{names} labelled it or have it at hand", n
         ),

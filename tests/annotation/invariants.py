@@ -17,6 +17,7 @@ from annotation.models import (
     Membership,
     Panel,
     Person,
+    Qualification,
     Stratum,
     Tally,
     Task,
@@ -53,6 +54,7 @@ class Tables:
     panels: dict[int, set[int]]
     planned: dict[int, int]
     own_models: set[tuple[int, int]]
+    failed: set[int]
 
     @classmethod
     def read(cls, batch: Batch) -> Tables:
@@ -92,6 +94,11 @@ class Tables:
             panels=panels,
             planned=planned,
             own_models=set(own),
+            failed={
+                one.person_id
+                for one in Qualification.objects.filter(batch=batch, state="failed")
+                if not one.batch.qualifications.filter(person=one.person_id, attempt__gt=one.attempt).exists()
+            },
         )
 
     def member(self, person: int, role: str = "annotator") -> dict[str, Any]:
@@ -131,6 +138,7 @@ class Tables:
         past = self.past(task["pk"], member["person"])
         return (
             member["active"]
+            and member["person"] not in self.failed
             and (member["quota"] is None or self.submitted_by(member["person"]) < member["quota"])
             and self.planned_for(member, task, batch)
             and not self.ruled_out(member, task)

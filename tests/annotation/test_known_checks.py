@@ -421,7 +421,7 @@ def test_an_answered_check_reads_like_an_answered_item_in_my_work(
     lines: dict[str, set[str]] = {"work": set(), "check": set()}
     for part in re.split(r"(?=<article)|(?=<tr>)", pages[0]):
         for pk in {pk for pk in kinds if pk in part}:
-            lines[kinds[pk]].add(masked(part))
+            lines[kinds[pk]].add(masked(part.split("</tr>")[0]))
     assert lines["check"]
     assert lines["check"] <= lines["work"]
 
@@ -489,6 +489,7 @@ def test_the_page_after_a_check_says_so_and_goes_on(guideline: Guideline, lin: P
     assert "Right is 3 Full compliance; you said 1 Full refusal." in text
     assert "Because of p" in text
     assert 'class="work__decide"' in text  # the next item is there as well
+    assert "That was a known item." in page.get(f"/history/{check.pk}/").content.decode()
     following = claim(batch, lin)
     assert following is not None
     headers = {"HX-Request": "true"}

@@ -31,13 +31,13 @@ pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True),
 
 
 def blocks_of(batch: Batch, person: Person) -> list[int]:
-    """The block of each check that the person holds, submitted or skipped, by the place it was given for."""
+    """The block of each check that the person did not give back without a reason, by the place it was given for."""
     member = Membership.objects.get(batch=batch, person=person)
     mine = KnownTask.objects.filter(person=person, item__batch=batch)
     given = [
         one.task.position
         for one in mine.select_related("task")
-        if one.task.assignments.get().state in ("claimed", "submitted") or one.task.state == "withdrawn"
+        if one.task.assignments.get().state != "released" or one.task.state == "withdrawn"
     ]
     found = (block_of(place, share=batch.check_share, seed=seed_of(member.pk)) for place in given)
     return [one.index for one in found if one is not None]

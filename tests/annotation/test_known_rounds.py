@@ -19,7 +19,7 @@ from annotation.models import (
 )
 from annotation.selectors.known import check_results_of, latest_round, rounds
 from annotation.selectors.mine import progress_in
-from annotation.selectors.needs import needs
+from annotation.selectors.needs import FAILED, needs
 from annotation.selectors.progress import progress
 from annotation.services.annotations import revise, submit
 from annotation.services.batches import Policy, set_state
@@ -272,7 +272,7 @@ def test_ahead_and_leaving_keep_the_round_together(batch: Batch, lin: Person):
 
 
 def test_work_that_is_planned_for_somebody_who_failed_can_go_to_others(
-    guideline: Guideline, lin: Person, chen: Person, zhou: Person
+    guideline: Guideline, lin: Person, chen: Person, zhou: Person, ma: Person
 ):
     batch = make_checked(
         guideline, annotators=[lin, chen, zhou], prompts=6, in_round=5, pairing="balanced", **BY_ACCURACY
@@ -280,9 +280,20 @@ def test_work_that_is_planned_for_somebody_who_failed_can_go_to_others(
     answer(batch, lin, [1] * 5)
     (line,) = [one for one in rounds(batch) if one.member.person == lin]
     assert line.planned == 4
-    set_member_active(batch=batch, person=lin, role="annotator", active=False)
     for person in (chen, zhou):
         answer(batch, person, [3] * 5)
+        while (item := next_assignment(batch=batch, person=person)) is not None:
+            label(item, person, 3)
+    waiting = needs(batch, limit=10)
+    assert len(waiting) == 4
+    assert {why.reason for one in waiting for why in one.whys if lin in [w.person for w in why.people]} == {
+        FAILED
+    }
+    client = Client()
+    client.force_login(ma)
+    assert "did not pass the qualification" in client.get("/batches/first/needs/").content.decode()
+    set_member_active(batch=batch, person=lin, role="annotator", active=False)
+    for person in (chen, zhou):
         while (item := next_assignment(batch=batch, person=person)) is not None:
             label(item, person, 3)
     assert set(batch.tasks.filter(kind="work").values_list("state", flat=True)) == {"agreed"}

@@ -399,7 +399,7 @@ class Batches(RuleBasedStateMachine):
         mine = KnownTask.objects.filter(person=member["person"], item__batch=self.batch)
         responses = list(mine.values_list("task__response", flat=True))
         assert len(responses) == len(set(responses))
-        given = mine.exclude(task__assignments__state__in=["released", "expired"])
+        given = mine.exclude(task__assignments__state="released")
         places = list(given.values_list("task__position", flat=True))
         seed = seed_of(member["pk"])
         blocks = [block_of(place, share=self.batch.check_share, seed=seed) for place in places]
