@@ -35,7 +35,21 @@ LITERAL = re.compile(r"""\b(?:title|text|label|action|note|unit)=(["'])(.*?)\1""
 ELEMENT_ID = re.compile(r"[a-z]+(-[a-z]+)+")
 WORD = re.compile(r"[A-Za-z]{2,}")
 # Names and notations that are the same in every language.
-ALLOWED = {"Assay", "SHA", "sha256", "JSONL", "CSV", "JSON", "YAML", "API", "id", "ZIP", "LaTeX", "Markdown", *FORMATS}
+ALLOWED = {
+    "Assay",
+    "SHA",
+    "sha256",
+    "JSONL",
+    "CSV",
+    "JSON",
+    "YAML",
+    "API",
+    "id",
+    "ZIP",
+    "LaTeX",
+    "Markdown",
+    *FORMATS,
+}
 SEEN = {"alt", "title", "placeholder", "aria-label"}
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 UNSEEN = {"script", "style", "code", "kbd"}

@@ -194,7 +194,9 @@ class ReceiptSerializer(serializers.Serializer[Any]):
     revision = serializers.IntegerField()
     at = serializers.DateTimeField()
     feedback = FeedbackSerializer(
-        allow_null=True, default=None, help_text="After a known item, where the batch tells people; else null."
+        allow_null=True,
+        default=None,
+        help_text="After a known item, where the batch tells people; else null.",
     )
 
 

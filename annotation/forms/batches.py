@@ -70,7 +70,10 @@ USUAL = {
 QUALIFYING = (
     (Batch.Qualifying.NONE, _("None: whoever is in the batch is given work at once.")),
     (Batch.Qualifying.ACCURACY, _("By accuracy: the share of labels that are equal to the known ones.")),
-    (Batch.Qualifying.KAPPA, _("By Cohen's kappa with the known labels, which leaves out what chance would give.")),
+    (
+        Batch.Qualifying.KAPPA,
+        _("By Cohen's kappa with the known labels, which leaves out what chance would give."),
+    ),
 )
 ALARMS = (
     (Batch.AlarmAction.TELL, _("Tell the managers, and let the work go on.")),
@@ -218,7 +221,9 @@ class TermsForm(forms.Form):
         max_value=1,
         required=False,
         widget=forms.NumberInput(attrs={"step": "any"}),
-        help_text=_("From 0 to 1, as in 0.8. Whoever reaches it on the round of known items is given the work."),
+        help_text=_(
+            "From 0 to 1, as in 0.8. Whoever reaches it on the round of known items is given the work."
+        ),
     )
 
     def terms(self) -> Terms:

@@ -83,9 +83,7 @@ class Released:
     def orders(self) -> Mapping[str, Order]:
         """The rows of each split."""
         orders: dict[str, Order] = {split: Order() for split in SPLITS}
-        places = _places(self.release).values_list(
-            "pk", "place", "prompt__dataset__name", "prompt__key"
-        )
+        places = _places(self.release).values_list("pk", "place", "prompt__dataset__name", "prompt__key")
         for task, row, dataset, prompt in _read_places(places):
             orders[split_of(dataset, prompt)].add(task, row)
         return orders
