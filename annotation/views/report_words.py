@@ -88,7 +88,7 @@ def _protocol(report: Report) -> Iterator[Fact]:
             yield Fact(_said(criterion["label"], criterion["name"]), _scale(criterion))
     for one in report["protocol"] or ():
         several = len(report["protocol"]) > 1
-        yield Fact(one["name"] if several else _("Distribution"), ". ".join(_policy(one)) + ".")
+        yield Fact(one["name"] if several else _("Distribution"), "; ".join(_policy(one)))
     if report["code_version"]:
         yield Fact(_("Software"), f"Assay {report['code_version']}")
 
