@@ -315,13 +315,13 @@ def _uuid(item: Item, place: int) -> UUID:
 
 
 def load(table: str, columns: str, rows: Iterable[Row]) -> None:
-    """Write the rows, so many at a time that memory stays small."""
+    """Write the rows, so many at a time that memory stays small, and SQLite's log as well."""
     from django.db import connection, transaction
 
     write = _copy if connection.vendor == "postgresql" else _insert
     iterator = iter(rows)
-    with transaction.atomic(), connection.cursor() as cursor:
-        while part := list(islice(iterator, CHUNK)):
+    while part := list(islice(iterator, CHUNK)):
+        with transaction.atomic(), connection.cursor() as cursor:
             write(cursor, table, columns, part)
 
 
