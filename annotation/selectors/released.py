@@ -10,20 +10,22 @@ import json
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from django.db import connection
 from django.db.models import F, QuerySet, Window
 from django.db.models.functions import Collate, DenseRank
 
-from annotation.gold import number
+from annotation.gold import Value, number
 from annotation.goldfile import GoldRow
 from annotation.models import ADJUDICATION_SLOT, Assignment, Dataset, EvaluatedModel, GoldRelease, Task
 from annotation.splits import SPLITS, split_of
 
-CHUNK = 1000
+# Of rows: each chunk costs the two threads of _ahead a wait for one another of some milliseconds.
+CHUNK = 4000
+PLACES = 20_000
 # The order of the bytes in UTF-8, which is that of the code points.
 BYTES = {"postgresql": "C", "sqlite": "BINARY"}
 # Plain SQL: for a million rows, building these queries with the ORM takes longer than answering them.
@@ -38,23 +40,28 @@ _SHOWN = """
     WHERE task.id """
 NO_TURNS = "[]"
 T = TypeVar("T")
+# Of the values of scales, which are few.
+_number = lru_cache(maxsize=1024)(number)
 ANNOTATOR, ADJUDICATOR = "annotator", "adjudicator"
 
 
-class Label(NamedTuple):
-    criterion: str
-    value: float
-    source: str
+Label: TypeAlias = tuple[str, float, str]
+"""Criterion, value and source: a plain tuple, because there are as many as labels."""
 
 
 class ReleasedRow(NamedTuple):
-    """A row of the gold file, and the tasks whose labels stand in it with the criteria of each.
+    """A row of the gold file, and the labels that stand in it, task by task.
 
     It shows the response of the first of them.
     """
 
     gold: GoldRow
-    tasks: Mapping[int, tuple[str, ...]]
+    labels: Sequence[tuple[int, Sequence[Label]]]
+
+    @property
+    def tasks(self) -> dict[int, tuple[str, ...]]:
+        """The tasks, with the criteria of each."""
+        return {task: tuple(criterion for criterion, _value, _source in of) for task, of in self.labels}
 
 
 class Released:
@@ -99,17 +106,21 @@ class Released:
     def _read(self, rows: Sequence[tuple[int, ...]]) -> list[ReleasedRow]:
         labels = self._labels(list(chain.from_iterable(rows)))
         shown = {task: more for task, *more in _found(_SHOWN, [tasks[0] for tasks in rows])}
-        return [self._row(shown[tasks[0]], {task: labels[task] for task in tasks}) for tasks in rows]
+        return [self._row(shown[tasks[0]], [(task, labels[task]) for task in tasks]) for tasks in rows]
 
     def _labels(self, tasks: Sequence[int]) -> dict[int, list[Label]]:
         found: dict[int, list[Label]] = {task: [] for task in tasks}
-        for task, *label in _found(_LABELS, tasks, self.release.pk):
-            found[task].append(Label(*label))
+        for task, criterion, value, source in _found(_LABELS, tasks, self.release.pk):
+            found[task].append((criterion, value, source))
         return found
 
-    def _row(self, shown: Sequence[Any], labels: Mapping[int, Sequence[Label]]) -> ReleasedRow:
+    def _row(self, shown: Sequence[Any], labels: Sequence[tuple[int, Sequence[Label]]]) -> ReleasedRow:
         batch, model, dataset, prompt, dimension, subcomponent, text, turns = shown
-        found = [label for of_task in labels.values() for label in of_task]
+        values: dict[str, Value] = {}
+        sources: dict[str, str] = {}
+        for _task, of_task in labels:
+            for criterion, value, source in of_task:
+                values[criterion], sources[criterion] = _number(value), source
         gold = GoldRow(
             self._datasets[dataset],
             prompt,
@@ -117,11 +128,11 @@ class Released:
             subcomponent,
             self._models[model],
             text if turns == NO_TURNS else json.loads(turns),
-            {label.criterion: number(label.value) for label in found},
-            {label.criterion: label.source for label in found},
+            values,
+            sources,
             *self._guidelines[batch],
         )
-        return ReleasedRow(gold, {task: tuple(one.criterion for one in of) for task, of in labels.items()})
+        return ReleasedRow(gold, labels)
 
     @cached_property
     def _guidelines(self) -> dict[int, tuple[str, str]]:
@@ -189,12 +200,6 @@ class Order:
             yield tuple(row)
 
 
-def gold_rows(release: GoldRelease) -> Iterator[GoldRow]:
-    """The rows of the gold file, in the order of guideline, version, dataset, prompt id, model and response."""
-    for chunk in Released(release).chunks():
-        yield from (row.gold for row in chunk)
-
-
 def _ahead(items: Iterator[T]) -> Iterator[T]:
     """The items; while one is worked on, another thread has the database find the next.
 
@@ -248,4 +253,4 @@ def _sorted_by(release: GoldRelease) -> list[str]:
 
 
 def _read_places(places: QuerySet[Any, Any]) -> Iterator[Any]:
-    return places.iterator(chunk_size=20 * CHUNK)
+    return places.iterator(chunk_size=PLACES)
