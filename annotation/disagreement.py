@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from annotation.intervals import Z
+from annotation import rates
 from annotation.units import Codes, Units, distinct
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -140,12 +140,7 @@ def count_given(units: Units, groups: Sorted[Name]) -> dict[Name, list[Given]]:
 
 def wilson(successes: npt.NDArray[Any], n: npt.NDArray[Any]) -> tuple[Floats, Floats]:
     """As ``intervals.wilson``, of many shares at once; ``n`` is nowhere 0."""
-    share, square = successes / n, Z * Z
-    centre = (share + square / (2 * n)) / (1 + square / n)
-    half = Z / (1 + square / n) * np.sqrt(share * (1 - share) / n + square / (4 * n * n))
-    low = np.where(successes == 0, 0.0, np.maximum(0.0, centre - half))
-    high = np.where(successes == n, 1.0, np.minimum(1.0, centre + half))
-    return low, high
+    return rates.wilson(successes / n, n.astype(np.float64))
 
 
 def of_tasks(units: Units, chosen: Mask) -> tuple[Codes, Codes, Mask]:

@@ -62,7 +62,7 @@ def rates(
     share = np.divide(total, n, out=np.zeros_like(total), where=n > 0)
     left = (hits - share[where] * size) ** 2
     spread = np.bincount(where, weights=left, minlength=groups).astype(np.float64)
-    low, high = _wilson(share, _effective(share, n, clusters, spread))
+    low, high = wilson(share, _effective(share, n, clusters, spread))
     return [
         Rate(int(total[one]), int(n[one]), float(low[one]), float(high[one])) if n[one] else NONE
         for one in range(groups)
@@ -78,7 +78,7 @@ def _effective(share: Floats, n: Floats, clusters: Floats, spread: Floats) -> Fl
     return np.where(np.isfinite(found) & (found > 0), np.minimum(found, n), clusters)
 
 
-def _wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
+def wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
     """As ``intervals.wilson``, at numbers that need not be whole."""
     n = np.maximum(n, 1e-9)
     square = Z * Z

@@ -139,6 +139,13 @@ def distinct(keys: npt.NDArray[Any]) -> tuple[Codes, Codes]:
     return np.flatnonzero(there) + lowest, (np.cumsum(there) - 1)[moved]
 
 
+def places_of(labels: npt.NDArray[Any], values: Sequence[float]) -> Codes:
+    """The place of each label among ``values`` (ascending), -1 for what is none of them."""
+    known = np.array(values, dtype=np.float32)  # as labels are kept: 0.1 in single precision is above 0.1
+    at = np.minimum(np.searchsorted(known, labels), len(known) - 1)
+    return np.where(known[at] == labels, at, NOBODY).astype(np.int64)
+
+
 COLUMNS = tuple(one.name for one in fields(Units) if not one.name.endswith("_names"))
 WIDE = ("person", "label", "day", "seconds")
 FLOATS = ("label", "seconds")

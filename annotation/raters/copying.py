@@ -6,6 +6,7 @@ labels differ, the adjudicator's decision is one more label on the unit.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +28,8 @@ LEAST = 1e-13
 """Smaller probabilities are lost in the transform."""
 LEVELS = 1000
 """More than a scale has, to number the levels of all scales."""
+MOST_CELLS = 100_000
+"""Probabilities of so many numbers of units, of all pairs together, are worked out at a time."""
 FEWEST_PAIRS = 15
 UNSURE = 3.0
 """Standard errors, each about 1 / sqrt(n) of the spread of n pairs: so much wider may be chance."""
@@ -72,8 +75,8 @@ class _Meetings:
 class _Compared:
     """Of each two people (C,): units shared, units agreed on, as many as expected, score and p.
 
-    tails (C, most units + 1): the p that each number of units agreed on would have. told: whether they share enough
-    units, and each of them enough with others.
+    tails: the p that each number of units agreed on would have, from 0 to n, pair after pair; begins (C,): where each
+    one's are. told: whether they share enough units, and each of them enough with others.
     """
 
     n: Ints
@@ -82,6 +85,7 @@ class _Compared:
     score: Floats
     p: Floats
     tails: Floats
+    begins: Ints
     told: Bools
 
 
@@ -137,9 +141,8 @@ def _corrected(found: _Compared) -> Floats:
     corrected = np.ones(len(found.n))
     left = list(tested[np.argsort(found.p[tested], kind="stable")])
     while left and found.p[left[0]] < RISKS["copying"]:
-        possible = found.tails[left]
-        within = np.where(possible <= found.p[left[0]] * (1 + 1e-9), possible, 0.0)
-        corrected[left[0]] = within.max(axis=1).sum()
+        within = np.where(found.tails <= found.p[left[0]] * (1 + 1e-9), found.tails, 0.0)
+        corrected[left[0]] = np.maximum.reduceat(within, found.begins)[left].sum()
         if corrected[left[0]] > RISKS["copying"]:
             break
         left.pop(0)
@@ -162,8 +165,9 @@ def _compared(meetings: _Meetings, truths: Truths, suspects: Bools) -> _Compared
     noise = _noise(((agreed - expected) / np.maximum(spread, 1e-9))[told])
     tails = (_tails(meetings, 0, chances[0], n) + _tails(meetings, 1, chances[1], n)) / 2
     scores = -ndtri(np.clip(tails, LEAST, 1 - 1e-16)) / noise
-    score = scores[np.arange(size), agreed]
-    return _Compared(n, agreed, expected, score, ndtr(-score), ndtr(-scores), told)
+    begins = _begins(n)
+    score = scores[begins + agreed]
+    return _Compared(n, agreed, expected, score, ndtr(-score), ndtr(-scores), begins, told)
 
 
 def _chances(meetings: _Meetings, truths: Truths, suspects: Bools) -> tuple[Floats, Floats]:
@@ -228,25 +232,46 @@ def _shifted(chances: Floats, agree: Bools, trusted: Bools) -> Floats:
 
 
 def _tails(meetings: _Meetings, side: int, chances: Floats, n: Ints) -> Floats:
-    """(C, most units + 1): how probable it is that two people agree on so many units or more.
+    """How probable it is that two people agree on so many units or more, from 0 to n, pair after pair.
 
     The distribution is the Poisson binomial, by the Fourier transform of the product of its factors (Y. Hong, Comp.
     Stat. Data Anal. 59, 2013); all units with one label on one scale have one chance.
     """
-    size, most = len(n), int(n.max(initial=0))
     label = meetings.table.scale[meetings.rows[side]] * LEVELS + meetings.levels[side]
-    turns = np.exp(-2j * np.pi * np.arange(most + 1) / (most + 1))
-    transform = np.ones((size, most + 1), dtype=np.complex128)
-    for one in np.unique(label):
-        mine = label == one
-        trials = np.bincount(meetings.which[mine], minlength=size)
-        chance = np.bincount(meetings.which[mine], weights=chances[mine], minlength=size) / np.maximum(
-            trials, 1
-        )
-        transform *= (1 - chance[:, None] + chance[:, None] * turns) ** trials[:, None]
-    density = np.clip(np.fft.ifft(transform, axis=1).real, 0.0, 1.0)
-    tails: Floats = np.clip(density[:, ::-1].cumsum(axis=1)[:, ::-1], 0.0, 1.0)
-    return np.where(np.arange(most + 1) <= n[:, None], tails, 0.0)
+    kinds, kind = np.unique(label, return_inverse=True)
+    cell, shape = meetings.which * len(kinds) + kind, (len(n), len(kinds))
+    trials = np.bincount(cell, minlength=len(n) * len(kinds)).reshape(shape)
+    sums = np.bincount(cell, weights=chances, minlength=len(n) * len(kinds)).reshape(shape)
+    means = sums / np.maximum(trials, 1)
+    begins, tails = _begins(n), np.zeros(int((n + 1).sum()))
+    for pairs in _alike(n):
+        width = int(n[pairs].max()) + 1
+        turns = np.exp(-2j * np.pi * np.arange(width) / width)
+        transform = np.ones((len(pairs), width), dtype=np.complex128)
+        for chance, times in zip(means[pairs].T[:, :, None], trials[pairs].T[:, :, None], strict=True):
+            transform *= (1 - chance + chance * turns) ** times
+        density = np.clip(np.fft.ifft(transform, axis=1).real, 0.0, 1.0)
+        rows = np.clip(density[:, ::-1].cumsum(axis=1)[:, ::-1], 0.0, 1.0)
+        for one, row in zip(pairs, rows, strict=True):
+            tails[begins[one] : begins[one] + n[one] + 1] = row[: n[one] + 1]
+    return tails
+
+
+def _begins(n: Ints) -> Ints:
+    begins: Ints = np.cumsum(n + 1) - (n + 1)
+    return begins
+
+
+def _alike(n: Ints) -> Iterator[Ints]:
+    """The pairs (C,) in parts, the largest first: as wide as the largest of a part, and at most ``MOST_CELLS`` in all.
+
+    A few pairs may share a hundred times as many units as the others.
+    """
+    left = np.argsort(n, kind="stable")
+    while len(left):
+        most = max(1, MOST_CELLS // int(n[left[-1]] + 1))
+        yield left[-most:]
+        left = left[:-most]
 
 
 def _told(meetings: _Meetings, n: Ints) -> Bools:

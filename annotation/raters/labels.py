@@ -159,20 +159,16 @@ class Pairs:
         square: Floats = sums.reshape(people, people).astype(np.float64)
         return square + square.T
 
-    def by_row(
-        self, of_one: Floats, of_other: Floats, partners: Bools | None = None
-    ) -> tuple[Floats, Floats]:
+    def by_row(self, of_one: Floats, of_other: Floats) -> tuple[Floats, Floats]:
         """(N,), (N,): for each label the mean over its pairs, and the weight of these.
 
-        of_one, of_other (M,): what a pair says of its one label and of its other. partners (P,): whom to count.
+        of_one, of_other (M,): what a pair says of its one label and of its other.
         """
         rows = len(self.table.person)
-        counted = np.ones(self.table.people, dtype=np.bool_) if partners is None else partners
-        to_one, to_other = self.weight * counted[self.right], self.weight * counted[self.left]
-        sums = np.bincount(self.one, weights=to_one * of_one, minlength=rows)
-        sums += np.bincount(self.other, weights=to_other * of_other, minlength=rows)
-        weights = np.bincount(self.one, weights=to_one, minlength=rows)
-        weights += np.bincount(self.other, weights=to_other, minlength=rows)
+        sums = np.bincount(self.one, weights=self.weight * of_one, minlength=rows)
+        sums += np.bincount(self.other, weights=self.weight * of_other, minlength=rows)
+        weights = np.bincount(self.one, weights=self.weight, minlength=rows)
+        weights += np.bincount(self.other, weights=self.weight, minlength=rows)
         means: Floats = np.divide(sums, weights, out=np.zeros(rows), where=weights > 0)
         return means, weights.astype(np.float64)
 

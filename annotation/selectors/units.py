@@ -31,7 +31,8 @@ from annotation.units import Label, Labelled, Units, joined, refreshed, units_of
 
 COMPLETE = (Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED)
 CHUNK = 5000
-# So many units are kept by one process, about 80 bytes each; the batches that were asked for last.
+# So many units are kept by one process, about 120 bytes each with what is worked out of them; the batches that were
+# asked for last.
 MOST_KEPT = 2_000_000
 # So many sets of batches that were looked at together are kept as one.
 MOST_WHOLES = 2

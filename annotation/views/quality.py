@@ -7,6 +7,7 @@ annotator works is between them and whoever looks after them. Never of a batch t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,6 +20,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.errors import N_, AssayError, NotFound
+from annotation.guidelines import GuidelineDocument
 from annotation.models import MANAGER, Batch, Membership, Person
 from annotation.selectors.agreement import batches_for
 from annotation.selectors.batches import batch_named
@@ -36,6 +38,7 @@ from annotation.selectors.quality import (
 from annotation.views.access import person_of, role_required
 from annotation.views.batches import batch_context
 from annotation.views.crumbs import trail
+from annotation.views.levels import criterion_label, dimension_label, label_text
 from annotation.views.quality_part import item_line, part_context
 from annotation.views.quality_table import SHOWN, adjudicator_context, overview_context, tabs
 
@@ -87,7 +90,7 @@ def batch_quality_person(request: HttpRequest, name: str, username: str) -> Http
 def batch_quality_items(request: HttpRequest, name: str, username: str) -> HttpResponse:
     """The items behind a figure of the person, with what everybody said of each."""
     found, person = _part(request, name, username)
-    wanted, words = _wanted(request)
+    wanted, words = _wanted(request, found.guideline.document)
     sheet = sheet_of([found])
     rows = found_items(sheet, person.pk, wanted)
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
@@ -148,7 +151,7 @@ def _shown(request: HttpRequest, batches: Sequence[Batch], one: Batch | None) ->
     return context | {"tabs": tabs(shown), "shown": shown}
 
 
-def _wanted(request: HttpRequest) -> tuple[Filters, list[tuple[str, str]]]:
+def _wanted(request: HttpRequest, document: GuidelineDocument) -> tuple[Filters, list[tuple[str, str]]]:
     """The filters of the address, and those that narrow anything in words."""
     given = {key: str(value).strip() for key, value in request.GET.items() if str(value).strip()}
     partner = person_named(given["with"]) if "with" in given else None
@@ -159,32 +162,34 @@ def _wanted(request: HttpRequest) -> tuple[Filters, list[tuple[str, str]]]:
         theirs=_number(given, "theirs"),
         gold=_number(given, "gold"),
         partner=partner.pk if partner else None,
-        day=_whole(given, "day"),
-        since=_whole(given, "since"),
+        day=_day(given, "day"),
+        since=_day(given, "since"),
         apart="apart" in given,
         off_gold="off_gold" in given,
         fastest="fastest" in given,
     )
-    return wanted, _filter_words(given, partner)
+    return wanted, _filter_words(wanted, str(partner or ""), document)
 
 
-def _filter_words(given: Mapping[str, str], partner: Person | None) -> list[tuple[str, str]]:
-    names = {
-        "criterion": _("Criterion"),
-        "dimension": _("Dimension"),
-        "mine": _("Their label"),
-        "theirs": _("The partner's label"),
-        "gold": _("Final label"),
-    }
-    words = [(label, given[key]) for key, label in names.items() if key in given]
-    if partner:
-        words.append((_("Also labelled by"), str(partner)))
-    marks = {
-        "apart": _("other than the partner"),
-        "off_gold": _("other than the final label"),
-        "fastest": _("the fastest first"),
-    }
-    return [*words, *(("", label) for key, label in marks.items() if key in given)]
+def _filter_words(wanted: Filters, partner: str, document: GuidelineDocument) -> list[tuple[str, str]]:
+    def level(value: float | None) -> str | None:
+        return None if value is None else label_text(document, wanted.criterion or "", value)
+
+    criterion, dimension = wanted.criterion, wanted.dimension
+    said = [
+        (_("Criterion"), criterion and criterion_label(document, criterion)),
+        (_("Dimension"), None if dimension is None else dimension_label(document, dimension)),
+        (_("Their label"), level(wanted.mine)),
+        (_("The partner's label"), level(wanted.theirs)),
+        (_("Final label"), level(wanted.gold)),
+        (_("Also labelled by"), partner),
+        (_("Day"), wanted.day and date.fromordinal(wanted.day).isoformat()),
+        (_("From this day on"), wanted.since and date.fromordinal(wanted.since).isoformat()),
+        ("", wanted.apart and _("other than the partner")),
+        ("", wanted.off_gold and _("other than the final label")),
+        ("", wanted.fastest and _("the fastest first")),
+    ]
+    return [(label, words) for label, words in said if words]
 
 
 def _number(given: Mapping[str, str], name: str) -> float | None:
@@ -194,5 +199,8 @@ def _number(given: Mapping[str, str], name: str) -> float | None:
         raise AssayError(N_("{value} is no level."), value=given[name]) from error
 
 
-def _whole(given: Mapping[str, str], name: str) -> int | None:
-    return int(given[name]) if given.get(name, "").isdecimal() and len(given[name]) < 9 else None
+def _day(given: Mapping[str, str], name: str) -> int | None:
+    """The ordinal of a day; None for what is none."""
+    text = given.get(name, "")
+    day = int(text) if text.isdecimal() and len(text) < 9 else 0
+    return day if 0 < day <= date.max.toordinal() else None

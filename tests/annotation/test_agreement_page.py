@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from annotation.charts import DARK, INK
 from annotation.models import Batch, Dataset, Person, Prompt
-from annotation.selectors.agreement import LabelPatterns
+from annotation.selectors.agreement import LabelPatterns, batches_for
 from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.people import set_roles
@@ -49,6 +49,10 @@ def test_who_judges_the_same_responses_in_another_batch_reads_no_model_of_them(
     make_batch(labelled.guideline, Dataset.objects.get(), annotators=[he, lin], name="second")
     assert "Hidden-13B" not in page(client, he, by="model")
     assert client.get(reverse("agreement"), {"batch": "first", "by": "model"}).status_code == 403
+
+
+def test_whether_a_batch_is_sealed_is_asked_of_no_single_task(he: Person):
+    assert "annotation_task" not in str(batches_for(he).query)
 
 
 def test_it_shows_the_figures_and_which_levels_are_confused(client: Client, labelled: Batch, he: Person):

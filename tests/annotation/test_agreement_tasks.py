@@ -19,9 +19,11 @@ from annotation.selectors.agreement.behind import TasksBehind
 from annotation.selectors.agreement.causes import Prompts, versions, weakest
 from annotation.selectors.agreement.labels import Labels
 from annotation.selectors.agreement.series import series
+from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.guidelines import load_guideline
 from annotation.services.notes import leave_note
+from tests.annotation.exchange import AGREED, DISPUTED, settled_care
 from tests.support import (
     FLAMES_GUIDELINE,
     XSTEST_GUIDELINE,
@@ -70,6 +72,12 @@ def page(client: Client, person: Person, name: str = "agreement", **choice: str)
 
 def figures(content: str) -> dict[str, int]:
     return {unescape(address): int(n) for address, n in FIGURE.findall(content)}
+
+
+def splits(content: str) -> dict[str, int]:
+    """The addresses of two levels, and how often they were said of one response."""
+    found = re.findall(r'<a href="([^"]*levels=[^"]*)">[^<]*</a> <span class="muted small">(\d+)×', content)
+    return {unescape(address): int(n) for address, n in found}
 
 
 def behind(address: str) -> int:
@@ -147,7 +155,15 @@ def test_whoever_is_blind_to_the_batch_sees_none_of_its_tasks(
 
 @pytest.mark.parametrize(
     "choice",
-    [{"levels": "one-3"}, {"level": "high"}, {"prompt": "p1"}, {"day": "today"}, {"view": "sideways"}],
+    [
+        {"levels": "one-3"},
+        {"level": "high"},
+        {"level": "nan"},
+        {"levels": f"1-{'9' * 50}"},
+        {"prompt": "p1"},
+        {"day": "today"},
+        {"view": "sideways"},
+    ],
 )
 def test_what_cannot_be_narrowed_to_is_refused_in_words(
     client: Client, labelled: Batch, he: Person, choice: dict[str, str]
@@ -220,6 +236,76 @@ def test_the_weakest_group_is_named_only_where_chance_would_not_do(
     assert (found.name, found.groups) == ("Bad", 2)
     assert weakest(patterns, "dimension", overall, least=10) is None
     assert weakest(patterns, "model", overall, least=11) is None
+
+
+def test_a_dimension_with_one_criterion_is_held_against_all_criteria_together(
+    client: Client, lin: Person, chen: Person, he: Person
+):
+    corpus = make_corpus(prompts=40, models=["M"], dimensions=("Fairness", "Safety"))
+    flames = make_batch(FLAMES_GUIDELINE.load(), corpus, annotators=[lin, chen])
+    for _task in range(40):
+        for person in (lin, chen):
+            item = next_assignment(batch=flames, person=person)
+            assert item is not None
+            place = item.task.position // 2
+            fair = item.task.prompt.dimension == "Fairness"
+            value = 1 + 2 * (place % 2)
+            said = 4 - value if fair and person == chen and place % 4 < 3 else value
+            label(item, person, said, "fairness" if fair else "safety")
+    patterns = LabelPatterns([flames])
+    overall = patterns.counted()[0]
+    assert overall.criterion is None
+    for facet, name in (("dimension", "Fairness"), ("criterion", "fairness")):
+        found = weakest(patterns, facet, overall, least=10)
+        assert found is not None
+        assert (found.name, found.groups) == (name, 2)
+    whole = overall.value("alpha_nominal")
+    assert f"where all together have {whole:.3f}" in unescape(page(client, he))
+
+
+def test_what_is_said_of_a_pair_opens_as_many_tasks_whoever_of_them_says_which(
+    client: Client, labelled: Batch, he: Person
+):
+    """lin says 1 where chen says 2; of the pair chen stands first."""
+    for choice in ({"view": "prompts"}, {"view": "guideline"}):
+        found = splits(page(client, he, pair="chen, lin", **choice))
+        assert found
+        assert {address: behind(address) for address in found} == found
+    assert "either=1" in page(client, he, pair="chen, lin")
+    assert "either=1" not in page(client, he, view="prompts")
+
+
+@pytest.mark.parametrize("overlap", [1, 2])
+def test_two_levels_of_a_pair_are_found_nowhere_where_nobody_has_a_partner(
+    client: Client, guideline: Guideline, he: Person, lin: Person, chen: Person, overlap: int
+):
+    corpus = make_corpus(prompts=1, models=["M"])
+    alone = make_batch(guideline, corpus, annotators=[lin, chen], policy=Policy(overlap=overlap))
+    label_next(alone, lin, 1)
+    content = page(client, he, "agreement-tasks", pair="chen, lin", levels="1-3")
+    assert "No task fits these choices" in content
+
+
+def test_a_criterion_on_which_all_agree_leaves_a_prompts_alpha_to_the_others(
+    lin: Person, chen: Person, wu: Person
+):
+    care = settled_care([lin, chen], wu, said=(AGREED, DISPUTED), decide=0)
+    (found,) = Prompts(LabelPatterns([care]).labels)[0:5]  # everybody says 4 of warmth
+    assert found.alpha is not None
+    assert found.alpha < 0
+
+
+def test_prompts_of_two_guidelines_open_what_was_said_under_each(
+    client: Client, labelled: Batch, he: Person, lin: Person, chen: Person
+):
+    text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8").replace("name: xstest", "name: other", 1)
+    named = load_guideline(text=text, path="x", publish=True)
+    other = make_batch(named, Dataset.objects.get(), annotators=[lin, chen], name="other")
+    for one, another in zip(LIN, CHEN, strict=True):
+        label_next(other, lin, one)
+        label_next(other, chen, another)
+    found = splits(page(client, he, view="prompts"))
+    assert {address: behind(address) for address in found} == found
 
 
 def test_each_day_has_its_own_figure_and_alarms_stand_beside(client: Client, labelled: Batch, he: Person):

@@ -11,17 +11,20 @@ from annotation.models import (
     Annotation,
     Assignment,
     Batch,
+    Dataset,
     KnownItem,
     KnownTask,
     Person,
     SecondReading,
 )
+from annotation.raters import Finding
 from annotation.rates import NONE, rates
 from annotation.selectors.disputes import dispute
 from annotation.selectors.quality import (
     GOLD,
     PARTNERS,
     Filters,
+    Overview,
     adjudicators_of,
     checks_of,
     found_items,
@@ -34,7 +37,8 @@ from annotation.selectors.quality import (
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Work
 from annotation.services.distribution import next_dispute
-from tests.support import FLAMES_GUIDELINE, decide_next, label_next, make_batch, make_corpus
+from annotation.services.guidelines import load_guideline
+from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
 # ---------------------------------------------------------------- rates
 
@@ -153,6 +157,29 @@ def test_what_was_worked_out_is_kept_until_a_label_comes(worked: Batch, lin: Per
     label_next(worked, lin, 3)
     label_next(worked, chen, 3)
     assert overview_of([worked]).tasks == before.tasks + 1
+
+
+def test_levels_between_whole_numbers_stand_on_their_scale(dataset: Dataset, lin: Person, chen: Person):
+    text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8").replace("name: xstest", "name: tenths", 1)
+    for value in (1, 2, 3):
+        text = text.replace(f"- value: {value}", f"- value: 0.{value}")
+        text = text.replace(f"levels: [{value}]", f"levels: [0.{value}]")
+    tenths = load_guideline(text=text, path="x", publish=True)
+    batch = make_batch(tenths, dataset, annotators=[lin, chen], name="tenths")
+    for one, other in ((0.1, 0.1), (0.1, 0.3), (0.2, 0.2)):
+        label_next(batch, lin, one)
+        label_next(batch, chen, other)
+    sheet = sheet_of([batch])
+    assert sorted(sheet.level.tolist()) == [[0, 0], [0, 2], [1, 1]]
+    assert {one.n for one in part_of(sheet, lin.pk).tables if one.against == PARTNERS} == {3}
+    (item,) = items_at(sheet, lin.pk, found_items(sheet, lin.pk, Filters(mine=0.1, theirs=0.3)))
+    assert (item.mine, dict(item.others)) == (0.1, {chen.pk: 0.3})  # exactly: names are found by it
+
+
+def test_a_change_is_dated_on_the_first_day_that_is_otherwise():
+    overview = Overview(rows={}, copying=(), first_day=100, tasks=0, lenient=0)
+    change = Finding(0.5, 0.1, 0.9, 60, 4.0, 0.0, day=9.5)  # day 9 is as before, day 10 is not
+    assert overview.when(change) == 110
 
 
 # ---------------------------------------------------------------- adjudicators

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from annotation.models import Batch, Dataset, Guideline, Person
 from annotation.services.batches import set_state
@@ -89,6 +90,17 @@ def test_one_persons_page_shows_where_they_differ_and_opens_it(manager: Client, 
     assert reverse("batch-quality-person", args=["first", "lin"]) in theirs
 
 
+def test_what_the_items_are_narrowed_to_is_said_in_the_readers_words(manager: Client, worked: Batch):
+    items = reverse("batch-quality-items", args=["first", "lin"])
+    today = timezone.localdate()
+    wanted = {"criterion": "compliance", "dimension": "safe", "mine": "1", "since": str(today.toordinal())}
+    said = dict(manager.get(items, wanted, headers={"Accept-Language": "zh-hans"}).context["wanted"])
+    assert {"安全的提示", "1 完全拒绝"} <= set(said.values())
+    assert today.isoformat() in said.values()
+    assert not {"compliance", "safe", "1"} & set(said.values())
+    assert manager.get(items, {"day": "0"}).context["wanted"] == []
+
+
 def test_only_managers_open_them(client: Client, worked: Batch, he: Person, lin: Person, wu: Person):
     for person in (he, lin, wu):
         client.force_login(person)
@@ -119,6 +131,7 @@ STRANGE = {
     "/batches/first/quality/lin/items/?mine=nan": 200,
     "/batches/first/quality/lin/items/?with=nobody": 404,
     "/batches/first/quality/lin/items/?day=99999999999999999999&page=x&since=-1": 200,
+    "/batches/first/quality/lin/items/?day=99999999&since=0": 200,
 }
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from annotation.agreement import Measurement
 from annotation.errors import AssayError
 from annotation.raters import Finding, Labels, Profiles, Scale, profiles
-from annotation.raters.copying import _Meetings, _tails
+from annotation.raters import copying as module
+from annotation.raters.copying import _begins, _Meetings, _tails
 from annotation.raters.drift import largest_by_chance
 from annotation.raters.findings import (
     FEW_DAYS,
@@ -372,7 +373,11 @@ def test_holm_stops_at_the_first_that_is_too_large():
     assert holm([], 0.05) == []
 
 
-def test_agreeing_as_often_is_as_probable_as_all_ways_to_it_together():
+@pytest.mark.parametrize("most_cells", [1, 500, 100_000])
+def test_agreeing_as_often_is_as_probable_as_all_ways_to_it_together(
+    monkeypatch: pytest.MonkeyPatch, most_cells: int
+):
+    monkeypatch.setattr(module, "MOST_CELLS", most_cells)
     pairs = table_of(simulate(1, tasks=300).labels).pairs
     meetings = _Meetings.of(pairs)
     chances = np.array([0.5, 0.7, 0.9])[meetings.levels[0]]
@@ -383,7 +388,8 @@ def test_agreeing_as_often_is_as_probable_as_all_ways_to_it_together():
         for chance in chances[meetings.which == cell]:
             distribution = np.convolve(distribution, [1 - chance, chance])
         expected = distribution[::-1].cumsum()[::-1]
-        assert tails[cell][: n[cell] + 1] == pytest.approx(expected, abs=1e-12)
+        begin = _begins(n)[cell]
+        assert tails[begin : begin + n[cell] + 1] == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_largest_of_many_splits_is_rarer_than_miller_and_siegmund_say():

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import unicodedata
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from annotation.agreement import STATISTICS
 from annotation.management.base import AssayCommand
+from annotation.management.printing import table
 from annotation.models import Batch
 from annotation.selectors.agreement import FACETS, LabelPatterns, parse_groupings
 from annotation.selectors.batches import batch_named
@@ -50,10 +50,9 @@ class Command(AssayCommand):
         # What no row has would only make the lines longer.
         shown = [name for name in STATISTICS if any(row[name] for row in rows)]
         heads = (*HEADS, *(HEADINGS.get(name, name) for name in shown))
-        table = [heads, *(_line(row, shown, with_guideline=several) for row in rows)]
-        widths = [max(_width(row[place]) for row in table) for place in range(len(heads))]
-        for row in table:
-            self.stdout.write(_joined(row, widths))
+        lines = [_line(row, shown, with_guideline=several) for row in rows]
+        for line in table([heads, *lines], texts=TEXTS):
+            self.stdout.write(line)
 
 
 def _line(row: Mapping[str, Any], shown: Sequence[str], *, with_guideline: bool) -> tuple[str, ...]:
@@ -70,16 +69,3 @@ def _figure(statistic: Mapping[str, float | None] | None) -> str:
     low, high = statistic["low"], statistic["high"]
     interval = "[-]" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"
     return f"{statistic['value']:.4f} {interval}"
-
-
-def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = []
-    for place, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-        blank = " " * (width - _width(cell))
-        padded.append(cell + blank if place < TEXTS else blank + cell)
-    return "  ".join(padded).rstrip()
-
-
-def _width(text: str) -> int:
-    """Columns on a terminal, where a Chinese character takes two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotation.management.base import AssayCommand
+from annotation.management.printing import table
 from annotation.models import Batch
 from annotation.selectors.batches import batch_named
 from annotation.selectors.quality import report
@@ -26,11 +27,8 @@ class Command(AssayCommand):
         return report(list(opened.order_by("pk")))
 
     def show(self, data: dict[str, Any]) -> None:
-        table = [HEADS, *map(_line, data["people"])]
-        widths = [max(len(row[place]) for row in table) for place in range(len(HEADS))]
-        for row in table:
-            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-            self.stdout.write("  ".join(cells).rstrip())
+        for line in table([HEADS, *map(_line, data["people"])], texts=len(HEADS)):
+            self.stdout.write(line)
         for pair in (one for one in data["copying"] if one["flagged"]):
             alike, expected = (round(pair[name] * pair["n"]) for name in ("observed", "expected"))
             names = " and ".join(pair["people"])

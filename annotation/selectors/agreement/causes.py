@@ -214,7 +214,9 @@ def _ranked(labels: Labels) -> _Ranked:
 
 
 def _local_alpha(labels: Labels, groups: Sorted[int]) -> Floats:
-    """(P,): 1 less the mean over the prompt's units of their disagreement over that expected on their criterion."""
+    """(P,): 1 less the mean over the prompt's units of their disagreement over that expected on their criterion; units
+    of a criterion on which none is expected do not count.
+    """
     ratio = np.full(len(labels.units), np.nan)
     for at, scale in enumerate(labels.scales.names):
         distances, expected = _expectation(labels, scale)
@@ -222,8 +224,10 @@ def _local_alpha(labels: Labels, groups: Sorted[int]) -> Floats:
             mine = labels.scales.place == at
             units = labels.units.where(mine)
             ratio[mine] = differences(units, _among(units, labels.units, distances)) / expected
-    sums = np.bincount(groups.place, weights=ratio, minlength=len(groups.names))
-    found: Floats = 1 - sums / np.maximum(count(groups), 1)
+    known = ~np.isnan(ratio)
+    sums = np.bincount(groups.place[known], weights=ratio[known], minlength=len(groups.names))
+    n = count(groups, known).astype(np.float64)
+    found: Floats = 1 - np.divide(sums, n, out=np.full(len(sums), np.nan), where=n > 0)
     return found
 
 
@@ -463,14 +467,13 @@ class Weakest:
 
 def weakest(patterns: LabelPatterns, facet: str, overall: Counted, least: int) -> Weakest | None:
     """The group of the lowest alpha among those of ``least`` units and more, where even the upper end of its interval,
-    corrected for how many groups there are (Bonferroni), lies below alpha of everything.
+    corrected for how many groups there are (Bonferroni), lies below alpha of everything. Alpha is that of everything,
+    also of a group with one criterion and a stronger scale: else the two could not be compared.
     """
     name = f"alpha_{overall.measurement}"
     whole = overall.value(name)
     rows = [
-        one
-        for one in patterns.counted((facet,))
-        if one.guideline == overall.guideline and one.measurement == overall.measurement and one.n >= least
+        one for one in patterns.counted((facet,)) if one.guideline == overall.guideline and one.n >= least
     ]
     rows = _one_each(rows, facet)
     valued = [(value, one) for one in rows if (value := one.value(name)) is not None]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from annotation.errors import N_, AssayError
+from annotation.guidelines.values import LARGEST
 
 FACETS = (
     "dimension",
@@ -52,12 +54,14 @@ def _parts(text: str, separator: str) -> list[str]:
 class Narrowing:
     """A part of the labels. ``facets`` holds names by facet, None for units that have none there.
 
-    ``levels`` are two values of one unit: of the first and the second of the pair where the facets name one, else in
-    either order; ``level`` is one that somebody gave. ``day`` is the ISO date of a unit's last label.
+    ``levels`` are two values of one unit: of the first and the second of the pair where the facets name one and
+    ``either`` is not set, else in either order; ``level`` is one that somebody gave. ``day`` is the ISO date of a
+    unit's last label.
     """
 
     facets: tuple[tuple[str, str | None], ...] = ()
     levels: tuple[float, float] | None = None
+    either: bool = False
     level: float | None = None
     prompt: int | None = None
     day: str = ""
@@ -71,11 +75,16 @@ class Narrowing:
     def with_group(self, group: Group) -> Narrowing:
         return replace(self, facets=tuple((self.named | dict(group)).items()))
 
+    def between(self, one: float, other: float) -> Narrowing:
+        """Where one person gave the one level and another the other, whoever of them gave which."""
+        return replace(self, levels=(one, other), either="pair" in self.named)
+
     def parameters(self) -> dict[str, str]:
         """As an address says it; ``parse_narrowing`` reads it back."""
         said = {facet: UNNAMED if name is None else name for facet, name in self.facets}
         if self.levels is not None:
             said["levels"] = "{:g}-{:g}".format(*self.levels)
+            said |= {"either": "1"} if self.either else {}
         if self.level is not None:
             said["level"] = f"{self.level:g}"
         if self.prompt is not None:
@@ -93,6 +102,7 @@ def parse_narrowing(parameters: Mapping[str, str]) -> Narrowing:
     return Narrowing(
         facets=tuple((facet, _name(given[facet])) for facet in NARROWED_BY if facet in given),
         levels=_levels(given["levels"]) if "levels" in given else None,
+        either="levels" in given and "either" in given,
         level=_number("level", given["level"]) if "level" in given else None,
         prompt=_whole("prompt", given["prompt"]) if "prompt" in given else None,
         day=_day(given["day"]) if "day" in given else "",
@@ -109,14 +119,18 @@ def _levels(text: str) -> tuple[float, float]:
     found = _LEVELS.fullmatch(text)
     if found is None:
         raise AssayError(N_("{value} are no two levels; write them as 1-3."), value=text)
-    return float(found[1]), float(found[2])
+    return _number("levels", found[1]), _number("levels", found[2])
 
 
 def _number(name: str, text: str) -> float:
+    """A number that a level may be; not infinite, nor nan, which is not even itself."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise AssayError(N_("{name} takes a number, not {value}."), name=name, value=text) from None
+        number = math.nan
+    if not abs(number) <= LARGEST:
+        raise AssayError(N_("{name} takes a number, not {value}."), name=name, value=text)
+    return number
 
 
 def _whole(name: str, text: str) -> int:

@@ -192,7 +192,8 @@ class Labels:
         if narrowing.level is not None:
             labels = labels.where((labels.units.label == np.float32(narrowing.level)).any(axis=1))
         if narrowing.levels is not None:
-            labels = labels.where(_met(labels.units, narrowing.levels, in_order="pair" in narrowing.named))
+            in_order = "pair" in narrowing.named and not narrowing.either
+            labels = labels.where(_met(labels.units, narrowing.levels, in_order=in_order))
         return labels.units
 
     def _in(self, facet: str, name: str | None, of: Labels | None = None) -> Labels:
@@ -211,7 +212,7 @@ def _met(units: Units, levels: tuple[float, float], *, in_order: bool) -> Mask:
     one, other = (units.label == np.float32(level) for level in levels)
     found: Mask
     if in_order:
-        found = one[:, 0] & other[:, 1]
+        found = one[:, :1].any(axis=1) & other[:, 1:].any(axis=1)  # there may be no place at all
     elif levels[0] == levels[1]:
         found = one.sum(axis=1) > 1
     else:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from annotation.models import Person, Prompt, Task
+from annotation.models import Prompt, Task
+from annotation.selectors.agreement.report import exact
 from annotation.selectors.quality.sheet import Marks, Scale, Sheet
 
 
@@ -117,13 +118,15 @@ def _item(sheet: Sheet, person: int, row: int) -> Item:
     }
     mine, day, seconds = given.pop(person)
     gold = float(sheet.gold.value[row])
+    scale = sheet.scales[sheet.scale[row]]
+    values = scale.criterion.values
     return Item(
         task=int(units.task[row]),
-        scale=sheet.scales[sheet.scale[row]],
+        scale=scale,
         dimension=sheet.dimensions[sheet.dimension[row]],
-        mine=mine,
-        others={who: label for who, (label, _day, _seconds) in given.items()},
-        gold=None if np.isnan(gold) else gold,
+        mine=exact(mine, values),
+        others={who: exact(label, values) for who, (label, _day, _seconds) in given.items()},
+        gold=None if np.isnan(gold) else exact(gold, values),
         decided=bool(sheet.gold.decided[row]),
         day=day,
         seconds=None if np.isnan(seconds) else seconds,
@@ -134,7 +137,3 @@ def prompts_of(tasks: Sequence[int]) -> dict[int, Prompt]:
     """By task."""
     rows = Task.objects.filter(pk__in=tasks).select_related("prompt")
     return {one.pk: one.prompt for one in rows}
-
-
-def names_of(people: Sequence[int]) -> dict[int, Person]:
-    return Person.objects.in_bulk(list(people))

@@ -51,8 +51,8 @@ class Overview:
     lenient: int
 
     def when(self, finding: Finding) -> int | None:
-        """The ordinal of the day on which it changed."""
-        return None if finding.day is None else self.first_day + math.floor(finding.day)
+        """The ordinal of the first day on which it was otherwise: a finding's lies between that and the last before."""
+        return None if finding.day is None else self.first_day + math.ceil(finding.day)
 
     def usual(self, of: Callable[[Profile], float | None], *, but: int) -> float | None:
         """The median of everybody else's figure."""

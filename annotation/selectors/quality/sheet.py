@@ -15,7 +15,7 @@ from annotation.guidelines import Criterion
 from annotation.models import Batch, Stratum
 from annotation.selectors.quality.kept import Shelf
 from annotation.selectors.units import Gold, gold_of, units_of
-from annotation.units import Units
+from annotation.units import Units, places_of
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -116,19 +116,18 @@ def _made(batches: Sequence[Batch]) -> Sheet:
     level, gold_level = np.full(units.label.shape, np.nan), np.full(len(units), np.nan)
     for place, one in enumerate(scales):
         at = scale == place
-        values = np.array(one.criterion.values, dtype=np.float64)
-        level[at] = _levels(units.label[at], values)
-        gold_level[at] = _levels(gold.value[at], values)
+        level[at] = _levels(units.label[at], one.criterion.values)
+        gold_level[at] = _levels(gold.value[at], one.criterion.values)
     return Sheet(units, gold, scales, scale, dimensions, dimension, level, gold_level)
 
 
 _SHELF = Shelf(_made, most=MOST_KEPT, weight=lambda one: len(one.units))
 
 
-def _levels(labels: npt.NDArray[np.float32], values: Floats) -> Floats:
+def _levels(labels: npt.NDArray[np.float32], values: Sequence[float]) -> Floats:
     """Places among ``values``; nan for what is none of them."""
-    at = np.minimum(np.searchsorted(values, labels), len(values) - 1)
-    return np.where(np.isclose(values[at], labels), at.astype(np.float64), np.nan)
+    at = places_of(labels, values)
+    return np.where(at < 0, np.nan, at.astype(np.float64))
 
 
 def _placed(units: Units, batches: Sequence[Batch]) -> tuple[tuple[Scale, ...], Ints, tuple[str, ...], Ints]:

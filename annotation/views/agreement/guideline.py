@@ -57,7 +57,7 @@ def _clause(one: Clause, asked: Asked, said: dict[str, str]) -> dict[str, Any]:
             {
                 "words": level_text(one.criterion, other),
                 "n": n,
-                "url": choice.tasks(replace(inside, levels=(min(one.value, other), max(one.value, other)))),
+                "url": choice.tasks(inside.between(min(one.value, other), max(one.value, other))),
             }
             for other, n in one.others[:OTHERS]
         ],

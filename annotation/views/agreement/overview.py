@@ -97,7 +97,8 @@ def _findings(asked: Asked) -> Iterator[Finding]:
 def _group(asked: Asked, found: Weakest) -> Finding:
     choice = asked.choice
     inside = choice.narrowing.with_group({found.facet: found.name})
-    whole = asked.overall[0].value(alpha_of(found.counted.measurement))
+    overall = asked.overall[0]
+    whole = overall.value(alpha_of(overall.measurement))
     shown = figure(found.statistic)
     assert shown is not None
     pair = found.facet == "pair"
@@ -133,7 +134,7 @@ def _levels(asked: Asked) -> Iterator[Finding]:
         ),
         inside=choice.narrowed(inside, view="levels", by="", across=""),
         inside_words=gettext("All levels"),
-        tasks=choice.tasks(replace(inside, levels=(top.low, top.high))),
+        tasks=choice.tasks(inside.between(top.low, top.high)),
     )
 
 

@@ -45,10 +45,11 @@ def _line(one: DisputedPrompt, asked: Asked) -> dict[str, Any]:
 
 def _split(split: Split, asked: Asked, one: DisputedPrompt) -> dict[str, Any]:
     words = asked.words
-    inside = asked.choice.narrowing.with_group({"criterion": split.criterion})
+    guideline = {"guideline": split.guideline} if words.several else {}
+    inside = asked.choice.narrowing.with_group({"criterion": split.criterion, **guideline})
     ends = [words.level(split.guideline, split.criterion, value) for value in (split.low, split.high)]
     return {
         "words": " – ".join(ends),
         "n": split.n,
-        "url": asked.choice.tasks(replace(inside, prompt=one.prompt.pk, levels=(split.low, split.high))),
+        "url": asked.choice.tasks(replace(inside, prompt=one.prompt.pk).between(split.low, split.high)),
     }

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from annotation.agreement import Value
+from annotation.errors import N_, InputError
+from annotation.goldfile import csv_cell, csv_writer
+from annotation.management.base import AssayCommand
+from annotation.management.printing import table
+from annotation.selectors.aggregation import METHODS, Aggregated, Posterior, aggregated, posteriors_of
+from annotation.selectors.batches import batch_named
+
+HEADS = ("criterion", "level", "share", "tasks", "labels", "people")
+COLUMNS = ("task", "dataset", "prompt_id", "model", "criterion", "gold", "most_probable", "probability")
+DIGITS = 6
+
+
+class Command(AssayCommand):
+    help = "Combine the labels of a batch into the probability of each level, by a model of all its people."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--batch", required=True)
+        parser.add_argument("--method", choices=list(METHODS), default="dawid-skene")
+        parser.add_argument("--out", metavar="FILE", help="write every task into a new CSV file")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        found = aggregated(batch_named(options["batch"]), options["method"])
+        rows = self._write(found, options["out"]) if options["out"] else None
+        return {
+            "batch": options["batch"],
+            "method": options["method"],
+            "criteria": [_summary(one) for one in found],
+            "out": options["out"],
+            "rows": rows,
+        }
+
+    def _write(self, found: Sequence[Aggregated], path: str) -> int:
+        total = sum(len(one.tasks) for one in found if one.posteriors is not None)
+        try:
+            with (
+                Path(path).open("x", encoding="utf-8", newline="") as file,
+                self.progress(total=total) as bar,
+            ):
+                for line in _csv(_values(found), posteriors_of(found)):
+                    file.write(line)
+                    bar.update()
+        except FileExistsError as error:
+            raise InputError(N_("this file is there already; name another."), path=path) from error
+        except OSError as error:
+            raise InputError(N_("this cannot be written: {why}."), path=path, why=error.strerror) from error
+        return total
+
+    def show(self, data: dict[str, Any]) -> None:
+        for line in table([HEADS, *_lines(data["criteria"])], texts=1):
+            self.stdout.write(line)
+        for one in data["criteria"]:
+            if one["reason"]:
+                self.stdout.write(f"{one['criterion']}: {one['reason']}")
+            elif not one["converged"]:
+                self.stdout.write(f"{one['criterion']}: not settled after {one['iterations']} rounds")
+        if data["out"]:
+            self.stdout.write(f"{data['out']}: {data['rows']} rows")
+
+
+def _summary(one: Aggregated) -> dict[str, Any]:
+    shares = None if one.marginals is None else [float(share) for share in one.marginals]
+    return {
+        "criterion": one.criterion,
+        "tasks": len(one.tasks),
+        "labels": one.labels,
+        "people": one.people,
+        "marginals": None if shares is None else dict(zip(map(str, one.values), shares, strict=True)),
+        "iterations": one.iterations,
+        "converged": one.converged,
+        "reason": one.reason,
+    }
+
+
+def _lines(criteria: Iterable[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for one in criteria:
+        counts = [str(one[name]) for name in ("tasks", "labels", "people")]
+        for level, share in (one["marginals"] or {"-": None}).items():
+            yield one["criterion"], level, "-" if share is None else f"{share:.4f}", *counts
+
+
+def _values(found: Iterable[Aggregated]) -> list[Value]:
+    return sorted({value for one in found for value in one.values})
+
+
+def _csv(values: Sequence[Value], rows: Iterable[Posterior]) -> Iterator[str]:
+    """A line for each row, under a header; a level that a criterion does not have is empty."""
+    line = csv_writer()
+    yield line([*COLUMNS, *(f"probability.{value}" for value in values)])
+    for one in rows:
+        about = one.task, one.dataset, one.prompt_id, one.model, one.criterion, one.gold, one.most_probable
+        shares = {value: round(share, DIGITS) for value, share in one.probabilities.items()}
+        cells = *about, shares[one.most_probable], *(shares.get(value) for value in values)
+        yield line([csv_cell(cell) for cell in cells])
