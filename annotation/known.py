@@ -19,6 +19,7 @@ T = TypeVar("T", bound=Hashable)
 # A round with fewer known items tells nothing: with all of five right the interval still begins at 0.57.
 LEAST_ITEMS = 5
 TOO_FEW = N_("Fewer than {least} items were answered.")
+ROUNDING = 1e-9
 # Whoever surely has less than this share of the checks right is told to the manager.
 LEAST_SHARE = 0.7
 # An item that so few have right, of so many who had it, is likely to be wrong itself.
@@ -120,7 +121,8 @@ class Score:
     reason: str | None = None
 
     def passes(self, threshold: float) -> bool:
-        return self.value is not None and self.reason is None and self.value >= threshold
+        # A kappa that is 0.4 can come as 0.3999999999999999.
+        return self.value is not None and self.reason is None and self.value >= threshold - ROUNDING
 
 
 def score(answers: Sequence[Answer], *, by: By, scales: Mapping[str, Scale]) -> Score:

@@ -254,7 +254,7 @@ class PolicyForm(TermsForm):
     """The terms of a batch as they are. A lease of seconds that the form cannot show stays unless it is changed, and
     what concerns known items where nothing is said of them.
 
-    Without ``threshold_open`` the threshold is shown and stays.
+    Without ``threshold_open`` the threshold is shown and stays, and the gold checks as well.
     """
 
     def __init__(self, data: Any = None, *, batch: Batch, threshold_open: bool = True) -> None:
@@ -279,6 +279,8 @@ class PolicyForm(TermsForm):
                 self.fields[name].disabled = True
             self.fields["qualifying"].help_text = _("It stays as it is while people work.")
         if not threshold_open:
+            for name in ("check_percent", "check_feedback"):
+                self.fields[name].disabled = True
             field = self.fields["agreement_threshold"]
             field.disabled = True
             field.help_text = _(

@@ -16,6 +16,11 @@ FREE = "t.batch_id = %s AND t.state = 'open' AND t.slots_taken < t.overlap"
 REQUEUED = "t.requeued"
 # A known item is a task for one person alone, who gets it back from what they had.
 WORK = "t.kind = 'work'"
+# A known item that is still in; what was taken out is given to nobody any more, not even again.
+KNOWN = """
+EXISTS (SELECT 1 FROM annotation_knowntask k JOIN annotation_knownitem i ON i.id = k.item_id
+    WHERE k.task_id = t.id AND i.active)
+"""
 # A subquery for each row that is looked at. As a join, PostgreSQL might read all that the person has ever done.
 NEVER_HAD = (
     "(SELECT a.id FROM annotation_assignment a WHERE a.task_id = t.id AND a.person_id = %s LIMIT 1) IS NULL"
@@ -97,6 +102,16 @@ class FreeTasks:
         row = first(f"SELECT t.rank FROM {tasks} WHERE {where} ORDER BY t.rank LIMIT 1", params)
         return None if row is None else int(row[0])
 
+    def first_kind(self, *, start: int, requeued: bool = False) -> tuple[str, str] | None:
+        """The dimension and the language of the first."""
+        where, params = self._where(start, requeued=requeued)
+        of_stratum = "(SELECT s.{} FROM annotation_stratum s WHERE s.id = t.stratum_id)"
+        kind = f"{of_stratum.format('dimension')}, {of_stratum.format('language')}"
+        row = first(
+            f"SELECT {kind} FROM {_tasks(requeued=requeued)} WHERE {where} ORDER BY t.rank LIMIT 1", params
+        )
+        return None if row is None else (row[0], row[1])
+
     def count(self, *, start: int, most: int) -> int:
         """How many there are from rank ``start`` on, counted up to ``most``."""
         where, params = self._where(start)
@@ -122,9 +137,9 @@ class FreeTasks:
         if self.ruled_out:
             where += f" AND t.stratum_id NOT IN ({', '.join(['%s'] * len(self.ruled_out))})"
         planned = f"t.panel_id IN ({', '.join(['%s'] * len(self.panels))})" if self.panels else "1 = 0"
-        known = f" OR NOT ({WORK})" if also_known else ""
         unplanned = "t.panel_id IS NULL OR " if self.pool else ""
-        return where + f" AND ({unplanned}{planned}{known})", params
+        mine = f"({unplanned}{planned})"
+        return where + (f" AND ({WORK} AND {mine} OR {KNOWN})" if also_known else f" AND {mine}"), params
 
 
 def anything_requeued() -> str:

@@ -58,12 +58,17 @@ STRATUM = """
     AND s.dataset_id = p.dataset_id AND s.dimension = p.dimension AND s.language = p.language
     AND s.model_id = r.model_id WHERE p.id = r.prompt_id)
 """
+CANDIDATE = f"""
+i.id, i.response_id, r.prompt_id, {STRATUM},
+    (SELECT p.dimension FROM annotation_prompt p WHERE p.id = r.prompt_id),
+    (SELECT p.language FROM annotation_prompt p WHERE p.id = r.prompt_id)
+"""
 # A subquery for each row that is looked at, by the keys of that row. As joins, PostgreSQL might read all that the
 # person has ever done, and all of the batch, for each item.
 HAD = "(SELECT a.id FROM annotation_assignment a WHERE a.task_id = t.id AND a.person_id = %s LIMIT 1)"
 # Nothing of a response that the person was ever given, in whatever batch and role.
 UNSEEN_CHECKS = f"""
-SELECT i.id, i.response_id, r.prompt_id, {STRATUM} {OF_ITEM} AND i.active
+SELECT {CANDIDATE} {OF_ITEM} AND i.active
     AND (SELECT COUNT({HAD}) FROM annotation_task t WHERE t.response_id = i.response_id) = 0
 ORDER BY i.id
 """
@@ -71,10 +76,16 @@ GIVEN_IN = """
 (SELECT {what} FROM annotation_knowntask k JOIN annotation_assignment a ON a.task_id = k.task_id
     WHERE k.item_id = i.id AND k.person_id = %s AND k.attempt {which} %s LIMIT 1)
 """
+# How a claim of the round stands: given back, or its lease ran out; at hand; submitted or skipped.
+GIVEN_BACK, AT_HAND, ENDED = range(3)
+STANDS = (
+    f"CASE WHEN a.state = 'submitted' OR a.skip_reason <> '' THEN {ENDED}"
+    f" WHEN a.state = 'claimed' THEN {AT_HAND} ELSE {GIVEN_BACK} END"
+)
 OF_ROUND = f"""
-SELECT i.id, i.response_id, r.prompt_id, {STRATUM},
+SELECT {CANDIDATE}, i.active,
     EXISTS {GIVEN_IN.format(what="1", which="<")},
-    {GIVEN_IN.format(what="CASE WHEN a.state = 'submitted' OR a.skip_reason <> '' THEN 2 ELSE 1 END", which="=")}
+    {GIVEN_IN.format(what=STANDS, which="=")}
 {OF_ITEM} AND (i.active OR EXISTS {GIVEN_IN.format(what="1", which="=")})
     AND (SELECT COUNT({HAD}) FROM annotation_task t LEFT JOIN annotation_knowntask k ON k.task_id = t.id
         WHERE t.response_id = i.response_id AND (k.item_id IS NULL OR k.item_id <> i.id)) = 0
@@ -108,6 +119,8 @@ class Candidate(NamedTuple):
     response: int
     prompt: int
     stratum: int
+    dimension: str
+    language: str
 
 
 class OfRound(NamedTuple):
@@ -165,14 +178,18 @@ def failed_people(batch: Batch) -> frozenset[int]:
 
 
 def round_items(member: Membership, attempt: int, *, without: Iterable[int]) -> list[OfRound]:
-    """The items of a member's round: those that they have not had in an earlier one, if these are enough, else all."""
+    """The items of a member's round: those that they have not had in an earlier one, if these are enough, else all.
+
+    What was taken out meanwhile, or is not for them any more, is of it only where they have it at hand or are done
+    with it: else the round could never end.
+    """
     me, out = member.person_id, set(without)
     params = [me, attempt, me, attempt, member.batch_id, KnownItem.Kind.QUALIFICATION.value, me, attempt, me]
-    every = [
-        OfRound(Candidate(*of_item), bool(seen), given is not None, given == 2)
-        for *of_item, seen, given in rows(OF_ROUND, params)
-    ]
-    mine = [one for one in every if one.candidate.stratum not in out or one.given]
+    mine = []
+    for *of_item, active, seen, stands in rows(OF_ROUND, params):
+        one = OfRound(Candidate(*of_item), bool(seen), stands is not None, stands == ENDED)
+        if (active and one.candidate.stratum not in out) or stands in (AT_HAND, ENDED):
+            mine.append(one)
     if sum(not one.seen for one in mine) < LEAST_ITEMS:
         return mine
     return [one for one in mine if one.given or not one.seen]
@@ -438,7 +455,8 @@ class RoundLine:
     @property
     def lacks_items(self) -> bool:
         """Whether too few items are for this person for the round to be able to end well."""
-        return self.state == Qualification.State.RUNNING and self.items < LEAST_ITEMS
+        waits = self.state in (Qualification.State.RUNNING, Qualification.State.FAILED)
+        return waits and self.items < LEAST_ITEMS
 
 
 def rounds(batch: Batch) -> list[RoundLine]:

@@ -3,7 +3,8 @@
 What needs rows reads few, by an index: what is at hand, what came in last.
 
 Counts of annotations tell nothing of a label; counts of agreed, disputed and adjudicated tasks do, and so
-do a person's own counts beside them. Whoever works in an unclosed batch gets the first alone.
+do a person's own counts beside them. Whoever works in an unclosed batch gets the first alone, and with gold checks
+among them: a count of the work that stands still when they submit would tell that they submitted a check.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Overall:
 
     ``last_day`` and ``latest`` are of everything that was handed in, also for tasks withdrawn since; the first is
     counted row by row, so no further than ``MOST_COUNTED`` and one more. ``has_known``: there are known items beside
-    the work, of which nothing is counted here.
+    the work, of which nothing is counted here; but for who is ``blind``, to whom the checks look like the work.
     """
 
     submitted: int
@@ -141,28 +142,41 @@ def lines(batches: Sequence[Batch], person: Person) -> list[Line]:
     counts: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
     for stratum, of_stratum in by_stratum(ids).items():
         counts[stratum.batch_id].update(of_stratum)
+    checks = _checks_handed_in(sealed) if sealed else {}
     people = dict(
         Membership.objects.filter(batch__in=ids, active=True)
         .values_list("batch")
         .annotate(n=Count("person", distinct=True))
     )
     return [
-        _line(batch, counts[batch.pk], people.get(batch.pk, 0), is_sealed=batch.pk in sealed)
+        _line(
+            batch,
+            counts[batch.pk],
+            people.get(batch.pk, 0),
+            is_sealed=batch.pk in sealed,
+            checks=checks.get(batch.pk),
+        )
         for batch in batches
     ]
 
 
-def overall(batch: Batch) -> Overall:
-    """What everybody may see: it tells nothing of any label."""
+def overall(batch: Batch, *, blind: bool = False) -> Overall:
+    """What everybody may see: it tells nothing of any label. ``blind``: it is for somebody who works in the batch."""
     counts = _whole(by_stratum([batch.pk]).values())
     # In its order the index is read no further than it is counted.
     known = has_known(batch)
-    submissions = of_work(_submissions(batch), known=known).order_by("-submitted_at")
+    submissions = _submissions(batch).order_by("-submitted_at")
+    checks = _checks_handed_in([batch.pk]).get(batch.pk) if blind and known else None
+    if checks is None:
+        submissions = of_work(submissions, known=known)
+    else:
+        submissions = submissions.exclude(task__kind=Task.Kind.QUALIFICATION)
+    done, needed = _handed_in(batch, counts, checks)
     lately = submissions.filter(submitted_at__gte=timezone.now() - timedelta(days=1))
     latest = submissions.values_list("submitted_at", flat=True).first()
     return Overall(
-        submitted=counts["submitted"],
-        needed=_asking(counts) * batch.overlap,
+        submitted=done,
+        needed=needed,
         last_day=lately[: MOST_COUNTED + 1].count(),
         latest=latest,
         has_known=known,
@@ -241,11 +255,30 @@ def _settled(counts: Counter[str]) -> int:
     return sum(counts[state] for state in SETTLED)
 
 
-def _line(batch: Batch, counts: Counter[str], people: int, *, is_sealed: bool) -> Line:
+def _checks_handed_in(batches: Iterable[int]) -> dict[int, int]:
+    """By batch, of those that have items for gold checks."""
+    found: Counter[int] = Counter()
+    for stratum, counts in by_stratum(batches, Task.Kind.CHECK).items():
+        found[stratum.batch_id] += counts["submitted"]
+    return dict(found)
+
+
+def _handed_in(batch: Batch, counts: Counter[str], checks: int | None) -> tuple[int, int]:
+    """Handed in, and asked for. With the ``checks`` handed in, for who is blind: as many are asked for as the share
+    makes, so that this stays the same whatever comes next.
+    """
+    done, needed = counts["submitted"], _asking(counts) * batch.overlap
+    if checks is None:
+        return done, needed
+    return done + checks, max(round(needed / (1 - batch.check_share)), done + checks)
+
+
+def _line(batch: Batch, counts: Counter[str], people: int, *, is_sealed: bool, checks: int | None) -> Line:
     tasks = _asking(counts)
+    done, needed = _handed_in(batch, counts, checks)
     return Line(
         batch=batch,
-        overall=Overall(submitted=counts["submitted"], needed=tasks * batch.overlap),
+        overall=Overall(submitted=done, needed=needed),
         tasks=tasks,
         settled=None if is_sealed else _settled(counts),
         disputed=None if is_sealed else counts[Task.State.DISPUTED],

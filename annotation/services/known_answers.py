@@ -41,7 +41,9 @@ def answered(assignment: Assignment, now: datetime) -> list[Statement]:
 
 
 def skipped(assignment: Assignment) -> list[Statement]:
-    """A known item that somebody skipped is over: nobody else is given it."""
+    """A known item that somebody skipped is over: nobody else is given it. It may be over already, with its round."""
+    if assignment.task.state != Task.State.OPEN:
+        return [counted(assignment, skipped=1)]
     return [
         update(Task, assignment.task_id, {"state": Task.State.WITHDRAWN}),
         counted(assignment, skipped=1, open=-1, withdrawn=1),
@@ -72,6 +74,15 @@ def settle_checks(batch: Batch) -> int:
     rows = waiting.order_by("pk").values_list("pk", "before", "after")
     over = [pk for pk, one, other in rows if (one or other) not in (None, Task.State.OPEN)]
     return sum(close(over[start : start + AT_ONCE], wait=False) for start in range(0, len(over), AT_ONCE))
+
+
+def withdraw(membership: int, tasks: Iterable[int]) -> None:
+    """Those of one member's known ``tasks`` that are open, neither at hand nor submitted, are over."""
+    free = Task.objects.filter(pk__in=list(tasks), state=Task.State.OPEN, slots_taken=0)
+    locked = list(free.select_for_update(no_key=True).order_by("pk").values_list("pk", "stratum"))
+    Task.objects.filter(pk__in=[pk for pk, _stratum in locked]).update(state=Task.State.WITHDRAWN)
+    strata = sorted(stratum for _pk, stratum in locked)
+    execute(*(counted_for(membership, stratum, open=-1, withdrawn=1) for stratum in strata))
 
 
 def close_checks(batch: Batch) -> int:

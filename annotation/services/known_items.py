@@ -82,11 +82,44 @@ def set_item_active(*, batch: Batch, item: int, active: bool, actor: Person | No
     return found
 
 
+@dataclass(frozen=True)
+class Worked:
+    """The dimensions and the languages of a batch's work."""
+
+    dimensions: frozenset[str]
+    languages: frozenset[str]
+
+    @classmethod
+    def on(cls, batch: Batch) -> Worked:
+        strata = Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK).order_by()
+        kinds = list(strata.values_list("dimension", "language").distinct())
+        return cls(frozenset(one for one, _language in kinds), frozenset(one for _dimension, one in kinds))
+
+    def is_foreign(self, language: str) -> bool:
+        """Whether an item would stand out by its language: never where one of the two is not known."""
+        if not language or not self.languages or "" in self.languages:
+            return False
+        return _main(language) not in map(_main, self.languages)
+
+
+def _main(tag: str) -> str:
+    """Of a language tag: zh of zh-Hans."""
+    return tag.partition("-")[0].lower()
+
+
 def refuse_unfit(batch: Batch, response: Response, one: Given) -> None:
     """Raise where the labels are not what the guideline asks of this response, or it would stand out in the batch."""
-    dimension = response.prompt.dimension
-    worked = Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK)
-    dimensions = set(worked.order_by().values_list("dimension", flat=True).distinct())
+    dimension, language, worked = response.prompt.dimension, response.prompt.language, Worked.on(batch)
+    dimensions = worked.dimensions
+    if worked.is_foreign(language):
+        raise AssayError(
+            N_(
+                "No work of the batch {name} is in {language}, so the item would stand out; there are: {known}."
+            ),
+            language=language,
+            name=batch.name,
+            known=", ".join(sorted(worked.languages)),
+        )
     if dimensions and dimension not in dimensions:
         raise AssayError(
             N_(

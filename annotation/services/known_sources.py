@@ -25,10 +25,16 @@ from annotation.models import (
     KnownItem,
     Person,
     Response,
-    Stratum,
     Task,
 )
-from annotation.services.known_items import LONGEST_EXPLANATION, MOST_ITEMS, Given, add_items, refuse_unfit
+from annotation.services.known_items import (
+    LONGEST_EXPLANATION,
+    MOST_ITEMS,
+    Given,
+    Worked,
+    add_items,
+    refuse_unfit,
+)
 
 # Gold that more than one person stands behind.
 SURE = (GoldLabel.Source.UNANIMOUS, GoldLabel.Source.ADJUDICATED)
@@ -93,7 +99,7 @@ def _add_gold(
         raise AssayError(
             N_(
                 "There are {found} responses with such gold that are neither work nor known in the batch {name}, and of"
-                " a dimension of it; ask for no more."
+                " a dimension and a language of it; ask for no more."
             ),
             found=len(chosen),
             name=batch.name,
@@ -147,17 +153,17 @@ def _sampled(
 
 def _fitting(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settled]:
     """Those of the tasks whose response can be a known item of the batch; each response once."""
-    strata = Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK).order_by()
-    dimensions = set(strata.values_list("dimension", flat=True).distinct())
+    worked = Worked.on(batch)
     taken = set(Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True))
     taken |= set(KnownItem.objects.filter(batch=batch).values_list("response", flat=True))
-    asked = {one: {c.name for c in batch.guideline.document.criteria_for(one)} for one in dimensions}
+    asked = {one: {c.name for c in batch.guideline.document.criteria_for(one)} for one in worked.dimensions}
     found: list[_Settled] = []
     ids = sorted(labels)
     for start in range(0, len(ids), CHUNK):
         tasks = Task.objects.filter(pk__in=ids[start : start + CHUNK]).order_by("pk")
-        for task, response, dimension in tasks.values_list("pk", "response", "stratum__dimension"):
-            if response in taken or asked.get(dimension) != set(labels[task]):
+        rows = tasks.values_list("pk", "response", "stratum__dimension", "stratum__language")
+        for task, response, dimension, language in rows:
+            if response in taken or asked.get(dimension) != set(labels[task]) or worked.is_foreign(language):
                 continue
             taken.add(response)
             known = {name: plain(value) for name, value in labels[task].items()}
@@ -212,7 +218,7 @@ class _Reader:
                 field=unknown,
                 known=", ".join(sorted(FIELDS)),
             )
-        response = self._response(row)
+        response = response_of(row)
         explanation = row.whole("explanation") if row.has("explanation") else ""
         one = Given(response.pk, _labels(row), explanation)
         try:
@@ -233,22 +239,24 @@ class _Reader:
             )
         return one
 
-    def _response(self, row: Row) -> Response:
-        ref = generic.ref(row)
-        model, collection, dataset = (row.optional_name(name) for name in ("model", "collection", "dataset"))
-        named = {"prompt__key": ref.key} if ref.id else {"prompt__text": ref.text}
-        found = Response.objects.select_related("prompt").filter(**named)
-        for path, value in (("model", model), ("collection", collection), ("prompt__dataset", dataset)):
-            found = found.filter(**{f"{path}__name": value}) if value is not None else found
-        some = list(found.order_by("pk")[:2])
-        if not some:
-            raise row.error(N_("there is no such response; import it first."), field="prompt_id")
-        if len(some) > 1:
-            raise row.error(
-                N_("several responses fit; name the dataset, the model or the collection as well."),
-                field="prompt_id",
-            )
-        return some[0]
+
+def response_of(row: Row) -> Response:
+    """The response that a row names by its prompt and, as far as they are needed, dataset, model and collection."""
+    ref = generic.ref(row)
+    model, collection, dataset = (row.optional_name(name) for name in ("model", "collection", "dataset"))
+    named = {"prompt__key": ref.key} if ref.id else {"prompt__text": ref.text}
+    found = Response.objects.select_related("prompt").filter(**named)
+    for path, value in (("model", model), ("collection", collection), ("prompt__dataset", dataset)):
+        found = found.filter(**{f"{path}__name": value}) if value is not None else found
+    some = list(found.order_by("pk")[:2])
+    if not some:
+        raise row.error(N_("there is no such response; import it first."), field="prompt_id")
+    if len(some) > 1:
+        raise row.error(
+            N_("several responses fit; name the dataset, the model or the collection as well."),
+            field="prompt_id",
+        )
+    return some[0]
 
 
 def _labels(row: Row) -> dict[str, float]:

@@ -22,7 +22,7 @@ from annotation.models import (
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.selectors.known import answers_of, latest_round, round_items, scales_of
 from annotation.services.audit import record
-from annotation.services.known_answers import close
+from annotation.services.known_answers import close, withdraw
 
 State = Qualification.State
 
@@ -65,23 +65,21 @@ def end_round_if_over(batch: Batch, person: Person) -> bool:
     items = round_items(member, found.attempt, without=strata_ruled_out(member))
     if not items or not all(one.ended for one in items):
         return False
-    _end(found)
+    _end(found, member)
     return True
 
 
-def _end(found: Qualification) -> None:
-    tasks = list(
-        KnownTask.objects.filter(
-            item__batch=found.batch_id,
-            item__kind=KnownItem.Kind.QUALIFICATION,
-            person=found.person_id,
-            attempt=found.attempt,
-            task__assignments__state=Assignment.State.SUBMITTED,
-        )
-        .order_by("pk")
-        .values_list("pk", flat=True)
-    )
+def _end(found: Qualification, member: Membership) -> None:
+    given = KnownTask.objects.filter(
+        item__batch=found.batch_id,
+        item__kind=KnownItem.Kind.QUALIFICATION,
+        person=found.person_id,
+        attempt=found.attempt,
+    ).order_by("pk")
+    submitted = given.filter(task__assignments__state=Assignment.State.SUBMITTED)
+    tasks = list(submitted.values_list("pk", flat=True))
     close(tasks, wait=True)  # locked before they are read: nothing is corrected any more
+    withdraw(member.pk, given.values_list("pk", flat=True))
     batch = Batch.objects.select_related("guideline").get(pk=found.batch_id)
     answers = list(answers_of(tasks).values())
     result = score(answers, by=_by(batch), scales=scales_of(batch.guideline.document))

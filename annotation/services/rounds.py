@@ -9,10 +9,8 @@ from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import Assignment, Batch, KnownTask, Membership, Person, Qualification, Task
 from annotation.services.audit import record
 from annotation.services.distribution import end_claims
-from annotation.services.known_answers import close
+from annotation.services.known_answers import close, withdraw
 from annotation.services.qualifications import running_round
-from annotation.services.tallies import counted_for
-from annotation.statements import execute
 
 State = Qualification.State
 LONGEST_REASON = 500
@@ -80,7 +78,4 @@ def _leave_the_rest(member: Membership, found: Qualification) -> None:
     submitted = Assignment.objects.filter(task__in=tasks, state=Assignment.State.SUBMITTED)
     done = set(submitted.values_list("task", flat=True))
     close(sorted(done), wait=True)
-    rest = Task.objects.select_for_update(no_key=True).filter(pk__in=tasks, state=Task.State.OPEN)
-    strata = [stratum for _pk, stratum in rest.order_by("pk").values_list("pk", "stratum")]
-    Task.objects.filter(pk__in=tasks, state=Task.State.OPEN).update(state=Task.State.WITHDRAWN)
-    execute(*(counted_for(member.pk, stratum, open=-1, withdrawn=1) for stratum in sorted(strata)))
+    withdraw(member.pk, tasks)

@@ -81,7 +81,7 @@ def _check_qualification(terms: Terms) -> None:
 
 def may_set_threshold(batch: Batch, person: Person) -> bool:
     """Not whoever judges blind in a batch with labels: by raising the threshold until it alarms they would read off
-    how well people agree.
+    how well people agree. Nor what concerns gold checks: they would be told of each.
     """
     return batch.state == Batch.State.DRAFT or not sealed_batches(person).filter(pk=batch.pk).exists()
 
@@ -97,6 +97,11 @@ def set_terms(*, batch: Batch, terms: Terms, actor: Person) -> Batch:
     if "agreement_threshold" in changes and not may_set_threshold(locked, actor):
         raise Forbidden(
             N_("You judge blind in the batch {name}: ask another manager to set its agreement threshold."),
+            name=batch.name,
+        )
+    if {"check_share", "check_feedback"} & changes.keys() and not may_set_threshold(locked, actor):
+        raise Forbidden(
+            N_("You judge blind in the batch {name}: ask another manager to change its gold checks."),
             name=batch.name,
         )
     if locked.state != Batch.State.DRAFT and {"qualifying", "qualifying_threshold"} & changes.keys():

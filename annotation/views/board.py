@@ -103,9 +103,10 @@ class AgreementLine:
 
 def board(batch: Batch, person: Person) -> dict[str, Any]:
     """What the live part of the page shows."""
-    watch, whole = watch_of(batch), overall(batch)
     sealed = sealed_batches(person).filter(pk=batch.pk).exists()
-    look = outlook(batch, watch, whole)
+    watch, whole = watch_of(batch), overall(batch, blind=sealed)
+    # A day's count of the work tells of each submission whether it was a gold check.
+    look = None if sealed and whole.has_known else outlook(batch, watch, whole)
     context: dict[str, Any] = {
         "batch": batch,
         "sealed": sealed,
@@ -134,7 +135,7 @@ def progress_context(batch: Batch, person: Person) -> dict[str, Any]:
     return {
         "batch": batch,
         "sealed": sealed,
-        "overall": overall(batch),
+        "overall": overall(batch, blind=sealed),
         "progress": None if sealed else progress(batch),
     }
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import floor
+
+from django.utils.translation import gettext as _
 
 from annotation.guidelines import GuidelineDocument
+from annotation.known import LEAST_ITEMS, TOO_FEW
 from annotation.models import Batch, Person, Qualification
 from annotation.selectors.known import Feedback, latest_round
 from annotation.views.levels import criterion_label, label_text
@@ -46,11 +50,12 @@ def feedback_words(told: Feedback, document: GuidelineDocument) -> FeedbackWords
 
 @dataclass(frozen=True)
 class FailedRound:
-    """The figures in words; ``value`` is empty where it is undefined."""
+    """The figures in words; ``value`` is empty where it is undefined, ``too_few`` where there were enough answers."""
 
     value: str
     threshold: str
     kappa: bool
+    too_few: str
 
 
 def failed_round(batch: Batch, person: Person) -> FailedRound | None:
@@ -59,10 +64,31 @@ def failed_round(batch: Batch, person: Person) -> FailedRound | None:
     if found is None or found.state != Qualification.State.FAILED:
         return None
     kappa = batch.qualifying == Batch.Qualifying.KAPPA
-    return FailedRound(_figure(found.value, kappa=kappa), _figure(found.threshold, kappa=kappa), kappa)
+    return FailedRound(
+        value=reached(found.value, kappa=kappa),
+        threshold=asked_for(found.threshold, kappa=kappa),
+        kappa=kappa,
+        too_few=too_few(found),
+    )
 
 
-def _figure(value: float | None, *, kappa: bool) -> str:
+def too_few(found: Qualification) -> str:
+    """Why a round was not passed whose value is as good as was asked for; empty of any other."""
+    if found.value is None or found.threshold is None or found.value < found.threshold:
+        return ""
+    return _(TOO_FEW).format(least=LEAST_ITEMS)
+
+
+def reached(value: float | None, *, kappa: bool) -> str:
+    """Rounded down: what is below the threshold must not read as if it had reached it."""
     if value is None:
         return ""
-    return f"{value:.2f}" if kappa else f"{value:.0%}"
+    down = floor((100 if kappa else 1000) * value + 1e-9)
+    return f"{down / 100:.2f}" if kappa else f"{down / 10:g}%"
+
+
+def asked_for(threshold: float | None, *, kappa: bool) -> str:
+    """As the manager wrote it."""
+    if threshold is None:
+        return ""
+    return f"{threshold:g}" if kappa else f"{100 * threshold:g}%"

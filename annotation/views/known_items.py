@@ -22,7 +22,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from annotation.errors import AssayError
 from annotation.forms.known_items import AGAIN, FROM_FILE, FROM_GOLD, DecisionForm, FileForm, GoldForm
 from annotation.guidelines import GuidelineDocument
-from annotation.known import LEAST_ITEMS, LEAST_SHARE, TOO_FEW, Confusion
+from annotation.known import LEAST_ITEMS, LEAST_SHARE, Confusion
 from annotation.models import MANAGER, Batch, KnownItem, Person, Qualification
 from annotation.selectors.batches import batch_named
 from annotation.selectors.gold import refuse_sealed_gold
@@ -42,6 +42,7 @@ from annotation.services.known_sources import add_from_batches, add_from_file, a
 from annotation.services.rounds import another_round, let_in
 from annotation.views.access import person_of, role_required
 from annotation.views.batches import batch_context
+from annotation.views.feedback import asked_for, reached, too_few
 from annotation.views.levels import criterion_label, dimension_label, label_text
 from annotation.wording import error_text
 
@@ -110,7 +111,7 @@ def batch_rounds(request: HttpRequest, name: str) -> HttpResponse:
     context = batch_context(found, person_of(request), tab="known", here=_("Qualification")) | {
         "lines": [_round(one, found) for one in rounds(found)],
         "kappa": found.qualifying == Batch.Qualifying.KAPPA,
-        "threshold": _figure(found.qualifying_threshold, found),
+        "threshold": asked_for(found.qualifying_threshold, kappa=found.qualifying == Batch.Qualifying.KAPPA),
         "supply": supplies(found)[KnownItem.Kind.QUALIFICATION],
         "least_items": LEAST_ITEMS,
         "may_change": found.state != Batch.State.CLOSED,
@@ -241,7 +242,7 @@ def _round(line: RoundLine, batch: Batch) -> dict[str, Any]:
         "line": line,
         "round": found,
         "person": line.member.person,
-        "value": _figure(value, batch),
+        "value": reached(value, kappa=batch.qualifying == Batch.Qualifying.KAPPA),
         "interval": _interval(found, batch),
         "whisker": shown,
         "reason": _why(found),
@@ -278,6 +279,4 @@ def _why(found: Qualification | None) -> str:
         return ""
     if found.value is None:
         return _("It is undefined: all labels are the same, or there is none.")
-    if found.threshold is not None and found.value >= found.threshold:
-        return _(TOO_FEW).format(least=LEAST_ITEMS)
-    return ""
+    return too_few(found)

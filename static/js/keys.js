@@ -11,6 +11,7 @@ const keys = (() => {
 
   let deafUntil = 0;
   let submitFrom = 0;
+  let pressed = 0; // when the last key or click happened, not when the busy page came to it
 
   // ---- the questions, and the guideline of the one at hand
 
@@ -173,6 +174,15 @@ const keys = (() => {
     if (act(event)) event.preventDefault();
   }
 
+  // Another item is on the screen: from now on it can be read.
+  function followed() {
+    submitFrom = Infinity;
+    requestAnimationFrame(() => setTimeout(() => (submitFrom = performance.now() + SECOND_PRESS)));
+  }
+
+  for (const kind of ["keydown", "click"]) {
+    document.addEventListener(kind, (event) => (pressed = event.timeStamp), true);
+  }
   document.addEventListener("keydown", onKey);
   document.addEventListener("input", () => sayMissing(false));
   document.addEventListener("focusin", ({ target }) => {
@@ -187,8 +197,8 @@ const keys = (() => {
   return {
     arrive,
     missing,
-    followed: () => (submitFrom = performance.now() + SECOND_PRESS), // an item took the place of a submitted one
-    isSecondPress: () => !drafts.isTouched() && performance.now() < submitFrom,
+    followed,
+    isSecondPress: () => !drafts.isTouched() && pressed < submitFrom,
     surprised: () => (deafUntil = performance.now() + SURPRISE),
   };
 })();

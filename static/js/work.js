@@ -21,6 +21,7 @@
     outbox.show();
     const shown = document.querySelector("form[data-item]");
     if (shown === form) return;
+    if (form && shown) keys.followed();
     form = shown;
     sending = false;
     extended = performance.now();
@@ -73,7 +74,6 @@
     partsOf(article());
     article().append(parts);
     arrive(article());
-    keys.followed();
   }
 
   function showPage(parts) {

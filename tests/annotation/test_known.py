@@ -129,6 +129,14 @@ def test_kappa_is_cohens_with_the_known_labels():
     assert found.low < found.value < found.high
 
 
+def test_a_kappa_that_is_the_threshold_passes():
+    half = [(1, 1)] * 7 + [(0, 0)] * 7 + [(0, 1)] * 3 + [(1, 0)] * 3
+    found = score(answers(*half), by="kappa", scales=SCALES)
+    assert found.value == pytest.approx(0.4)  # (0.7 - 0.5) / 0.5, which is less than 0.4 in binary
+    assert found.passes(0.4)
+    assert not found.passes(0.4001)
+
+
 def test_what_is_undefined_is_no_pass_and_says_why():
     same = score(answers(*[(1, 1)] * 6), by="kappa", scales=SCALES)
     assert same.value is None

@@ -18,7 +18,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from annotation.draws import block_of
-from annotation.errors import Conflict
+from annotation.errors import Conflict, Forbidden
 from annotation.models import (
     Assignment,
     Batch,
@@ -35,7 +35,7 @@ from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.known import check_results, check_results_of, poor_results, seed_of
 from annotation.selectors.mine import progress_in
 from annotation.selectors.needs import needs
-from annotation.selectors.progress import progress
+from annotation.selectors.progress import lines, overall, progress
 from annotation.services.alarms import watch
 from annotation.services.annotations import revise, submit
 from annotation.services.batches import Policy, create_batch, set_state
@@ -44,7 +44,8 @@ from annotation.services.gold import cut_release
 from annotation.services.known_answers import settle_checks
 from annotation.services.known_items import Given, add_items, set_item_active
 from annotation.services.members import set_limits, set_member_active
-from annotation.services.people import api_token, set_languages
+from annotation.services.people import api_token, set_languages, set_roles
+from annotation.services.terms import Terms, set_terms
 from annotation.services.work import Work
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.known_support import add_known, make_checked
@@ -159,6 +160,41 @@ def test_a_check_is_for_those_whom_its_kind_is_for_and_never_of_the_prompt_befor
     tasks = Task.objects.filter(assignments__person=chen).order_by("assignments__claimed_at")
     prompts = list(tasks.values_list("prompt", flat=True))
     assert all(one != other for one, other in pairwise(prompts))
+
+
+def test_a_check_is_of_the_dimension_of_the_work_around_it(guideline: Guideline, lin: Person, chen: Person):
+    """Where the work comes dimension by dimension, another one between would stand out."""
+    corpus = make_corpus(prompts=24, models=["Secretive-7B"], name="sorted")
+    for place, prompt in enumerate(corpus.prompts.order_by("pk")):
+        prompt.dimension = "safe" if place < 12 else "unsafe"
+        prompt.save()
+    policy = Policy(check_share=0.25, second_reading_share=0)
+    batch = create_batch(
+        name="first", guideline=guideline, dataset=corpus, annotators=[lin, chen], policy=policy
+    )
+    add_known(batch, 20)
+    for person in (lin, chen):
+        seen = []
+        while (item := claim(batch, person)) is not None:
+            seen.append(item.task.stratum.dimension)
+            label(item, person, 3)
+        assert seen == sorted(seen)
+        assert len(seen) in {31, 32}
+    nothing_is_broken(batch)
+
+
+def test_a_check_that_was_taken_out_does_not_come_again(guideline: Guideline, lin: Person, chen: Person):
+    batch = make_checked(guideline, annotators=[lin, chen], prompts=6, checks=6, check_share=0.25)
+    check = until_check(batch, lin)
+    release(assignment_id=check.pk, person=lin)
+    set_item_active(batch=batch, item=check.task.known.item_id, active=False)
+    rest = []
+    while (item := claim(batch, lin)) is not None:
+        rest.append(item.pk)
+        label(item, lin, 3)
+    assert rest
+    assert check.pk not in rest
+    nothing_is_broken(batch)
 
 
 def test_without_items_or_share_there_is_work_alone(guideline: Guideline, lin: Person, chen: Person):
@@ -405,6 +441,51 @@ def test_nothing_that_an_annotator_gets_tells_a_check_from_an_item(
     for of_work, of_check in zip(seen["work"], seen["check"], strict=True):
         assert of_check <= of_work
     assert seen["check"][0]
+
+
+@pytest.mark.parametrize("share", [0.5, 0.2])
+def test_a_manager_who_annotates_cannot_count_the_work_of_the_batch(
+    guideline: Guideline, lin: Person, chen: Person, share: float
+):
+    """What they submit moves the counts that they may see by one, whatever it was, and what is asked for never."""
+    set_roles(person=lin, roles=["annotator", "manager"])
+    batch = make_checked(guideline, annotators=[lin, chen], prompts=10, checks=12, check_share=share)
+    watch(batch)
+    seen, kinds = [], set()
+    while (item := claim(batch, lin)) is not None:
+        kinds.add(item.task.kind)
+        label(item, lin, 3)
+        whole, (line,) = overall(batch, blind=True), lines([batch], lin)
+        assert (whole.submitted, whole.needed) == (line.overall.submitted, line.overall.needed)
+        assert whole.last_day == whole.submitted
+        assert whole.latest == Assignment.objects.filter(person=lin).latest("submitted_at").submitted_at
+        seen.append((whole.submitted, whole.needed))
+    assert kinds == {"work", "check"}
+    assert seen == [(n, round(20 / (1 - share))) for n in range(1, len(seen) + 1)]
+    assert overall(batch).submitted == 10
+    page = Client()
+    page.force_login(lin)
+    text = page.get("/batches/first/").content.decode()
+    assert f"{len(seen)} of {round(20 / (1 - share))}" in text
+    assert "Annotations per day" not in text
+    assert "It opens for you when the batch closes." in text
+
+
+def test_a_manager_who_annotates_leaves_the_gold_checks_as_they_are(
+    guideline: Guideline, lin: Person, chen: Person, ma: Person
+):
+    set_roles(person=lin, roles=["annotator", "manager"])
+    batch = make_checked(guideline, annotators=[lin, chen], prompts=4, checks=2, check_share=0.25)
+    for change in ({"check_feedback": True}, {"check_share": 0.0}):
+        with pytest.raises(Forbidden, match="its gold checks"):
+            set_terms(batch=batch, terms=Terms(**{"check_share": 0.25, **change}), actor=lin)
+    set_terms(batch=batch, terms=Terms(check_share=0.25, lease_seconds=60), actor=lin)
+    set_terms(batch=batch, terms=Terms(check_share=0.5, check_feedback=True), actor=ma)
+    page = Client()
+    page.force_login(lin)
+    assert re.search(
+        r'name="check_percent"[^>]* disabled', page.get("/batches/first/policy/").content.decode()
+    )
 
 
 def test_an_answered_check_reads_like_an_answered_item_in_my_work(

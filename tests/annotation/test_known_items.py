@@ -283,6 +283,24 @@ def test_a_manager_reads_everybodys_round_and_decides(
     assert "lin is let in" in let
 
 
+def test_an_item_in_a_language_of_no_work_is_refused(guideline: Guideline, lin: Person, chen: Person):
+    batch = make_checked(guideline, annotators=[lin, chen], prompts=4)
+    corpus = make_corpus(prompts=3, models=["Oracle-1B"], name="tongues")
+    for prompt, language in zip(corpus.prompts.order_by("pk"), ["en", "zh-Hant", ""], strict=True):
+        prompt.language = language
+        prompt.save()
+    english, chinese, unknown = (
+        Given(one.pk, {"compliance": 3})
+        for one in Response.objects.filter(prompt__dataset=corpus).order_by("pk")
+    )
+    Stratum.objects.filter(batch=batch).update(language="zh")
+    with pytest.raises(AssayError, match="No work of the batch first is in en"):
+        add_items(batch=batch, kind="check", items=[english])
+    add_items(batch=batch, kind="check", items=[chinese, unknown])
+    Stratum.objects.filter(batch=batch, kind="work", dimension="safe").update(language="")
+    add_items(batch=batch, kind="check", items=[english])
+
+
 def test_the_form_of_a_batch_takes_checks_and_a_qualification(
     guideline: Guideline, ma: Person, lin: Person, chen: Person
 ):

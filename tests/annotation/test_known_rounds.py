@@ -26,9 +26,11 @@ from annotation.services.batches import Policy, set_state
 from annotation.services.distribution import next_assignment, release
 from annotation.services.known_items import set_item_active
 from annotation.services.members import set_limits, set_member_active
+from annotation.services.people import set_opted_out
 from annotation.services.rounds import another_round, let_in
 from annotation.services.terms import Terms, set_terms
 from annotation.services.work import Work
+from annotation.views.feedback import asked_for, reached
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.known_support import add_known, make_checked
 from tests.support import label, make_batch, make_corpus
@@ -104,6 +106,23 @@ def test_whoever_fails_gets_no_work_and_is_told_so_kindly(batch: Batch, lin: Per
     assert (after.left, after.round) == (0, "failed")
     answer(batch, chen, [3] * 7)  # nobody else is kept from the work
     nothing_is_broken(batch)
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "kappa", "words"),
+    [
+        (39 / 49, 0.8, False, ("79.5%", "80%")),
+        (0.5, 0.855, False, ("50%", "85.5%")),
+        (0.7, 0.71, False, ("70%", "71%")),
+        (0.598, 0.6, True, ("0.59", "0.6")),
+        (-0.123, 0.655, True, ("-0.13", "0.655")),
+        (None, 0.6, True, ("", "0.6")),
+    ],
+)
+def test_what_is_below_the_threshold_never_reads_as_if_it_had_reached_it(
+    value: float | None, threshold: float, kappa: bool, words: tuple[str, str]
+):
+    assert (reached(value, kappa=kappa), asked_for(threshold, kappa=kappa)) == words
 
 
 def test_a_round_can_be_corrected_until_it_ends(batch: Batch, lin: Person):
@@ -185,6 +204,8 @@ def test_whoever_is_let_in_during_the_round_leaves_the_rest_of_it(batch: Batch, 
     assert held is not None
     held.refresh_from_db()
     assert (held.state, held.task.__class__.objects.get(pk=held.task_id).state) == ("released", "withdrawn")
+    release(assignment_id=held.pk, person=lin, skip_reason="the page was still open")
+    nothing_is_broken(batch)
     assert answer(batch, lin, [3])[0].task.kind == "work"
     nothing_is_broken(batch)
 
@@ -247,6 +268,44 @@ def test_items_that_are_not_for_somebody_are_not_asked_of_them(batch: Batch, lin
     assert next_assignment(batch=batch, person=lin) is None
     found = round_of(batch, lin)
     assert (found.state, found.value, found.n) == ("failed", 1.0, 3)
+    page = Client()
+    page.force_login(lin)
+    text = page.get("/work/first/").content.decode()
+    assert "Fewer than 5 items were answered." in text
+    assert "100%" not in text  # which would read as if it had been enough
+    (line,) = [one for one in rounds(batch) if one.member.person == lin]
+    assert line.lacks_items  # the manager reads that another round would come out alike
+
+
+@pytest.mark.parametrize("how", ["opted out", "taken out"])
+def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_more(
+    batch: Batch, lin: Person, ma: Person, how: str
+):
+    """What was given and came back can be had no more, so the round must not wait for it; nor may it come later."""
+    held = next_assignment(batch=batch, person=lin)
+    assert held is not None
+    item = held.task.known.item
+    if how == "opted out":
+        set_opted_out(person=lin, dimensions=[held.task.stratum.dimension])
+    else:
+        release(assignment_id=held.pk, person=lin)
+        set_item_active(batch=batch, item=item.pk, active=False)
+    lin.refresh_from_db()
+    rest = 3 if how == "opted out" else 5
+    done = answer(batch, lin, [3] * rest)
+    assert held.pk not in {one.pk for one in done}
+    next_assignment(batch=batch, person=lin)
+    found = round_of(batch, lin)
+    assert (found.state, found.n) == ("failed" if rest < 5 else "passed", rest)
+    if found.state == "failed":
+        let_in(batch=batch, person=lin, reason="enough", actor=ma)
+    set_opted_out(person=lin, dimensions=[])
+    set_item_active(batch=batch, item=item.pk, active=True)
+    lin.refresh_from_db()
+    while (following := next_assignment(batch=batch, person=lin)) is not None:
+        assert following.task.kind == "work"
+        label(following, lin, 3)
+    nothing_is_broken(batch)
 
 
 def test_a_round_whose_last_item_is_taken_out_ends_at_the_next_look(batch: Batch, lin: Person):

@@ -16,7 +16,9 @@ from annotation.statements import insert_of
 def next_check(search: Search, *, live: int) -> FreeTask | None:
     """A check for the member's next place, where one is due and work waits as well; ``live`` items are at hand.
 
-    Each block of the share holds one: at the place that was drawn, or after it where none could be given there.
+    Each block of the share holds one: at the place that was drawn, or after it where none could be given there. It is
+    of the language and the dimension of that work, as far as there is such a one: else it would stand out where the
+    work comes in the order of its prompts, dimension by dimension.
     """
     member, share = search.member, search.now.check_share
     if search.now.ended is None:
@@ -24,10 +26,16 @@ def next_check(search: Search, *, live: int) -> FreeTask | None:
     number = int(search.now.ended) + live + 1  # a sum comes as a decimal
     seed = seed_of(member.pk)
     block = block_of(number, share=share, seed=seed)
-    if block is None or number < block.drawn or had_check(member, block) or not search.finds_work():
+    if block is None or number < block.drawn or had_check(member, block):
         return None
+    kind = search.kind_of_next()
+    if kind is None:
+        return None
+    dimension, language = kind
     found = unseen_checks(member, without=search.tasks.ruled_out)
     found = [one for one in found if one.prompt != member.last_prompt]
+    found = [one for one in found if one.language == language] or found
+    found = [one for one in found if one.dimension == dimension] or found
     return _made(search, pick(found, seed=seed, turn=number), Task.Kind.CHECK, number) if found else None
 
 

@@ -209,10 +209,11 @@ class Search:
     def take_given_back(self) -> FreeTask | None:
         return self._take_again(Assignment.State.RELEASED)
 
-    def finds_work(self) -> bool:
-        """Whether there is a task in order for the member, locked by others or not."""
+    def kind_of_next(self) -> tuple[str, str] | None:
+        """The dimension and the language of the next task in order, locked by others or not; None without one."""
         ways = (True, False) if self.now.requeued else (False,)
-        return any(self.tasks.first_rank(start=self.cursor, requeued=way) is not None for way in ways)
+        found = (self.tasks.first_kind(start=self.cursor, requeued=way) for way in ways)
+        return next((kind for kind in found if kind is not None), None)
 
     @property
     def never(self) -> Sequence[int]:
