@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from annotation.declared import dimensions_of, in_order
+
 LANGUAGES = ("en", "zh")
 UNDEFINED = "-"
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#~&])")
@@ -73,12 +75,13 @@ def sections(manifest: Manifest, language: str) -> list[Section]:
         (say("Distribution", "分发"), _distribution),
         (say("Maintenance", "维护"), _maintenance),
     )
-    found = [Section(name, tuple(answer(manifest, say))) for name, answer in answers]
+    ordered = in_order(manifest)
+    found = [Section(name, tuple(answer(ordered, say))) for name, answer in answers]
     return [section for section in found if section.blocks]
 
 
 def splits_table(manifest: Manifest, language: str) -> Table | None:
-    return _splits(manifest["splits"], Voice(language)) if "splits" in manifest else None
+    return _splits(in_order(manifest)["splits"], Voice(language)) if "splits" in manifest else None
 
 
 def agreement_table(manifest: Manifest, language: str) -> Table | None:
@@ -160,17 +163,18 @@ def _composition(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]:
         )
     )
     yield _levels(manifest, say)
-    for heading, key in (
-        (say("Dimension", "维度"), "by_dimension"),
-        (say("Model", "模型"), "by_model"),
-        (say("Language", "语言"), "by_language"),
+    for heading, key, called in (
+        (say("Dimension", "维度"), "by_dimension", _dimensions(manifest, say)),
+        (say("Model", "模型"), "by_model", {}),
+        (say("Language", "语言"), "by_language", {}),
     ):
         if counts.get(key):
-            yield _counted(heading, counts[key], counts["labels"], say)
+            yield _counted(heading, counts[key], counts["labels"], say, called)
     if "by_subcomponent" in counts:
-        yield from _subcomponents(counts, say)
-    sources = {say(*SOURCES[name]) if name in SOURCES else name: n for name, n in counts["by_source"].items()}
-    yield _counted(say("Where the label comes from", "标签来源"), sources, counts["labels"], say)
+        yield from _subcomponents(manifest, say)
+    sources = {name: say(*words) for name, words in SOURCES.items()}
+    heading = say("Where the label comes from", "标签来源")
+    yield _counted(heading, counts["by_source"], counts["labels"], say, sources)
     if "splits" in manifest:
         yield _splits(manifest["splits"], say)
     yield from _same_texts(manifest, say)
@@ -197,17 +201,33 @@ def _levels(manifest: Manifest, say: Voice) -> Table:
     return Table(say("Labels by criterion and level", "各标准、各等级的标签数"), head, rows, frozenset({2}))
 
 
-def _counted(heading: str, counts: Mapping[str, int], whole: int, say: Voice) -> Table:
-    rows = [(name or UNDEFINED, say.count(n), f"{100 * n / whole:.1f}") for name, n in counts.items()]
+def _counted(
+    heading: str, counts: Mapping[str, int], whole: int, say: Voice, called: Mapping[str, str]
+) -> Table:
+    """``called``: what the names are in words, where they are not words themselves."""
+    rows = [
+        (called.get(name, name) or UNDEFINED, say.count(n), f"{100 * n / whole:.1f}")
+        for name, n in counts.items()
+    ]
     return Table(heading, (heading, say("Labels", "标签数"), "%"), rows, frozenset({1, 2}))
 
 
-def _subcomponents(counts: Mapping[str, Any], say: Voice) -> Iterable[Table]:
-    rows = [
-        (dimension or UNDEFINED, part or UNDEFINED, say.count(n))
-        for dimension, parts in counts["by_subcomponent"].items()
-        for part, n in parts.items()
-    ]
+def _dimensions(manifest: Manifest, say: Voice) -> dict[str, str]:
+    """The dimensions in the guidelines' words."""
+    known = dimensions_of(manifest["guidelines"])
+    return {name: say.words(one["label"], name) for name, one in known.items()}
+
+
+def _subcomponents(manifest: Manifest, say: Voice) -> Iterable[Table]:
+    known, called = dimensions_of(manifest["guidelines"]), _dimensions(manifest, say)
+    rows = []
+    for dimension, parts in manifest["counts"]["by_subcomponent"].items():
+        of = known.get(dimension, {}).get("subcomponents", ())
+        words = {one["name"]: say.words(one["label"], one["name"]) for one in of}
+        rows += [
+            (called.get(dimension, dimension) or UNDEFINED, words.get(part, part) or UNDEFINED, say.count(n))
+            for part, n in parts.items()
+        ]
     if any(part != UNDEFINED for _dimension, part, _n in rows):
         name = say("Subcomponent", "子类")
         yield Table(name, (say("Dimension", "维度"), name, say("Labels", "标签数")), rows, frozenset({2}))
@@ -369,6 +389,7 @@ def _agreement(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]:
 def _agreement_table(manifest: Manifest, say: Voice) -> Table:
     measured = {c["name"]: c["measurement"] for g in manifest["guidelines"] for c in g.get("criteria", ())}
     labels = {c["name"]: c["label"] for g in manifest["guidelines"] for c in g.get("criteria", ())}
+    dimensions = _dimensions(manifest, say)
     told = []
     for row in manifest["agreement"]:
         alpha = f"alpha_{measured.get(row['criterion'], 'nominal')}"
@@ -379,7 +400,7 @@ def _agreement_table(manifest: Manifest, say: Voice) -> Table:
                 say("all together", "合计")
                 if criterion is None
                 else say.words(labels.get(criterion), criterion),
-                _group(row["group"], say),
+                _group(row["group"], dimensions, say),
                 say.count(row["n"]),
                 say.count(row["disputed"]),
                 *(statistic(row.get(name)) for name in ("percent_agreement", alpha, "gwet_ac1")),
@@ -398,8 +419,10 @@ def _agreement_table(manifest: Manifest, say: Voice) -> Table:
     return Table(say("Agreement of the annotators", "标注员的一致性"), head, told, frozenset(range(3, 8)))
 
 
-def _group(group: Mapping[str, str | None], say: Voice) -> str:
-    return say.joined(name or UNDEFINED for name in group.values()) if group else say("all", "全部")
+def _group(group: Mapping[str, str | None], dimensions: Mapping[str, str], say: Voice) -> str:
+    if not group:
+        return say("all", "全部")
+    return say.joined(dimensions.get(name or "", name or UNDEFINED) for name in group.values())
 
 
 def statistic(one: Mapping[str, float | None] | None) -> str:

@@ -25,6 +25,7 @@ from annotation.formats.label_studio import (
     SPANS,
 )
 from annotation.formats.wording import EQUALS
+from annotation.gold import number
 from annotation.guidelines import Criterion, GuidelineDocument
 from annotation.guidelines.values import LocalizedText
 
@@ -68,11 +69,7 @@ class Control:
 
     def value(self, label: float) -> dict[str, Any]:
         """The label as the ``value`` of a result."""
-        return (
-            {"choices": [f"{label:g}" if label != int(label) else str(int(label))]}
-            if self.kind == "choices"
-            else {self.kind: label}
-        )
+        return {"choices": [str(number(label))]} if self.kind == "choices" else {self.kind: label}
 
 
 @dataclass(frozen=True)
@@ -203,7 +200,7 @@ def _control(view: Element, tag: str, name: str, **attributes: str) -> Element:
 
 
 def span_label(criterion: str, value: float) -> str:
-    return f"{criterion}{EQUALS}{value if value != int(value) else int(value)}"
+    return f"{criterion}{EQUALS}{number(value)}"
 
 
 def annotation(layout: Layout, said: Annotated, dimension: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from annotation.errors import InputError
 
-from .reading import Source, json_items, lines
+from .reading import Source, is_array, json_items, lines
 from .shape import Format
 
 
@@ -22,13 +22,13 @@ class Guess:
 def guess_from(source: Source, formats: Iterable[Format]) -> Guess | None:
     """The first format that recognises the fields of the first record."""
     try:
+        if is_array(source):
+            fields = _item_fields(source)
+            kinds = ((one.name, one.guess(fields)) for one in formats if one.is_array)
+            return next((Guess(format=name, kind=kind) for name, kind in kinds if kind is not None), None)
         first = next((text for _number, text in lines(source) if text.strip()), "")
     except InputError:
         return None
-    if first.lstrip().startswith("["):
-        fields = _item_fields(source)
-        kinds = ((one.name, one.guess(fields)) for one in formats if one.is_array)
-        return next((Guess(format=name, kind=kind) for name, kind in kinds if kind is not None), None)
     is_json = first.lstrip().startswith("{")
     fields = _json_fields(first) if is_json else _csv_fields(first)
     for one in formats:

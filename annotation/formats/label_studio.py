@@ -16,7 +16,7 @@ from annotation.evidence import MARKABLE
 from . import generic
 from .reading import json_items
 from .records import AdjudicationRecord, AnnotationRecord, PromptRecord, PromptRef, ResponseRecord
-from .row import LONGEST_LANGUAGE, Row
+from .row import LONGEST_LANGUAGE, Row, as_number
 from .shape import ANNOTATIONS, RESPONSES, Format, Judgement, Reader
 
 PROMPT = ("prompt", "question", "instruction", "input")
@@ -383,7 +383,7 @@ def _placed(data: Row, turns: Sequence[Mapping[str, str]], span: Mapping[str, An
     if of_dialogue:
         turn, last = _whole_number(span.get("start")), _whole_number(span.get("end"))
         start, end = _whole_number(span.get("startOffset")), _whole_number(span.get("endOffset"))
-        if turn is None or turn != last or turn >= len(turns):
+        if turn is None or turn != last or not 0 <= turn < len(turns):
             return None
         text = turns[turn]["text"]
     else:
@@ -396,13 +396,8 @@ def _placed(data: Row, turns: Sequence[Mapping[str, str]], span: Mapping[str, An
 
 
 def _whole_number(told: object) -> int | None:
-    if isinstance(told, str) and told.isdigit():
-        return int(told)
-    return (
-        int(told)
-        if isinstance(told, int | float) and not isinstance(told, bool) and told == int(told)
-        else None
-    )
+    number = as_number(told)
+    return number if isinstance(number, int) else None
 
 
 def _offsets(text: str, start: int | None, end: int | None, words: object) -> tuple[int, int] | None:

@@ -25,6 +25,7 @@ from .row import Row
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 LONGEST_LINE = 64 * 1024 * 1024
 PIECE = 1024 * 1024
+BEGINNING = 4096
 _BLANK = re.compile(r"[ \t\r\n]*")
 Rows: TypeAlias = Iterator[Row | InputError]
 
@@ -140,6 +141,13 @@ def json_items(source: Source) -> Rows:
         text.at += 1
         if text.next():
             raise InputError(N_("something follows the end of the array; remove it."), path=source.name)
+
+
+def is_array(source: Source) -> bool:
+    """Whether the file begins as one JSON array does; its first line may be the whole of it, and is not read."""
+    source.check()
+    with source.path.open("rb") as file:
+        return file.read(BEGINNING).lstrip(codecs.BOM_UTF8 + b" \t\r\n").startswith(b"[")
 
 
 class _Text:

@@ -39,6 +39,11 @@ def may_name_people(person: Person) -> bool:
     return person.is_superuser or MANAGER in roles_of(person)
 
 
+def may_take(person: Person, export: Export) -> bool:
+    """Whether the person may have the files, whoever ordered them: those that name people are for managers alone."""
+    return not export.options.get("real_names") or may_name_people(person)
+
+
 def folder_of(export: Export) -> Path:
     return settings.ASSAY_DATA_DIR / export.folder
 

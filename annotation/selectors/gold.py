@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from annotation.errors import N_, Forbidden, NotFound
 from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, Task
 from annotation.selectors.blindness import refuse_sealed, sealed_batches, sealed_datasets
+from annotation.selectors.counts import by_stratum
 
 RELEASE_JOB = "release"
 
@@ -105,20 +106,18 @@ class BatchChoice:
 def batch_choices(person: Person) -> list[BatchChoice]:
     """Every batch with its work tasks by state: settled (agreed or adjudicated), open and disputed."""
     sealed = set(sealed_batches(person).values_list("pk", flat=True))
-    work = Q(tasks__kind=Task.Kind.WORK)
-    batches = Batch.objects.select_related("guideline").annotate(
-        settled_tasks=Count(
-            "tasks", filter=work & Q(tasks__state__in=[Task.State.AGREED, Task.State.ADJUDICATED])
-        ),
-        open_tasks=Count("tasks", filter=work & Q(tasks__state=Task.State.OPEN)),
-        disputed_tasks=Count("tasks", filter=work & Q(tasks__state=Task.State.DISPUTED)),
-    )
-    return [_choice(batch, sealed=batch.pk in sealed) for batch in batches]
+    batches = list(Batch.objects.select_related("guideline"))
+    found = {batch.pk: Counter[str]() for batch in batches if batch.pk not in sealed}
+    for stratum, counts in by_stratum(found).items():
+        found[stratum.batch_id].update(counts)
+    return [_choice(batch, found.get(batch.pk)) for batch in batches]
 
 
-def _choice(batch: Any, *, sealed: bool) -> BatchChoice:
-    counts = (None, None, None) if sealed else (batch.settled_tasks, batch.open_tasks, batch.disputed_tasks)
-    return BatchChoice(batch, sealed, *counts)
+def _choice(batch: Batch, counts: Counter[str] | None) -> BatchChoice:
+    if counts is None:
+        return BatchChoice(batch, True, None, None, None)
+    settled = counts[Task.State.AGREED] + counts[Task.State.ADJUDICATED]
+    return BatchChoice(batch, False, settled, counts[Task.State.OPEN], counts[Task.State.DISPUTED])
 
 
 def released_labels(release: GoldRelease, filters: Mapping[str, str]) -> QuerySet[ReleasedLabel]:

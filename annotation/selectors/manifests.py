@@ -11,6 +11,7 @@ from django.db.models import Count, F, Max, Min
 from annotation.adjudication import ADJUDICATED
 from annotation.gold import number
 from annotation.guidelines import GuidelineDocument, localized
+from annotation.guidelines.document import Dimension
 from annotation.models import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -199,10 +200,16 @@ def guidelines_of(batches: Sequence[Batch]) -> list[dict[str, Any]]:
             "version": one.version,
             "sha256": one.sha256,
             "title": _words(one.document.title),
+            "dimensions": [_dimension(dimension) for dimension in one.document.dimensions],
             "criteria": [_criterion(one.document, name) for name in (c.name for c in one.document.criteria)],
         }
         for one in sorted(versions.values(), key=lambda one: (one.name, one.version))
     ]
+
+
+def _dimension(dimension: Dimension) -> dict[str, Any]:
+    parts = [{"name": one.name, "label": _words(one.label)} for one in dimension.subcomponents]
+    return {"name": dimension.name, "label": _words(dimension.label), "subcomponents": parts}
 
 
 def _criterion(document: GuidelineDocument, name: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db.models import Count, F
 
+from annotation.declared import SOURCES, as_declared, in_order
 from annotation.gold import number
 from annotation.intervals import wilson
 from annotation.models import (
@@ -40,22 +41,23 @@ Labels = Mapping[str, Any]
 def report_of_batches(batches: Sequence[Batch]) -> dict[str, Any]:
     """Of these batches as they stand now; they come with their guidelines."""
     ordered = sorted(batches, key=lambda batch: batch.name)
+    guidelines = guidelines_of(ordered)
     return {
         "release": None,
         "batches": [batch.name for batch in ordered],
         "code_version": code_version(),
-        "guidelines": guidelines_of(ordered),
+        "guidelines": guidelines,
         "protocol": [protocol_of(batch) for batch in ordered],
         "people": people_of(ordered),
         "agreement": [row.to_json() for row in LabelPatterns(ordered).report([("dimension",)])],
         **_live(ordered),
-        "gold": _gold_now(ordered),
+        "gold": _gold_now(ordered, [one["name"] for each in guidelines for one in each["criteria"]]),
     }
 
 
 def report_of_release(release: GoldRelease) -> dict[str, Any]:
     """Of a release; what an older manifest lacks is None."""
-    manifest = release.manifest
+    manifest = in_order(release.manifest)
     counts = manifest.get("counts", {})
     batches = list(release.batches.select_related("guideline").order_by("name"))
     return {
@@ -200,7 +202,7 @@ def _decisions(batches: Sequence[Batch]) -> Iterator[tuple[Labels, Labels | None
             yield decision, verdict, given[task]
 
 
-def _gold_now(batches: Sequence[Batch]) -> dict[str, Any]:
+def _gold_now(batches: Sequence[Batch], criteria: Sequence[str]) -> dict[str, Any]:
     settled = (
         GoldLabel.objects.filter(task__batch__in=[batch.pk for batch in batches], task__kind=Task.Kind.WORK)
         .exclude(task__state=Task.State.WITHDRAWN)
@@ -210,10 +212,10 @@ def _gold_now(batches: Sequence[Batch]) -> dict[str, Any]:
     levels = settled.values_list("criterion", "value").annotate(n=Count("pk")).order_by("criterion", "value")
     for criterion, value, n in levels:
         by_level[criterion][str(number(value))] = n
-    by_source = dict(settled.values_list("source").annotate(n=Count("pk")).order_by("source"))
+    by_source = dict(settled.values_list("source").annotate(n=Count("pk")))
     return {
         "labels": sum(by_source.values()),
-        "by_source": by_source,
-        "by_level": dict(by_level),
+        "by_source": as_declared(by_source, SOURCES),
+        "by_level": as_declared(by_level, criteria),
         "splits": None,
     }

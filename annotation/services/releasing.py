@@ -53,7 +53,7 @@ class Wish:
 
 def make(wish: Wish, *, actor: Person) -> GoldRelease | Job:
     """The release, or the job that cuts it. What is wrong with the wish is said at once (AssayError)."""
-    if settled_labels(wish.batches).count() <= AT_ONCE:
+    if settled_labels(wish.batches)[: AT_ONCE + 1].count() <= AT_ONCE:
         return cut_release(**vars(wish), actor=actor)
     return enqueue(wish, actor=actor)
 

@@ -6,7 +6,7 @@ import logging
 import threading
 from contextlib import closing
 
-from django.db import DatabaseError, connection
+from django.db import Error, connection
 
 from annotation.services import jobs
 
@@ -51,5 +51,6 @@ class Teller:
                 except (jobs.Cancelled, jobs.LostJob) as error:
                     self._ended = error
                     return
-                except DatabaseError as error:  # the next one may come through
+                except Error as error:  # the next one, on a new connection, may come through
                     logger.warning("could not tell how far a job is: %s", error)
+                    connection.close()

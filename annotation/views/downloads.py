@@ -11,7 +11,8 @@ from django.utils.http import content_disposition_header
 
 from annotation.storedzip import Segment, blocks, length
 
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+# More digits than any file has bytes are no range.
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 
 
 def sent(

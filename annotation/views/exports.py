@@ -14,10 +14,17 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
-from annotation.errors import N_, AssayError, Conflict, NotFound
+from annotation.errors import N_, AssayError, Conflict, Forbidden, NotFound
 from annotation.forms.exports import ExportForm
 from annotation.models import MANAGER, RESEARCHER, Export, GoldRelease, Person
-from annotation.selectors.exports import export_of, exports_of, folder_of, is_under_way, may_name_people
+from annotation.selectors.exports import (
+    export_of,
+    exports_of,
+    folder_of,
+    is_under_way,
+    may_name_people,
+    may_take,
+)
 from annotation.selectors.gold import release_for
 from annotation.services.exports import WRITERS, Writer, writer_named
 from annotation.services.exports.kept import discard_export, start_export, tell_download
@@ -55,7 +62,7 @@ def release_exports(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "release": release,
         "formats": [_offer(writer, form) for writer, form in forms.values()],
-        "exports": [_shown(one) for one in exports_of(release)],
+        "exports": [_shown(one, person) for one in exports_of(release)],
         "refusal": refusal,
     }
     status = 422 if request.method == "POST" else 200
@@ -70,7 +77,7 @@ def release_export(request: HttpRequest, name: str, export_id: int) -> HttpRespo
     release, export = _found(request, name, export_id)
     context = {
         "release": release,
-        "one": _shown(export),
+        "one": _shown(export, person_of(request)),
         "job": export.job,
         "crumbs": trail(
             (_("Gold releases"), "releases", []),
@@ -85,7 +92,7 @@ def release_export(request: HttpRequest, name: str, export_id: int) -> HttpRespo
 @require_safe
 @role_required(RESEARCHER, MANAGER)
 def export_file(request: HttpRequest, name: str, export_id: int, file: str) -> HttpResponseBase:
-    _release, export = _found(request, name, export_id)
+    export = _takable(request, name, export_id)
     member = next((one for one in _members(export) if one.name == file), None)
     if member is None:
         raise NotFound(N_("There is no such file in this export."))
@@ -99,7 +106,7 @@ def export_file(request: HttpRequest, name: str, export_id: int, file: str) -> H
 @role_required(RESEARCHER, MANAGER)
 def export_zip(request: HttpRequest, name: str, export_id: int) -> HttpResponseBase:
     """All of its files; the zip is made while it is sent."""
-    _release, export = _found(request, name, export_id)
+    export = _takable(request, name, export_id)
     members = _members(export)
     etag = hashlib.sha256("".join(one["sha256"] for one in export.files).encode()).hexdigest()
     shown = f"{name}.{export.format}.zip"
@@ -121,6 +128,14 @@ def _found(request: HttpRequest, name: str, export_id: int) -> tuple[GoldRelease
     return release, export_of(release, export_id)
 
 
+def _takable(request: HttpRequest, name: str, export_id: int) -> Export:
+    """The export, if the person may have its files."""
+    _release, export = _found(request, name, export_id)
+    if not may_take(person_of(request), export):
+        raise Forbidden(N_("This export names people: only a manager takes its files."))
+    return export
+
+
 def _members(export: Export) -> list[Member]:
     """The files, where all of them are written and there."""
     if export.verified_at is None:
@@ -134,8 +149,8 @@ def _members(export: Export) -> list[Member]:
 
 def _told(request: HttpRequest, answer: HttpResponseBase, export: Export, file: str) -> HttpResponseBase:
     """The answer, once the audit trail has it; a download that goes on is told once."""
-    if request.method == "GET" and begins(answer):
-        tell_download(export=export, file=file, actor=person_of(request))
+    if request.method == "GET" and answer.status_code in {200, 206}:
+        tell_download(export=export, file=file, actor=person_of(request), goes_on=not begins(answer))
     return answer
 
 
@@ -148,13 +163,14 @@ def _offer(writer: Writer, form: ExportForm) -> dict[str, Any]:
     return {"name": writer.name, "title": _(writer.title), "about": _(writer.about), "form": form}
 
 
-def _shown(export: Export) -> dict[str, Any]:
+def _shown(export: Export, person: Person) -> dict[str, Any]:
     return {
         "export": export,
         "title": _(writer_named(export.format).title),
         "bytes": sum(one["bytes"] for one in export.files),
         "under_way": is_under_way(export),
         "choices": list(_choices(export.options)),
+        "may_take": may_take(person, export),
     }
 
 

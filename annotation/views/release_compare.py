@@ -36,7 +36,7 @@ from annotation.selectors.release_changes import (
 )
 from annotation.views.access import person_of, role_required
 from annotation.views.attached import attached
-from annotation.views.levels import criterion_label, label_text
+from annotation.views.levels import criterion_label, dimension_label, label_text
 
 PAGE = 50
 
@@ -103,13 +103,13 @@ def _compared(request: HttpRequest, before: GoldRelease, after: GoldRelease) -> 
         "after": after,
         "difference": found,
         "kinds": [(kind, WORDS[kind](), found.count(kind)) for kind in KINDS],
-        "tables": _tables(found),
+        "tables": _tables(documents, found),
         "moves": [_move(documents, *move) for move in found.moves()],
         "agreement": [_beside(documents, row) for row in agreement_beside(before, after)],
         "lines": [_line(documents, one) for one in listed],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "filters": _filters(found, given),
+        "filters": _filters(documents, found, given),
         "given": given,
     }
 
@@ -146,23 +146,32 @@ def _criterion(documents: dict[str, GuidelineDocument], name: str) -> str:
     return criterion_label(document, name) if document else name
 
 
+def _dimension(documents: dict[str, GuidelineDocument], name: str) -> str:
+    """In the reader's language; empty where the prompts have none."""
+    known = next((one for one in documents.values() if one.knows_dimension(name)), None)
+    return dimension_label(known, name) if known else name
+
+
 def _level(documents: dict[str, GuidelineDocument], criterion: str, value: float) -> str:
     document = _document(documents, criterion)
     return label_text(document, criterion, value) if document else f"{value:g}"
 
 
-def _tables(found: Difference) -> list[dict[str, Any]]:
+def _tables(documents: dict[str, GuidelineDocument], found: Difference) -> list[dict[str, Any]]:
     """The kinds of change that occur, by dimension and by criterion."""
-    named = (("dimension", _("By dimension")), ("criterion", _("By criterion")))
+    named = (("dimension", _("By dimension"), _dimension), ("criterion", _("By criterion"), _criterion))
     kinds = [kind for kind in KINDS if found.count(kind)]
     return [
         {
             "id": name,
             "title": title,
             "head": [WORDS[kind]() for kind in kinds],
-            "rows": [(word, [counts[kind] for kind in kinds]) for word, counts in found.by(name).items()],
+            "rows": [
+                (called(documents, part), [counts[kind] for kind in kinds])
+                for part, counts in found.by(name).items()
+            ],
         }
-        for name, title in named
+        for name, title, called in named
     ]
 
 
@@ -186,7 +195,8 @@ def _beside(documents: dict[str, GuidelineDocument], row: dict[str, Any]) -> dic
     cells = [statistic((row[side] or {}).get(name)) for name in names for side in ("before", "after")]
     return {
         "criterion": _("all together") if criterion is None else _criterion(documents, criterion),
-        "group": ", ".join(name or "-" for name in row["group"].values()) or _("all"),
+        "group": ", ".join(_dimension(documents, name or "") or "-" for name in row["group"].values())
+        or _("all"),
         "n": [(row[side] or {}).get("n") for side in ("before", "after")],
         "cells": cells,
     }
@@ -215,12 +225,20 @@ def _side(
     }
 
 
-def _filters(found: Difference, given: dict[str, str]) -> list[dict[str, Any]]:
+def _filters(
+    documents: dict[str, GuidelineDocument], found: Difference, given: dict[str, str]
+) -> list[dict[str, Any]]:
     kinds: list[tuple[str, str]] = [(kind, WORDS[kind]()) for kind in KINDS if found.count(kind)]
     options = {
         "kind": (_("Change"), kinds),
-        "criterion": (_("Criterion"), [(name, name) for name in found.by("criterion")]),
-        "dimension": (_("Dimension"), [(name, name) for name in found.by("dimension") if name]),
+        "criterion": (
+            _("Criterion"),
+            [(name, _criterion(documents, name)) for name in found.by("criterion")],
+        ),
+        "dimension": (
+            _("Dimension"),
+            [(name, _dimension(documents, name)) for name in found.by("dimension") if name],
+        ),
     }
     return [
         {"name": name, "label": label, "options": known, "chosen": given.get(name, "")}

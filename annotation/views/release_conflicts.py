@@ -24,6 +24,8 @@ from annotation.views.levels import criterion_label, label_text
 
 PAGE = 50
 CHUNK = 500
+# A number with more digits is no batch's, and no database's either.
+LONGEST_NUMBER = 18
 
 
 @require_GET
@@ -77,7 +79,8 @@ def _parts(keys: Iterator[Any]) -> Iterator[list[Any]]:
 
 def _batches(request: HttpRequest) -> list[Batch]:
     """The batches that the address names by number; refused where one of them is sealed for the person."""
-    numbers = [int(text) for text in request.GET.getlist("batches") if text.isdecimal()]
+    given = request.GET.getlist("batches")
+    numbers = [int(text) for text in given if text.isdecimal() and len(text) <= LONGEST_NUMBER]
     found = list(Batch.objects.filter(pk__in=numbers).select_related("guideline").order_by("name"))
     refuse_sealed_gold(person_of(request), found)
     return found

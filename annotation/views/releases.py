@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -19,8 +19,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
 from annotation import datasheet
+from annotation.declared import dimensions_of, in_order
 from annotation.errors import N_, AssayError, NotFound
 from annotation.goldfile import FORMATS
+from annotation.guidelines import GuidelineDocument, localized
 from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, GoldRelease, Job, Person
 from annotation.selectors.freezing import contradicted_keys
 from annotation.selectors.gold import (
@@ -257,37 +259,52 @@ def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponse
 
 def _tables(release: GoldRelease) -> list[dict[str, Any]]:
     """The counts of the manifest as tables of (word, number, share of all)."""
-    counts = release.manifest["counts"]
-    sources = {str(GoldLabel.Source(name).label): n for name, n in counts["by_source"].items()}
+    counts = in_order(release.manifest)["counts"]
+    dimensions = _dimensions(release)
     named = [
-        ("source", _("By source"), sources),
-        ("level", _("By level"), _levels(release)),
-        ("dimension", _("By dimension"), counts["by_dimension"]),
-        ("model", _("By model"), counts["by_model"]),
-        ("language", _("By language"), counts.get("by_language", {})),
+        (
+            "source",
+            _("By source"),
+            [(GoldLabel.Source(key).label, n) for key, n in counts["by_source"].items()],
+        ),
+        ("level", _("By level"), _levels(release, counts["by_level"])),
+        (
+            "dimension",
+            _("By dimension"),
+            [(dimensions.get(key, key), n) for key, n in counts["by_dimension"].items()],
+        ),
+        ("model", _("By model"), counts["by_model"].items()),
+        ("language", _("By language"), counts.get("by_language", {}).items()),
     ]
     return [
-        {
-            "id": key,
-            "title": title,
-            "rows": [(word, n, _percent(n, release.labels)) for word, n in of.items()],
-        }
+        {"id": key, "title": title, "rows": [(word, n, _percent(n, release.labels)) for word, n in of]}
         for key, title, of in named
         if of
     ]
 
 
-def _levels(release: GoldRelease) -> dict[str, int]:
-    """Labels by criterion and level, each in the words of the release's guideline."""
-    by_level = release.manifest["counts"]["by_level"]
+def _dimensions(release: GoldRelease) -> dict[str, str]:
+    """What the release's guidelines call their dimensions in the reader's language."""
+    known = dimensions_of(release.manifest["guidelines"])
+    return {name: localized(one["label"], get_language() or "en") for name, one in known.items()}
+
+
+def _asking(release: GoldRelease) -> dict[str, GuidelineDocument]:
+    """By criterion a guideline of the release that asks it."""
     documents = [batch.guideline.document for batch in release.batches.select_related("guideline")]
-    words: dict[str, int] = {}
+    return {criterion.name: one for one in reversed(documents) for criterion in one.criteria}
+
+
+def _levels(release: GoldRelease, by_level: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int]]:
+    """Labels by criterion and level, each in the words of the release's guideline."""
+    asking, found = _asking(release), []
     for criterion, counts in by_level.items():
-        document = next(one for one in documents if any(c.name == criterion for c in one.criteria))
-        for value in sorted(counts, key=float):
-            word = f"{criterion_label(document, criterion)} · {label_text(document, criterion, float(value))}"
-            words[word] = counts[value]
-    return words
+        document = asking[criterion]
+        label = criterion_label(document, criterion)
+        found += [
+            (f"{label} · {label_text(document, criterion, float(value))}", n) for value, n in counts.items()
+        ]
+    return found
 
 
 def _percent(part: int, whole: int) -> str:
@@ -295,12 +312,19 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _filters(release: GoldRelease, chosen: dict[str, str]) -> list[dict[str, Any]]:
-    counts = release.manifest["counts"]
+    counts, dimensions = in_order(release.manifest)["counts"], _dimensions(release)
+    asking = _asking(release)
     sources = [(value, label) for value, label in GoldLabel.Source.choices if value in counts["by_source"]]
     options: dict[str, tuple[str, list[tuple[str, Any]]]] = {
-        "criterion": (_("Criterion"), [(name, name) for name in counts["by_level"]]),
+        "criterion": (
+            _("Criterion"),
+            [(name, criterion_label(asking[name], name)) for name in counts["by_level"]],
+        ),
         "source": (_("Source"), sources),
-        "dimension": (_("Dimension"), [(name, name) for name in counts["by_dimension"] if name]),
+        "dimension": (
+            _("Dimension"),
+            [(name, dimensions.get(name, name)) for name in counts["by_dimension"] if name],
+        ),
         "model": (_("Model"), [(name, name) for name in counts["by_model"]]),
     }
     return [

@@ -9,6 +9,7 @@ from typing import Any
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
+from annotation.declared import dimensions_of
 from annotation.models import Batch, GoldLabel
 
 UNDEFINED = "-"
@@ -120,9 +121,11 @@ def _policy(one: Mapping[str, Any]) -> Iterator[str]:
             by=Batch.Qualifying(one["qualifying"]).label, threshold=_number(one["qualifying_threshold"])
         )
     if one.get("check_share"):
-        yield _("{share} of the items given were gold checks").format(share=_percent(one["check_share"]))
+        yield _("{share} of the items given were to be gold checks").format(
+            share=_percent(one["check_share"])
+        )
     if one.get("second_reading_share"):
-        yield _("{share} of the decisions were read a second time").format(
+        yield _("{share} of the decisions were to be read a second time").format(
             share=_percent(one["second_reading_share"])
         )
     if one.get("first_submitted"):
@@ -212,8 +215,14 @@ def _called(row: Mapping[str, Any], report: Report, *, with_guideline: bool) -> 
     parts.append(
         _("all criteria pooled") if name is None else labels.get((row["guideline"], name), str(name))
     )
-    parts += [value or UNDEFINED for value in row["group"].values()]
+    parts += [_dimension(report, value) for value in row["group"].values()]
     return " · ".join(parts)
+
+
+def _dimension(report: Report, name: str | None) -> str:
+    """What the guidelines call it; what they do not know, and a release of old, has its bare name."""
+    known = dimensions_of(report["guidelines"] or ()).get(name or "")
+    return _said(known["label"], "") if known else name or UNDEFINED
 
 
 def _disputes(report: Report) -> Iterator[Fact]:
@@ -238,7 +247,12 @@ def _by_dimension(report: Report) -> Table | None:
         _("Disputed responses by dimension"),
         [_("Dimension"), _("Responses"), _("Disputed"), _("Share")],
         [
-            [row["dimension"] or UNDEFINED, str(row["tasks"]), str(row["disputed"]), _rate(row["share"])]
+            [
+                _dimension(report, row["dimension"]),
+                str(row["tasks"]),
+                str(row["disputed"]),
+                _rate(row["share"]),
+            ]
             for row in rows
         ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable, Mapping
 from io import StringIO
@@ -163,6 +164,25 @@ def test_nothing_that_was_not_chosen_is_in_it_and_its_bytes_are_the_same_every_t
         assert word not in text
 
 
+def test_names_of_people_never_go_along(lin: Person, chen: Person, wu: Person, tmp_path: Path):
+    release = cut_release(name="r", batches=[settled_care([lin, chen], wu)])
+    with zipfile.ZipFile(packed(release, tmp_path, real_names=True).path) as zipped:
+        text = "".join(zipped.read(name).decode() for name in zipped.namelist())
+    assert '"annotator": "annotator-01"' in text
+    assert not any(f'"{name}"' in text for name in ("lin", "chen", "wu"))
+
+
+def test_a_release_asked_for_too_late_is_not_told_as_kept(
+    lin: Person, chen: Person, wu: Person, tmp_path: Path
+):
+    source = packed(cut_release(name="r", batches=[settled_care([lin, chen], wu)]), tmp_path)
+    import_bundle(source=source, called=As({"care-1": "new"}))
+    with pytest.raises(Conflict, match="cut theirs from its batches"):
+        import_bundle(source=source, called=As({"care-1": "new"}, "theirs"))
+    cut_release(name="theirs", batches=[Batch.objects.get(name="new")])
+    assert import_bundle(source=source, called=As({"care-1": "new"}, "theirs")).taken == 0
+
+
 def test_two_batches_of_the_same_responses_a_later_decision_and_a_withdrawal(
     lin: Person, chen: Person, wu: Person, tmp_path: Path
 ):
@@ -282,6 +302,30 @@ def swap(old: str, new: str) -> Callable[[str], str]:
     return lambda text: text.replace(old, new, 1)
 
 
+def lines_of(name: str, lines: int) -> Callable[[str], str]:
+    """The manifest with another number of lines for one of the files."""
+
+    def change(text: str) -> str:
+        manifest = json.loads(text)
+        next(one for one in manifest["files"] if one["name"] == name)["lines"] = lines
+        return json.dumps(manifest)
+
+    return change
+
+
+def test_a_time_that_no_clock_can_show_is_refused(lin: Person, chen: Person, wu: Person, tmp_path: Path):
+    release = cut_release(name="r", batches=[settled_care([lin, chen], wu)])
+    source = packed(release, tmp_path, times=True)
+    for time in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-05-01T10:00:00", "noon"):
+        told = refused(changed(source, {"annotations.jsonl": first_time(time)}))
+        assert "annotations.jsonl:1 [at]: this is no time" in told
+        source.path.with_name("changed.zip").unlink()
+
+
+def first_time(time: str) -> Callable[[str], str]:
+    return lambda text: re.sub(r'"at": "[^"]*"', f'"at": "{time}"', text, count=1)
+
+
 def test_what_was_tampered_with_is_refused(good: Source):
     for change, honest, words in (
         ({"gold.jsonl": swap("Answer 1", "Answer 9")}, False, "gold.jsonl: this is not what"),
@@ -297,6 +341,8 @@ def test_what_was_tampered_with_is_refused(good: Source):
         ({"manifest.json": swap('"overlap": 2', '"overlap": 9')}, True, "[batches.0.overlap]"),
         ({"manifest.json": swap("assay-bundle", "other")}, True, "no manifest of a bundle"),
         ({"manifest.json": lambda _text: "{"}, True, "no manifest of a bundle"),
+        ({"manifest.json": swap('"datasets": ["care"]', '"datasets": ["\\u0000"]')}, True, "[datasets.0]"),
+        ({"manifest.json": lines_of("annotations.jsonl", 0)}, True, "annotations.jsonl: this is not what"),
         ({"annotations.jsonl": lambda text: text + text.splitlines()[0] + "\n"}, True, "twice"),
         ({"annotations.jsonl": lambda text: "{\n" + text}, True, "annotations.jsonl:1: this is not JSON"),
     ):

@@ -156,11 +156,18 @@ def test_only_a_manager_exports_names_and_the_trail_tells_of_it(release: GoldRel
     client = signed_in(he)
     page = client.get(reverse("release-exports", args=["r"])).content.decode()
     assert "real_names" not in page
-    body(client.get(reverse("export-zip", args=["r", export.pk])))
+    files = [reverse("export-zip", args=["r", export.pk])]
+    files += [reverse("export-file", args=["r", export.pk, "labels.csv"])]
+    one = reverse("release-export", args=["r", export.pk])
+    for path in files:
+        assert client.get(path).status_code == 403
+        assert path not in page + client.get(one).content.decode()
+        assert path in signed_in(ma).get(one).content.decode()
+    body(signed_in(ma).get(files[0]))
     told = AuditEvent.objects.filter(target="release:r").exclude(verb="release_gold").order_by("pk")
     assert [(one.verb, one.actor, one.data["real_names"]) for one in told] == [
         ("export_gold", ma, True),
-        ("download_export", he, True),
+        ("download_export", ma, True),
     ]
 
 
@@ -232,6 +239,25 @@ def test_a_download_that_broke_off_goes_on(release: GoldRelease, he: Person):
         assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, f"bytes */{len(whole)}")
     # Going on is no second download.
     assert AuditEvent.objects.filter(verb="download_export").count() == 2 * 3
+
+
+def test_a_download_that_leaves_the_beginning_out_is_told_as_well(
+    release: GoldRelease, he: Person, ma: Person
+):
+    export = written(release, he)
+    path = reverse("export-file", args=["r", export.pk, "gold.jsonl"])
+    for _twice in range(2):
+        assert signed_in(ma).get(path, headers={"Range": "bytes=1-"}).status_code == 206
+    assert signed_in(he).get(path, headers={"Range": "bytes=1-"}).status_code == 206
+    assert signed_in(he).head(path).status_code == 200
+    told = AuditEvent.objects.filter(verb="download_export").order_by("pk")
+    assert [one.actor for one in told] == [ma, he]
+
+
+def test_a_range_of_too_many_digits_is_none(release: GoldRelease, he: Person):
+    export = written(release, he)
+    path = reverse("export-file", args=["r", export.pk, "gold.jsonl"])
+    assert signed_in(he).get(path, headers={"Range": f"bytes={'9' * 5000}-"}).status_code == 200
 
 
 def test_a_file_outside_of_the_export_and_lost_files_are_not_found(release: GoldRelease, he: Person):

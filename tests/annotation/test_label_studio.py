@@ -25,12 +25,13 @@ from annotation.formats.reading import json_items
 from annotation.formats.row import Row
 from annotation.formats.wording import Wording
 from annotation.guidelines import parse_guideline
+from annotation.label_studio import Control, span_label
 from annotation.models import Annotation, Batch, Dataset, GoldLabel, Guideline, Person
 from annotation.services.batches import Policy
 from annotation.services.exports import Options, export_release
 from annotation.services.gold import cut_release
 from annotation.services.imports import Target, import_annotations, import_prompts, import_responses
-from tests.annotation.exchange import settled_care
+from tests.annotation.exchange import care_guideline, settled_care
 from tests.support import FLAMES_GUIDELINE, label_next, make_batch, make_corpus
 
 FORM = FORMATS["label_studio"]
@@ -118,7 +119,14 @@ def test_the_format_is_guessed_from_the_first_task(write: Write):
     assert guess(write(json.dumps([plain], indent=2))) == Guess("label_studio", RESPONSES)
     assert guess(write([flat])) == Guess("label_studio", ANNOTATIONS)
     assert guess(write("[1]")) is None
+    assert guess(write("\ufeff\n " + json.dumps([full]))) == Guess("label_studio", ANNOTATIONS)
     assert guess(write("[{")) is None
+
+
+def test_an_array_in_one_long_line_is_guessed_too(write: Write, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("annotation.formats.reading.LONGEST_LINE", 1000)
+    tasks = [{"id": number, "data": DATA, "annotations": []} for number in range(100)]
+    assert guess(write(tasks)) == Guess("label_studio", ANNOTATIONS)
 
 
 def test_a_task_is_a_response_and_brings_its_prompt(write: Write):
@@ -187,6 +195,29 @@ def test_spans_count_code_points_and_old_ones_are_counted_anew(
     (one,) = read(source)
     assert [(span["start"], span["end"]) for span in one.evidence] == ([expected] if expected else [])
     assert sum(source.passed_over.values()) == (0 if expected else 1)
+
+
+@pytest.mark.parametrize("place", ["²", "1e999", "-1", "true", "null", "1.5", '"x"', "{}"])
+def test_a_place_that_is_no_number_is_passed_over(write: Write, place: str):
+    turns = [{"role": "user", "text": "Hi"}, {"role": "assistant", "text": "Hello"}]
+    word = place if place != "²" else '"²"'
+    value = f'{{"start": {word}, "end": {word}, "startOffset": 0, "endOffset": 2, "paragraphlabels": ["a"]}}'
+    plain = f'{{"start": {word}, "end": 3, "labels": ["a"]}}'
+    for data, kind, told in (({"messages": turns}, "paragraphlabels", value), ({}, "labels", plain)):
+        result = f'[{{"from_name": "e", "type": "{kind}", "value": {told}}}]'
+        about = json.dumps({"prompt": "How?", "model": "M", "response": "So."} | data)
+        task = f'{{"data": {about}, "annotations": [{{"completed_by": 1, "result": {result}}}]}}'
+        source = write(f"[{task}]")
+        (one,) = read(source)
+        assert (one.evidence, sum(source.passed_over.values())) == ([], 1)
+
+
+def test_a_level_is_written_with_all_its_digits():
+    text = FLAMES_GUIDELINE.path.read_text(encoding="utf-8")
+    criterion = parse_guideline(text, path="flames").criterion("fairness")
+    for value, told in ((0.1234567, "0.1234567"), (1000000, "1000000"), (2.0, "2"), (-1.5, "-1.5")):
+        assert Control(criterion, (0, value)).value(value) == {"choices": [told]}
+        assert span_label("fairness", value) == f"fairness={told}"
 
 
 def test_the_short_form_has_an_annotation_a_record(write: Write):
@@ -355,6 +386,36 @@ def test_a_foreign_export_goes_in_with_words_for_levels_and_a_ground_truth_for_t
         (2, "adjudicated"),
     ]
     assert import_annotations(source=source, format="label_studio", target=target).taken == 0
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("tone", "taken"), [(0, True), (1, False), (None, True)])
+def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_settled(
+    write: Write, tone: int | None, taken: bool
+):
+    care_guideline()
+
+    def says(who: int, depth: int, tone: int | None, **more: Any) -> dict[str, Any]:
+        given = {"fluency": 3, "warmth": 4, "depth": depth, "tone": tone}
+        told = [(name, value) for name, value in given.items() if value is not None]
+        return said(
+            who, result=[result_of(name, "number", {"number": value}) for name, value in told], **more
+        )
+
+    annotations = [says(1, 10, 0), says(2, 90, 0), says(3, 50, tone, ground_truth=True)]
+    source = write([{"data": DATA, "annotations": annotations}])
+    import_responses(source=source, format="label_studio", dataset=Dataset.objects.create(name="d").name)
+    target = Target(batch="new", guideline="care", dataset="d")
+    if taken:
+        assert import_annotations(source=source, format="label_studio", target=target).taken == 3
+        assert {(one[1], one[2], one[3]) for one in golds()} >= {
+            ("depth", 50, "adjudicated"),
+            ("tone", 0, "unanimous"),
+        }
+    else:
+        with pytest.raises(InputError, match="nobody may overrule an agreement"):
+            import_annotations(source=source, format="label_studio", target=target)
+        assert not GoldLabel.objects.exists()
 
 
 @pytest.mark.django_db

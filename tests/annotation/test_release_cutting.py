@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from io import StringIO
 
 import pytest
 from django.core.management import call_command
+from django.db import InterfaceError
 from django.test import Client
 from django.urls import reverse
 
@@ -26,7 +28,7 @@ from annotation.models import (
 )
 from annotation.sametext import SameTexts, text_digest
 from annotation.selectors.gold import chain_of
-from annotation.services import jobs, releasing
+from annotation.services import jobs, releasing, telling
 from annotation.services.batches import Policy, set_state
 from annotation.services.gold import LONGEST_ABOUT, cut_release
 from annotation.services.people import set_languages, set_roles
@@ -88,6 +90,25 @@ def test_a_job_that_was_done_by_a_worker_that_died_is_not_done_twice(settled: Ba
     assert GoldRelease.objects.count() == 1
 
 
+def test_how_far_a_job_is_is_told_again_after_the_connection_broke(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(telling, "TELL_SECONDS", 0.01)
+    told = []
+
+    class Context:
+        def report(self, done: float, _stage: str) -> None:
+            told.append(done)
+            if len(told) == 1:
+                raise InterfaceError("connection already closed")
+
+    teller = telling.Teller(Context())  # type: ignore[arg-type]
+    teller._can_tell = True  # with SQLite, too
+    with teller:
+        until = time.monotonic() + 10
+        while len(told) < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+    assert len(told) > 1
+
+
 def test_a_refusal_in_a_job_leaves_nothing_and_its_page_lists_why(
     client: Client, settled: Batch, other: Batch, he: Person
 ):
@@ -142,6 +163,8 @@ def test_what_is_settled_in_two_ways_is_listed_whole(
     )
     lost = client.get(reverse("release-conflicts"), {"batches": "x"})
     assert lost.headers["Location"] == reverse("release-new")
+    for number in ("9" * 30, "9" * 5000):
+        assert client.get(reverse("release-conflicts"), {"batches": number}).status_code == 302
     set_roles(person=zhou, roles=["researcher"])
     client.force_login(zhou)
     for name in ("release-conflicts", "release-conflicts-file"):

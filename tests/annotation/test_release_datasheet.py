@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from annotation.datasheet import Paragraph, Table, markdown, sections, statistic
+from annotation.datasheet import Paragraph, Table, markdown, sections, splits_table, statistic
 from annotation.models import Batch, GoldRelease, Person
 from annotation.services.gold import cut_release
 from tests.support import decide_next, label_next
@@ -111,6 +112,66 @@ def test_it_tells_the_figures_of_the_manifest(release: GoldRelease):
 def test_a_persons_words_are_quoted_and_cannot_become_markup(release: GoldRelease):
     text = markdown(release.manifest, "en")
     assert "> To learn.\n> \\- \\<b\\>x\\</b\\> \\*y\\*\n" in text
+
+
+def as_postgresql_keeps_it(part: Any) -> Any:
+    """JSON whose keys are in the order of their lengths, as jsonb has them."""
+    if isinstance(part, dict):
+        keys = sorted(part, key=lambda key: (len(key), key))
+        return {key: as_postgresql_keeps_it(part[key]) for key in keys}
+    return [as_postgresql_keeps_it(one) for one in part] if isinstance(part, list) else part
+
+
+def test_everything_is_listed_in_one_order_however_the_database_keeps_it():
+    levels = {"10": {"en": "ten"}, "9": {"en": "nine"}, "-1": {"en": "less"}}
+    criteria = [{"name": name, "label": {"en": name}, "levels": levels} for name in ("zeal", "care", "a")]
+    parts = [{"name": name, "label": {"en": name}} for name in ("second", "b")]
+    dimensions = [{"name": "Safety", "label": {"en": "Safe"}, "subcomponents": parts}]
+    dimensions += [{"name": "Law", "label": {"en": "Legal"}, "subcomponents": []}]
+    counts = OLD["counts"] | {
+        "by_dimension": {"": 1, "Law": 1, "Other": 1, "Safety": 1},
+        "by_subcomponent": {"Safety": {"b": 1, "second": 1, "c": 1}, "Law": {"": 1}},
+        "by_level": {name: {"-1": 1, "10": 1, "9": 1} for name in ("a", "care", "zeal")},
+        "by_source": {"adjudicated": 1, "single": 1, "unanimous": 1, "within_tolerance": 1},
+        "by_model": {"mm": 1, "a-model": 3},
+    }
+    manifest = OLD | {
+        "guidelines": [OLD["guidelines"][0] | {"criteria": criteria, "dimensions": dimensions}],
+        "counts": counts,
+        "splits": {
+            split: {"prompts": 1, "rows": 1, "labels": 1} for split in ("train", "validation", "test")
+        },
+        "people": {"annotators": 2, "adjudicators": 1, "annotations": 4}
+        | {"languages": {"zh-hans": 1, "en": 1}, "languages_unknown": 0},
+    }
+    found = tables(manifest, "en")
+    assert [row[0] for row in found["Dimension"].rows] == ["Safe", "Legal", "-", "Other"]
+    assert [row[1] for row in found["Subcomponent"].rows] == ["second", "b", "c", "-"]
+    levels_told = found["Labels by criterion and level"].rows
+    assert [row[0] for row in levels_told] == ["zeal"] * 3 + ["care"] * 3 + ["a"] * 3
+    assert [row[1] for row in levels_told[:3]] == ["-1 less", "9 nine", "10 ten"]
+    assert [row[0].split()[0] for row in found["Splits by prompt"].rows] == ["training", "validation", "test"]
+    assert [row[0] for row in found["Model"].rows] == ["a-model", "mm"]
+    assert found["Where the label comes from"].rows[0][0] == "one annotator"
+    kept = as_postgresql_keeps_it(manifest)
+    assert list(kept["splits"]) != list(manifest["splits"])
+    for language in ("en", "zh"):
+        assert markdown(kept, language) == markdown(manifest, language)
+        assert markdown(json.loads(json.dumps(manifest, sort_keys=True)), language) == markdown(
+            manifest, language
+        )
+        assert splits_table(kept, language) == splits_table(manifest, language)
+
+
+@pytest.mark.django_db
+def test_dimensions_are_called_in_the_readers_language(client: Client, release: GoldRelease, he: Person):
+    assert [row[0] for row in tables(release.manifest, "zh")["维度"].rows] == ["安全的提示", "不安全的提示"]
+    assert tables(release.manifest, "zh")["标注员的一致性"].rows[1][2] == "安全的提示"
+    cut_release(name="s", batches=list(release.batches.all()))
+    client.force_login(he)
+    for name in ("release", "release-labels", "release-compare"):
+        page = client.get(reverse(name, args=["r"]), headers={"accept-language": "zh-hans"}).content.decode()
+        assert "不安全的提示" in page, name
 
 
 def test_a_statistic_has_three_digits_and_its_interval_and_undefined_is_a_hyphen():

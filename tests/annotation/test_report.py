@@ -97,6 +97,24 @@ def test_the_page_opens_in_both_languages_and_its_files_with_it(settled: Batch, 
 
 
 @pytest.mark.django_db
+def test_its_tables_call_dimensions_in_the_readers_language(settled: Batch, ma: Person, client: Client):
+    client.force_login(ma)
+    release = cut_release(name="r", batches=[settled])
+    for asked in ({"batch": settled.name}, {"release": release.name}):
+        page = client.get(reverse("report"), asked, headers={"accept-language": "zh-hans"}).text
+        # In the table of the disputes, and in that of the agreement.
+        assert page.count("不安全的提示") == 2, asked
+        assert ">unsafe<" not in page
+
+
+@pytest.mark.django_db
+def test_what_the_policy_wants_is_not_told_as_done(settled: Batch):
+    assert settled.second_reading_share == 0.05
+    text = latex(report_of_batches([settled]), "en")
+    assert r"5\% of the decisions were to be read a second time" in text
+
+
+@pytest.mark.django_db
 def test_it_is_sealed_for_who_works_in_the_batch(settled: Batch, lin: Person, client: Client):
     set_roles(person=lin, roles=["annotator", "manager"])
     client.force_login(lin)

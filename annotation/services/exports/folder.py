@@ -47,10 +47,12 @@ def export_release(
 ) -> Written:
     """Write the release's files into the folder, which is made if need be.
 
-    A file of the same content is left as it is; one of other content is never overwritten.
+    A file of the same content is left as it is; one of other content is never overwritten. Of the options those that
+    the format heeds count: a bundle never has the names of people.
     """
     writer, place = writer_named(format_name), Path(folder)
-    wanted = Wanted(Released(release), options or Options())
+    heeded = Options.of((options or Options()).kept(writer.options))
+    wanted = Wanted(Released(release), heeded)
     with _plain_refusals(place), _hidden(place) as hidden:
         made = write_files(writer, wanted, hidden, Course(report=report) if report else Course())
         _move(made, hidden, place)

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.errors import N_, AssayError, Conflict, Forbidden
-from annotation.models import Export, GoldRelease, Person
+from annotation.models import AuditEvent, Export, GoldRelease, Person
 from annotation.selectors.exports import UNDER_WAY, folder_of, is_under_way, may_name_people
 from annotation.selectors.gold import refuse_sealed_gold
 from annotation.selectors.released import Released
@@ -27,6 +27,7 @@ from annotation.services.exports.writing import Course, Made, write_files
 JOB_KIND = "export"
 FOLDER = "exports"
 PART = ".part"
+DOWNLOAD = "download_export"
 
 
 @transaction.atomic
@@ -116,9 +117,14 @@ def discard_export(*, export: Export, actor: Person) -> None:
         transaction.on_commit(partial(_remove, folder_of(locked)))
 
 
-def tell_download(*, export: Export, file: str, actor: Person) -> None:
-    """Into the audit trail: who took which file out, and whether it names people."""
-    _tell(export, "download_export", actor, file=file)
+def tell_download(*, export: Export, file: str, actor: Person, goes_on: bool = False) -> None:
+    """Into the audit trail: who took which file out, and whether it names people. One that ``goes_on`` where it broke
+    off is there already, unless it never began.
+    """
+    about = {"verb": DOWNLOAD, "target": _target(export), "actor": actor}
+    if goes_on and AuditEvent.objects.filter(**about, data__export=export.pk, data__file=file).exists():
+        return
+    _tell(export, DOWNLOAD, actor, file=file)
 
 
 def tell_direct_download(*, release: GoldRelease, file: str, actor: Person) -> None:
@@ -130,13 +136,17 @@ def _tell(export: Export, verb: str, actor: Person, **more: str) -> None:
     record(
         actor=actor,
         verb=verb,
-        target=f"release:{export.release.name}",
+        target=_target(export),
         export=export.pk,
         format=export.format,
         real_names=bool(options.get("real_names")),
         rationales=bool(options.get("rationales")),
         **more,
     )
+
+
+def _target(export: Export) -> str:
+    return f"release:{export.release.name}"
 
 
 def _part_of(final: Path) -> Path:

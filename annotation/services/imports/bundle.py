@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
 from django.db import transaction
+from django.utils import timezone
 
 from annotation.bundle import ADJUDICATIONS, ANNOTATIONS, PROMPTS, RESPONSES, BatchFacts, Bundle, Manifest
 from annotation.content import response_sha256
@@ -52,6 +53,8 @@ NAME = "bundle"
 # How far each part goes, of the whole; the rest is the release that is cut at the end.
 CHECKED, STORED = 0.1, 0.9
 STRANGER = "bundle-{sha256}-{pseudonym}"
+# Nobody labelled the answers of language models before; at the ends of time no time zone can be reckoned with.
+FIRST_YEAR = 1970
 _PARSE = FORMATS["jsonl"]
 Group: TypeAlias = tuple[str, str]
 """The names of a batch and a dataset."""
@@ -79,6 +82,7 @@ def import_bundle(*, source: Source, called: As = As(), run: Run = PLAIN) -> Imp
     coming = _Coming(bundle, names, run)
     before = coming.earlier()
     if before is not None:
+        _refuse_late(called.release, bundle.manifest)
         return before
     refuse_taken(names, called.release)
     bundle.check(lambda done: run.progress(CHECKED * done))
@@ -116,6 +120,15 @@ def refuse_taken(names: Mapping[str, str], release: str) -> None:
         )
     if release and GoldRelease.objects.filter(name=check_name(release)).exists():
         raise Conflict(N_("There is already a gold release named {name}."), name=release)
+
+
+def _refuse_late(release: str, manifest: Manifest) -> None:
+    """Who asks for the release only when the bundle is here already is told where to get it."""
+    if release and not GoldRelease.objects.filter(name=release, sha256=manifest.sha256).exists():
+        raise Conflict(
+            N_("This bundle was taken in before, without keeping its release: cut {name} from its batches."),
+            name=release,
+        )
 
 
 def _refuse_blind(manifest: Manifest, actor: Person | None) -> None:
@@ -425,6 +438,6 @@ def _moment(row: Row) -> datetime | None:
         at = datetime.fromisoformat(row.text("at"))
     except ValueError as error:
         raise row.error(N_("this is no time; write it as 2026-05-01T09:30:00+00:00."), field="at") from error
-    if at.tzinfo is None:
+    if at.tzinfo is None or not FIRST_YEAR <= at.year <= timezone.now().year + 1:
         raise row.error(N_("this is no time; write it as 2026-05-01T09:30:00+00:00."), field="at")
     return at

@@ -184,16 +184,20 @@ class Replay:
 
     def _said_again(self, place: Place, record: AdjudicationRecord) -> bool:
         """Who answers every criterion says of a settled response what it was settled as, or contradicts."""
-        settled = {name: one.value for name, one in self._outcome(place).settled.items()}
         decided = place.decision.labels if place.decision is not None else {}
-        if all(record.labels.get(name, value) == value for name, value in {**settled, **decided}.items()):
-            return False
-        raise self._error(
-            record,
-            "labels",
-            N_("{name} says otherwise what this response was settled as: nobody may overrule an agreement."),
-            name=record.adjudicator,
-        )
+        self._refuse_overruling(record, {**_values(self._outcome(place)), **decided})
+        return False
+
+    def _refuse_overruling(self, record: AdjudicationRecord, settled: Mapping[str, Any]) -> None:
+        if any(record.labels.get(name, value) != value for name, value in settled.items()):
+            raise self._error(
+                record,
+                "labels",
+                N_(
+                    "{name} says otherwise what this response was settled as: nobody may overrule an agreement."
+                ),
+                name=record.adjudicator,
+            )
 
     def _contradiction(self, record: Judgement, name: str, key: str, template: str) -> InputError:
         """Says where the other one stands: on a line of this file, or in the database."""
@@ -302,11 +306,14 @@ class Replay:
         return settle(labels, tolerance=self._batch.tolerance, nominal=self._nominal)
 
     def _decision(self, place: Place, record: AdjudicationRecord) -> dict[str, int | float]:
-        """The values for the disputed criteria, all of them and no others."""
+        """The values for the disputed criteria, all of them and no others; who answers every criterion says of the
+        others what they were settled as.
+        """
         self._refuse_undisputed(place, record)
-        disputed = self._outcome(place).disputed
-        given = record.labels
+        outcome = self._outcome(place)
+        disputed, given = outcome.disputed, record.labels
         if record.is_whole:
+            self._refuse_overruling(record, _values(outcome))
             given = {name: value for name, value in given.items() if name in disputed}
         try:
             resolve(disputed, given)
@@ -344,3 +351,8 @@ class Replay:
 
     def _error(self, record: Judgement, field: str, template: str, **params: Any) -> InputError:
         return self._intake.error(record.line, field, template, **params)
+
+
+def _values(outcome: Outcome) -> dict[str, Any]:
+    """What is settled, by criterion."""
+    return {name: one.value for name, one in outcome.settled.items()}
