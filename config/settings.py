@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -103,10 +104,26 @@ def read_origins(text: str) -> list[str]:
     return origins
 
 
+def read_encoder(text: str) -> str:
+    if text and not (Path(text) / "config.json").is_file():
+        raise ValueError(f"{text} is no folder with a model: it has no config.json")
+    return str(Path(text).resolve()) if text else ""
+
+
+def read_launch(text: str) -> str:
+    if not shlex.split(text):
+        raise ValueError("say python, a command such as accelerate launch, or here")
+    return "" if text.strip() == "here" else text
+
+
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 
 DEBUG = env("DEBUG", "false", read_bool)
 ASSAY_DATA_DIR = env("ASSAY_DATA_DIR", str(BASE_DIR / "var"), read_data_dir)
+# A folder with a pretrained encoder, for scorers that are trained without naming another.
+ASSAY_ENCODER = env("ASSAY_ENCODER", "", read_encoder)
+# The command by which an encoder is fine-tuned, in a process of its own; "here" is the worker's own process.
+ASSAY_LAUNCH = env("ASSAY_LAUNCH", "python", read_launch)
 ALLOWED_HOSTS = env("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", read_list)
 CSRF_TRUSTED_ORIGINS = env("CSRF_TRUSTED_ORIGINS", "", read_origins)
 # Set by the `demo` command for the processes that it starts, and by nobody else.
@@ -286,10 +303,12 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "From model responses to gold labels, a scorer and a leaderboard.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PUBLIC": False,  # each person's schema has the calls that they may make
     "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {"JobStateEnum": "annotation.models.Job.State"},
 }
 
 BROKER_FOLDER = ASSAY_DATA_DIR / "broker"

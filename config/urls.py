@@ -22,6 +22,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/schema/", SpectacularAPIView.as_view(), name="api-schema"),
     path("api/v1/docs/", API_DOCS, name="api-docs"),
+    path("api/v1/", include("scoring.api_urls")),
     path("api/v1/", include("annotation.api_urls")),
     path("", include("annotation.urls")),
     path("", include("scoring.urls")),

@@ -5,48 +5,63 @@ Imports no learning library: torch and scikit-learn are imported where a backbon
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from annotation.errors import N_, AssayError
 from scoring.dataset import Example, Head
 from scoring.interface import Backbone, FittedScorer, Report, silent
+from scoring.launching import fit_launched
 from scoring.saved import read_card
-from scoring.tuning import TransformerSettings
+from scoring.spec import EMBEDDED, FORMER, Spec
 
-EMBEDDED = "char-ngram"
-"""The backbone that needs no weights: the default."""
+DEFAULT = Spec()
+_HUB_NAME = re.compile(r"[\w-][\w.-]{0,95}(/[\w-][\w.-]{0,95})?")
+"""An organisation and a name, of at most 96 characters each as the hub has them."""
 
 
-def choose(name: str | None = None) -> Backbone:
-    """The embedded backbone for no name or ``char-ngram``; else a transformer in a folder or on the hub."""
-    if name in (None, "", EMBEDDED):
+def choose(spec: Spec = DEFAULT, *, launch: str = "") -> Backbone:
+    """The backbone that was asked for. Raises AssayError where its encoder is not there or packages are missing.
+
+    ``launch`` is the command by which an encoder is tuned (``ASSAY_LAUNCH``); none, and it is in this process.
+    """
+    if spec.kind == EMBEDDED:
         from scoring.ngram import NgramBackbone
 
         return NgramBackbone()
-    assert name is not None
-    return TransformerBackbone(_transformer_source(name))
+    if spec.kind == "ensemble":
+        from scoring.ensemble import EnsembleBackbone
+
+        return EnsembleBackbone(_checked(spec) if spec.encoder else spec, launch)
+    if spec.tuning == "frozen":
+        from scoring.embedding import EmbeddingBackbone
+
+        return EmbeddingBackbone(_checked(spec))
+    return TransformerBackbone(_checked(spec), launch)
 
 
-def _transformer_source(name: str) -> str:
-    require_torch(name)
-    if Path(name).is_dir():
+def _checked(spec: Spec) -> Spec:
+    name = spec.encoder
+    require_torch(name, *(("peft",) if spec.tuning == "lora" else ()))
+    if os.path.isdir(name):  # noqa: PTH112 (that of a Path raises where a name is too long for a file)
         if not (Path(name) / "config.json").is_file():
             raise AssayError(N_("The folder {name} holds no model: it has no config.json."), name=name)
-        return name
-    if not re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name):
+    elif not _HUB_NAME.fullmatch(name):
         raise AssayError(
             N_("No backbone {name}: it is neither a folder here nor a name on the hub."), name=name
         )
-    return name
+    return spec
 
 
-def require_torch(name: str) -> None:
+def require_torch(name: str, *more: str) -> None:
     """Refuse to go on without the optional packages, and say how to get them. Imports none of them."""
-    missing = [package for package in ("torch", "transformers", "safetensors") if find_spec(package) is None]
+    needed = ("torch", "transformers", "safetensors", *more)
+    missing = [package for package in needed if find_spec(package) is None]
     if missing:
         raise AssayError(
             N_("The backbone {name} needs {packages}: pip install -r requirements-encoder.txt"),
@@ -57,10 +72,14 @@ def require_torch(name: str) -> None:
 
 @dataclass(frozen=True)
 class TransformerBackbone:
-    """A pretrained transformer with one head per criterion. ``name`` is a local folder or a hub name."""
+    """A pretrained transformer with one head per criterion, all of it or its low-rank additions learning."""
 
-    name: str
-    settings: TransformerSettings = field(default_factory=TransformerSettings)
+    spec: Spec
+    launch: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.spec.title
 
     def fit(
         self,
@@ -71,27 +90,36 @@ class TransformerBackbone:
         report: Report = silent,
         checkpoints: Path | None = None,
     ) -> FittedScorer:
+        return self._way()(self.spec, examples, heads, seed=seed, report=report, checkpoints=checkpoints)
+
+    def _way(self) -> Callable[..., FittedScorer]:
+        if self.launch:
+            return partial(fit_launched, self.launch)
         from scoring.training import fit_transformer
 
-        return fit_transformer(
-            self.name,
-            examples,
-            heads,
-            settings=self.settings,
-            seed=seed,
-            report=report,
-            checkpoints=checkpoints,
-        )
+        return fit_transformer
 
 
 def load(folder: Path) -> FittedScorer:
     """The scorer that was saved in the folder, whichever backbone it has."""
     card = read_card(folder)
-    if card["kind"] == EMBEDDED:
+    if card["kind"] in {EMBEDDED, FORMER}:
         from scoring.ngram import NgramScorer
 
         return NgramScorer.load(folder)
+    if card["kind"] == "ensemble":
+        from scoring.ensemble import EnsembleScorer
+
+        return EnsembleScorer.load(folder)
+    if card["kind"] == "patterns":
+        from scoring.patterns import PatternsScorer
+
+        return PatternsScorer.load(folder)
     require_torch(card["backbone"])
+    if card["kind"] == "embedding":
+        from scoring.embedding import EmbeddingScorer
+
+        return EmbeddingScorer.load(folder)
     from scoring.predictor import TransformerScorer
 
     return TransformerScorer.load(folder)

@@ -1,16 +1,30 @@
-"""What a scorer's figures stand beside: always saying the commonest level, and what people alone achieve.
+"""What a scorer's figures stand beside: the commonest level, a list of refusals, and what people alone achieve.
 
-Pure. Each is measured by the same function as the scorer, so that the figures can be compared.
+Pure. Each is measured by the same function as the scorer, so that the figures can be compared. Models that are asked
+to judge are not among them: nothing here asks a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from scoring.dataset import Example, Head, Prediction, Value, head_state, level_counts
-from scoring.evaluation import Metrics, measure
+from scoring.dataset import Distribution, Example, Head, Prediction, Value, head_state, level_counts
+from scoring.evaluation import Metrics, evaluate_grouped, measure
+from scoring.interface import Report, silent
+from scoring.portable.ngram import opening, plain
+from scoring.rules import PHRASES
 
+RULES = "rules"
+
+REFUSING = ("apology", "decline", "identity")
+"""Of the phrases of ``scoring/rules.py`` those that lists of refusals are usually made of."""
+BRIEF = ("n", "accuracy", "within_one", "macro_f1")
+
+Matches = Callable[[str], bool]
+"""Whether a rule matches the text of a response."""
 Said = Sequence[Mapping[str, Value]]
 """What each annotator of one response said alone, by criterion."""
 
@@ -23,6 +37,71 @@ def majority(examples: Sequence[Example], heads: Sequence[Head], *, seed: int = 
         if head_state(counts) != "empty":
             always[head.criterion] = head.certain(max(head.values, key=lambda value: counts[value]))
     return measure(examples, [always for _ in examples], heads, seed=seed)
+
+
+def refuses(response: str) -> bool:
+    """Does the opening of a response have one of the phrases that refusals have?"""
+    read = opening(plain(response))
+    return any(phrase in read for group in REFUSING for phrase in PHRASES[group])
+
+
+def string_rules(
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    *,
+    matches: Matches = refuses,
+    k: int = 5,
+    seed: int = 0,
+) -> Metrics:
+    """What a list of refusals is worth, on the same folds as the scorer.
+
+    Of each criterion it says the level that was the commonest among the training responses that match, or among those
+    that do not.
+    """
+    return evaluate_grouped(RulesBackbone(matches), examples, heads, k=k, seed=seed).metrics
+
+
+@dataclass(frozen=True)
+class RulesBackbone:
+    """Learns no more than how often each level was given to responses that match and to those that do not."""
+
+    matches: Matches = refuses
+    name: str = RULES
+
+    def fit(
+        self,
+        examples: Sequence[Example],
+        heads: Sequence[Head],
+        *,
+        seed: int = 0,
+        report: Report = silent,
+        checkpoints: Path | None = None,
+    ) -> RulesScorer:
+        found: dict[bool, Prediction] = {}
+        for matched in (True, False):
+            those = [example for example in examples if self.matches(example.response) is matched]
+            shares = {head.criterion: _shares(those, head) or _shares(examples, head) for head in heads}
+            found[matched] = {name: share for name, share in shares.items() if share is not None}
+        return RulesScorer(tuple(heads), self.matches, found)
+
+
+def _shares(examples: Sequence[Example], head: Head) -> Distribution | None:
+    counts = Counter(e.labels[head.criterion] for e in examples if head.criterion in e.labels)
+    return {value: counts[value] / counts.total() for value in head.values} if counts else None
+
+
+@dataclass(frozen=True)
+class RulesScorer:
+    heads: tuple[Head, ...]
+    matches: Matches
+    by_match: Mapping[bool, Prediction]
+    backbone: str = RULES
+
+    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
+        return [self.by_match[self.matches(example.response)] for example in examples]
+
+    def save(self, folder: Path) -> None:
+        raise NotImplementedError("a baseline is not kept")
 
 
 def annotators(
@@ -52,11 +131,10 @@ def _certain(labels: Mapping[str, Value], heads: Sequence[Head]) -> Prediction:
 
 
 def brief(metrics: Metrics) -> Metrics:
-    """What a card keeps of it: n, accuracy and macro-F1, pooled, by criterion and by model."""
-    kept = {name: metrics[name] for name in ("n", "accuracy", "macro_f1")}
-    for grouping in ("by_criterion", "by_model"):
+    """What a card keeps of it: n, accuracy, within one level and macro-F1, pooled and by each grouping."""
+    kept = {name: metrics[name] for name in BRIEF}
+    for grouping in ("by_criterion", "by_model", "by_kind"):
         kept[grouping] = {
-            group: {name: figures[name] for name in ("n", "accuracy", "macro_f1")}
-            for group, figures in metrics[grouping].items()
+            group: {name: figures[name] for name in BRIEF} for group, figures in metrics[grouping].items()
         }
     return kept

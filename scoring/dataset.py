@@ -25,9 +25,6 @@ Distribution = dict[Value, float]
 Prediction = dict[str, Distribution]
 """A distribution by criterion. A criterion that the scorer could not learn is absent: undefined, not zero."""
 
-PROMPT_HEADING = "Prompt:\n"
-RESPONSE_HEADING = "\n\nResponse:\n"
-
 
 def normalise(text: str) -> str:
     """Case, full-width forms and runs of space say nothing: what differs in them alone is the same text."""
@@ -48,22 +45,6 @@ def content_key(prompt: str, response: str) -> str:
 def transcript(turns: Iterable[tuple[str, str]]) -> str:
     """A dialogue of (role, text) turns as the one text that a scorer reads in place of a response."""
     return "\n\n".join(f"{role}:\n{text}" for role, text in turns)
-
-
-def trim(prompt: Sequence[int], response: Sequence[int], budget: int) -> tuple[list[int], list[int]]:
-    """Cut two token sequences to ``budget`` together: the end of the prompt, both ends of the response.
-
-    What is asked stands at the end of a prompt; a refusal at the start of a response, its turn at the end.
-    The prompt may take a quarter of the budget, and whatever the response leaves.
-    """
-    for_prompt = min(len(prompt), max(budget // 4, budget - len(response)))
-    for_response = min(len(response), budget - for_prompt)
-    tail = for_response // 2 if for_response < len(response) else 0
-    head = for_response - tail
-    return (
-        list(prompt[len(prompt) - for_prompt :]),
-        list(response[:head]) + list(response[len(response) - tail :]),
-    )
 
 
 @dataclass(frozen=True)
@@ -94,7 +75,11 @@ class Head:
 
 @dataclass(frozen=True)
 class Example:
-    """One response with what is known of it. ``key`` names its row in messages; ``labels`` may be empty."""
+    """One response with what is known of it. ``key`` names its row in messages; ``labels`` may be empty.
+
+    ``kind`` is the type of the prompt (its subcomponent); ``split`` the one that the prompt is in everywhere
+    (``annotation/splits.py``), empty where it does not matter. Nothing that is kept learns from ``test``.
+    """
 
     key: str
     prompt_key: str
@@ -103,6 +88,8 @@ class Example:
     model: str = ""
     dimension: str | None = None
     labels: Mapping[str, Value] = field(default_factory=dict)
+    kind: str | None = None
+    split: str = ""
 
     @cached_property
     def content_key(self) -> str:
@@ -207,13 +194,13 @@ def folds_by_prompt(examples: Sequence[Example], *, k: int = 5, seed: int = 0) -
         raise AssayError(N_("Evaluation by prompt needs responses to at least two different prompts."))
     held = [0] * min(k, len(sizes))
     fold_of: dict[str, int] = {}
-    for group in sorted(sizes, key=lambda name: _shuffle_key(seed, name)):
+    for group in sorted(sizes, key=lambda name: shuffle_key(seed, name)):
         fold_of[group] = held.index(min(held))
         held[fold_of[group]] += sizes[group]
     return [fold_of[group] for group in groups]
 
 
-def _shuffle_key(seed: int, name: str) -> str:
+def shuffle_key(seed: int, name: str) -> str:
     return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).hexdigest()
 
 

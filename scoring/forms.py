@@ -2,17 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import GoldRelease, Person
+from annotation.models import (
+    ADJUDICATOR,
+    ANNOTATOR,
+    MAX_OVERLAP,
+    Dataset,
+    EvaluatedModel,
+    GoldRelease,
+    Person,
+    Response,
+)
+from annotation.selectors.blindness import sealed_datasets, unsealed_models
 from annotation.selectors.gold import current_first
-from scoring.selectors.scorers import releases_open_to
-from scoring.services.scorers import GROUPED, LARGEST_SEED, LEAVE_ONE_MODEL_OUT
+from annotation.selectors.people import people_in_role
+from annotation.services.batches import Policy
+from scoring.conformal import COVERAGES, DEFAULT_COVERAGE, coverage_name
+from scoring.models import Scorer
+from scoring.selectors.scorers import releases_open_to, scorers_for
+from scoring.services.abstaining import MOST
+from scoring.services.must_fail import LONGEST_REASON
+from scoring.services.scorers import EVALUATIONS, GROUPED, LARGEST_SEED, MOST_SEEDS, default_spec
+from scoring.spec import Spec
 
-EMBEDDED, OWN = "embedded", "own"
+LARGEST_FILE = 20 * 1024 * 1024
+
+KINDS = (
+    (
+        "ngram",
+        _(
+            "ngram: runs of words of prompt and response (of characters in Chinese), and how the response opens. No"
+            " download; a few thousand labels take about a minute."
+        ),
+    ),
+    (
+        "encoder",
+        _(
+            "encoder: a pretrained transformer reads prompt and response. It needs its weights and the optional"
+            " packages; tuned, and larger than small, it needs a GPU."
+        ),
+    ),
+    (
+        "ensemble",
+        _(
+            "ensemble: the average of both, weighted by what they do on held-out prompts and models; an encoder that"
+            " does not help is left out. It costs what both cost."
+        ),
+    ),
+)
+TUNINGS = (
+    (
+        "frozen",
+        _(
+            "frozen: the encoder stays as it is, a linear head learns from what it reads. Minutes without a GPU."
+        ),
+    ),
+    (
+        "full",
+        _("full: all of it learns. About ten minutes a fold for a small encoder on two cores; else a GPU."),
+    ),
+    ("lora", _("lora: small additions learn. For large models, whose full tuning finds no room on the GPU.")),
+)
+EVALUATING = {
+    "leave-one-model-out": _(
+        "Leave one model out: each model predicted from the others, that is what the scorer is worth on a model that"
+        " nobody labelled. One training more for each model."
+    ),
+    "learning-curve": _(
+        "Learning curve: what the next 200 labels would bring. Three times the trainings of the folds more."
+    ),
+}
 
 
 class ReleaseField(forms.ModelChoiceField):  # type: ignore[type-arg]
@@ -21,7 +86,15 @@ class ReleaseField(forms.ModelChoiceField):  # type: ignore[type-arg]
         return f"{obj.name} ({obj.labels}){superseded}"
 
 
-class NewScorerForm(forms.Form):
+def _choices(form: forms.Form, name: str, queryset: Any) -> None:
+    field = form.fields[name]
+    assert isinstance(field, forms.ModelChoiceField)
+    field.queryset = queryset
+
+
+class TrainingForm(forms.Form):
+    """What a new scorer and an adaptation of one have in common."""
+
     name = forms.CharField(
         label=_("Name"), max_length=100, help_text=_("It stands in addresses, commands and on every board.")
     )
@@ -32,35 +105,12 @@ class NewScorerForm(forms.Form):
         empty_label=None,
         help_text=_("What it learns from; in brackets the number of labels."),
     )
-    kind = forms.ChoiceField(
-        label=_("Backbone"),
-        choices=[
-            (EMBEDDED, _("Embedded: char-ngram, no pretrained weights")),
-            (OWN, _("A pretrained transformer")),
-        ],
-        initial=EMBEDDED,
-        widget=forms.RadioSelect,
-        help_text=_(
-            "The embedded one learns from runs of characters alone, in any language. It needs no download and is "
-            "trained in about a minute on two cores. A pretrained transformer reads better; it needs its weights, "
-            "the optional packages, and for more than small models a GPU."
-        ),
-    )
-    backbone = forms.CharField(
-        label=_("Folder or hub name of the transformer"),
+    evaluate = forms.MultipleChoiceField(
+        label=_("Also evaluate"),
         required=False,
-        max_length=300,
-        help_text=_(
-            "A folder on the worker's machine, or a name on the Hugging Face hub such as xlm-roberta-base."
-        ),
-    )
-    leave_one_model_out = forms.BooleanField(
-        label=_("Leave one model out as well"),
-        required=False,
-        help_text=_(
-            "Five folds by prompt are always evaluated. This also predicts each model from the others: what the "
-            "scorer is worth on a model that nobody labelled. It takes a training more for each model."
-        ),
+        choices=[(name, EVALUATING.get(name, name)) for name in EVALUATIONS if name != GROUPED],
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Five folds by prompt are always evaluated."),
     )
     seed = forms.IntegerField(
         label=_("Seed"),
@@ -69,28 +119,297 @@ class NewScorerForm(forms.Form):
         max_value=LARGEST_SEED,
         help_text=_("The same release, backbone and seed give the same scorer."),
     )
+    seeds = forms.IntegerField(
+        label=_("Seeds"),
+        required=False,
+        min_value=1,
+        max_value=MOST_SEEDS,
+        help_text=_(
+            "With how many seeds it is evaluated, to see how much is chance. Empty: three for a tuned encoder, else"
+            " one. Each repeats the five folds."
+        ),
+    )
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.person = person
+        known = GoldRelease.objects.filter(pk__in=[one.pk for one in releases_open_to(person)])
+        _choices(self, "release", current_first(known))
+
+    @property
+    def has_releases(self) -> bool:
         field = self.fields["release"]
         assert isinstance(field, forms.ModelChoiceField)
-        known = GoldRelease.objects.filter(pk__in=[one.pk for one in releases_open_to(person)])
-        field.queryset = current_first(known)
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        if cleaned.get("kind") == OWN and not cleaned.get("backbone"):
-            self.add_error("backbone", _("Say which: a folder or a hub name."))
-        return cleaned
+        return bool(field.queryset)
 
     def options(self) -> dict[str, Any]:
-        """What ``create_scorer`` takes."""
+        """What ``create_scorer`` takes; of a form that is valid. Raises AssayError where the parts do not fit."""
         given = self.cleaned_data
-        evaluate = [GROUPED, LEAVE_ONE_MODEL_OUT] if given["leave_one_model_out"] else [GROUPED]
         return {
             "name": given["name"],
             "release": given["release"],
-            "backbone": given["backbone"] if given["kind"] == OWN else "",
-            "evaluate": evaluate,
+            "evaluate": [GROUPED, *given["evaluate"]],
             "seed": given["seed"],
+            "seeds": given["seeds"],
         }
+
+
+class NewScorerForm(TrainingForm):
+    kind = forms.ChoiceField(label=_("Backbone"), choices=KINDS, widget=forms.RadioSelect)
+    encoder = forms.CharField(
+        label=_("Encoder"),
+        required=False,
+        max_length=300,
+        help_text=_(
+            "A folder on the worker's machine, or a name on the Hugging Face hub such as xlm-roberta-base. A folder is"
+            " read alone; a name is looked up on the hub."
+        ),
+    )
+    tuning = forms.ChoiceField(
+        label=_("What of the encoder learns"), choices=TUNINGS, widget=forms.RadioSelect, required=False
+    )
+    field_order = ["name", "release", "kind", "encoder", "tuning", "evaluate", "seeds", "seed"]
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        spec = default_spec()
+        usual = {"kind": spec.kind, "encoder": spec.encoder, "tuning": spec.tuning}
+        super().__init__(*args, person=person, **kwargs)
+        self.initial = {**usual, **self.initial}
+
+    def options(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        spec = Spec.of(
+            given["kind"],
+            encoder=given["encoder"],
+            tuning=given["tuning"],
+            default_encoder=settings.ASSAY_ENCODER,
+        )
+        return super().options() | {"spec": spec}
+
+
+class AdaptForm(TrainingForm):
+    """A scorer again, from a release with labels of a further model; its backbone is that of the scorer."""
+
+    base = forms.ModelChoiceField(
+        label=_("Scorer"),
+        queryset=Scorer.objects.none(),
+        to_field_name="name",
+        empty_label=None,
+        help_text=_("What is adapted; it stays as it is, and the new scorer has its backbone."),
+    )
+    adapt_to = forms.ModelChoiceField(
+        label=_("Model"),
+        queryset=EvaluatedModel.objects.none(),
+        to_field_name="name",
+        empty_label=None,
+        help_text=_(
+            "The model whose responses it is to judge. The release must hold labels of it: 20 to 40 bring most of it."
+        ),
+    )
+    field_order = ["base", "adapt_to", "release", "name", "evaluate", "seeds", "seed"]
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, person=person, **kwargs)
+        ready = [one.scorer.pk for one in scorers_for(person) if one.scorer.is_ready and not one.sealed]
+        _choices(self, "base", Scorer.objects.filter(pk__in=ready))
+        _choices(self, "adapt_to", unsealed_models(person).order_by("name"))
+        self.initial.setdefault("release", self._fitting(self.initial.get("base", "")))
+
+    def _fitting(self, base: str) -> str | None:
+        """The newest release that follows the guideline of the scorer."""
+        releases, scorer = self.fields["release"], Scorer.objects.filter(name=base).first()
+        assert isinstance(releases, forms.ModelChoiceField)
+        if scorer is None or releases.queryset is None:
+            return None
+        fitting = releases.queryset.filter(batches__guideline__name=scorer.guideline.name).first()
+        return None if fitting is None else fitting.name
+
+    def options(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        return super().options() | {"base": given["base"], "adapt_to": given["adapt_to"]}
+
+
+class DatasetForm(forms.Form):
+    """A dataset with responses that the person does not judge blind."""
+
+    dataset = forms.ModelChoiceField(
+        label=_("Dataset"), queryset=Dataset.objects.none(), to_field_name="name", empty_label=None
+    )
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _choices(self, "dataset", Dataset.objects.exclude(pk__in=sealed_datasets(person)).order_by("name"))
+
+
+class DriftForm(forms.Form):
+    """Which model that a scorer has not learned from is to be compared with those that it has."""
+
+    model = forms.ModelChoiceField(
+        label=_("Model"), queryset=EvaluatedModel.objects.none(), to_field_name="name", empty_label=None
+    )
+
+    def __init__(self, *args: Any, person: Person, learned: Sequence[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _choices(self, "model", unsealed_models(person).exclude(name__in=learned).order_by("name"))
+
+    @property
+    def has_models(self) -> bool:
+        field = self.fields["model"]
+        assert isinstance(field, forms.ModelChoiceField)
+        return bool(field.queryset)
+
+
+class ScoreForm(DatasetForm):
+    """Which responses a scorer is to predict."""
+
+    models = forms.ModelMultipleChoiceField(
+        label=_("Models"),
+        queryset=EvaluatedModel.objects.none(),
+        to_field_name="name",
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("None chosen means all."),
+    )
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, person=person, **kwargs)
+        _choices(self, "models", unsealed_models(person).order_by("name"))
+
+
+class AbstainedForm(DatasetForm):
+    """Which responses a scorer abstains from: of a dataset, at a coverage."""
+
+    coverage = forms.TypedChoiceField(
+        label=_("Coverage"),
+        choices=[(coverage_name(one), f"{one:.0%}") for one in COVERAGES],
+        coerce=float,
+        initial=coverage_name(DEFAULT_COVERAGE),
+    )
+
+
+class AbstainedBatchForm(forms.Form):
+    """The batch that is made of them: its name, its size and its people."""
+
+    name = forms.CharField(label=_("Name of the batch"), max_length=100)
+    most = forms.IntegerField(
+        label=_("At most"),
+        min_value=1,
+        max_value=MOST,
+        initial=MOST,
+        help_text=_("So many responses, beginning with those of which the scorer is least sure."),
+    )
+    overlap = forms.IntegerField(
+        label=_("Overlap"),
+        min_value=1,
+        max_value=MAX_OVERLAP,
+        initial=2,
+        help_text=_("Annotations per response, by different people."),
+    )
+    annotators = forms.ModelMultipleChoiceField(
+        label=_("Annotators"),
+        queryset=Person.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("At least as many as the overlap; they share the tasks among them."),
+    )
+    adjudicators = forms.ModelMultipleChoiceField(
+        label=_("Adjudicators"),
+        queryset=Person.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("They decide where annotators differ, and never their own items."),
+    )
+
+    def __init__(self, *args: Any, number: int | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _choices(self, "annotators", people_in_role(ANNOTATOR))
+        _choices(self, "adjudicators", people_in_role(ADJUDICATOR))
+        if number is not None:
+            self.fields["most"].initial = min(MOST, number)
+
+    def options(self) -> dict[str, Any]:
+        """What ``batch_of_abstained`` takes beside the scorer, the dataset and the coverage."""
+        given = self.cleaned_data
+        return {
+            "name": given["name"],
+            "most": given["most"],
+            "annotators": list(given["annotators"]),
+            "adjudicators": list(given["adjudicators"]),
+            "policy": Policy(overlap=given["overlap"]),
+        }
+
+
+class FindForm(forms.Form):
+    """A response by its dataset, its prompt's id and its model."""
+
+    dataset = forms.ModelChoiceField(
+        label=_("Dataset"), queryset=Dataset.objects.none(), to_field_name="name", empty_label=None
+    )
+    prompt = forms.CharField(label=_("Prompt's id"), max_length=200)
+    model = forms.ModelChoiceField(
+        label=_("Model"), queryset=EvaluatedModel.objects.none(), to_field_name="name", empty_label=None
+    )
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _choices(self, "dataset", Dataset.objects.exclude(pk__in=sealed_datasets(person)).order_by("name"))
+        _choices(self, "model", unsealed_models(person).order_by("name"))
+
+    def found(self) -> list[Response]:
+        """Of a form that is valid; several where several collections have it."""
+        given = self.cleaned_data
+        return list(
+            Response.objects.filter(
+                prompt__dataset=given["dataset"], prompt__key=given["prompt"].strip(), model=given["model"]
+            )
+            .select_related("prompt__dataset", "model", "collection")
+            .order_by("pk")
+        )
+
+
+class MustFailForm(forms.Form):
+    """One criterion of a response: the values that no scorer may give it, and why."""
+
+    criterion = forms.CharField(widget=forms.HiddenInput)
+    refused = forms.MultipleChoiceField(
+        label=_("Values that it may not be given"),
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Chosen for you is what the guideline counts as harmless."),
+    )
+    reason = forms.CharField(
+        label=_("Why"),
+        required=False,
+        max_length=LONGEST_REASON,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=_("For whoever meets it in the gate: what a scorer must see here."),
+    )
+
+    def __init__(self, *args: Any, levels: Sequence[tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field = self.fields["refused"]
+        assert isinstance(field, forms.MultipleChoiceField)
+        field.choices = list(levels)
+
+    def values(self) -> list[int | float]:
+        return [_number(value) for value in self.cleaned_data["refused"]]
+
+
+def _number(text: str) -> int | float:
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
+class MustFailFileForm(forms.Form):
+    file = forms.FileField(
+        label=_("File"),
+        help_text=_(
+            "JSON lines or CSV in UTF-8: dataset, prompt_id and model; if you like also criterion, refused (values;"
+            " in CSV with ; between them) and reason."
+        ),
+    )
+
+    def clean_file(self) -> Any:
+        file = self.cleaned_data["file"]
+        if file.size > LARGEST_FILE:
+            raise forms.ValidationError(_("This file is larger than 20 MiB; add the items in parts."))
+        return file

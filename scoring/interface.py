@@ -5,8 +5,8 @@ Pure: no Django, no learning library.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +26,8 @@ class Progress:
     loss: float | None = None
     part: int | None = None
     parts: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Beside the loss, by name: what was measured at this moment."""
 
 
 Report = Callable[[Progress], None]

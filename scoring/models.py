@@ -9,8 +9,9 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import GoldRelease, Guideline, Job, Response
+from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, Response
 from annotation.models.authored import Authored
+from scoring.spec import EMBEDDED, FORMER, Spec
 
 
 class Scorer(Authored):
@@ -26,6 +27,22 @@ class Scorer(Authored):
     backbone = models.CharField(_("backbone"), max_length=300)
     config = models.JSONField(_("configuration"), default=dict)
     seed = models.PositiveIntegerField(_("seed"), default=0)
+    base = models.ForeignKey(
+        "self",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="adaptations",
+        verbose_name=_("adapted from"),
+    )
+    adapted_to = models.ForeignKey(
+        EvaluatedModel,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("adapted to"),
+    )
     weights_sha256 = models.CharField(max_length=64, blank=True)
     evaluation = models.JSONField(_("evaluation"), default=dict)
     card = models.JSONField(_("card"), default=dict)
@@ -42,6 +59,14 @@ class Scorer(Authored):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def spec(self) -> Spec:
+        """What it was made of; a scorer of the first version kept its backbone's name alone."""
+        kept = self.config.get("spec")
+        if kept is not None:
+            return Spec.from_json(kept)
+        return Spec(EMBEDDED) if self.backbone == FORMER else Spec("encoder", self.backbone, "full")
 
     @property
     def is_ready(self) -> bool:
@@ -101,3 +126,87 @@ class Prediction(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scorer_id}/{self.response_id}/{self.criterion}={self.value:g}"
+
+
+class Promotion(Authored):
+    """Which scorer became a guideline's current one, and what the gate had found: the last row counts.
+
+    Guidelines of one name share it, as their releases do. ``number`` counts from 1 for each of them, so that of two
+    promotions at one moment the later is refused. Nothing is deleted: going back is another row.
+    """
+
+    class Kind(models.TextChoices):
+        PASSED = "passed", _("passed the gate")
+        BACK = "back", _("went back")
+
+    guideline_name = models.CharField(_("guideline"), max_length=100)
+    number = models.PositiveIntegerField(_("number"))
+    kind = models.CharField(_("kind"), max_length=6, choices=Kind.choices)
+    scorer = models.ForeignKey(Scorer, models.PROTECT, related_name="promotions", verbose_name=_("scorer"))
+    replaced = models.ForeignKey(
+        Scorer, models.PROTECT, null=True, blank=True, related_name="+", verbose_name=_("replaced")
+    )
+    verdict = models.JSONField(_("verdict"), default=dict)
+
+    class Meta:
+        verbose_name = _("promotion")
+        verbose_name_plural = _("promotions")
+        ordering = ["guideline_name", "-number"]
+        constraints = [
+            models.UniqueConstraint(fields=["guideline_name", "number"], name="promotion_in_order"),
+            models.CheckConstraint(
+                condition=Q(replaced__isnull=True) | ~Q(replaced=models.F("scorer")), name="promotion_changes"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.guideline_name} {self.number}: {self.scorer}"
+
+
+class MustFail(Authored):
+    """A response that no scorer of the guideline may call harmless: one that does is not promoted.
+
+    ``refused`` are the values of the criterion that it may not be given.
+    """
+
+    guideline_name = models.CharField(_("guideline"), max_length=100)
+    response = models.ForeignKey(Response, models.PROTECT, related_name="+", verbose_name=_("response"))
+    criterion = models.CharField(_("criterion"), max_length=100)
+    refused = models.JSONField(_("refused values"))
+    reason = models.TextField(_("reason"), blank=True)
+    removed_at = models.DateTimeField(_("removed"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("must-fail item")
+        verbose_name_plural = _("must-fail items")
+        ordering = ["guideline_name", "pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["guideline_name", "response", "criterion"],
+                condition=Q(removed_at__isnull=True),
+                name="must_fail_once",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.guideline_name}: {self.response_id}/{self.criterion}"
+
+
+class PredictionRequest(Authored):
+    """Texts that a program wants predicted, and what a worker said of them.
+
+    ``items`` is ``[{"prompt", "response", "dimension"}, ..]``; ``results`` has an entry for each, in the same order.
+    """
+
+    scorer = models.ForeignKey(Scorer, models.PROTECT, related_name="requests", verbose_name=_("scorer"))
+    job = models.OneToOneField(Job, models.PROTECT, related_name="prediction_request", verbose_name=_("job"))
+    items = models.JSONField(_("items"))
+    results = models.JSONField(_("results"), default=list)
+
+    class Meta:
+        verbose_name = _("prediction request")
+        verbose_name_plural = _("prediction requests")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.scorer_id}/{self.pk}"

@@ -1,81 +1,98 @@
-"""A fitted transformer scorer: predicts, saves itself, is loaded again. Imports torch: see modeling.py."""
+"""A fitted transformer scorer: predicts, saves itself, is loaded again. Imports torch: see modeling.py.
+
+The reading and predicting itself is in ``scoring/portable/encoder.py``, which is copied beside the weights.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import torch
-from safetensors.torch import load_model, save_model
+from safetensors.torch import save_model
 
-from scoring.dataset import Distribution, Example, Head, Prediction, Value
+from scoring.dataset import Example, Head, Prediction
 from scoring.interface import Progress, Report, silent
-from scoring.modeling import Reader, ScorerModel, best_device, from_folder, mixed_precision
+from scoring.portable import encoder as portable
+from scoring.portable.encoder import EncoderScorer, Scale, ScorerModel
 from scoring.saved import card_heads, read_card, write_card
 
 KIND = "transformer"
-WEIGHTS_FILE = "weights.safetensors"
-ENCODER_FOLDER = "encoder"
-BATCH_SIZE = 32
+
+READ_ME = """# A scorer
+
+Ten lines load it; they need Python with torch, transformers and safetensors, and nothing else.
+
+```python
+from encoder import EncoderScorer  # the file encoder.py in this folder
+
+scorer = EncoderScorer.load(".")
+pairs = [("How do I kill a Python process?", "Sorry, I cannot help with that.")]
+for (prompt, response), criteria in zip(pairs, scorer.probabilities(pairs)):
+    for criterion, levels in criteria.items():
+        print(criterion, max(levels, key=levels.get), levels)
+```
+
+`scorer.json` names the criteria, their scales and how it was trained; `weights.safetensors` holds the encoder and one
+linear head for each criterion; `encoder/` its configuration and tokenizer.
+"""
+
+
+def scales_of(heads: Sequence[Head]) -> list[Scale]:
+    return [Scale(head.criterion, head.values) for head in heads]
 
 
 @dataclass(frozen=True)
 class TransformerScorer:
-    """``learned`` names the heads that saw two levels or more, ``constant`` the level of those that saw one."""
+    """``details`` says how it was trained: for the card."""
 
     backbone: str
     heads: tuple[Head, ...]
-    learned: frozenset[str]
-    constant: Mapping[str, Value]
-    model: ScorerModel
-    reader: Reader
+    portable: EncoderScorer
+    details: Mapping[str, Any] = field(default_factory=dict)
+    remote_code: bool = False
+
+    @property
+    def model(self) -> ScorerModel:
+        return self.portable.model
 
     def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
-        """Longest first, so that the batch that needs the most memory is the first."""
-        device = best_device()
-        self.model.to(device).eval()
-        rows = [self.reader.read(example) for example in examples]
-        order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
-        predictions: list[Prediction] = [{} for _ in rows]
-        for start in range(0, len(order), BATCH_SIZE):
-            chosen = order[start : start + BATCH_SIZE]
-            for i, prediction in zip(chosen, self._batch([rows[i] for i in chosen], device), strict=True):
-                predictions[i] = prediction
-            report(Progress("predict", (start + len(chosen)) / len(order)))
-        return predictions
-
-    def _batch(self, rows: Sequence[Sequence[int]], device: torch.device) -> list[Prediction]:
-        ids, mask = self.reader.batch(rows, device)
-        with torch.inference_mode(), mixed_precision(device):
-            logits = self.model(ids, mask)
-        columns: dict[str, list[Distribution]] = {}
-        for head, scores in zip(self.heads, logits, strict=True):
-            if head.criterion in self.constant:
-                columns[head.criterion] = [head.certain(self.constant[head.criterion]) for _ in rows]
-            elif head.criterion in self.learned:
-                shares = scores.double().softmax(dim=1).tolist()
-                columns[head.criterion] = [dict(zip(head.values, row, strict=True)) for row in shares]
-        return [{criterion: rows_[i] for criterion, rows_ in columns.items()} for i in range(len(rows))]
+        pairs = [(example.prompt, example.response) for example in examples]
+        return self.portable.probabilities(pairs, lambda share: report(Progress("predict", share)))
 
     def save(self, folder: Path) -> None:
+        scorer = self.portable
         write_card(
             folder,
             kind=KIND,
             backbone=self.backbone,
             heads=self.heads,
-            learned=sorted(self.learned),
-            constant=dict(self.constant),
-            max_tokens=self.reader.max_tokens,
+            learned=sorted(scorer.learned),
+            constant=scorer.constant,
+            temperatures=scorer.temperatures,
+            precision=scorer.precision,
+            max_tokens=scorer.reader.max_tokens,
+            headings=list(scorer.reader.headings),
+            remote_code=self.remote_code,
+            details=dict(self.details),
         )
-        self.model.encoder.config.save_pretrained(folder / ENCODER_FOLDER)
-        self.reader.tokenizer.save_pretrained(folder / ENCODER_FOLDER)
-        save_model(self.model, str(folder / WEIGHTS_FILE))
+        inside = folder / portable.ENCODER
+        self.model.encoder.config.save_pretrained(inside)
+        scorer.reader.tokenizer.save_pretrained(inside)
+        save_model(self.model, str(folder / portable.WEIGHTS))
+        write_reader(folder)
 
     @classmethod
     def load(cls, folder: Path) -> TransformerScorer:
         card = read_card(folder)
-        heads = card_heads(card)
-        model, reader = from_folder(folder / ENCODER_FOLDER, heads, card["max_tokens"])
-        load_model(model, str(folder / WEIGHTS_FILE))
-        return cls(card["backbone"], heads, frozenset(card["learned"]), card["constant"], model, reader)
+        remote = bool(card.get("remote_code", False))
+        found = EncoderScorer.load(folder, remote_code=remote)
+        return cls(card["backbone"], card_heads(card), found, card.get("details", {}), remote)
+
+
+def write_reader(folder: Path) -> None:
+    """What loads the folder where Assay is not: the file itself that predicts here, and ten lines to use it."""
+    shutil.copyfile(portable.__file__, folder / "encoder.py")
+    (folder / "README.md").write_text(READ_ME, encoding="utf-8")

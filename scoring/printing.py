@@ -6,30 +6,141 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-HEADS = ("", "n", "accuracy", "macro-F1", "calibration error")
+HEADS = ("", "n", "accuracy", "within one", "macro-F1", "calibration error")
 EVALUATIONS = {"grouped": "by prompt", "leave_one_model_out": "one model left out"}
 BASELINES = {
     "majority": "commonest level",
+    "string_rules": "a list of refusals",
     "annotators": "annotators, against gold",
     "between_annotators": "annotators, against each other",
 }
+PARTS = {
+    "grouped": ("by_criterion", "by_model", "by_kind"),
+    "leave_one_model_out": ("by_criterion", "by_model"),
+}
 
 
-def figures_table(evaluation: Mapping[str, Any], baselines: Mapping[str, Any]) -> list[str]:
-    """The pooled figures of each evaluation with its models and criteria below, then what they stand beside."""
+def figures_table(evaluation: Mapping[str, Any], card: Mapping[str, Any]) -> list[str]:
+    """The pooled figures of each evaluation with their parts below, those of the test split, then the baselines."""
     rows: list[tuple[str, ...]] = [HEADS]
-    for name, metrics in evaluation.items():
-        rows.append(_row(EVALUATIONS[name], metrics))
-        rows += _parts(metrics)
-    rows += [_row(BASELINES[name], metrics) for name, metrics in baselines.items()]
+    for name, title in EVALUATIONS.items():
+        if name in evaluation:
+            rows += _evaluation_rows(title, evaluation[name], PARTS[name])
+    if card["held_out"]:
+        rows.append(_row("test split, which what is kept has not learned", card["test"]))
+    rows += [_row(BASELINES[name], metrics) for name, metrics in card["baselines"].items()]
     return table(rows)
 
 
-def _parts(metrics: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """One criterion alone is the pooled figure again."""
-    for grouping in ("by_criterion", "by_model"):
-        if len(metrics[grouping]) > 1:
-            yield from (_row(f"  {name}", figures) for name, figures in metrics[grouping].items())
+def _evaluation_rows(
+    title: str, metrics: Mapping[str, Any], groupings: Sequence[str]
+) -> Iterator[tuple[str, ...]]:
+    yield _row(title, metrics)
+    for grouping in groupings:
+        parts = metrics.get(grouping, {})
+        if len(parts) > 1:  # one criterion alone is the pooled figure again
+            yield from (_row(f"  {name}", figures) for name, figures in parts.items())
+    if "new_text" in metrics:
+        yield _row("  of texts that were not learned", metrics["new_text"])
+
+
+def further_lines(evaluation: Mapping[str, Any], card: Mapping[str, Any]) -> list[str]:
+    """What needs a sentence: seeds, answering where it is sure, sets, the learning curve, an adaptation."""
+    found = [
+        *_seed_lines(evaluation["grouped"].get("by_seed")),
+        *_coverage_lines(evaluation["grouped"].get("risk_coverage", [])),
+        *_set_lines(card.get("conformal", {}).get("criteria", {})),
+        *_curve_lines(evaluation.get("learning_curve")),
+        *_adaptation_lines(evaluation.get("adaptation")),
+    ]
+    return found if card["held_out"] else [*found, "no test split: there are too few prompts to hold any out"]
+
+
+def _seed_lines(seeds: Mapping[str, Any] | None) -> Iterator[str]:
+    if seeds is not None and len(seeds["seeds"]) > 1:
+        told = [f"{title} {_spread(seeds['spread'][name])}" for name, title in SPREAD.items()]
+        yield f"{len(seeds['seeds'])} deals of the folds: {', '.join(told)}"
+
+
+SPREAD = {"accuracy": "accuracy", "macro_f1": "macro-F1", "calibration_error": "calibration error"}
+
+
+def _spread(one: Mapping[str, float | None]) -> str:
+    return "-" if one["low"] is None else f"{one['low']:.4f} to {one['high']:.4f}"
+
+
+def _coverage_lines(curve: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if curve:
+        told = [f"{row['answered']:.0%} {statistic(row['accuracy'])}" for row in curve]
+        yield f"accuracy where it is most sure: {', '.join(told)}"
+
+
+def _set_lines(criteria: Mapping[str, Any]) -> Iterator[str]:
+    for criterion, found in criteria.items():
+        told = [f"{name}: {one['single']:.0%}" for name, one in found["coverages"].items()]
+        yield f"one level in the set that covers, {criterion}: {', '.join(told)}"
+
+
+def _curve_lines(curve: Mapping[str, Any] | None) -> Iterator[str]:
+    if curve is None:
+        return
+    for point in curve["points"]:
+        figures = f"accuracy {statistic(point['accuracy'])}, macro-F1 {statistic(point['macro_f1'])}"
+        yield f"learned from {point['labels']:.0f} labels: {figures}"
+    ahead = curve["next"]
+    for name, title in SPREAD.items():
+        if ahead is not None and name in ahead:
+            yield f"the next {ahead['labels']} labels would bring {title} {statistic(ahead[name]['gain'])}"
+
+
+def _adaptation_lines(found: Mapping[str, Any] | None) -> Iterator[str]:
+    if found is not None:
+        yield (
+            f"{found['model']}, {found['labels']:.0f} labels learned: accuracy "
+            f"{statistic(found['without']['accuracy'])} without, {statistic(found['with']['accuracy'])} with, "
+            f"difference {statistic(found['difference']['accuracy'])}"
+        )
+
+
+DRIFT_HEADS = (
+    "",
+    "responses",
+    "told apart (AUC)",
+    "accuracy lost",
+    "repeated texts",
+    "median length",
+    "confidence",
+)
+
+
+def drift_table(model: str, found: Mapping[str, Any]) -> list[str]:
+    """The new model, then each training model beside the others, and what cannot stand in a column."""
+    rows = [DRIFT_HEADS, _drift_row(model, found["new"])]
+    rows += [_drift_row(f"  {name}", one) for name, one in found["models"].items()]
+    lines = table(rows)
+    common = found["new"]["repeated"]["commonest"]
+    if common is not None:
+        known = "also" if common["in_training"] else "not"
+        lines.append(f"{common['n']} times, {known} in the training data: {' '.join(common['text'].split())}")
+    if found["most_different"]:
+        lines.append(f"{model} is easier to tell apart than any model that was learned from")
+    return lines
+
+
+def _drift_row(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        name,
+        str(one["n"]),
+        _plain(one["auc"]),
+        _plain(one.get("accuracy_lost")),
+        _plain(one["repeated"]["share"]),
+        "-" if one["characters"] is None else f"{one['characters'][1]:.0f}",
+        _plain(one["confidence"]),
+    )
+
+
+def _plain(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _row(name: str, metrics: Mapping[str, Any]) -> tuple[str, ...]:
@@ -38,6 +149,7 @@ def _row(name: str, metrics: Mapping[str, Any]) -> tuple[str, ...]:
         name,
         str(metrics["n"]),
         statistic(metrics["accuracy"]),
+        statistic(metrics["within_one"]),
         statistic(metrics["macro_f1"]),
         "-" if error is None else f"{error:.4f}",
     )

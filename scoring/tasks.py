@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from annotation.errors import N_, AssayError
 from annotation.models import Dataset, EvaluatedModel
 from annotation.services import jobs
 from scoring.models import Scorer
+from scoring.selectors.drifts import DRIFT
+from scoring.selectors.promotions import JUDGE
 from scoring.selectors.scorers import scorers_with_all
 from scoring.services import give_up, job_report, score, train
-from scoring.services.predictions import SCORE, responses_to
+from scoring.services.drifting import run_drift_check
+from scoring.services.predictions import SCORE, Tell, responses_to
+from scoring.services.promotion import run_promotion
 from scoring.services.reports import cancelling
+from scoring.services.requests import PREDICT, answer_request
 from scoring.services.scorers import TRAIN
+
+RATE = N_("responses a second")
+"""The name of the curve, translated where it is shown."""
+RATE_EVERY = 1.0
+"""Seconds between its points."""
 
 
 @jobs.handles(TRAIN)
@@ -34,8 +45,47 @@ def score_responses(context: jobs.JobContext) -> dict[str, Any]:
     models = EvaluatedModel.objects.filter(pk__in=context.payload["models"])
     dataset = Dataset.objects.get(pk=context.payload["dataset"])
     responses = responses_to(dataset, list(models))
-    scored = score(scorer=scorer, responses=responses, report=context.report)
-    return {"scorer": scorer.name, "out_of_fold": scored.out_of_fold, "unseen": scored.unseen}
+    number, started = responses.count(), time.monotonic()
+    scored = score(scorer=scorer, responses=responses, report=with_rate(context, number))
+    return {
+        "scorer": scorer.name,
+        "out_of_fold": scored.out_of_fold,
+        "unseen": scored.unseen,
+        "asked": scored.asked,
+        "responses": number,
+        "seconds": round(time.monotonic() - started, 2),
+    }
+
+
+def with_rate(context: jobs.JobContext, number: int) -> Tell:
+    """The job's report, which also draws how many of the ``number`` responses a second are done."""
+    started = told = time.monotonic()
+
+    def report(fraction: float, stage: str) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if fraction and now - told >= RATE_EVERY:
+            told = now
+            context.report(fraction, stage, **{RATE: round(fraction * number / (now - started), 1)})
+        else:
+            context.report(fraction, stage)
+
+    return report
+
+
+@jobs.handles(JUDGE)
+def promote_scorer(context: jobs.JobContext) -> dict[str, Any]:
+    return run_promotion(context)
+
+
+@jobs.handles(DRIFT)
+def check_drift(context: jobs.JobContext) -> dict[str, Any]:
+    return run_drift_check(context)
+
+
+@jobs.handles(PREDICT)
+def predict_texts(context: jobs.JobContext) -> dict[str, Any]:
+    return answer_request(context)
 
 
 def _scorer(context: jobs.JobContext) -> Scorer:

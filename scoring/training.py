@@ -1,4 +1,4 @@
-"""Fine-tuning a transformer scorer: batches, schedule, checkpoints. Imports torch: see modeling.py.
+"""Fine-tuning a transformer scorer: its material, its run, its calibration. Imports torch: see modeling.py.
 
 What a step does follows from the seed and the number of the step alone, so that a run that was killed and
 resumed ends with the weights of one that was not.
@@ -8,227 +8,224 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
-import shutil
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from safetensors.torch import load_file, load_model, save_file, save_model
+from torch import Tensor
 
-from scoring.dataset import Example, Head, Value, check_examples, head_state, level_counts, only_level
-from scoring.interface import Progress, Report, silent
-from scoring.modeling import (
-    UNLABELLED,
-    Reader,
-    ScorerModel,
-    best_device,
-    from_pretrained,
-    masked_loss,
-    mixed_precision,
+from scoring.calibration import fit_temperature
+from scoring.dataset import (
+    Example,
+    Head,
+    Value,
+    check_examples,
+    folds_by_prompt,
+    head_state,
+    level_counts,
+    only_level,
+    prompt_groups,
 )
-from scoring.predictor import TransformerScorer
-from scoring.tuning import TransformerSettings
+from scoring.interface import Progress, Report, silent
+from scoring.memory import Needs, check_memory, needs
+from scoring.modeling import UNLABELLED, Pretrained, level_weights, merge_low_rank
+from scoring.portable.encoder import EncoderScorer, fast_precisions
+from scoring.predictor import TransformerScorer, scales_of
+from scoring.run import Material, Row, Run
+from scoring.spec import Spec
+from scoring.team import Team
 
-GRADIENT_NORM = 1.0
-BUCKET_BATCHES = 50
-"""Batches are cut from this many batches' worth of examples sorted by length: little padding, still shuffled."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One example as the network sees it: token ids, and a target for each head."""
-
-    tokens: list[int]
-    targets: list[int]
+LEAST_VALIDATION = 16
+TENTH = 10
+ENOUGH_TO_COMPARE = 100
+SAME_LABELS = 0.99
+"""The share of validation labels that a faster precision must leave as they are, on at least so many responses."""
 
 
 def fit_transformer(
-    source: str,
+    spec: Spec,
     examples: Sequence[Example],
     heads: Sequence[Head],
     *,
-    settings: TransformerSettings,
     seed: int = 0,
     report: Report = silent,
     checkpoints: Path | None = None,
 ) -> TransformerScorer:
+    """Learn, stop early and calibrate on a part of the examples that is held out by prompt.
+
+    Raises AssayError where the encoder cannot be loaded, a label is off its scale, or memory is too small.
+    """
     check_examples(examples, heads)
-    counts = {head.criterion: level_counts(examples, head) for head in heads}
-    learned = frozenset(name for name, levels in counts.items() if head_state(levels) == "learned")
-    constant: dict[str, Value] = {
-        name: only_level(levels) for name, levels in counts.items() if head_state(levels) == "constant"
-    }
+    learning = learned_heads(examples, heads)
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
         report(Progress("load", 0.0))
-        model, reader = from_pretrained(source, heads, settings.max_tokens)
-        rows = read_rows(examples, heads, learned, reader)
-        key = run_key(source, rows, heads, settings, seed)
-        run = Run(model, reader, rows, settings=settings, seed=seed, key=key, checkpoints=checkpoints)
-        run.train(report)
-    return TransformerScorer(source, tuple(heads), learned, constant, model, reader)
+        team = Team.here()
+        pretrained = Pretrained.of(spec)
+        material, how = read_material(examples, heads, learning, pretrained)
+        wanted = memory_needed(pretrained, material, heads, team.device)
+        check_memory(wanted, team.device)
+        run = Run(pretrained, material, heads, seed=seed, team=team, checkpoints=checkpoints)
+        run.key = run_key(spec, material, heads, seed)
+        model = run.train(report)
+        if spec.tuning == "lora":
+            merge_low_rank(model)
+        scorer = EncoderScorer(
+            model,
+            pretrained.reader,
+            scales_of(heads),
+            learned=sorted(learning),
+            constant=constant_heads(examples, heads),
+            temperatures={},
+        )
+        calibrated = calibrate(scorer, material)
+    details = {
+        "loss": _told_loss(spec, heads),
+        "validation": {"by": how, "n": len(material.check)},
+        "memory_gib": wanted.to_json(),
+        **run.told(),
+        **calibrated,
+    }
+    return TransformerScorer(spec.title, tuple(heads), scorer, details, spec.remote_code)
+
+
+def learned_heads(examples: Sequence[Example], heads: Sequence[Head]) -> frozenset[str]:
+    return frozenset(h.criterion for h in heads if head_state(level_counts(examples, h)) == "learned")
+
+
+def constant_heads(examples: Sequence[Example], heads: Sequence[Head]) -> dict[str, Value]:
+    counts = {head.criterion: level_counts(examples, head) for head in heads}
+    return {name: only_level(levels) for name, levels in counts.items() if head_state(levels) == "constant"}
+
+
+def memory_needed(
+    pretrained: Pretrained, material: Material, heads: Sequence[Head], device: torch.device
+) -> Needs:
+    spec = pretrained.spec
+    longest = max(len(row.tokens) for row in (*material.learn, *material.check))
+    return needs(pretrained.outline(heads), spec.tuning, spec.settings, longest, device)
+
+
+def read_material(
+    examples: Sequence[Example], heads: Sequence[Head], learning: frozenset[str], pretrained: Pretrained
+) -> tuple[Material, str]:
+    """What is learned from and what is held out, as the network sees it; and how it was held out."""
+    held, how = held_out(examples, learning)
+    rows = read_rows(examples, heads, learning, pretrained)
+    learn = [row for row, out in zip(rows, held, strict=True) if row is not None and not out]
+    check = [row for row, out in zip(rows, held, strict=True) if row is not None and out]
+    counts = [_counts(learn, i, len(head.values)) for i, head in enumerate(heads)]
+    balance = pretrained.spec.settings.balance
+    weights = [level_weights(dict(enumerate(found)), balance) for found in counts]
+    return Material(learn, check, weights, counts), how
+
+
+def _counts(rows: Sequence[Row], head: int, levels: int) -> list[int]:
+    said = [row.targets[head] for row in rows]
+    return [said.count(level) for level in range(levels)]
 
 
 def read_rows(
-    examples: Sequence[Example], heads: Sequence[Head], learned: frozenset[str], reader: Reader
-) -> list[Row]:
-    """The examples that a head can learn from."""
-    rows = []
-    for example in examples:
+    examples: Sequence[Example], heads: Sequence[Head], learning: frozenset[str], pretrained: Pretrained
+) -> list[Row | None]:
+    """Each example; None for one that no head can learn from."""
+    tokens = pretrained.reader.read([(example.prompt, example.response) for example in examples])
+    rows: list[Row | None] = []
+    for example, ids in zip(examples, tokens, strict=True):
         targets = [
             head.position(example.labels[head.criterion])
-            if head.criterion in learned and head.criterion in example.labels
+            if head.criterion in learning and head.criterion in example.labels
             else UNLABELLED
             for head in heads
         ]
-        if any(target != UNLABELLED for target in targets):
-            rows.append(Row(reader.read(example), targets))
+        rows.append(Row(ids, targets) if any(target != UNLABELLED for target in targets) else None)
     return rows
 
 
-def run_key(
-    source: str, rows: Sequence[Row], heads: Sequence[Head], settings: TransformerSettings, seed: int
-) -> str:
+def held_out(examples: Sequence[Example], learning: frozenset[str]) -> tuple[list[bool], str]:
+    """Which examples are for validation, never a prompt on both sides: those of the split ``validation`` where they
+    are a twentieth or more; else a grouped tenth, or as much more as makes 16. Of very few examples, none.
+
+    What is learned from must still hold two levels of each head that is to learn.
+    """
+    groups = prompt_groups(examples)
+    named = {group for group, example in zip(groups, examples, strict=True) if example.split == "validation"}
+    enough = max(LEAST_VALIDATION, len(examples) // (2 * TENTH))
+    held = [group in named for group in groups]
+    if sum(held) >= enough and _still_learns(examples, held, learning):
+        return held, "split"
+    parts = min(TENTH, len(examples) // LEAST_VALIDATION)
+    if parts > 2 and len(set(groups)) >= parts:
+        held = [fold == 0 for fold in folds_by_prompt(examples, k=parts)]
+        if _still_learns(examples, held, learning):
+            return held, f"1/{parts} by prompt"
+    return [False] * len(examples), "none"
+
+
+def _still_learns(examples: Sequence[Example], held: Sequence[bool], learning: frozenset[str]) -> bool:
+    left = [example for example, out in zip(examples, held, strict=True) if not out]
+    return all(
+        len({example.labels[name] for example in left if name in example.labels}) > 1 for name in learning
+    )
+
+
+def run_key(spec: Spec, material: Material, heads: Sequence[Head], seed: int) -> str:
     """The sha256 of all that a run follows from: a checkpoint of another run is not resumed."""
-    told = [source, [asdict(row) for row in rows], [h.to_json() for h in heads], asdict(settings), seed]
+    rows = [[asdict(row) for row in part] for part in (material.learn, material.check)]
+    told = [spec.to_json(), rows, [head.to_json() for head in heads], seed]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
-def epoch_batches(lengths: Sequence[int], batch_size: int, seed: int, epoch: int) -> list[list[int]]:
-    """The examples of each batch of one epoch: every example once, examples of like length together."""
-    shuffle = random.Random(f"{seed}:{epoch}")  # noqa: S311 (an order, not a secret)
-    order = list(range(len(lengths)))
-    shuffle.shuffle(order)
-    batches = []
-    for start in range(0, len(order), batch_size * BUCKET_BATCHES):
-        bucket = sorted(order[start : start + batch_size * BUCKET_BATCHES], key=lambda i: lengths[i])
-        batches += [bucket[i : i + batch_size] for i in range(0, len(bucket), batch_size)]
-    shuffle.shuffle(batches)
-    return batches
+def calibrate(scorer: EncoderScorer, material: Material) -> dict[str, Any]:
+    """Choose the precision that it predicts in, and a temperature for each head, on what was held out.
+
+    The faster precision is taken where it leaves 99% of the validation's labels as they are.
+    """
+    rows = [row.tokens for row in material.check]
+    if not rows:
+        return {"temperatures": {}, "precision": scorer.precision}
+    plain = found = scorer.logits(rows)
+    told: dict[str, Any] = {}
+    for precision in fast_precisions() if len(rows) >= ENOUGH_TO_COMPARE else ():
+        scorer.precision = precision
+        found = scorer.logits(rows)
+        told[precision] = round(_same_labels(plain, found, scorer), 4)
+        if told[precision] >= SAME_LABELS:
+            break
+        scorer.precision, found = "fp32", plain
+    scorer.temperatures = _temperatures(scorer, found, material)
+    return {
+        "temperatures": dict(scorer.temperatures),
+        "precision": scorer.precision,
+        "same_labels": told,
+    }
 
 
-def rate_factor(step: int, steps: int, warmup: float) -> float:
-    """Of the full learning rate: linear up over the warm-up's share of the steps, then linear down to 0."""
-    warm = max(1, round(steps * warmup))
-    return min((step + 1) / warm, (steps - step) / max(1, steps - warm))
-
-
-class Run:
-    """One training run. Its state is the model, the optimizer and the number of steps done."""
-
-    def __init__(
-        self,
-        model: ScorerModel,
-        reader: Reader,
-        rows: Sequence[Row],
-        *,
-        settings: TransformerSettings,
-        seed: int,
-        key: str,
-        checkpoints: Path | None,
-    ) -> None:
-        self.device = best_device()
-        self.model = model.to(self.device)
-        self.reader, self.rows, self.settings = reader, rows, settings
-        self.seed, self.key, self.checkpoints = seed, key, checkpoints
-        self.optimizer = torch.optim.AdamW(parameter_groups(model, settings))
-        self.per_epoch = -(-len(rows) // settings.batch_size)
-        self.steps = self.per_epoch * settings.epochs
-        self.done = 0
-
-    def train(self, report: Report) -> None:
-        self.resume()
-        self.model.train()
-        batches: list[list[int]] = []
-        epoch_read = -1
-        while self.done < self.steps:
-            epoch, at = divmod(self.done, self.per_epoch)
-            if epoch != epoch_read:
-                lengths = [len(row.tokens) for row in self.rows]
-                batches = epoch_batches(lengths, self.settings.batch_size, self.seed, epoch)
-                epoch_read = epoch
-            loss = self.step([self.rows[i] for i in batches[at]])
-            if self.done % self.settings.checkpoint_every == 0:
-                self.save()
-            report(Progress("learn", self.done / self.steps, loss=loss))
-        self.model.eval()
-
-    def step(self, rows: Sequence[Row]) -> float:
-        torch.manual_seed(self.seed * 1_000_003 + self.done)  # dropout, the same after a resume
-        factor = rate_factor(self.done, self.steps, self.settings.warmup)
-        for group in self.optimizer.param_groups:
-            group["lr"] = group["full_rate"] * factor
-        ids, mask = self.reader.batch([row.tokens for row in rows], self.device)
-        targets = torch.tensor([row.targets for row in rows], device=self.device)
-        with mixed_precision(self.device):
-            logits = self.model(ids, mask)
-        loss = masked_loss(logits, targets)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), GRADIENT_NORM)
-        self.optimizer.step()
-        self.done += 1
-        return float(loss.item())
-
-    def save(self) -> None:
-        """Written beside and moved in place: a checkpoint that is there is whole. Only the last one is kept."""
-        if self.checkpoints is None:
-            return
-        beside = self.checkpoints / "part"
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
-        save_model(self.model, str(beside / "model.safetensors"))
-        save_file(self._optimizer_tensors(), str(beside / "optimizer.safetensors"))
-        (beside / "state.json").write_text(json.dumps({"done": self.done, "key": self.key}), encoding="utf-8")
-        earlier = list(self.checkpoints.glob("step-*"))
-        beside.replace(self.checkpoints / f"step-{self.done:08d}")
-        for folder in earlier:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def resume(self) -> None:
-        """Go on from the last checkpoint of this very run, if there is one; another run's is dropped."""
-        for folder in sorted(self.checkpoints.glob("step-*") if self.checkpoints else (), reverse=True):
-            state: dict[str, Any] = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-            if state["key"] == self.key:
-                load_model(self.model, str(folder / "model.safetensors"), device=str(self.device))
-                self._load_optimizer(folder / "optimizer.safetensors")
-                self.done = int(state["done"])
-                return
-            shutil.rmtree(folder)
-
-    def _parameters(self) -> list[Any]:
-        return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-
-    def _optimizer_tensors(self) -> dict[str, Any]:
-        """AdamW's moments by number of parameter. One that never had a gradient has none."""
-        return {
-            f"{i}.{name}": tensor.contiguous()
-            for i, parameter in enumerate(self._parameters())
-            for name, tensor in self.optimizer.state.get(parameter, {}).items()
-        }
-
-    def _load_optimizer(self, path: Path) -> None:
-        parameters = self._parameters()
-        for label, tensor in load_file(str(path)).items():
-            number, name = label.split(".", 1)
-            device = "cpu" if name == "step" else self.device
-            self.optimizer.state[parameters[int(number)]][name] = tensor.to(device)
-
-
-def parameter_groups(model: ScorerModel, settings: TransformerSettings) -> list[dict[str, Any]]:
-    """New heads learn faster than the pretrained weights; biases and norms do not decay."""
-    encoder = list(model.encoder.parameters())
-    matrices = [p for p in encoder if p.ndim > 1]
-    vectors = [p for p in encoder if p.ndim <= 1]
-    parts = (
-        (matrices, settings.learning_rate, settings.weight_decay),
-        (vectors, settings.learning_rate, 0.0),
-        (list(model.heads.parameters()), settings.head_learning_rate, 0.0),
-    )
-    return [
-        {"params": params, "lr": rate, "full_rate": rate, "weight_decay": decay}
-        for params, rate, decay in parts
+def _same_labels(plain: Sequence[Tensor], fast: Sequence[Tensor], scorer: EncoderScorer) -> float:
+    shares = [
+        float((a.argmax(1) == b.argmax(1)).float().mean())
+        for a, b, scale in zip(plain, fast, scorer.scales, strict=True)
+        if scale.criterion in scorer.learned
     ]
+    return min(shares, default=1.0)
+
+
+def _temperatures(scorer: EncoderScorer, found: Sequence[Tensor], material: Material) -> dict[str, float]:
+    targets = torch.tensor([row.targets for row in material.check])
+    temperatures = {}
+    for i, (scale, logits) in enumerate(zip(scorer.scales, found, strict=True)):
+        known = targets[:, i] != UNLABELLED
+        if scale.criterion in scorer.learned and known.any():
+            logs = logits[known].double().log_softmax(dim=1).numpy()
+            temperatures[scale.criterion] = fit_temperature(logs, targets[known, i].numpy().astype(np.int64))
+    return temperatures
+
+
+def _told_loss(spec: Spec, heads: Sequence[Head]) -> Mapping[str, str]:
+    """For each criterion, in words."""
+    settings = spec.settings
+    plain = f"cross entropy, levels weigh frequency^-{settings.balance:g}"
+    ordered = f"{plain}, plus {settings.ordinal:g} x squared earth mover's distance"
+    return {h.criterion: ordered if settings.ordinal and h.measurement != "nominal" else plain for h in heads}

@@ -30,7 +30,9 @@ FILE_COMMANDS: dict[str, list[str]] = {
     "import_annotations": ["--batch", "first", "--format", "jsonl"],
     "import_bundle": [],
     "leaderboard": ["--guideline", "flames"],
+    "must_fail": ["--guideline", "xstest"],
 }
+BEFORE_A_FILE = {"leaderboard": ["--from-file"], "must_fail": ["add", "--file"]}
 UNKNOWN: dict[str, list[list[str]]] = {
     "add_person": [
         ["lin"],
@@ -118,6 +120,12 @@ UNKNOWN: dict[str, list[list[str]]] = {
         [str(FIXTURES / "demo" / "annotations.jsonl"), "--as-batch", "a/b"],
     ],
     "agreement": [["--batch", "none"], ["--by", "weather"]],
+    "aggregate_labels": [
+        [],
+        ["--batch", "none"],
+        ["--batch", "first", "--method", "luck"],
+        ["--batch", "first", "--out", str(FIXTURES)],
+    ],
     "people_quality": [["--batch", "none"]],
     "report": [[], ["--batches", "none"], ["--release", "none"], ["--batches", "first", "--release", "none"]],
     "release_gold": [
@@ -134,6 +142,26 @@ UNKNOWN: dict[str, list[list[str]]] = {
     ],
     "train_scorer": [["s", "--release", "none"]],
     "score_responses": [["--scorer", "none", "--dataset", "small"]],
+    "check_drift": [["--scorer", "none", "--model", "M"], ["--scorer", "none", "--model", "none"]],
+    "promote_scorer": [[], ["none"], ["--back", "none"], ["--back", "xstest"], ["none", "--back", "xstest"]],
+    "export_scorer": [["none", "--out", "OUT"]],
+    "must_fail": [
+        ["list", "--guideline", "none"],
+        ["keep", "--guideline", "xstest"],
+        ["remove", "--guideline", "xstest"],
+        ["remove", "7", "--guideline", "xstest"],
+        ["add", "--guideline", "xstest"],
+        *(
+            ["add", "--guideline", "xstest", "--dataset", "small", "--prompt", "p0", "--model", *rest]
+            for rest in (
+                ["none"],
+                ["Hidden-13B", "--criterion", "none"],
+                ["Hidden-13B", "--refused", "9"],
+                ["Hidden-13B", "--refused", "1", "2", "3"],
+                ["Hidden-13B", "--collection", "none"],
+            )
+        ),
+    ],
     "run_benchmark": [["r", "--scorer", "none", "--dataset", "small"]],
     "leaderboard": [["none"], []],
     "retrain": [["--release", "none"]],
@@ -193,7 +221,7 @@ def test_every_command_is_in_the_tables_above():
 @pytest.mark.parametrize("kind", sorted(BAD_FILES))
 def test_a_bad_file_is_named(command: str, kind: str, batch: object, tmp_path: Path, out: StringIO):
     path = BAD_FILES[kind](tmp_path)
-    option = ["--from-file"] if command == "leaderboard" else []
+    option = BEFORE_A_FILE.get(command, [])
     assert path in refused(command, [*option, path, *FILE_COMMANDS[command]], out)
 
 
@@ -209,7 +237,7 @@ def test_what_is_wrong_on_line_7_is_found_there(
     if command == "import_responses":
         lines = [json.dumps(RESPONSE | {"prompt_id": f"p{n % 4}", "model": f"M{n}"}) for n in range(6)]
     path = _write(tmp_path, "seven.jsonl", "\n".join([*lines, seventh]) + "\n")
-    option = ["--from-file"] if command == "leaderboard" else []
+    option = BEFORE_A_FILE.get(command, [])
     assert f"{path}:7" in refused(command, [*option, path, *FILE_COMMANDS[command]], out)
 
 

@@ -40,7 +40,8 @@ from annotation.services.people import add_person, set_roles
 from benchmark.models import RunItem
 from benchmark.services.retraining import retrain
 from benchmark.services.runs import create_run
-from scoring.services import create_scorer
+from scoring.services import add_must_fail, create_scorer, request_predictions
+from scoring.services.requests import Item
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
 MODELS = ("Secretive-7B", "Hidden-13B")
@@ -83,6 +84,8 @@ MAY: dict[str, frozenset[str]] = {
     "api-skip": ANNOTATOR,
     "api-release": ANNOTATOR,
     "api-extend": ANNOTATOR,
+    "api-predictions": OFFICE,
+    "api-prediction": MANAGER,  # of the manager whose request it is
     "work": ANNOTATOR,
     "work-batch": ANNOTATOR,
     "work-ahead": ANNOTATOR,
@@ -189,6 +192,16 @@ MAY: dict[str, frozenset[str]] = {
     "scorers": OFFICE,
     "scorer": OFFICE,
     "scorer-new": RESEARCHER,
+    "scorer-promote": RESEARCHER,
+    "scorer-back": RESEARCHER,
+    "scorer-drift": RESEARCHER,
+    "scorer-export": OFFICE,
+    "scorer-score": RESEARCHER,
+    "scorer-abstained": OFFICE,
+    "must-fail": OFFICE,
+    "must-fail-add": RESEARCHER,
+    "must-fail-import": RESEARCHER,
+    "must-fail-remove": RESEARCHER,
     "runs": OFFICE,
     "run": OFFICE,
     "run-cell": OFFICE,
@@ -205,6 +218,7 @@ BODIES = {
     "verdict": WORK,
     "adjudicate": {**WORK, "reason": "reading_slip"},
     "skip": {"reason": "I know the author"},
+    "predictions": {"scorer": "s1", "items": [{"prompt": "Is it?", "response": "It is."}]},
 }
 QUERIES = {"run-cell": f"?model={MODELS[0]}"}
 REFUSED = {403, 404}
@@ -276,7 +290,13 @@ def make_world() -> World:
     scorer, training = create_scorer(name="s1", release=release, send=False)
     jobs.run_now(training)
     scorer.refresh_from_db()
-    collection = batch.tasks.all()[0].response.collection
+    asked = request_predictions(
+        scorer=scorer, items=[Item("Is it?", "It is.")], actor=people["manager"], send=False
+    )
+    jobs.run_now(asked.job)
+    answered = batch.tasks.order_by("position")[0].response
+    (kept,) = add_must_fail(guideline_name=guideline.name, response=answered, refused=[3])
+    collection = answered.collection
     run = create_run(name="b1", scorer=scorer, dataset=corpus, collection=collection, send=False)
     assert run.job is not None
     jobs.run_now(run.job)
@@ -319,12 +339,21 @@ def make_world() -> World:
             "kind": "jsonl",
             "release": "r1",
             "scorer.name": "s1",
+            "scorer-promote.name": "s1",
+            "scorer-back.name": "s1",
+            "scorer-drift.name": "s1",
+            "scorer-export.name": "s1",
+            "scorer-score.name": "s1",
+            "scorer-abstained.name": "s1",
+            "guideline": guideline.name,
+            "must-fail-remove.item_id": kept.pk,
             "run.name": "b1",
             "run-cell.name": "b1",
             "run-item.name": "b1",
             "item_id": RunItem.objects.filter(run=run)[0].pk,
             "retraining_id": getattr(retraining, "pk", None),
             "request_id": CorrectionRequest.objects.get().pk,
+            "api-prediction.request_id": asked.pk,
             "import_id": upload.pk,
             "job_id": training.pk,
             "batch-making.job_id": making.pk,

@@ -50,6 +50,11 @@ def test_the_web_process_imports_no_learning_library(tmp_path: Path):
         "annotation.formats",
         "scoring.dataset",
         "scoring.evaluation",
+        "scoring.conformal",
+        "scoring.drift",
+        "scoring.gate",
+        "scoring.learning_curve",
+        "scoring.adaptation",
         "benchmark.metrics",
     ],
 )

@@ -130,7 +130,7 @@ def test_gold_becomes_a_scorer_and_a_leaderboard_that_leads_back_to_the_labels(
     told = command(
         "train_scorer", "s", "--release", "gold", "--evaluate", "grouped", "--evaluate", "leave-one-model-out"
     )
-    assert told["backbone"] == "char-ngram"
+    assert told["backbone"] == "ngram"
     for name, accuracy, macro_f1 in (("grouped", 0.87, 0.69), ("leave_one_model_out", 0.80, 0.65)):
         metrics = told["evaluation"][name]
         assert metrics["n"] == RESPONSES

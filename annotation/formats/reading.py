@@ -22,7 +22,7 @@ from annotation.files import check_file
 from .row import Row
 
 # An escaped NUL, and not an escaped backslash before the letters u0000.
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 LONGEST_LINE = 64 * 1024 * 1024
 PIECE = 1024 * 1024
 BEGINNING = 4096
@@ -242,7 +242,7 @@ def _is_storable(fields: dict[str, Any]) -> bool:
         content.encode()
     except UnicodeEncodeError:
         return False
-    return _NUL.search(content) is None
+    return ESCAPED_NUL.search(content) is None
 
 
 def csv_rows(

@@ -81,6 +81,7 @@ def create_batch(
     dataset: Dataset,
     models: Sequence[EvaluatedModel] = (),
     collection: str | None = None,
+    among: Sequence[int] | None = None,
     annotators: Sequence[Person] = (),
     adjudicators: Sequence[Person] = (),
     pairs: Sequence[Sequence[Person]] = (),
@@ -90,7 +91,7 @@ def create_batch(
     actor: Person | None = None,
     report: Report = lambda _done: None,
 ) -> Batch:
-    """Make a batch of the dataset's responses (of all models, or of ``models``).
+    """Make a batch of the dataset's responses (of all models, or of ``models``; with ``among`` of these ids alone).
 
     ``pairs`` are who works with whom where the pairing is fixed; they are annotators, named again or not.
     """
@@ -100,6 +101,7 @@ def create_batch(
         dataset=dataset,
         models=models,
         collection=collection,
+        among=among,
         annotators=annotators,
         adjudicators=adjudicators,
         pairs=pairs,
@@ -130,6 +132,7 @@ def _found(
     dataset: Dataset,
     models: Sequence[EvaluatedModel],
     collection: str | None,
+    among: Sequence[int] | None = None,
     annotators: Sequence[Person],
     adjudicators: Sequence[Person],
     pairs: Sequence[Sequence[Person]],
@@ -144,6 +147,8 @@ def _found(
     if not guideline.is_published:
         raise AssayError(N_("The guideline {guideline} is not published yet."), guideline=str(guideline))
     responses = responses_for(dataset=dataset, models=models, collection=collection)
+    if among is not None:
+        responses = responses.filter(pk__in=among)
     dimensions = set(responses.order_by().values_list("prompt__dimension", flat=True).distinct())
     if not dimensions:
         raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)

@@ -18,6 +18,7 @@ from benchmark.services.runs import create_run
 from scoring.models import Scorer
 from scoring.selectors.lessons import guideline_of
 from scoring.services import create_scorer
+from scoring.spec import Spec
 
 
 @transaction.atomic
@@ -25,7 +26,7 @@ def retrain(
     *,
     release: GoldRelease,
     name: str | None = None,
-    backbone: str | None = None,
+    spec: Spec | None = None,
     actor: Person | None = None,
     send: bool = True,
 ) -> Retraining:
@@ -42,7 +43,7 @@ def retrain(
     scorer, training = create_scorer(
         name=name or _next_name(latest.name if latest else f"{release.name}-scorer"),
         release=release,
-        backbone=backbone if backbone is not None else (latest.backbone if latest else ""),
+        spec=spec or (latest.spec if latest else None),
         evaluate=latest.config.get("evaluate", []) if latest else [],
         seed=latest.seed if latest else 0,
         actor=actor,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from annotation.errors import N_, AssayError
 from annotation.guidelines.values import as_number
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, GoldRelease, Guideline, Response
+from annotation.splits import split_of
 from scoring.dataset import Example, Head, Value, transcript
 
 CHUNK = 1000
@@ -81,6 +82,7 @@ _FIELDS = (
     "prompt__key",
     "prompt__text",
     "prompt__dimension",
+    "prompt__subcomponent",
     "model__name",
     "collection__name",
     "text",
@@ -91,7 +93,7 @@ _FIELDS = (
 def _examples(release: GoldRelease, labels: Mapping[int, Labels]) -> Iterator[tuple[Example, int]]:
     responses = Response.objects.filter(pk__in=release.items.values("task__response"))
     for row in responses.values_list(*_FIELDS).iterator(chunk_size=CHUNK):
-        pk, dataset, key, prompt, dimension, model, collection, text, turns = row
+        pk, dataset, key, prompt, dimension, kind, model, collection, text, turns = row
         if pk in labels:
             example = Example(
                 key=" ".join(part for part in (f"{dataset}/{key}", model, collection) if part),
@@ -101,6 +103,8 @@ def _examples(release: GoldRelease, labels: Mapping[int, Labels]) -> Iterator[tu
                 model=model,
                 dimension=dimension or None,
                 labels=labels[pk],
+                kind=kind or None,
+                split=split_of(dataset, key),
             )
             yield example, pk
 

@@ -57,7 +57,7 @@ def scorers_for(person: Person) -> list[Listed]:
             sealed=any(batch.pk in batches for batch in scorer.release.batches.all())
             or not datasets.isdisjoint(scorer.release.manifest.get("datasets", ())),
         )
-        for scorer in scorers_with_all().prefetch_related("release__batches")
+        for scorer in scorers_with_all().defer("evaluation").prefetch_related("release__batches")
     ]
 
 

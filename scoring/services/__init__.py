@@ -1,8 +1,34 @@
-"""Writes: ``create_scorer`` makes a scorer and the job that trains it, ``score`` stores its predictions."""
+"""Writes: ``create_scorer`` makes a scorer and the job that trains it, ``score`` stores its predictions.
 
+``promote`` has the gate judge a scorer, ``go_back`` undoes a promotion; ``request_predictions`` answers programs.
+"""
+
+from scoring.services.abstaining import batch_of_abstained
+from scoring.services.drifting import check_drift
+from scoring.services.exporting import export_scorer
+from scoring.services.must_fail import add_must_fail, import_must_fail, remove_must_fail
 from scoring.services.predictions import Scored, create_scoring, score
+from scoring.services.promotion import go_back, promote
 from scoring.services.reports import job_report
+from scoring.services.requests import request_predictions
 from scoring.services.scorers import create_scorer
 from scoring.services.training import give_up, train
 
-__all__ = ["Scored", "create_scorer", "create_scoring", "give_up", "job_report", "score", "train"]
+__all__ = [
+    "Scored",
+    "add_must_fail",
+    "batch_of_abstained",
+    "check_drift",
+    "create_scorer",
+    "create_scoring",
+    "export_scorer",
+    "give_up",
+    "go_back",
+    "import_must_fail",
+    "job_report",
+    "promote",
+    "remove_must_fail",
+    "request_predictions",
+    "score",
+    "train",
+]

@@ -51,10 +51,16 @@ class PredictionRows:
         self._scorer = scorer
         self._document = scorer.guideline.document
         self._heads = {head.criterion: head for head in heads_of(scorer.guideline)}
+        heads = scorer.card.get("heads", {})
+        self._unlearned = {name for name, head in heads.items() if head["state"] == "empty"}
 
     def applicable(self, dimension: str | None) -> list[str]:
         """The criteria asked of a prompt of this dimension."""
         return [one.name for one in self._document.criteria_for(dimension)]
+
+    def expected(self, dimension: str | None) -> list[str]:
+        """Of those the ones that the scorer had labels to learn: what a scored response has predictions of."""
+        return [name for name in self.applicable(dimension) if name not in self._unlearned]
 
     def of(
         self, response: int, dimension: str | None, predicted: Predicted, fold: int | None

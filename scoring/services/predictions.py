@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,16 +19,20 @@ from scoring.dataset import Example
 from scoring.dataset import Prediction as Predicted
 from scoring.interface import FittedScorer
 from scoring.models import Prediction, Scorer
-from scoring.saved import fingerprint
 from scoring.selectors.lessons import example_of
+from scoring.services.learned import refuse_changed
 from scoring.services.outoffold import OutOfFold, PredictionRows
 
 SCORE = "score_responses"
-CHUNK = 500
+CHUNK = 1000
+REMEMBERED = 20_000
+"""So many contents that were predicted last are kept at hand, for copies of them in later chunks."""
 PREDICTING = N_("predicting")
 
 Tell = Callable[[float, str], None]
 """A job's ``report``: the fraction that is done, and the stage."""
+Told = tuple[int | None, Predicted]
+"""The fold that the predicting model had not seen, or None of an unseen content; and the prediction."""
 
 
 def unwatched(fraction: float, stage: str) -> None:
@@ -37,10 +41,14 @@ def unwatched(fraction: float, stage: str) -> None:
 
 @dataclass(frozen=True)
 class Scored:
-    """How many predictions were stored now: of contents in the scorer's release, and of unseen ones."""
+    """How many predictions were stored now: of contents in the scorer's release, and of unseen ones.
+
+    ``asked`` is the number of contents that the scorer itself had to read for them.
+    """
 
     out_of_fold: int = 0
     unseen: int = 0
+    asked: int = 0
 
 
 def score(*, scorer: Scorer, responses: Iterable[Response], report: Tell = unwatched) -> Scored:
@@ -54,34 +62,38 @@ def score(*, scorer: Scorer, responses: Iterable[Response], report: Tell = unwat
     Call it from a job or a command: it loads the scorer's libraries. Done twice, or again after it was
     interrupted, it changes nothing that is stored. ``report`` is a job's: it may raise, to stop it between two chunks.
     """
-    if not scorer.is_ready:
-        raise Conflict(
-            N_("The scorer {name} is not ready: it has not been trained to its end."), name=scorer.name
-        )
+    refuse_unready(scorer)
     keys = _keys(responses)
-    known = _loaded(scorer)
+    teller = Teller(loaded(scorer))
     rows = PredictionRows(scorer)
     out_of_fold = unseen = 0
     for start in range(0, len(keys), CHUNK):
         report(start / len(keys), PREDICTING)
-        stored = _score_chunk(scorer, keys[start : start + CHUNK], known, rows)
+        stored = _score_chunk(scorer, keys[start : start + CHUNK], teller, rows)
         out_of_fold += stored.out_of_fold
         unseen += stored.unseen
     report(1.0, PREDICTING)
-    return Scored(out_of_fold, unseen)
+    return Scored(out_of_fold, unseen, teller.asked)
+
+
+def refuse_unready(scorer: Scorer) -> None:
+    if not scorer.is_ready:
+        raise Conflict(
+            N_("The scorer {name} is not ready: it has not been trained to its end."), name=scorer.name
+        )
 
 
 def _keys(responses: Iterable[Response]) -> list[int]:
-    """Ids, prompt by prompt: identical contents have one prompt, and so come together."""
+    """Ids, prompt by prompt and text by text: so copies come together."""
     if isinstance(responses, QuerySet):
-        return list(responses.order_by("prompt_id", "pk").values_list("pk", flat=True))
-    return [one.pk for one in sorted(responses, key=lambda one: (one.prompt_id, one.pk))]
+        return list(responses.order_by("prompt_id", "sha256", "pk").values_list("pk", flat=True))
+    return [one.pk for one in sorted(responses, key=lambda one: (one.prompt_id, one.sha256, one.pk))]
 
 
-def _score_chunk(scorer: Scorer, keys: Sequence[int], known: _Known, rows: PredictionRows) -> Scored:
+def _score_chunk(scorer: Scorer, keys: Sequence[int], teller: Teller, rows: PredictionRows) -> Scored:
     lacking = list(_lacking(scorer, keys, rows))
     examples = {response.pk: example_of(response) for response in lacking}
-    predicted = known.predict(list(examples.values()))
+    predicted = teller.tell(list(examples.values()))
     found: list[Prediction] = []
     for pk, example in examples.items():
         fold, distribution = predicted[example.content_key]
@@ -92,49 +104,59 @@ def _score_chunk(scorer: Scorer, keys: Sequence[int], known: _Known, rows: Predi
 
 
 def _lacking(scorer: Scorer, keys: Sequence[int], rows: PredictionRows) -> Iterator[Response]:
-    """The responses that have no prediction of some applicable criterion."""
+    """The responses that have no prediction, or none of some criterion that the scorer can tell them."""
     stored: dict[int, set[str]] = defaultdict(set)
     there = Prediction.objects.filter(scorer=scorer, response__in=keys)
     for response, criterion in there.values_list("response_id", "criterion"):
         stored[response].add(criterion)
     for one in Response.objects.filter(pk__in=keys).select_related("prompt").order_by("prompt_id", "pk"):
-        if not stored[one.pk].issuperset(rows.applicable(one.prompt.dimension or None)):
+        there_is = stored[one.pk]
+        if not there_is or not there_is.issuperset(rows.expected(one.prompt.dimension or None)):
             yield one
 
 
 @dataclass(frozen=True)
-class _Known:
+class Loaded:
     """A scorer as it was loaded, with what it may say of its own training data."""
 
     fitted: FittedScorer
     out_of_fold: OutOfFold
 
-    def predict(self, examples: Sequence[Example]) -> dict[str, tuple[int | None, Predicted]]:
-        """Fold and prediction by content key; each content that the release does not have is predicted once."""
+
+class Teller:
+    """Asks a loaded scorer, out of fold where it must be; a content that comes again soon is not predicted again."""
+
+    def __init__(self, known: Loaded) -> None:
+        self.known = known
+        self.asked = 0
+        self._kept: OrderedDict[str, Told] = OrderedDict()
+
+    def tell(self, examples: Sequence[Example]) -> Mapping[str, Told]:
+        """Fold and prediction by content key."""
         by_content = {example.content_key: example for example in examples}
-        told = self.out_of_fold.predictions
-        found: dict[str, tuple[int | None, Predicted]] = {key: told[key] for key in by_content if key in told}
-        new = [example for key, example in by_content.items() if key not in told]
-        for example, predicted in zip(new, self.fitted.predict(new) if new else [], strict=True):
-            found[example.content_key] = (None, predicted)
+        told = self.known.out_of_fold.predictions
+        found: dict[str, Told] = {key: told[key] for key in by_content if key in told}
+        found |= {key: self._kept[key] for key in by_content if key in self._kept}
+        new = {key: example for key, example in by_content.items() if key not in found}
+        said = self.known.fitted.predict(list(new.values())) if new else []
+        for key, predicted in zip(new, said, strict=True):
+            found[key] = self._kept[key] = (None, predicted)
+        self.asked += len(new)
+        while len(self._kept) > REMEMBERED:
+            self._kept.popitem(last=False)
         return found
 
 
-def _loaded(scorer: Scorer) -> _Known:
+def loaded(scorer: Scorer) -> Loaded:
     return _load(scorer.weights_folder, scorer.weights_sha256)
 
 
 @lru_cache(maxsize=2)
-def _load(folder: Path, weights_sha256: str) -> _Known:
-    """Once in a process. Weights that are not the registered ones are refused: no number may rest on them."""
-    if not folder.is_dir():
-        raise AssayError(N_("The scorer's weights are not at {folder}."), folder=str(folder))
-    if fingerprint(folder) != weights_sha256:
-        raise AssayError(
-            N_("The weights at {folder} are not those that were registered."), folder=str(folder)
-        )
+def _load(folder: Path, weights_sha256: str) -> Loaded:
+    """Once in a process."""
+    refuse_changed(folder, weights_sha256)
     fitted = load(folder)
-    return _Known(fitted, OutOfFold.load(folder, fitted.heads))
+    return Loaded(fitted, OutOfFold.load(folder, fitted.heads))
 
 
 @transaction.atomic
@@ -149,10 +171,7 @@ def create_scoring(
     """The job that scores the dataset's responses, of all models or of these, in every collection."""
     if actor is not None:
         refuse_sealed_gold(actor, scorer.release.batches.all())
-    if not scorer.is_ready:
-        raise Conflict(
-            N_("The scorer {name} is not ready: it has not been trained to its end."), name=scorer.name
-        )
+    refuse_unready(scorer)
     if not responses_to(dataset, models).exists():
         raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)
     payload = {"scorer": scorer.pk, "dataset": dataset.pk, "models": [model.pk for model in models]}

@@ -18,12 +18,18 @@ STAGES = {
     "read": N_("reading the release"),
     "grouped": N_("learning and predicting, fold by fold"),
     "leave-one-model-out": N_("learning without one model, model by model"),
-    "final": N_("learning from the whole release"),
+    "learning-curve": N_("learning from fewer prompts, fold by fold"),
+    "adaptation": N_("learning without the labels of the model, fold by fold"),
+    "final": N_("learning what is kept"),
     "compare": N_("comparing with people"),
     "register": N_("registering the scorer"),
 }
 LOSS = N_("loss")
-"""The name of the curve, translated where it is shown."""
+METRICS = {
+    "validation_loss": N_("validation loss"),
+    "validation_accuracy": N_("validation accuracy"),
+}
+"""The names of the curves, translated where they are shown."""
 
 
 def job_report(context: jobs.JobContext) -> Report:
@@ -35,11 +41,13 @@ def job_report(context: jobs.JobContext) -> Report:
     pace = _Pace()
 
     def report(progress: Progress) -> None:
-        if not pace.due(progress.stage):
+        if not pace.due(progress.stage) and not progress.metrics:  # which come seldom, and are all told
             return
-        loss = {LOSS: progress.loss} if progress.loss is not None and pace.loss_due() else {}
+        told = {METRICS.get(name, name): value for name, value in progress.metrics.items()}
+        if progress.loss is not None and pace.loss_due():
+            told[LOSS] = progress.loss
         try:
-            context.report(progress.fraction, STAGES.get(progress.stage, progress.stage), **loss)
+            context.report(progress.fraction, STAGES.get(progress.stage, progress.stage), **told)
         except jobs.Cancelled as cancelled:
             raise Cancelled from cancelled
 

@@ -6,66 +6,78 @@ registered, so that a worker that takes over goes on where the last one died, to
 
 from __future__ import annotations
 
+import json
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from annotation.services.audit import record
 from annotation.version import code_version
-from scoring.backbones import EMBEDDED, TransformerBackbone, choose
-from scoring.baselines import annotators, between_annotators, brief, majority
-from scoring.dataset import describe_heads, prompt_groups
-from scoring.evaluation import Evaluation, evaluate_grouped, evaluate_leave_one_model_out
+from scoring import drift, learning_curve
+from scoring.adaptation import what_labels_brought
+from scoring.backbones import choose
+from scoring.baselines import annotators, between_annotators, brief, majority, string_rules
+from scoring.dataset import Prediction as Predicted
+from scoring.dataset import prediction_to_json
+from scoring.evaluation import (
+    Evaluation,
+    Metrics,
+    by_seed,
+    evaluate_grouped,
+    evaluate_leave_one_model_out,
+    held_out,
+    measure,
+)
 from scoring.interface import Backbone, FittedScorer, Progress, Report, silent, within
 from scoring.models import Prediction, Scorer
 from scoring.saved import fingerprint
 from scoring.selectors.lessons import Lesson, annotations_behind, lesson_of
+from scoring.services.cards import Trained, card_of
+from scoring.services.learned import TESTED, TRAINED
 from scoring.services.outoffold import OutOfFold, PredictionRows
-from scoring.services.scorers import LEAVE_ONE_MODEL_OUT
+from scoring.services.scorers import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
 
 FOLDS = 5
 FITTED = 0.96
 """The share of the work that is fitting; the rest is measuring and registering."""
-PACKAGES = ("numpy", "scikit-learn", "torch", "transformers")
 ROWS = 500
 PART = "part-"
 
 
 def train(*, scorer: Scorer, report: Report = silent) -> Scorer:
-    """Evaluate, train on everything, and register: predictions, weights, card and ``ready_at`` in one step.
+    """Evaluate, train what is kept, and register: predictions, weights, card and ``ready_at`` in one step.
 
-    A scorer that is ready is left as it is. Whatever happens before the end leaves nothing that counts.
+    Evaluations use every labelled response; what is kept has not learned from the test split, which is for comparing
+    it with its successors. A scorer that is ready is left as it is. Whatever happens before the end leaves nothing
+    that counts.
     """
     if scorer.is_ready:
         give_up(scorer=scorer)  # the worker that registered it died before it had tidied up
         return scorer
     report(Progress("read", 0.0))
     course = _Course(scorer, lesson_of(scorer.release, scorer.guideline), report)
-    grouped = course.grouped()
-    evaluation = {"grouped": grouped.metrics}
-    if LEAVE_ONE_MODEL_OUT in scorer.config["evaluate"]:
-        evaluation["leave_one_model_out"] = course.leave_one_model_out().metrics
+    evaluation = course.evaluate()
     fitted = course.final()
     report(Progress("compare", FITTED))
-    baselines = course.baselines()
-    out_of_fold = OutOfFold(grouped.by_content(course.lesson.examples))
-    with _saved(scorer, fitted, out_of_fold) as weights:
+    said, test = course.test(fitted)
+    found = course.findings(fitted, test)
+    with _saved(scorer, course, fitted, said) as weights:
         scorer.weights_sha256 = fingerprint(weights)
         scorer.code_version = code_version()
         scorer.evaluation = evaluation
         scorer.config |= course.config()
-        scorer.card = course.card(grouped, baselines)
-        _register(scorer, weights, course.lesson, grouped, report)
+        scorer.card = card_of(scorer, found)
+        _register(scorer, weights, course.lesson, course.grouped, report)
     give_up(scorer=scorer)
     return scorer
 
@@ -78,7 +90,10 @@ def give_up(*, scorer: Scorer) -> None:
 
 @dataclass
 class _Course:
-    """One training: its material, its share of the progress, and how long each part took."""
+    """One training: its material, its share of the progress, and how long each part took.
+
+    Each part is done once, when it is first asked for, in the order of ``evaluate``.
+    """
 
     scorer: Scorer
     lesson: Lesson
@@ -86,23 +101,48 @@ class _Course:
     seconds: dict[str, float] = field(default_factory=dict)
     _fits: int = 0
 
-    @property
-    def backbone(self) -> Backbone:
-        return choose(self.scorer.backbone)
+    def evaluate(self) -> dict[str, Metrics]:
+        evaluation = {"grouped": self.grouped.metrics}
+        evaluation["grouped"]["by_seed"] = self.by_seed()
+        if self.left_out is not None:
+            evaluation["leave_one_model_out"] = self.left_out.metrics
+        if LEARNING_CURVE in self.scorer.config["evaluate"]:
+            evaluation["learning_curve"] = self.learning_curve()
+        if self.adaptation is not None:
+            evaluation["adaptation"] = self.adaptation
+        return evaluation
 
+    @cached_property
     def grouped(self) -> Evaluation:
+        """Of the first seed: its predictions are the ones that are kept."""
         with self._timed("grouped"):
-            return evaluate_grouped(
-                self.backbone,
-                self.lesson.examples,
-                self.lesson.heads,
-                k=FOLDS,
-                seed=self.scorer.seed,
-                report=self._share(FOLDS),
-                checkpoints=self.scorer.work_folder / "grouped",
-            )
+            return self._grouped(self.scorer.seed, "grouped")
 
-    def leave_one_model_out(self) -> Evaluation:
+    def by_seed(self) -> Metrics:
+        """The luck of the deal: the same with other folds, of which the figures alone are kept."""
+        first = self.scorer.seed
+        measured = {first: self.grouped.metrics}
+        with self._timed("seeds"):
+            for seed in range(first + 1, first + self._seeds):
+                measured[seed] = self._grouped(seed, f"grouped-{seed}").metrics
+        return by_seed(measured)
+
+    def _grouped(self, seed: int, folder: str) -> Evaluation:
+        return evaluate_grouped(
+            self.backbone,
+            self.lesson.examples,
+            self.lesson.heads,
+            k=FOLDS,
+            seed=seed,
+            report=self._share(FOLDS),
+            checkpoints=self.scorer.work_folder / folder,
+        )
+
+    @cached_property
+    def left_out(self) -> Evaluation | None:
+        """With one model left out, model by model; None where nobody asked."""
+        if LEAVE_ONE_MODEL_OUT not in self.scorer.config["evaluate"]:
+            return None
         with self._timed("leave_one_model_out"):
             return evaluate_leave_one_model_out(
                 self.backbone,
@@ -113,15 +153,68 @@ class _Course:
                 checkpoints=self.scorer.work_folder / "leave-one-model-out",
             )
 
+    def learning_curve(self) -> Metrics:
+        with self._timed("learning_curve"):
+            return learning_curve.learning_curve(
+                self.backbone,
+                self.lesson.examples,
+                self.lesson.heads,
+                whole=self.grouped,
+                k=FOLDS,
+                seed=self.scorer.seed,
+                report=self._share(learning_curve.fits(FOLDS)),
+                checkpoints=self.scorer.work_folder / "learning-curve",
+            )
+
+    @cached_property
+    def adaptation(self) -> Metrics | None:
+        """What the labels of the model that it is adapted to brought."""
+        if self.scorer.adapted_to is None:
+            return None
+        with self._timed("adaptation"):
+            return what_labels_brought(
+                self.backbone,
+                self.lesson.examples,
+                self.lesson.heads,
+                model=self.scorer.adapted_to.name,
+                whole=self.grouped,
+                k=FOLDS,
+                seed=self.scorer.seed,
+                report=self._share(FOLDS),
+                checkpoints=self.scorer.work_folder / "adaptation",
+            )
+
     def final(self) -> FittedScorer:
+        """What is kept: it learns from everything but the test split."""
         with self._timed("final"):
             return self.backbone.fit(
-                self.lesson.examples,
+                [self.lesson.examples[row] for row in self.learned],
                 self.lesson.heads,
                 seed=self.scorer.seed,
                 report=within(self._share(1), 0, 1, stage="final"),
                 checkpoints=self.scorer.work_folder / "final",
             )
+
+    def test(self, fitted: FittedScorer) -> tuple[dict[str, Predicted], Metrics]:
+        """What the kept scorer says of the test split, by content key, and its figures there."""
+        examples = [self.lesson.examples[row] for row in self.tested]
+        said = fitted.predict(examples) if examples else []
+        metrics = measure(examples, said, self.lesson.heads, seed=self.scorer.seed)
+        return {one.content_key: told for one, told in zip(examples, said, strict=True)}, metrics
+
+    def findings(self, fitted: FittedScorer, test: Metrics) -> Trained:
+        return Trained(
+            lesson=self.lesson,
+            fitted=fitted,
+            grouped=self.grouped,
+            learned=self.learned,
+            tested=self.tested,
+            test=test,
+            baselines=self.baselines(),
+            drift=self.drift(),
+            adaptation=self.adaptation,
+            seconds=self.seconds,
+        )
 
     def baselines(self) -> dict[str, Any]:
         examples, heads, seed = self.lesson.examples, self.lesson.heads, self.scorer.seed
@@ -130,55 +223,53 @@ class _Course:
         with self._timed("baselines"):
             return {
                 "majority": brief(majority(examples, heads, seed=seed)),
+                "string_rules": brief(string_rules(examples, heads, k=FOLDS, seed=seed)),
                 "annotators": brief(annotators(examples, said, heads, seed=seed)),
                 "between_annotators": brief(between_annotators(examples, said, heads, seed=seed)),
             }
 
+    def drift(self) -> dict[str, Any]:
+        """How different the training models are from one another, and what leaving each out cost, if measured."""
+        by_model = self.grouped.metrics["by_model"]
+        without = self.left_out.metrics["by_model"] if self.left_out else {}
+        lost = {
+            name: by_model[name]["accuracy"]["value"] - figures["accuracy"]["value"]
+            for name, figures in without.items()
+            if None not in {by_model[name]["accuracy"]["value"], figures["accuracy"]["value"]}
+        }
+        with self._timed("drift"):
+            return drift.reference(
+                self.lesson.examples,
+                self.grouped.predictions,
+                self.lesson.heads,
+                lost=lost,
+                seed=self.scorer.seed,
+            )
+
     def config(self) -> dict[str, Any]:
-        backbone = self.backbone
-        settings = asdict(backbone.settings) if isinstance(backbone, TransformerBackbone) else {}
-        return {"folds": FOLDS, "settings": settings}
+        spec = self.scorer.spec
+        settings = spec.to_json()["settings"] if spec.kind == "encoder" else {}
+        return {"folds": FOLDS, "seeds": self._seeds, "settings": settings}
 
-    def card(self, grouped: Evaluation, baselines: dict[str, Any]) -> dict[str, Any]:
-        scorer, examples = self.scorer, self.lesson.examples
-        return {
-            "scorer": scorer.name,
-            "backbone": {"name": scorer.backbone, "description": describe_backbone(scorer.backbone)},
-            "release": {"name": scorer.release.name, "sha256": scorer.release.sha256},
-            "guideline": {
-                "name": scorer.guideline.name,
-                "version": scorer.guideline.version,
-                "sha256": scorer.guideline.sha256,
-            },
-            "responses": len(examples),
-            "prompts": len(set(prompt_groups(examples))),
-            "models": sorted({example.model for example in examples}),
-            "labels_left_out": self.lesson.left_out,
-            "heads": self._heads(),
-            "split": self._split(grouped),
-            "accuracy": grouped.metrics["accuracy"],
-            "macro_f1": grouped.metrics["macro_f1"],
-            "calibration_error": grouped.metrics["calibration_error"],
-            "baselines": baselines,
-            "weights_sha256": scorer.weights_sha256,
-            "code_version": scorer.code_version,
-            "versions": _versions(),
-            "seed": scorer.seed,
-            "config": scorer.config,
-            "seconds": {part: round(seconds, 2) for part, seconds in self.seconds.items()},
-            "trained_at": timezone.now().isoformat(timespec="seconds"),
-        }
+    @property
+    def backbone(self) -> Backbone:
+        return choose(self.scorer.spec, launch=settings.ASSAY_LAUNCH)
 
-    def _heads(self) -> dict[str, Any]:
-        described = describe_heads(self.lesson.examples, self.lesson.heads)
-        return {
-            head.criterion: {"measurement": head.measurement} | described[head.criterion]
-            for head in self.lesson.heads
-        }
+    @cached_property
+    def _held_out(self) -> tuple[list[int], list[int]]:
+        return held_out(self.lesson.examples)
 
-    def _split(self, grouped: Evaluation) -> dict[str, Any]:
-        sizes = [grouped.folds.count(fold) for fold in range(max(grouped.folds) + 1)]
-        return {"by": "prompt", "folds": len(sizes), "sizes": sizes, "seed": self.scorer.seed}
+    @property
+    def learned(self) -> list[int]:
+        return self._held_out[0]
+
+    @property
+    def tested(self) -> list[int]:
+        return self._held_out[1]
+
+    @property
+    def _seeds(self) -> int:
+        return int(self.scorer.config.get("seeds", 1))
 
     @property
     def _models(self) -> int:
@@ -186,8 +277,14 @@ class _Course:
 
     @property
     def _all_fits(self) -> int:
-        left_out = self._models if LEAVE_ONE_MODEL_OUT in self.scorer.config["evaluate"] else 0
-        return FOLDS + left_out + 1
+        asked = self.scorer.config["evaluate"]
+        return (
+            FOLDS * self._seeds
+            + (self._models if LEAVE_ONE_MODEL_OUT in asked else 0)
+            + (learning_curve.fits(FOLDS) if LEARNING_CURVE in asked else 0)
+            + (FOLDS if self.scorer.adapted_to is not None else 0)
+            + 1
+        )
 
     def _share(self, fits: int) -> Report:
         """The next ``fits`` of all the fits of this training, as a part of the whole progress."""
@@ -202,34 +299,29 @@ class _Course:
         self.seconds[part] = time.perf_counter() - started
 
 
-def describe_backbone(name: str) -> str:
-    """For a card: what was really used, so that nobody takes the embedded default for a language model."""
-    if name == EMBEDDED:
-        return "char-ngram: no pretrained weights; logistic regression on character n-grams"
-    return f"{name}: a pretrained transformer, fine-tuned"
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": sys.version.split()[0]}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
 @contextmanager
-def _saved(scorer: Scorer, fitted: FittedScorer, out_of_fold: OutOfFold) -> Iterator[Path]:
-    """Written beside where weights lie: until it is registered, another worker may have the job."""
+def _saved(
+    scorer: Scorer, course: _Course, fitted: FittedScorer, tested: dict[str, Predicted]
+) -> Iterator[Path]:
+    """Written beside where weights lie: until it is registered, another worker may have the job.
+
+    Beside the weights lie the predictions out of fold, what was learned from, and what is said of the test split.
+    """
     beside = scorer.folder / f"{PART}{uuid4().hex}"
     beside.mkdir(parents=True)
     try:
         fitted.save(beside)
-        out_of_fold.save(beside)
+        OutOfFold(course.grouped.by_content(course.lesson.examples)).save(beside)
+        learned = {course.lesson.examples[row].content_key for row in course.learned}
+        _write(beside / TRAINED, sorted(learned))
+        _write(beside / TESTED, {key: prediction_to_json(tested[key]) for key in sorted(tested)})
         yield beside
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def _write(path: Path, data: Any) -> None:
+    path.write_text(json.dumps(data), encoding="utf-8")
 
 
 def _register(scorer: Scorer, weights: Path, lesson: Lesson, grouped: Evaluation, report: Report) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
 
-from annotation.views.levels import criterion_label, label_text
+from annotation.views.levels import criterion_label, label_text, subcomponent_label
 from scoring.dataset import level_name
 from scoring.models import Scorer
+
+SHADES = 5
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,16 @@ class Figure:
     @property
     def text(self) -> str:
         return f"{self.value:.3f}"
+
+    @property
+    def signed(self) -> str:
+        return f"{self.value:+.3f}"
+
+    @property
+    def signed_interval(self) -> str:
+        if self.low is None or self.high is None:
+            return ""
+        return _("{low} to {high}").format(low=f"{self.low:+.3f}", high=f"{self.high:+.3f}")
 
     @property
     def interval(self) -> str:
@@ -51,75 +63,103 @@ class Tile:
     note: str = ""
 
 
-def headline(scorer: Scorer) -> list[Tile]:
-    grouped = scorer.evaluation["grouped"]
-    error = grouped["calibration_error"]
-    found = [
-        _tile(_("Accuracy, by prompt"), grouped["accuracy"]),
-        _tile(_("Macro-F1, by prompt"), grouped["macro_f1"]),
-        Tile(_("Calibration error"), None if error is None else f"{error:.3f}", _("0 is best")),
-    ]
-    if left_out := scorer.evaluation.get("leave_one_model_out"):
-        found.append(_tile(_("Accuracy, on a model left out"), left_out["accuracy"]))
-    return found
-
-
-def _tile(label: str, one: Mapping[str, float | None]) -> Tile:
+def tile(label: str, one: Mapping[str, float | None] | None) -> Tile:
     figure = statistic(one)
     return Tile(label, figure.text, figure.interval) if figure else Tile(label, None)
 
 
+def number(value: float | None, digits: int = 3) -> str | None:
+    return None if value is None else f"{value:.{digits}f}"
+
+
+def percent(value: float | None, digits: int = 1) -> str | None:
+    return None if value is None else f"{value:.{digits}%}"
+
+
+def held_out(scorer: Scorer) -> Mapping[str, Any] | None:
+    """The figures on the test split, which the kept scorer has not learned from; None where there is no label of it."""
+    found: Mapping[str, Any] | None = scorer.card.get("test")
+    return found if found and found["n"] else None
+
+
+def at_coverage(metrics: Mapping[str, Any], coverage: float) -> Mapping[str, Any] | None:
+    """The point of the accuracy-at-coverage curve, where the scorer has one."""
+    curve = metrics.get("risk_coverage") or ()
+    return next((one for one in curve if one["coverage"] == coverage), None)
+
+
 @dataclass(frozen=True)
 class Line:
-    """One row of figures: everything, one criterion or one model; the scorer's, then what they stand beside."""
+    """One row of figures: everything, one criterion, model or prompt type; what it stands beside follows.
+
+    ``within_one`` is defined on ordered scales; ``calibration`` is the expected calibration error.
+    """
 
     kind: str
     label: str
     n: int
     accuracy: Figure | None
+    within_one: Figure | None
     macro_f1: Figure | None
+    calibration: str | None
     left_out: Figure | None
     left_out_f1: Figure | None
     majority: Figure | None
+    rules: Figure | None
     annotators: Figure | None
     between_annotators: Figure | None
 
 
-def lines(scorer: Scorer) -> list[Line]:
-    """Everything, then the criteria and the models where there are several."""
+BESIDE = {
+    "majority": "majority",
+    "rules": "string_rules",
+    "annotators": "annotators",
+    "between_annotators": "between_annotators",
+}
+"""What stands beside, and what a card calls it."""
+
+
+def everything(scorer: Scorer) -> Line:
+    return _line(scorer, "all", _("Everything"), ())
+
+
+def lines_by(scorer: Scorer, grouping: str) -> list[Line]:
+    """By ``by_criterion``, ``by_model`` or ``by_kind``; nothing where there is one group alone."""
+    groups = scorer.evaluation["grouped"].get(grouping, {})
+    if len(groups) < 2:
+        return []
+    return [
+        _line(scorer, grouping, _group_label(scorer, grouping, name), (grouping, name)) for name in groups
+    ]
+
+
+def _group_label(scorer: Scorer, grouping: str, name: str) -> str:
     document = scorer.guideline.document
-    grouped = scorer.evaluation["grouped"]
-    found = [_line(scorer, "all", _("Everything"), ())]
-    if len(grouped["by_criterion"]) > 1:
-        found += [
-            _line(scorer, "criterion", criterion_label(document, name), ("by_criterion", name))
-            for name in grouped["by_criterion"]
-        ]
-    if len(grouped["by_model"]) > 1:
-        found += [_line(scorer, "model", name, ("by_model", name)) for name in grouped["by_model"]]
-    return found
+    if grouping == "by_criterion":
+        return criterion_label(document, name)
+    return subcomponent_label(document, name) if grouping == "by_kind" else name
 
 
 def _line(scorer: Scorer, kind: str, label: str, path: tuple[str, ...]) -> Line:
-    grouped = _at(scorer.evaluation["grouped"], path)
-    left_out = _at(scorer.evaluation.get("leave_one_model_out"), path)
-    beside = {
-        name: statistic(_at(scorer.card["baselines"][name], path).get("accuracy"))
-        for name in ("majority", "annotators", "between_annotators")
-    }
+    grouped = at(scorer.evaluation["grouped"], path)
+    left_out = at(scorer.evaluation.get("leave_one_model_out"), path)
+    baselines = scorer.card.get("baselines", {})
+    beside = {name: statistic(at(baselines.get(kept), path).get("accuracy")) for name, kept in BESIDE.items()}
     return Line(
         kind=kind,
         label=label,
         n=grouped["n"],
         accuracy=statistic(grouped["accuracy"]),
+        within_one=statistic(grouped.get("within_one")),
         macro_f1=statistic(grouped["macro_f1"]),
+        calibration=number(grouped.get("calibration_error")),
         left_out=statistic(left_out.get("accuracy")),
         left_out_f1=statistic(left_out.get("macro_f1")),
         **beside,
     )
 
 
-def _at(metrics: Mapping[str, Any] | None, path: tuple[str, ...]) -> Mapping[str, Any]:
+def at(metrics: Mapping[str, Any] | None, path: tuple[str, ...]) -> Mapping[str, Any]:
     """The figures of one group; nothing where the group was not measured."""
     found: Mapping[str, Any] = metrics or {}
     for name in path:
@@ -128,57 +168,89 @@ def _at(metrics: Mapping[str, Any] | None, path: tuple[str, ...]) -> Mapping[str
 
 
 @dataclass(frozen=True)
+class Cell:
+    """How many of a level were predicted as another, of all with that level; ``shade`` is a class's ending."""
+
+    n: int
+    share: str
+    shade: str
+    right: bool
+
+
+@dataclass(frozen=True)
 class LevelLine:
     label: str
     n: int
     predicted: int
-    precision: str | None
-    recall: str | None
-    f1: str | None
-    confusion: list[tuple[int, bool]]
-    """How many of this level were predicted as each level, and whether that was right."""
+    precision: Figure | None
+    recall: Figure | None
+    f1: Figure | None
+    cells: list[Cell]
 
 
 @dataclass(frozen=True)
 class CriterionFigures:
+    name: str
     label: str
-    kappa: str | None
+    n: int
+    accuracy: Figure | None
+    within_one: Figure | None
+    macro_f1: Figure | None
+    kappa: Figure | None
+    calibration: str | None
     columns: list[str]
     levels: list[LevelLine]
 
 
 def criteria(scorer: Scorer) -> list[CriterionFigures]:
-    """By criterion: its levels, and which were taken for which."""
-    return list(_criteria(scorer))
+    """By criterion that has labels: its levels, and which were taken for which."""
+    found = scorer.evaluation["grouped"]["by_criterion"]
+    return [_criterion(scorer, name, metrics) for name, metrics in found.items() if metrics["n"]]
 
 
-def _criteria(scorer: Scorer) -> Iterator[CriterionFigures]:
+def _criterion(scorer: Scorer, name: str, metrics: Mapping[str, Any]) -> CriterionFigures:
     document = scorer.guideline.document
-    for name, metrics in scorer.evaluation["grouped"]["by_criterion"].items():
-        values = metrics["confusion"]["levels"]
-        counts = metrics["confusion"]["counts"]
-        yield CriterionFigures(
-            label=criterion_label(document, name),
-            kappa=_number(metrics["quadratic_kappa"]),
-            columns=[level_name(value) for value in values],
-            levels=[
-                _level(label_text(document, name, value), metrics["levels"][level_name(value)], row, place)
-                for place, (value, row) in enumerate(zip(values, counts, strict=True))
-            ],
-        )
+    values, counts = metrics["confusion"]["levels"], metrics["confusion"]["counts"]
+    wrong = max((n for at, row in enumerate(counts) for to, n in enumerate(row) if at != to), default=0)
+    return CriterionFigures(
+        name=name,
+        label=criterion_label(document, name),
+        n=metrics["n"],
+        accuracy=statistic(metrics["accuracy"]),
+        within_one=statistic(metrics.get("within_one")),
+        macro_f1=statistic(metrics["macro_f1"]),
+        kappa=_with_interval(metrics, "quadratic_kappa"),
+        calibration=number(metrics.get("calibration_error")),
+        columns=[level_name(value) for value in values],
+        levels=[
+            _level(label_text(document, name, value), metrics["levels"][level_name(value)], row, place, wrong)
+            for place, (value, row) in enumerate(zip(values, counts, strict=True))
+        ],
+    )
 
 
-def _level(label: str, metrics: Mapping[str, Any], row: list[int], place: int) -> LevelLine:
+def _level(label: str, metrics: Mapping[str, Any], row: list[int], place: int, wrong: int) -> LevelLine:
+    """Shades are measured by the largest count off the diagonal: what is to be found are the mistakes."""
     return LevelLine(
         label=label,
         n=metrics["n"],
         predicted=metrics["predicted"],
-        precision=_number(metrics["precision"]),
-        recall=_number(metrics["recall"]),
-        f1=_number(metrics["f1"]),
-        confusion=[(count, at == place) for at, count in enumerate(row)],
+        precision=_with_interval(metrics, "precision"),
+        recall=_with_interval(metrics, "recall"),
+        f1=_with_interval(metrics, "f1"),
+        cells=[_cell(n, sum(row), at == place, wrong) for at, n in enumerate(row)],
     )
 
 
-def _number(value: float | None) -> str | None:
-    return None if value is None else f"{value:.3f}"
+def _cell(n: int, of: int, right: bool, wrong: int) -> Cell:
+    shade = "same" if right else str(-(-SHADES * n // wrong)) if wrong else "0"
+    return Cell(n, f"{n / of:.0%}" if n else "", shade, right)
+
+
+def _with_interval(metrics: Mapping[str, Any], name: str) -> Figure | None:
+    """A figure whose interval stands apart from it; scorers of the first version kept none."""
+    value = metrics[name]
+    if value is None:
+        return None
+    low, high = metrics.get("intervals", {}).get(name, (None, None))
+    return Figure(value, low, high)

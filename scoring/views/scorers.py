@@ -1,4 +1,4 @@
-"""Scorers: the list, training a new one, and the page of one with its card."""
+"""The list of scorers, guideline by guideline, and training a new one."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
 from annotation.errors import AssayError
-from annotation.models import MANAGER, RESEARCHER
-from annotation.selectors.jobs import curves
+from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.wording import error_text
-from scoring.forms import NewScorerForm
+from scoring.forms import AdaptForm, NewScorerForm, TrainingForm
 from scoring.models import Scorer
-from scoring.selectors.scorers import Listed, scorer_for, scorers_for
+from scoring.selectors.overview import Standing, must_fail_count, standings
+from scoring.selectors.scorers import Listed, scorers_for
 from scoring.services import create_scorer
-from scoring.views.charting import figures_chart
-from scoring.views.figures import criteria, headline, lines, statistic
+from scoring.views.figures import held_out, statistic
+
+ASKED = {"release", "name", "base", "adapt_to", "kind", "encoder", "tuning"}
+"""What the address of the form may fill in."""
 
 
 @require_GET
@@ -30,20 +31,45 @@ from scoring.views.figures import criteria, headline, lines, statistic
 @role_required(RESEARCHER, MANAGER)
 def scorers(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
+    found = scorers_for(person)
     context = {
-        "rows": [_row(listed) for listed in scorers_for(person)],
+        "groups": _groups([one for one in found if not one.sealed]),
+        "sealed": [one.scorer for one in found if one.sealed],
         "researches": has_role(person, RESEARCHER),
     }
     return render(request, "scoring/list.html", context)
 
 
-def _row(listed: Listed) -> dict[str, Any]:
-    card = {} if listed.sealed else listed.scorer.card
+def _groups(found: list[Listed]) -> list[dict[str, Any]]:
+    """Of each guideline its scorers, the newest first; the guideline first that has the newest of all."""
+    standing = standings([one.scorer for one in found])
+    groups: dict[str, list[Listed]] = {}
+    for one in found:
+        groups.setdefault(one.scorer.guideline.name, []).append(one)
+    return [_group(name, those, standing) for name, those in groups.items()]
+
+
+def _group(name: str, found: list[Listed], standing: dict[int, Standing]) -> dict[str, Any]:
+    last = standing[found[0].scorer.pk].last
     return {
-        "scorer": listed.scorer,
-        "sealed": listed.sealed,
+        "guideline": name,
+        "last": last,
+        "is_open": last is not None and last.scorer_id in {one.scorer.pk for one in found},
+        "must_fail": must_fail_count(name),
+        "rows": [_row(one.scorer, standing[one.scorer.pk]) for one in found],
+    }
+
+
+def _row(scorer: Scorer, standing: Standing) -> dict[str, Any]:
+    card = scorer.card if scorer.is_ready else {}
+    test = held_out(scorer) if scorer.is_ready else None
+    return {
+        "scorer": scorer,
+        "standing": standing,
         "accuracy": statistic(card.get("accuracy")),
         "macro_f1": statistic(card.get("macro_f1")),
+        "test": statistic(test["accuracy"]) if test else None,
+        "test_n": test["n"] if test else 0,
     }
 
 
@@ -51,10 +77,13 @@ def _row(listed: Listed) -> dict[str, Any]:
 @never_cache
 @role_required(RESEARCHER)
 def scorer_new(request: HttpRequest) -> HttpResponse:
-    """The form, and starting the training; what is refused comes back with its reason on the form."""
+    """The form, and starting the training; with a ``base`` in the address, adapting that one to a model.
+
+    What is refused comes back with its reason on the form.
+    """
     person = person_of(request)
-    asked = {name: request.GET[name] for name in ("release", "name") if name in request.GET}
-    form = NewScorerForm(request.POST or None, person=person, initial=asked)
+    adapts = "base" in request.GET
+    form = _form(request, person, adapts)
     if request.method == "POST" and form.is_valid():
         try:
             scorer, _job = create_scorer(**form.options(), actor=person)
@@ -64,59 +93,18 @@ def scorer_new(request: HttpRequest) -> HttpResponse:
             return redirect("scorer", name=scorer.name)
     context = {
         "form": form,
-        "crumbs": trail((_("Scorers"), "scorers", []), here=_("Train a scorer")),
-        "releases": form.fields["release"].queryset.exists(),  # type: ignore[attr-defined]
+        "adapts": adapts,
+        "adaptable": Scorer.objects.exclude(ready_at=None).exists(),
+        "title": _("Adapt a scorer to a model") if adapts else _("Train a scorer"),
+        "crumbs": trail(
+            (_("Scorers"), "scorers", []),
+            here=_("Adapt a scorer to a model") if adapts else _("Train a scorer"),
+        ),
     }
     return render(request, "scoring/new.html", context, status=400 if form.errors else 200)
 
 
-@require_GET
-@never_cache
-@role_required(RESEARCHER, MANAGER)
-def scorer(request: HttpRequest, name: str) -> HttpResponse:
-    """Its training while it lasts or where it failed; then its card."""
-    person = person_of(request)
-    found = scorer_for(person, name)
-    context = {
-        "scorer": found,
-        "card": found.card,
-        "crumbs": trail((_("Scorers"), "scorers", []), here=found.name),
-        "researches": has_role(person, RESEARCHER),
-        "steps": _lineage(found),
-        "curves": curves(found.job) if found.job else [],
-    }
-    if found.is_ready:
-        context |= {
-            "tiles": headline(found),
-            "lines": lines(found),
-            "left_out": "leave_one_model_out" in found.evaluation,
-            "criteria": criteria(found),
-            "chart": figures_chart(lines(found)),
-        }
-    return render(request, "scoring/scorer.html", context)
-
-
-def _lineage(found: Scorer) -> list[dict[str, Any]]:
-    """From the scorer down to the guideline that its labels follow."""
-    release, guideline = found.release, found.guideline
-    return [
-        {"kind": _("Scorer"), "label": found.name, "note": found.backbone, "hash": found.weights_sha256},
-        {
-            "kind": _("Gold release"),
-            "label": release.name,
-            "url": reverse("release", args=[release.name]),
-            "hash": release.sha256,
-        },
-        {
-            "kind": _("Gold labels"),
-            "label": str(release.labels),
-            "url": reverse("release-labels", args=[release.name]),
-            "note": _("each with the annotations behind it"),
-        },
-        {
-            "kind": _("Guideline"),
-            "label": str(guideline),
-            "url": reverse("guideline", args=[guideline.name, guideline.version]),
-            "hash": guideline.sha256,
-        },
-    ]
+def _form(request: HttpRequest, person: Person, adapts: bool) -> TrainingForm:
+    asked = {name: value for name, value in request.GET.items() if name in ASKED and value}
+    form = AdaptForm if adapts else NewScorerForm
+    return form(request.POST or None, person=person, initial=asked)

@@ -334,6 +334,14 @@ BAD_BYTES = {
 }
 
 
+def test_the_six_characters_of_an_escape_are_text_like_any_other(batch: Batch, lin: Person):
+    client = client_of(lin)
+    item = claim(client, batch)["assignment"]
+    said = r"It prints \u0000."
+    assert send(client, item, WORK | {"rationale": said}).status_code == 201
+    assert Annotation.objects.get().rationale == said
+
+
 @pytest.mark.parametrize(("body", "status"), BAD_BYTES.values(), ids=BAD_BYTES.keys())
 def test_bytes_that_are_no_json_are_refused_and_never_break(
     batch: Batch, lin: Person, body: bytes, status: int
@@ -443,6 +451,8 @@ def test_the_schema_is_made_without_a_warning_and_names_every_call(tmp_path: Any
             f"/api/v1/assignments/{{assignment_id}}/{action}/"
             for action in ("submit", "revise", "verdict", "adjudicate", "skip", "release", "extend")
         ),
+        "/api/v1/predictions/",
+        "/api/v1/predictions/{request_id}/",
     }
     body = schema["components"]["schemas"]["WorkRequest"]
     assert body["required"] == ["labels"]

@@ -45,7 +45,7 @@ def ready_scorer(release: GoldRelease, guideline: Guideline, name: str = "scorer
         name=name,
         guideline=guideline,
         release=release,
-        backbone="char-ngram",
+        backbone="ngram",
         weights_sha256="ab" * 32,
         ready_at=timezone.now(),
     )

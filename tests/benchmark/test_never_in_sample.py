@@ -32,7 +32,7 @@ UNKNOWN = 2
 class MemorisingScorer:
     heads: tuple[Head, ...]
     told: dict[str, dict[str, Value]]
-    backbone: str = "char-ngram"
+    backbone: str = "ngram"
 
     def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
         return [self._of(self.told.get(example.content_key, {})) for example in examples]
@@ -52,7 +52,7 @@ def load_memory(folder: Path) -> MemorisingScorer:
 
 @dataclass(frozen=True)
 class MemorisingBackbone:
-    name: str = "char-ngram"
+    name: str = "ngram"
 
     def fit(
         self,
@@ -69,7 +69,7 @@ class MemorisingBackbone:
 @pytest.fixture
 def memoriser(monkeypatch: pytest.MonkeyPatch, batch: Batch, lin: Person, chen: Person) -> Scorer:
     """Trained by the product's own job on eight responses, gold 3 on safe prompts and 1 on unsafe ones."""
-    monkeypatch.setattr("scoring.services.training.choose", lambda _name=None: MemorisingBackbone())
+    monkeypatch.setattr("scoring.services.training.choose", lambda *_spec, **_options: MemorisingBackbone())
     monkeypatch.setattr("scoring.services.predictions.load", load_memory)
     settle(batch, [lin, chen], lambda response: 3 if response.prompt.dimension == "safe" else 1)
     scorer, job = create_scorer(name="memoriser", release=release_of(batch), send=False)

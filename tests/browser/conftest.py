@@ -36,7 +36,7 @@ os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 SignIn = Callable[..., Page]
 Violations = Callable[..., list[str]]
-"""Of a page; further arguments are the only rules to check."""
+"""Of a page; further arguments are the only rules to check, ``within`` a selector of what is looked at."""
 
 
 @pytest.fixture(scope="session")
@@ -89,14 +89,16 @@ def violations() -> Violations:
     """What axe-core finds wrong with a page for people who use assistive technology."""
     script = Axe().axe_script
 
-    def check(page: Page, *rules: str) -> list[str]:
+    def check(page: Page, *rules: str, within: str = "html") -> list[str]:
         if not page.evaluate("'axe' in window"):
             page.evaluate(script)
+            page.context.add_init_script(script)  # it is large: later pages have it from the start
         options = {
             "resultTypes": ["violations"],
             **({"runOnly": {"type": "rule", "values": rules}} if rules else {}),
         }
-        found = page.evaluate("options => axe.run(document, options)", options)["violations"]
+        run = "async ([within, options]) => (await axe.run(within, options)).violations"
+        found = page.evaluate(run, [within, options])
         return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
 
     return check

@@ -69,6 +69,12 @@ def choose_people(page: Page) -> None:
     page.evaluate("scrollTo(0, 0)")
 
 
+def choose_encoder(page: Page) -> None:
+    """An encoder chosen, so that what concerns it is asked for."""
+    page.locator("[name=kind][value=ensemble]").check()
+    page.evaluate("scrollTo(0, 0)")
+
+
 def give_verdict(page: Page) -> None:
     """From the first step of a dispute to the second, once; later pictures find the second at once."""
     if page.locator(".adjudicate__sides").count():
@@ -98,6 +104,11 @@ SCENES = (
     Scene("new-batch", "he", "/batches/-/new/demo/", choose_people),
     Scene("people", "he", "/people/"),
     Scene("guideline-compare", "he", "/guidelines/flames/-/compare/"),
+    Scene("scorer", "he", "/scorers/demo-1/"),
+    Scene("scorer-calibration", "he", "/scorers/demo-1/?view=calibration"),
+    Scene("scorer-gate", "he", "/scorers/demo-1/?view=gate"),
+    Scene("new-scorer", "he", "/scorers/-/new/", choose_encoder),
+    Scene("must-fail", "he", "/scorers/-/must-fail/flames/"),
     Scene("leaderboard", "he", "/runs/demo-1/"),
 )
 
@@ -149,6 +160,8 @@ def fill() -> None:
     load_demo(tell=lambda what: tell(f"Preparing {what} ..."))
     tell("Preparing the scorer and its board ...")
     run_jobs()
+    tell("Preparing the must-fail set and its gate ...")
+    judge_scorer()
     tell("Preparing a week of work ...")
     spread_work()
     tell("Preparing a draft and its notes ...")
@@ -164,6 +177,22 @@ def run_jobs() -> None:
 
     while waiting := Job.objects.filter(state=Job.State.QUEUED, depends_on=None).first():
         jobs.run_now(waiting)
+
+
+def judge_scorer() -> None:
+    """Some plainly harmful replies in the must-fail set, and the demo's scorer before the gate."""
+    from annotation.models import GoldLabel, Person
+    from scoring.models import Scorer
+    from scoring.services import add_must_fail, promote
+
+    he = Person.objects.get(username="he")
+    harmful = GoldLabel.objects.filter(task__batch__name="demo", value=1).order_by("task__position")
+    for label in harmful.select_related("task__response__prompt")[:6]:
+        add_must_fail(
+            guideline_name="flames", response=label.task.response, criterion=label.criterion, actor=he
+        )
+    promote(scorer=Scorer.objects.get(name="demo-1"), actor=he, send=False)
+    run_jobs()
 
 
 def spread_work() -> None:

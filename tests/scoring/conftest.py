@@ -15,8 +15,12 @@ from tests.scoring.support import make_release
 
 @pytest.fixture(autouse=True)
 def data_folder(settings: Any, tmp_path: Path) -> Path:
-    """Scorers lie by number, and another test's scorer had the same number."""
+    """Scorers lie by number, and another test's scorer had the same number.
+
+    A job's beat, which comes from a thread of its own, would wait for the transaction of the test.
+    """
     settings.ASSAY_DATA_DIR = tmp_path
+    settings.JOB_HEARTBEAT_SECONDS = 1000
     return tmp_path
 
 
@@ -33,3 +37,18 @@ def scorer(release: GoldRelease) -> Scorer:
     jobs.run_now(job)
     made.refresh_from_db()
     return made
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> str:
+    """The folder of a random two-layer encoder."""
+    from tests.scoring.networks import encoder_in
+
+    return encoder_in(tmp_path)
+
+
+@pytest.fixture
+def decoder(tmp_path: Path) -> str:
+    from tests.scoring.networks import decoder_in
+
+    return decoder_in(tmp_path)

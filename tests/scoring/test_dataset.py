@@ -21,7 +21,6 @@ from scoring.dataset import (
     splits_by_model,
     splits_by_prompt,
     transcript,
-    trim,
 )
 
 COMPLIANCE = Head("compliance", (1, 2, 3), "ordinal")
@@ -157,25 +156,6 @@ def test_a_card_says_which_heads_learned_which_are_constant_and_which_are_empty(
 
 def test_of_equally_likely_levels_the_first_on_the_scale_is_taken():
     assert COMPLIANCE.most_likely({3: 0.4, 2: 0.4, 1: 0.2}) == 2
-
-
-def test_what_fits_is_not_cut():
-    assert trim([1, 2], [3, 4, 5], 5) == ([1, 2], [3, 4, 5])
-
-
-def test_a_long_pair_keeps_the_end_of_the_prompt_and_both_ends_of_the_response():
-    # Of 8 tokens a quarter, 2, are the prompt's; the 6 left are 3 from each end of the response.
-    assert trim(range(10), range(100, 120), 8) == ([8, 9], [100, 101, 102, 117, 118, 119])
-
-
-def test_a_prompt_takes_what_a_short_response_leaves():
-    assert trim(range(10), [100], 6) == ([5, 6, 7, 8, 9], [100])
-
-
-@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 40))
-def test_a_cut_pair_fills_its_budget_and_no_more(prompt: int, response: int, budget: int):
-    kept = trim(range(prompt), range(response), budget)
-    assert sum(map(len, kept)) == min(prompt + response, budget)
 
 
 def test_a_prediction_comes_back_from_json_with_the_scale_s_own_values():

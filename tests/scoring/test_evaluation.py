@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +10,9 @@ from sklearn.metrics import cohen_kappa_score, f1_score
 
 from annotation.errors import AssayError
 from scoring.dataset import Example, Head, Prediction, Value
-from scoring.evaluation import evaluate_grouped, evaluate_leave_one_model_out, measure
+from scoring.evaluation import by_seed, evaluate_grouped, evaluate_leave_one_model_out, held_out, measure
 from scoring.interface import Cancelled, Progress, Report, silent
+from scoring.ngram import NgramBackbone
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
 
@@ -38,7 +39,9 @@ def test_accuracy_and_macro_f1_are_the_fractions_they_are_defined_as():
 def test_each_level_has_its_precision_and_recall_and_the_confusion_shows_why():
     found = measure(*rows_of([1, 2, 3, 3], [1, 1, 3, 3]), [HEAD])["by_criterion"]["compliance"]
     assert found["confusion"] == {"levels": [1, 2, 3], "counts": [[1, 0, 0], [1, 0, 0], [0, 0, 2]]}
-    assert found["levels"]["1"] == {
+    assert found["levels"]["1"].keys() == {"n", "predicted", "precision", "recall", "f1", "intervals"}
+    assert found["levels"]["1"] | {"intervals": None} == {
+        "intervals": None,
         "n": 1,
         "predicted": 2,
         "precision": 1 / 2,
@@ -261,6 +264,16 @@ def test_what_another_evaluation_kept_is_not_taken_over(tmp_path: Path):
     assert len(again.fits) == 5
 
 
+@pytest.mark.parametrize("change", [{"split": "validation"}, {"model": "z"}])
+def test_nor_is_that_of_other_splits_or_models_which_backbones_choose_by(
+    change: dict[str, str], tmp_path: Path
+):
+    evaluate_grouped(Memorising(), corpus(), [HEAD], checkpoints=tmp_path)
+    again, (first, *rest) = Memorising(), corpus()
+    evaluate_grouped(again, [replace(first, **change), *rest], [HEAD], checkpoints=tmp_path)
+    assert len(again.fits) == 4  # all but the fold whose training part has nothing of it
+
+
 def test_progress_only_rises_and_says_which_round_it_is():
     told: list[Progress] = []
     evaluate_grouped(Memorising(), corpus(), [HEAD], report=told.append)
@@ -276,3 +289,183 @@ def test_labels_are_checked_before_anything_is_trained():
     with pytest.raises(AssayError, match="bad: compliance is labelled 9"):
         evaluate_grouped(backbone, rows, [HEAD])
     assert backbone.fits == []
+
+
+def test_within_one_level_is_counted_in_levels_and_on_ordered_scales_alone():
+    heads = [Head("a", (1, 5, 10), "interval"), Head("b", (1, 2), "nominal")]
+    truth: list[dict[str, Value]] = [{"a": 1}, {"a": 1}, {"a": 10}, {"b": 1}]
+    said: list[dict[str, Value]] = [{"a": 5}, {"a": 10}, {"a": 10}, {"b": 2}]
+    examples = [Example(f"r{i}", f"p{i}", f"{i}", "x", labels=labels) for i, labels in enumerate(truth)]
+    predictions: list[Prediction] = [
+        {head.criterion: head.certain(row[head.criterion]) for head in heads if head.criterion in row}
+        for row in said
+    ]
+    metrics = measure(examples, predictions, heads)
+    assert metrics["accuracy"]["value"] == 1 / 4
+    assert metrics["within_one"]["value"] == pytest.approx(2 / 3)  # b, which has no order, is not counted
+    assert metrics["by_criterion"]["b"]["within_one"] == {"value": None, "low": None, "high": None}
+
+
+def test_kinds_of_prompts_are_measured_each_by_itself_and_no_kind_is_none():
+    examples = [
+        Example(f"r{i}", f"p{i}", f"{i}", "x", "m", labels={"compliance": 3}, kind=kind)
+        for i, kind in enumerate(["homonyms", "homonyms", "figures", None])
+    ]
+    predictions: list[Prediction] = [{"compliance": HEAD.certain(v)} for v in (3, 1, 3, 3)]
+    by_kind = measure(examples, predictions, [HEAD])["by_kind"]
+    assert {name: (m["n"], m["accuracy"]["value"]) for name, m in by_kind.items()} == {
+        "homonyms": (2, 0.5),
+        "figures": (1, 1.0),
+    }
+
+
+def test_precision_recall_and_kappa_have_intervals_that_hold_them():
+    chance = np.random.default_rng(7)
+    truth = chance.integers(1, 4, 300)
+    predicted = np.where(chance.random(300) < 0.8, truth, chance.integers(1, 4, 300))
+    found = measure(*rows_of(truth.tolist(), predicted.tolist()), [HEAD])["by_criterion"]["compliance"]
+    low, high = found["intervals"]["quadratic_kappa"]
+    assert low < found["quadratic_kappa"] < high
+    for level in found["levels"].values():
+        for name in ("precision", "recall", "f1"):
+            low, high = level["intervals"][name]
+            assert low < level[name] < high
+            assert 0.04 < high - low < 0.2  # a share of .85 of 100: four standard errors are .14
+
+
+def test_the_bins_of_reliability_make_the_calibration_error():
+    examples, predictions = rows_of([1, 2, 3, 3, 1], [1, 1, 3, 3, 2], sure=0.8)
+    predictions[4] = {"compliance": {1: 0.05, 2: 0.55, 3: 0.4}}
+    metrics = measure(examples, predictions, [HEAD])
+    filled = [one for one in metrics["reliability"] if one["n"]]
+    assert [(one["low"], one["n"], one["accuracy"]) for one in filled] == [(0.5, 1, 0.0), (0.8, 4, 0.75)]
+    gaps = sum(one["n"] * abs(one["accuracy"] - one["confidence"]) for one in filled) / 5
+    assert metrics["calibration_error"] == pytest.approx(gaps)
+    empty = metrics["reliability"][0]
+    assert (empty["n"], empty["confidence"], empty["accuracy"]) == (0, None, None)
+
+
+def test_answering_where_it_is_sure_is_right_more_often_and_ties_are_answered_together():
+    examples, _ = rows_of([1] * 10, [1] * 10)
+    confidences = [0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.7, 0.6, 0.5, 0.4]
+    right = [True] * 7 + [False] * 3
+    predictions: list[Prediction] = [
+        {"compliance": {1: p if ok else 0.0, 2: 1 - p, 3: 0.0 if ok else p}}
+        for p, ok in zip(confidences, right, strict=True)
+    ]
+    predictions[9] = {"compliance": {1: 0.4, 2: 0.35, 3: 0.25}}
+    curve = {row["coverage"]: row for row in measure(examples, predictions, [HEAD])["risk_coverage"]}
+    assert list(curve) == [1.0, 0.9, 0.8, 0.7, 0.5]
+    assert (curve[1.0]["n"], curve[1.0]["accuracy"]["value"]) == (10, 0.8)
+    assert (curve[0.7]["n"], curve[0.7]["threshold"]) == (7, 0.7)
+    assert curve[0.7]["accuracy"]["value"] == 1.0
+    assert curve[0.8]["accuracy"]["value"] == pytest.approx(7 / 8)
+    tied = [predictions[0]] * 10
+    (half,) = (r for r in measure(examples, tied, [HEAD])["risk_coverage"] if r["coverage"] == 0.5)
+    assert (half["answered"], half["n"]) == (1.0, 10)
+
+
+def test_responses_whose_text_was_learned_from_are_measured_apart():
+    """Memorising texts is worth nothing here: what is new is told by itself."""
+    rows = [
+        Example(f"{m}{i}", f"p{i}", f"prompt {i}", "Sorry. " if m == "x" else f"sorry {i}", m, labels={"compliance": 3})
+        for i in range(10)
+        for m in ("x", "y")
+    ]  # fmt: skip
+    rows += [Example("z", "p0", "prompt 0", " SORRY.", "z", labels={"compliance": 3})]
+    evaluation = evaluate_grouped(Memorising(), rows, [HEAD])
+    assert [new for new, row in zip(evaluation.new_text, rows, strict=True) if row.model != "y"] == [
+        False
+    ] * 11
+    new = evaluation.metrics["new_text"]
+    assert (evaluation.metrics["n"], new["n"]) == (21, 10)
+    assert {name: one["n"] for name, one in new["by_model"].items()} == {"x": 0, "y": 10, "z": 0}
+    left_out = evaluate_leave_one_model_out(Memorising(), rows, [HEAD])
+    # The text of z is one of x's: known when z is left out, new to nobody when x is.
+    assert left_out.metrics["new_text"]["by_model"]["z"]["n"] == 0
+
+
+def test_the_spread_of_seeds_is_that_of_their_figures():
+    def figures(value: float) -> dict[str, object]:
+        whole = {"value": value, "low": None, "high": None}
+        return {
+            "n": 10,
+            "accuracy": whole,
+            "within_one": whole,
+            "macro_f1": whole,
+            "calibration_error": value,
+        }
+
+    found = by_seed({4: figures(0.8), 5: figures(0.9), 6: figures(0.7)})
+    assert [(row["seed"], row["accuracy"]) for row in found["seeds"]] == [(4, 0.8), (5, 0.9), (6, 0.7)]
+    spread = found["spread"]["accuracy"]
+    assert (spread["mean"], spread["sd"]) == (pytest.approx(0.8), pytest.approx(0.1))
+    assert (spread["low"], spread["high"]) == (0.7, 0.9)
+    assert by_seed({4: figures(0.8)})["spread"]["accuracy"]["sd"] is None
+
+
+def test_what_is_kept_learns_from_no_prompt_of_the_test_split():
+    rows = [
+        Example(f"r{i}", f"p{i}", f"prompt {i}", "x", labels={"compliance": 1}, split="test" if i == 3 else "train")
+        for i in range(6)
+    ]  # fmt: skip
+    # The same text in another dataset, where its id is not in the test split: neither learned nor tested.
+    rows += [Example("twin", "other/1", "PROMPT 3", "y", labels={"compliance": 2}, split="train")]
+    assert held_out(rows) == ([0, 1, 2, 4, 5], [3])
+
+
+def test_a_release_with_hardly_a_prompt_outside_the_test_split_is_learned_whole():
+    rows = [
+        Example(f"r{i}", f"p{i}", f"prompt {i}", "x", labels={"compliance": 1}, split="test" if i else "train")
+        for i in range(4)
+    ]  # fmt: skip
+    assert held_out(rows) == ([0, 1, 2, 3], [])
+
+
+FLAMES = (
+    Head("fairness", (1, 2, 3), "ordinal"),
+    Head("safety", (1, 2, 3), "ordinal"),
+    Head("morality", (1, 2, 3), "ordinal"),
+    Head("legality", (1, 3), "ordinal"),
+    Head("data_protection", (1, 3), "ordinal"),
+)
+
+
+def flames_shaped() -> list[Example]:
+    """Each prompt has the one criterion of its dimension; heads of 3, 3, 3, 2 and 2 levels."""
+    return [
+        Example(
+            f"row {i}",
+            f"p{i}",
+            f"prompt {i}",
+            f"response {head.values[i // 5 % len(head.values)]} {i}",
+            "m",
+            labels={head.criterion: head.values[i // 5 % len(head.values)]},
+        )
+        for i, head in enumerate(FLAMES * 12)
+    ]
+
+
+def test_a_flames_shaped_release_is_measured_criterion_by_criterion():
+    evaluation = evaluate_grouped(NgramBackbone(), flames_shaped(), FLAMES)
+    by_criterion = evaluation.metrics["by_criterion"]
+    assert {name: one["n"] for name, one in by_criterion.items()} == {head.criterion: 12 for head in FLAMES}
+    assert {name: len(one["confusion"]["levels"]) for name, one in by_criterion.items()} == {
+        head.criterion: len(head.values) for head in FLAMES
+    }
+    assert evaluation.metrics["n"] == 60
+
+
+@pytest.mark.parametrize(("criterion", "value"), [("legality", 2), ("data_protection", 2), ("fairness", 4)])
+def test_a_label_off_its_scale_is_refused_before_training_with_its_row(criterion: str, value: int):
+    rows = flames_shaped()
+    place = next(i for i, row in enumerate(rows) if criterion in row.labels)
+    rows[place] = replace(rows[place], labels={criterion: value})
+    backbone = Memorising()
+    with pytest.raises(
+        AssayError, match=f"^row {place}: {criterion} is labelled {value}, which is not on its scale"
+    ):
+        evaluate_grouped(backbone, rows, FLAMES)
+    assert backbone.fits == []
+    with pytest.raises(AssayError, match=f"^row {place}: {criterion} is labelled {value}"):
+        NgramBackbone().fit(rows, FLAMES)

@@ -210,7 +210,7 @@ def test_a_report_tells_a_new_stage_at_once_and_losses_as_a_curve(release: GoldR
     report(Progress("grouped", 0.11, loss=0.8))  # a moment later: not worth a write
     report(Progress("final", 0.5))
     job.refresh_from_db()
-    assert (job.progress, job.stage) == (0.5, "learning from the whole release")
+    assert (job.progress, job.stage) == (0.5, "learning what is kept")
     assert [(point["name"], point["value"]) for point in job.history] == [("loss", 0.9)]
     jobs.cancel(job=job)
     with pytest.raises(Cancelled):

@@ -1,15 +1,23 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from annotation.errors import AssayError
 from scoring.backbones import load
 from scoring.dataset import Example, Head, normalise
 from scoring.interface import Cancelled, Progress
-from scoring.ngram import NgramBackbone, _buckets
+from scoring.ngram import NgramBackbone
+from scoring.portable import ngram as portable
 from scoring.saved import fingerprint
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
@@ -83,12 +91,102 @@ def test_training_texts_without_a_character_make_a_scorer_of_the_labels_alone():
     assert told["compliance"][1] == pytest.approx(0.5, abs=1e-6)
 
 
-def test_an_ngram_never_runs_from_one_text_into_the_next():
-    # "ab" and "cd" have one bigram each and nothing longer; "bc" would be the seam.
+def words(*texts: str) -> list[tuple[int, int]]:
+    document, hashes = portable.WORDS.units(texts)
+    return list(zip(document.tolist(), hashes.tolist(), strict=True))
+
+
+def test_a_run_never_goes_from_one_text_into_the_next():
+    # "ab" and "cd" have one run of two characters each and none longer; "bc" would be the seam.
     found = [
-        pair for documents, buckets in _buckets(["ab", "cd"]) for pair in zip(documents, buckets, strict=True)
+        pair
+        for documents, buckets in portable.runs(*portable.CHARACTERS.units(["ab", "cd"]), (2, 3))
+        for pair in zip(documents, buckets, strict=True)
     ]
     assert [int(document) for document, _bucket in found] == [0, 1]
+
+
+def test_words_are_runs_of_letters_and_single_characters_of_scripts_without_spaces():
+    assert [document for document, _hash in words("do it 你好!", "", "it")] == [0, 0, 0, 0, 0, 2]
+    found = words("it or it", "it.")
+    assert found[0][1] == found[2][1] == found[3][1] != found[1][1]
+
+
+def test_a_word_is_the_same_wherever_it_stands_and_whatever_is_beside_it():
+    alone = words("sorry")[0][1]
+    assert words("x" * 5000 + " sorry")[1][1] == alone == words(*["y"] * 99, "sorry")[-1][1]
+    assert words("ab")[0][1] != words("ba")[0][1]
+
+
+@pytest.mark.parametrize("text", ["I can't", "I cannot", "I CAN NOT", "I can’t"])
+def test_contractions_are_written_out(text: str):
+    assert portable.plain(text) == "i cannot"
+
+
+def test_a_scorer_saved_by_the_first_version_predicts_as_it_did():
+    folder = Path(__file__).parent / "data" / "char-ngram"
+    scorer = load(folder)
+    expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    told = scorer.predict(
+        [Example(str(i), "q", "问题 1?", row["response"]) for i, row in enumerate(expected)]
+    )
+    for prediction, row in zip(told, expected, strict=True):
+        assert set(prediction) == set(row["said"])
+        for criterion, levels in row["said"].items():
+            for value, probability in prediction[criterion].items():
+                assert probability == pytest.approx(levels[f"{value:g}"], abs=1e-6)
+    assert scorer.backbone == "char-ngram"
+
+
+def test_the_folder_loads_where_nothing_of_assay_is(tmp_path: Path):
+    scorer = NgramBackbone().fit(small(), [HEAD])
+    scorer.save(tmp_path / "weights")
+    source = Path(portable.__file__).read_bytes()
+    (tmp_path / "ngram.py").write_bytes(source)
+    code = (
+        "import json, sys\n"
+        "from ngram import NgramScorer\n"
+        "told = NgramScorer.load('weights').probabilities([('问题', 'I cannot help')])\n"
+        "assert not [m for m in sys.modules if m.split('.')[0] in ('scoring', 'django', 'torch', 'sklearn')]\n"
+        "print(json.dumps(told[0]['compliance']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    (here,) = scorer.predict([Example("a", "q", "问题", "I cannot help")])
+    assert list(json.loads(done.stdout).values()) == pytest.approx(
+        list(here["compliance"].values()), abs=1e-9
+    )
+
+
+def test_two_prompts_and_four_rows_are_enough():
+    rows = [
+        Example(f"{i}", f"p{i % 2}", f"q{i % 2}", f"r {i}", labels={"compliance": 1 + i // 2})
+        for i in range(4)
+    ]
+    for prediction in NgramBackbone().fit(rows, [HEAD]).predict(rows):
+        assert sum(prediction["compliance"].values()) == pytest.approx(1)
+
+
+def test_one_prompt_alone_is_learned_without_calibration():
+    rows = [replace(row, prompt_key="p", prompt="the same") for row in small()]
+    scorer = NgramBackbone().fit(rows, [HEAD])
+    assert scorer.details["criteria"]["compliance"]["temperature"] == 1.0
+
+
+def test_the_details_say_which_form_an_ordered_scale_was_learned_in_and_why():
+    rows = [replace(row, labels={"compliance": 2}) if i % 5 == 0 else row for i, row in enumerate(small())]
+    told = NgramBackbone().fit(rows, [HEAD]).details["criteria"]["compliance"]
+    losses = told["inner_log_loss"]
+    assert set(losses) == {"multinomial", "cumulative"}
+    assert told["form"] == min(losses, key=lambda form: losses[form])
+    assert 0.2 <= told["temperature"] <= 10
+
+
+def test_the_same_texts_get_the_same_answer_in_one_call():
+    scorer = NgramBackbone().fit(small(), [HEAD])
+    once, again = scorer.predict([Example("a", "p", "q", "Sorry, no."), Example("b", "p", "q", "Sorry, no.")])
+    assert once == again
 
 
 def test_case_width_and_spacing_do_not_count():
@@ -99,7 +197,7 @@ def test_a_saved_scorer_predicts_the_same(tmp_path: Path):
     scorer = NgramBackbone().fit(small(), [HEAD])
     scorer.save(tmp_path)
     again = load(tmp_path)
-    assert (again.backbone, again.heads) == ("char-ngram", (HEAD,))
+    assert (again.backbone, again.heads) == ("ngram", (HEAD,))
     assert again.predict(small()) == scorer.predict(small())
 
 
@@ -142,3 +240,19 @@ def test_progress_ends_at_one():
 def test_a_fit_without_labels_is_refused():
     with pytest.raises(AssayError, match="nothing to learn from"):
         NgramBackbone().fit(small(labels=False), [HEAD])
+
+
+def test_what_is_learned_does_not_wait_for_threads_nor_depend_on_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    threads: set[int] = set()
+    fit = LogisticRegression.fit
+
+    def watched(self: LogisticRegression, *args: Any, **options: Any) -> Any:
+        threads.update(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        return fit(self, *args, **options)
+
+    monkeypatch.setattr(LogisticRegression, "fit", watched)
+    with threadpool_limits(2, user_api="blas"):
+        NgramBackbone().fit(small(), [HEAD])
+    assert threads == {1}

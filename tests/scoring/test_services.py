@@ -9,10 +9,19 @@ from uuid import uuid4
 import pytest
 
 from annotation.errors import AssayError, Conflict, Forbidden
-from annotation.models import AuditEvent, GoldRelease, Guideline, Job, Person, Response
+from annotation.models import (
+    AuditEvent,
+    EvaluatedModel,
+    GoldRelease,
+    Guideline,
+    Job,
+    Person,
+    Prompt,
+    Response,
+)
 from annotation.services import jobs
 from annotation.services.annotations import Work, submit
-from annotation.services.batches import Policy
+from annotation.services.batches import Policy, add_members
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from annotation.services.guidelines import load_guideline
@@ -22,10 +31,11 @@ from scoring.models import Prediction, Scorer
 from scoring.ngram import NgramBackbone, NgramScorer
 from scoring.saved import fingerprint
 from scoring.selectors.lessons import lesson_of
-from scoring.services import create_scorer, score
+from scoring.services import create_scorer, create_scoring, score
 from scoring.services.predictions import _load
+from scoring.spec import Spec
 from tests.scoring.support import label_all, make_release, make_responses, true_level
-from tests.support import XSTEST_GUIDELINE, decide_next, make_batch
+from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, decide_next, make_batch
 
 pytestmark = pytest.mark.both_databases
 
@@ -69,7 +79,7 @@ def test_a_scorer_is_not_ready_before_its_job_is_done(release: GoldRelease, he: 
 def test_training_registers_weights_card_evaluation_and_out_of_fold_predictions(scorer: Scorer) -> None:
     assert scorer.state == "ready"
     assert scorer.weights_sha256 == fingerprint(scorer.weights_folder)
-    assert scorer.card["backbone"]["description"].startswith("char-ngram: no pretrained weights")
+    assert scorer.card["backbone"]["description"].startswith("ngram: no pretrained weights")
     assert scorer.card["release"] == {"name": "gold", "sha256": scorer.release.sha256}
     assert scorer.card["heads"]["compliance"]["n"] == 20
     assert scorer.card["split"] == {"by": "prompt", "folds": 5, "sizes": [4] * 5, "seed": 0}
@@ -122,7 +132,7 @@ def test_with_single_annotators_their_agreement_is_undefined(scorer: Scorer) -> 
 def test_no_stored_prediction_is_in_sample_even_of_a_scorer_that_memorises(
     release: GoldRelease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scoring.services.training.choose", lambda _name: Memoriser())
+    monkeypatch.setattr("scoring.services.training.choose", lambda *_spec, **_options: Memoriser())
     scorer = trained(release)
     levels = Counter(true_level(one.task.response) for one in release.items.all())
     # it would be right everywhere in-sample; out of fold it says 3 and is right where the truth is 3
@@ -163,6 +173,29 @@ def test_scoring_again_changes_nothing(scorer: Scorer) -> None:
     assert list(Prediction.objects.order_by("pk").values()) == before
 
 
+def test_a_criterion_without_labels_does_not_make_scoring_begin_anew(lin: Person) -> None:
+    """Two criteria are asked of each response; of one the scorer had no labels, so it never predicts it."""
+    head, rest = XSTEST_GUIDELINE.path.read_text(encoding="utf-8").split("criteria:", 1)
+    block, metrics = rest.split("\nmetrics:", 1)
+    narrow = block.replace("name: compliance", "name: tone")
+    unsafe = narrow.replace("applies_to: all", "applies_to: {dimensions: [unsafe]}")
+    text = (
+        head.replace("name: xstest", "name: two", 1) + "criteria:" + block + unsafe + "\nmetrics:" + metrics
+    )
+    guideline = load_guideline(text=text, path="two.yaml", publish=True)
+    dataset = make_responses(prompts=8, models=["A"])
+    Prompt.objects.update(dimension="safe")
+    batch = make_batch(guideline, dataset, annotators=[lin], policy=Policy(overlap=1))
+    label_all(batch, lin)
+    scorer = trained(cut_release(name="r", batches=[batch]))
+    other = make_responses(prompts=4, models=["New"], name="other", start=100)
+    Prompt.objects.filter(dataset=other).update(dimension="unsafe")
+    responses = Response.objects.filter(prompt__dataset=other)
+    first, again = (score(scorer=scorer, responses=responses) for _turn in range(2))
+    assert (first.unseen, first.asked) == (4, 4)
+    assert (again.unseen, again.asked) == (0, 0)
+
+
 def test_scoring_that_was_interrupted_goes_on(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scoring.services.predictions.CHUNK", 2)
     other = make_responses(prompts=6, models=["New"], name="other", start=100)
@@ -190,7 +223,52 @@ def test_identical_contents_are_predicted_once(scorer: Scorer, monkeypatch: pyte
     monkeypatch.setattr(NgramScorer, "predict", counted)
     same = make_responses(prompts=3, models=["A", "B"], name="same", start=50, level=lambda *_place: 1)
     scored = score(scorer=scorer, responses=Response.objects.filter(prompt__dataset=same))
-    assert (len(asked), scored.unseen) == (3, 6)
+    assert (len(asked), scored.unseen, scored.asked) == (3, 6, 3)
+
+
+def test_identical_contents_are_predicted_once_across_chunks_models_and_datasets(
+    scorer: Scorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scoring.services.predictions.CHUNK", 2)
+    models = ["A", "B", "C"]
+    for name in ("same", "again"):
+        make_responses(prompts=3, models=models, name=name, start=50, level=lambda *_place: 1)
+    copies = Response.objects.filter(prompt__dataset__name__in=["same", "again"])
+    scored = score(scorer=scorer, responses=copies)
+    # three texts to three prompts; of each prompt, three models in two datasets
+    assert (scored.unseen, scored.asked) == (18, 3)
+    assert Prediction.objects.filter(response__in=copies).count() == 18
+
+
+def test_of_many_contents_only_the_last_are_kept_at_hand(
+    scorer: Scorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scoring.services.predictions.CHUNK", 2)
+    monkeypatch.setattr("scoring.services.predictions.REMEMBERED", 2)
+    for name in ("same", "again"):
+        make_responses(prompts=4, models=["A"], name=name, start=50)
+    scored = score(
+        scorer=scorer, responses=Response.objects.filter(prompt__dataset__name__in=["same", "again"])
+    )
+    assert (scored.unseen, scored.asked) == (8, 8)
+
+
+def test_scoring_tells_its_rate(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scoring.services.predictions.CHUNK", 2)
+    monkeypatch.setattr("scoring.tasks.RATE_EVERY", 0)
+    other = make_responses(prompts=6, models=["New"], name="other", start=100)
+    job = jobs.run_now(create_scoring(scorer=scorer, dataset=other, send=False))
+    rates = [point["value"] for point in job.history if point["name"] == "responses a second"]
+    assert len(rates) == 3  # after two responses, after four, and at the end
+    assert all(rate > 0 for rate in rates)
+    assert job.result | {"seconds": 0} == {
+        "scorer": "first-scorer",
+        "out_of_fold": 0,
+        "unseen": 6,
+        "asked": 6,
+        "responses": 6,
+        "seconds": 0,
+    }
 
 
 def test_only_the_criteria_of_a_prompts_dimension_are_predicted(lin: Person) -> None:
@@ -234,8 +312,9 @@ def test_the_same_release_seed_and_backbone_give_the_same_weights(release: GoldR
     ("options", "message"),
     [
         ({"name": "a/b"}, "cannot be a name"),
-        ({"backbone": "no such place"}, "No backbone no such place"),
-        ({"backbone": "/tmp"}, "holds no model"),
+        ({"spec": Spec.of("no such place")}, "No backbone no such place"),
+        ({"spec": Spec.of("/tmp")}, "holds no model"),
+        ({"spec": Spec.of("a" * 300)}, "neither a folder here nor a name on the hub"),
         ({"evaluate": ["by luck"]}, "no way to evaluate"),
         ({"seed": -1}, "The seed is a whole number"),
     ],
@@ -305,6 +384,52 @@ def test_examples_do_not_depend_on_the_order_of_rows(release: GoldRelease) -> No
         lesson.examples[i].labels == {"compliance": true_level(Response.objects.get(pk=pk))}
         for i, pk in enumerate(lesson.responses)
     )
+
+
+def test_an_adaptation_knows_its_base_and_the_model(scorer: Scorer, release: GoldRelease) -> None:
+    model = EvaluatedModel.objects.get(name="Hidden-13B")
+    made, _job = create_scorer(name="adapted", release=release, base=scorer, adapt_to=model, send=False)
+    assert (made.base, made.adapted_to, made.spec) == (scorer, model, scorer.spec)
+
+
+def test_who_may_not_open_the_base_adapts_nothing(
+    scorer: Scorer, guideline: Guideline, lin: Person, he: Person
+) -> None:
+    later = make_release(guideline, lin, name="later")
+    add_members(batch=scorer.release.batches.get(), role="annotator", people=[he])
+    model = EvaluatedModel.objects.get(name="Hidden-13B")
+    with pytest.raises(Forbidden):
+        create_scorer(name="adapted", release=later, base=scorer, adapt_to=model, actor=he, send=False)
+
+
+def test_an_adaptation_needs_labels_of_the_model_and_a_scorer_of_the_guideline(
+    scorer: Scorer, release: GoldRelease
+) -> None:
+    hidden, other = EvaluatedModel.objects.get(name="Hidden-13B"), EvaluatedModel.objects.create(name="New")
+
+    def adapt(**options: Any) -> None:
+        create_scorer(**{"name": "a", "release": release, "send": False} | options)
+
+    with pytest.raises(AssayError, match="gold has no labels of New: label a few dozen"):
+        adapt(base=scorer, adapt_to=other)
+    with pytest.raises(AssayError, match="needs both"):
+        adapt(adapt_to=hidden)
+    with pytest.raises(AssayError, match="needs both"):
+        adapt(base=scorer)
+    Scorer.objects.filter(pk=scorer.pk).update(guideline=FLAMES_GUIDELINE.load())
+    with pytest.raises(
+        AssayError, match="first-scorer is a scorer of flames, the labels of gold follow xstest"
+    ):
+        adapt(base=Scorer.objects.get(pk=scorer.pk), adapt_to=hidden)
+    assert [one.name for one in Scorer.objects.all()] == ["first-scorer"]
+
+
+def test_the_number_of_seeds_is_kept_and_bounded(release: GoldRelease) -> None:
+    assert create_scorer(name="s", release=release, send=False)[0].config["seeds"] == 1
+    assert create_scorer(name="t", release=release, seeds=4, send=False)[0].config["seeds"] == 4
+    for wrong in (0, 11):
+        with pytest.raises(AssayError, match="1 to 10 seeds"):
+            create_scorer(name="u", release=release, seeds=wrong, send=False)
 
 
 def test_training_and_registering_are_audited(scorer: Scorer) -> None:

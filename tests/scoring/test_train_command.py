@@ -32,7 +32,7 @@ def refused(capsys: Any, *arguments: str) -> str:
 def test_json_tells_scorer_backbone_and_evaluation(release: GoldRelease) -> None:
     data = json.loads(call("train_scorer", "s", "--release", "gold", "--json"))
     assert list(data) == ["scorer", "backbone", "evaluation"]
-    assert (data["scorer"], data["backbone"], list(data["evaluation"])) == ("s", "char-ngram", ["grouped"])
+    assert (data["scorer"], data["backbone"], list(data["evaluation"])) == ("s", "ngram", ["grouped"])
     assert set(data["evaluation"]["grouped"]["accuracy"]) == {"value", "low", "high"}
 
 
@@ -50,19 +50,56 @@ def test_both_evaluations_may_be_asked_for_at_once(release: GoldRelease, given: 
     assert set(data["evaluation"]["leave_one_model_out"]["by_model"]) == {"Hidden-13B", "Secretive-7B"}
 
 
+@pytest.mark.parametrize(
+    "given",
+    [["--backbone", "ngram", "--encoder", "some/name"], ["--tuning", "lora"], ["a/b", "--encoder", "c/d"]],
+)
+def test_what_would_be_lost_in_silence_is_refused(
+    release: GoldRelease, capsys: Any, given: list[str]
+) -> None:
+    given = ["--backbone", *given] if not given[0].startswith("-") else given
+    assert "does not use what --encoder or --tuning say" in refused(
+        capsys, "train_scorer", "s", "--release", "gold", *given
+    )
+    assert not Scorer.objects.exists()
+
+
 def test_people_read_a_table_and_which_backbone_was_used(release: GoldRelease) -> None:
     text = call("train_scorer", "s", "--release", "gold")
-    assert "char-ngram: no pretrained weights" in text
+    assert "ngram: no pretrained weights" in text
     assert release.sha256 in text
     assert Scorer.objects.get().weights_sha256 in text
     assert "by prompt" in text
     assert "commonest level" in text
+    assert "a list of refusals" in text
+    assert "accuracy where it is most sure: 100%" in text
+    assert "one level in the set that covers, compliance: 0.8:" in text
+    assert "learned from" not in text  # no curve without being asked
+
+
+def test_seeds_and_the_learning_curve_are_told_when_asked_for(release: GoldRelease) -> None:
+    text = call("train_scorer", "s", "--release", "gold", "--seeds", "2", "--evaluate", "learning-curve")
+    assert "2 deals of the folds: accuracy" in text
+    assert [line.split(":")[0] for line in text.splitlines() if line.startswith("learned from")] == [
+        f"learned from {n} labels" for n in (4, 8, 12, 16)
+    ]
+    assert "the next 200 labels would bring accuracy" in text
+
+
+def test_an_adaptation_is_asked_for_by_its_base_and_its_model(scorer: Scorer) -> None:
+    adapt = ["--base", "first-scorer", "--adapt-to", "Hidden-13B"]
+    text = call("train_scorer", "s", "--release", "gold", *adapt)
+    assert "Hidden-13B, 8 labels learned: accuracy" in text
+    made = Scorer.objects.select_related("base", "adapted_to").get(name="s")
+    assert made.base == scorer
+    assert made.adapted_to is not None
+    assert made.spec == scorer.spec
 
 
 def test_detached_it_waits_for_a_worker(release: GoldRelease) -> None:
     data = json.loads(call("train_scorer", "s", "--release", "gold", "--detach", "--json"))
     job = Job.objects.get(kind="train_scorer")
-    assert data == {"scorer": "s", "backbone": "char-ngram", "job": job.pk, "state": "queued"}
+    assert data == {"scorer": "s", "backbone": "ngram", "job": job.pk, "state": "queued"}
     assert Scorer.objects.get().ready_at is None
 
 
@@ -95,10 +132,13 @@ def test_score_responses_tells_what_it_stored(scorer: Scorer) -> None:
     # ten of the twelve prompts, with the same texts as in the release: out of fold; two are new
     arguments = ["score_responses", "--scorer", "first-scorer", "--dataset", "more", "--json"]
     data = json.loads(call(*arguments))
-    assert data == {
+    assert data | {"seconds": 0} == {
         "scorer": "first-scorer",
         "dataset": "more",
         "stored": {"out_of_fold": 20, "unseen": 4},
+        "responses": 24,
+        "asked": 4,
+        "seconds": 0,
     }
     assert json.loads(call(*arguments))["stored"] == {"out_of_fold": 0, "unseen": 0}
 

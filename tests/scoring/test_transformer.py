@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -10,38 +13,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from annotation.errors import AssayError
-from scoring.backbones import TransformerBackbone, choose, load
+from scoring.backbones import choose, load
 from scoring.dataset import Example, Head
 from scoring.evaluation import evaluate_grouped
 from scoring.interface import Cancelled, Progress
+from scoring.spec import Spec
 from scoring.tuning import TransformerSettings
 from tests.conftest import missing
 
-HAS_TORCH = all(find_spec(name) for name in ("torch", "transformers", "safetensors"))
+HAS_TORCH = all(find_spec(name) for name in ("torch", "transformers", "safetensors", "peft", "accelerate"))
 
 if HAS_TORCH:
     import torch
     from safetensors.torch import load_file
-    from tokenizers import Regex, Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import Split
-    from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, PreTrainedTokenizerFast
+    from transformers import AutoModel, BertConfig, BertModel, GPT2Config, LlamaConfig
 
-    from scoring.modeling import UNLABELLED, Reader, ScorerModel, masked_loss, pool, pooling_for
-    from scoring.training import epoch_batches, rate_factor
+    from scoring.memory import available, needs
+    from scoring.modeling import (
+        UNLABELLED,
+        Pretrained,
+        Reader,
+        ScorerModel,
+        add_low_rank,
+        head_loss,
+        level_weights,
+        pool,
+        pooling_for,
+    )
+    from scoring.portable.encoder import batches_by_length, run_sorted, trim
+    from scoring.run import Found, epoch_batches, judge, rate_factor, schedule
+    from scoring.training import held_out
+    from tests.scoring.networks import COMPLIANCE, SAFETY, eight, make_tokenizer, sixty, tiny
 elif TYPE_CHECKING:
     raise ImportError
-
-SPECIAL = ("[PAD]", "[CLS]", "[SEP]", "[UNK]")
-LETTERS = "abcdefghijklmnopqrstuvwxyzPR:\n 对不起可以"
-
-COMPLIANCE = Head("compliance", (1, 2, 3), "ordinal")
-SAFETY = Head("safety", (0, 1))
-TINY = TransformerSettings(
-    epochs=30, batch_size=4, max_tokens=64, learning_rate=3e-3, head_learning_rate=3e-3, checkpoint_every=5
-)
 
 
 @pytest.fixture(autouse=True)
@@ -50,77 +58,13 @@ def with_torch() -> None:
         missing("torch", "the transformer backbone needs requirements-encoder.txt")
 
 
-def make_tokenizer() -> Any:
-    """One token for each letter."""
-    vocabulary = {token: i for i, token in enumerate([*SPECIAL, *LETTERS])}
-    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = Split(Regex(r"[\s\S]"), "isolated")
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        unk_token="[UNK]",
-        model_max_length=128,
-    )
-
-
-@pytest.fixture
-def encoder(tmp_path: Path) -> str:
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(SPECIAL) + len(LETTERS),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=64,
-        max_position_embeddings=130,
-    )
-    return saved(BertModel(config), tmp_path / "tiny-encoder")
-
-
-@pytest.fixture
-def decoder(tmp_path: Path) -> str:
-    torch.manual_seed(0)
-    config = GPT2Config(
-        vocab_size=len(SPECIAL) + len(LETTERS), n_embd=32, n_layer=2, n_head=2, n_positions=130
-    )
-    return saved(GPT2Model(config), tmp_path / "tiny-decoder")
-
-
-def saved(model: Any, folder: Path) -> str:
-    model.save_pretrained(folder)
-    make_tokenizer().save_pretrained(folder)
-    return str(folder)
-
-
-def eight() -> list[Example]:
-    answers = [
-        "sorry no",
-        "i must refuse",
-        "here you are",
-        "sure do it",
-        "对不起",
-        "可以",
-        "never ever",
-        "yes yes",
-    ]
-    levels = [1, 1, 3, 3, 1, 3, 2, 3]
-    return [
-        Example(
-            f"r{i}", f"p{i}", f"question {'abcdefgh'[i]}", text, "xy"[i % 2], labels={"compliance": level}
-        )
-        for i, (text, level) in enumerate(zip(answers, levels, strict=True))
-    ]
-
-
 def said(scorer: Any, rows: Sequence[Example]) -> list[Any]:
     return [COMPLIANCE.most_likely(row["compliance"]) for row in scorer.predict(rows)]
 
 
 def test_an_encoder_learns_eight_examples_by_heart_while_its_loss_falls(encoder: str):
     told: list[Progress] = []
-    scorer = TransformerBackbone(encoder, TINY).fit(eight(), [COMPLIANCE], report=told.append)
+    scorer = tiny(encoder).fit(eight(), [COMPLIANCE], report=told.append)
     assert said(scorer, eight()) == [1, 1, 3, 3, 1, 3, 2, 3]
     losses = [progress.loss for progress in told if progress.loss is not None]
     assert len(losses) == 60  # 8 examples in batches of 4, 30 epochs
@@ -133,11 +77,11 @@ def test_pretrained_weights_in_a_pickle_are_refused(encoder: str):
     torch.save(weights, Path(encoder) / "pytorch_model.bin")
     (Path(encoder) / "model.safetensors").unlink()
     with pytest.raises(AssayError, match="cannot be loaded"):
-        TransformerBackbone(encoder, TINY).fit(eight(), [COMPLIANCE])
+        tiny(encoder).fit(eight(), [COMPLIANCE])
 
 
 def test_a_decoder_learns_eight_examples_by_heart(decoder: str):
-    scorer = TransformerBackbone(decoder, TINY).fit(eight(), [COMPLIANCE])
+    scorer = tiny(decoder).fit(eight(), [COMPLIANCE])
     assert said(scorer, eight()) == [1, 1, 3, 3, 1, 3, 2, 3]
 
 
@@ -155,7 +99,7 @@ def test_pooling_does_not_see_padding():
 
 
 def test_a_prediction_does_not_depend_on_what_else_is_in_the_batch(decoder: str):
-    scorer = TransformerBackbone(decoder, replace(TINY, epochs=2)).fit(eight(), [COMPLIANCE])
+    scorer = tiny(decoder, rounds=2).fit(eight(), [COMPLIANCE])
     long = Example("long", "q", "why", "sure " * 10)
     (alone,), (beside, _long) = scorer.predict([eight()[0]]), scorer.predict([eight()[0], long])
     assert list(beside["compliance"].values()) == pytest.approx(list(alone["compliance"].values()), abs=1e-5)
@@ -166,19 +110,19 @@ def test_a_head_without_labels_gets_no_gradient():
     config = BertConfig(
         vocab_size=40, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16
     )
-    model = ScorerModel(BertModel(config), [COMPLIANCE, SAFETY], "mean")
+    model = ScorerModel(BertModel(config), [3, 2], "mean")
     logits = model(torch.tensor([[5, 6], [7, 8]]), torch.ones(2, 2, dtype=torch.long))
-    masked_loss(logits, torch.tensor([[0, UNLABELLED], [2, UNLABELLED]])).backward()
+    head_loss(logits, torch.tensor([[0, UNLABELLED], [2, UNLABELLED]])).backward()
     assert all(parameter.grad is None for parameter in model.heads[1].parameters())
     assert model.heads[0].weight.grad.abs().sum() > 0
 
 
-def test_the_loss_is_the_mean_over_the_labels_there_are():
+def test_the_loss_is_the_sum_over_the_labels_there_are():
     # Equal logits: ln 3 for each of two labels of the first head, ln 2 for the one of the second.
     logits = [torch.zeros(3, 3), torch.zeros(3, 2)]
     targets = torch.tensor([[0, UNLABELLED], [1, UNLABELLED], [UNLABELLED, 1]])
-    expected = (2 * torch.log(torch.tensor(3.0)) + torch.log(torch.tensor(2.0))) / 3
-    assert masked_loss(logits, targets).item() == pytest.approx(expected.item())
+    expected = 2 * torch.log(torch.tensor(3.0)) + torch.log(torch.tensor(2.0))
+    assert head_loss(logits, targets).item() == pytest.approx(expected.item())
 
 
 def test_heads_have_the_classes_of_their_scales_and_say_nothing_where_they_learned_nothing(encoder: str):
@@ -187,7 +131,7 @@ def test_heads_have_the_classes_of_their_scales_and_say_nothing_where_they_learn
         Example("b", "p2", "c", "d", labels={"compliance": 3, "safety": 1}),
     ]
     heads = [COMPLIANCE, SAFETY, Head("empathy", (0, 1, 2, 3, 4), "ordinal")]
-    scorer = TransformerBackbone(encoder, replace(TINY, epochs=1)).fit(rows, heads)
+    scorer = tiny(encoder, rounds=1).fit(rows, heads)
     assert [layer.out_features for layer in scorer.model.heads] == [3, 2, 5]  # type: ignore[attr-defined]
     for prediction in scorer.predict(rows):
         assert set(prediction) == {"compliance", "safety"}
@@ -201,10 +145,10 @@ def test_a_saved_scorer_gives_the_same_probabilities(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ):
     source = request.getfixturevalue(kind)
-    scorer = TransformerBackbone(source, replace(TINY, epochs=2)).fit(eight(), [COMPLIANCE, SAFETY])
+    scorer = tiny(source, rounds=2).fit(eight(), [COMPLIANCE, SAFETY])
     scorer.save(tmp_path / "scorer")
     again = load(tmp_path / "scorer")
-    assert (again.backbone, again.heads) == (source, (COMPLIANCE, SAFETY))
+    assert (again.backbone, again.heads) == (scorer.backbone, (COMPLIANCE, SAFETY))
     assert again.predict(eight()) == scorer.predict(eight())
     names = {path.name for path in (tmp_path / "scorer").rglob("*")}
     assert "weights.safetensors" in names
@@ -212,7 +156,7 @@ def test_a_saved_scorer_gives_the_same_probabilities(
 
 
 def test_a_run_killed_and_resumed_ends_with_the_weights_of_one_that_was_not(encoder: str, tmp_path: Path):
-    backbone = TransformerBackbone(encoder, replace(TINY, epochs=10))  # 20 steps, dropout and all
+    backbone = tiny(encoder, rounds=10)  # 20 steps, dropout and all
     whole = backbone.fit(eight(), [COMPLIANCE, SAFETY], seed=4)
 
     def killed(progress: Progress) -> None:
@@ -222,16 +166,16 @@ def test_a_run_killed_and_resumed_ends_with_the_weights_of_one_that_was_not(enco
     folder = tmp_path / "checkpoints"
     with pytest.raises(Cancelled):
         backbone.fit(eight(), [COMPLIANCE, SAFETY], seed=4, report=killed, checkpoints=folder)
-    assert [path.name for path in folder.iterdir()] == ["step-00000010"]
+    assert [path.name for path in folder.iterdir()] == ["step-0-00000012"]
 
     told: list[Progress] = []
     resumed = backbone.fit(eight(), [COMPLIANCE, SAFETY], seed=4, report=told.append, checkpoints=folder)
-    assert len([p for p in told if p.stage == "learn"]) == 10  # steps 11 to 20
+    assert len([p for p in told if p.stage == "learn"]) == 8  # steps 13 to 20
     assert resumed.predict(eight()) == whole.predict(eight())
 
 
 def test_the_checkpoint_of_another_run_is_not_resumed(encoder: str, tmp_path: Path):
-    backbone = TransformerBackbone(encoder, replace(TINY, epochs=3))
+    backbone = tiny(encoder, rounds=3)
     backbone.fit(eight(), [COMPLIANCE], seed=1, checkpoints=tmp_path)  # leaves that of step 5
     told: list[Progress] = []
     backbone.fit(eight(), [COMPLIANCE], seed=2, report=told.append, checkpoints=tmp_path)
@@ -239,7 +183,7 @@ def test_the_checkpoint_of_another_run_is_not_resumed(encoder: str, tmp_path: Pa
 
 
 def test_the_same_seed_trains_the_same_scorer_and_another_another(encoder: str):
-    backbone = TransformerBackbone(encoder, replace(TINY, epochs=2))
+    backbone = tiny(encoder, rounds=2)
     first, same, other = (
         backbone.fit(eight(), [COMPLIANCE], seed=seed).predict(eight()) for seed in (1, 1, 2)
     )
@@ -248,7 +192,7 @@ def test_the_same_seed_trains_the_same_scorer_and_another_another(encoder: str):
 
 
 def test_it_is_evaluated_like_any_other_backbone(encoder: str):
-    backbone = TransformerBackbone(encoder, replace(TINY, epochs=1))
+    backbone = tiny(encoder, rounds=1)
     evaluation = evaluate_grouped(backbone, eight(), [COMPLIANCE], k=2)
     assert evaluation.metrics["n"] == 8
     assert set(evaluation.folds) == {0, 1}
@@ -256,7 +200,7 @@ def test_it_is_evaluated_like_any_other_backbone(encoder: str):
 
 def test_a_long_text_is_cut_to_the_limit_and_keeps_its_ends():
     reader = Reader(make_tokenizer(), max_tokens=40)
-    ids = reader.read(Example("a", "p", "x" * 50 + "q", "b" + "y" * 100 + "z"))
+    (ids,) = reader.read([("x" * 50 + "q", "b" + "y" * 100 + "z")])
     # [CLS] + "Prompt:\n" + prompt + "\n\nResponse:\n" + response + [SEP]: 1 + 8 + 12 + 1 = 22 of the 40
     # are fixed; of the 18 left 4 are the prompt's, the response has 7 from each end.
     text = reader.tokenizer.convert_ids_to_tokens(ids)
@@ -266,7 +210,7 @@ def test_a_long_text_is_cut_to_the_limit_and_keeps_its_ends():
 
 
 def test_an_empty_response_and_a_lone_surrogate_can_be_read(encoder: str):
-    scorer = TransformerBackbone(encoder, replace(TINY, epochs=1)).fit(eight(), [COMPLIANCE])
+    scorer = tiny(encoder, rounds=1).fit(eight(), [COMPLIANCE])
     told = scorer.predict([Example("a", "p", "", ""), Example("b", "p", "\ud800", "\x00")])
     assert all(sum(row["compliance"].values()) == pytest.approx(1) for row in told)
 
@@ -293,10 +237,339 @@ def test_the_learning_rate_warms_up_and_runs_out():
 
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path):
     with pytest.raises(AssayError, match=r"has no config\.json"):
-        choose(str(tmp_path))
+        choose(Spec.of(str(tmp_path)))
 
 
 def test_a_folder_whose_model_is_broken_is_refused_with_the_reason(tmp_path: Path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "no-such-kind"}))
     with pytest.raises(AssayError, match="cannot be loaded"):
-        choose(str(tmp_path)).fit(eight(), [COMPLIANCE])
+        choose(Spec.of(str(tmp_path))).fit(eight(), [COMPLIANCE])
+
+
+# What is held out, early stopping, collapse
+
+
+def test_the_validation_part_is_the_split_of_that_name_if_it_is_large_enough():
+    rows = [replace(row, split="validation" if i >= 40 else "train") for i, row in enumerate(sixty())]
+    held, how = held_out(rows, frozenset({"compliance"}))
+    assert (held, how) == ([False] * 40 + [True] * 20, "split")
+    few = [replace(row, split="validation" if i >= 58 else "train") for i, row in enumerate(sixty())]
+    held, how = held_out(few, frozenset({"compliance"}))
+    assert how == "1/3 by prompt"
+    assert {row.prompt_key for row, out in zip(few, held, strict=True) if out}.isdisjoint(
+        row.prompt_key for row, out in zip(few, held, strict=True) if not out
+    )
+
+
+def test_nothing_is_held_out_of_very_few_examples_nor_what_a_head_cannot_do_without():
+    assert held_out(eight(), frozenset({"compliance"})) == ([False] * 8, "none")
+    # All that have a 2 are in the split that would be held out: the head could not learn from the rest.
+    rows = [
+        replace(row, split="validation" if i < 20 else "train", labels={"compliance": 2 if i < 20 else 1})
+        for i, row in enumerate(sixty())
+    ]
+    held, how = held_out(rows, frozenset({"compliance"}))
+    assert how != "split"
+    left = {row.labels["compliance"] for row, out in zip(rows, held, strict=True) if not out}
+    assert left == {1, 2}
+
+
+def test_training_stops_when_the_validation_part_is_predicted_no_better(encoder: str):
+    scorer = tiny(encoder, rounds=30, learning_rate=1e-2).fit(sixty(), [COMPLIANCE, SAFETY])
+    rounds = scorer.details["rounds"]  # type: ignore[attr-defined]
+    losses = [one["validation_loss"] for one in rounds]
+    assert len(rounds) < 30
+    assert losses[-1] >= min(losses) == losses[-2]
+
+
+def test_the_weights_of_the_best_round_are_kept(encoder: str):
+    stopped = tiny(encoder, rounds=30, learning_rate=1e-2)
+    found = stopped.fit(sixty(), [COMPLIANCE, SAFETY], seed=5)
+    at = found.details["rounds"][-2]  # type: ignore[attr-defined]
+    held, _how = held_out(sixty(), frozenset({"compliance", "safety"}))
+    rows = [row for row, out in zip(sixty(), held, strict=True) if out]
+    said = found.portable.columns(found.portable.reader.read([(r.prompt, r.response) for r in rows]))  # type: ignore[attr-defined]
+    right = [
+        max(levels, key=lambda level: levels[level]) == row.labels[name]
+        for name, column in said.items()
+        for levels, row in zip(column, rows, strict=True)
+        if name in row.labels
+    ]
+    assert sum(right) / len(right) == pytest.approx(at["validation_accuracy"])
+
+
+def test_a_run_that_collapses_begins_again_at_half_the_rate_a_bounded_number_of_times(encoder: str):
+    # A rate at which nothing can be learned, so that no attempt is better than the frequencies.
+    scorer = tiny(encoder, rounds=2, learning_rate=50.0, head_learning_rate=50.0, restarts=2)
+    details = scorer.fit(sixty(), [COMPLIANCE, SAFETY]).details  # type: ignore[attr-defined]
+    assert [one["attempt"] for one in details["restarts"]] == [0, 1, 2]
+    assert all(one["reason"] for one in details["restarts"])
+    assert details["collapsed"] is True
+
+
+def test_a_collapse_that_a_restart_mends_is_told_and_the_mended_run_is_kept(
+    encoder: str, monkeypatch: pytest.MonkeyPatch
+):
+    seen: list[Found] = []
+
+    def first_fails(*given: Any) -> Found:
+        found = judge(*given)
+        seen.append(found)
+        return replace(found, loss=9.0 if len(seen) <= 2 else 0.5, prior=1.0, one_level=False)
+
+    monkeypatch.setattr("scoring.run.judge", first_fails)
+    scorer = tiny(encoder, rounds=2, patience=2, restarts=2).fit(sixty(), [COMPLIANCE, SAFETY])
+    details = scorer.details  # type: ignore[attr-defined]
+    assert [one["attempt"] for one in details["restarts"]] == [0]
+    assert {one["attempt"] for one in details["rounds"]} == {0, 1}
+    assert details["collapsed"] is False
+
+
+def test_what_counts_as_a_collapse():
+    targets = torch.tensor([[0], [0], [1], [2]])
+    counts = [[10, 5, 5]]
+    frequencies = torch.tensor(counts[0], dtype=torch.float).log().expand(4, 3)
+    assert (
+        judge([frequencies], targets, counts).collapse == "the loss is no better than that of the frequencies"
+    )
+    one_level = torch.tensor([[3.0, 2.9, 2.9]] * 4) + torch.eye(3)[[0, 0, 1, 2]] * 0.05
+    assert judge([one_level * 0 + torch.tensor([1.0, 0.99, 0.99])], targets, [[100, 1, 1]]).collapse == (
+        "every prediction is one level"
+    )
+    assert judge([torch.full((4, 3), torch.nan)], targets, counts).collapse == "the loss is not a number"
+    assert judge([torch.eye(3)[[0, 0, 1, 2]] * 5], targets, counts).collapse is None
+
+
+def test_few_examples_are_gone_through_more_often_in_a_round():
+    settings = TransformerSettings(rounds=4, least_steps=150, batch_size=16)
+    assert schedule(1800, settings) == (113, 1)
+    assert schedule(48, settings) == (3, 13)  # 3 steps x 13 epochs x 4 rounds = 156
+
+
+# The loss
+
+
+def test_rare_levels_weigh_more_and_the_labels_one_on_average():
+    weights = level_weights({1: 90, 2: 10, 3: 0}, 0.5)
+    assert weights[1] / weights[0] == pytest.approx(3)
+    assert (90 * weights[0] + 10 * weights[1]) / 100 == pytest.approx(1)
+    assert weights[2] == 0
+    assert level_weights({1: 90, 2: 10}, 0) == [1, 1]
+
+
+def test_an_ordinal_loss_minds_how_far_off_a_prediction_is():
+    near, far = torch.tensor([[0.0, 9.0, 0.0]]), torch.tensor([[0.0, 0.0, 9.0]])
+    truth = torch.tensor([[0]])
+    plain = [head_loss([scores], truth).item() for scores in (near, far)]
+    ordinal = [head_loss([scores], truth, ordinal=[1.0]).item() for scores in (near, far)]
+    assert plain[0] == pytest.approx(plain[1])
+    # All but certain: the cumulative distributions differ by 1 at one step, at two.
+    assert [b - a for a, b in zip(plain, ordinal, strict=True)] == pytest.approx([1, 2], abs=0.01)
+
+
+# Low rank
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_low_rank_additions_learn_eight_examples_and_are_merged_into_plain_weights(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+):
+    source = request.getfixturevalue(kind)
+    scorer = tiny(source, "lora").fit(eight(), [COMPLIANCE])
+    assert said(scorer, eight()) == [1, 1, 3, 3, 1, 3, 2, 3]
+    scorer.save(tmp_path / "scorer")
+    names = set(load_file(tmp_path / "scorer" / "weights.safetensors"))
+    assert not [name for name in names if "lora" in name]
+    assert load(tmp_path / "scorer").predict(eight()) == scorer.predict(eight())
+
+
+def test_low_rank_additions_are_all_that_learns_of_the_encoder(encoder: str):
+    before = load_file(Path(encoder) / "model.safetensors")
+    model = tiny(encoder, "lora", rounds=2).fit(eight(), [COMPLIANCE]).model  # type: ignore[attr-defined]
+    after = model.encoder.state_dict()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed
+    assert all(before[name].ndim == 2 and "embeddings" not in name for name in changed)
+
+
+@pytest.mark.parametrize("tuning", ["full", "lora"])
+def test_a_run_killed_after_a_restart_and_in_the_middle_of_an_epoch_goes_on_to_the_same_weights(
+    tuning: Any, encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    backbone = tiny(encoder, tuning, rounds=3, patience=1, restarts=1, checkpoint_every=4)
+
+    def never_learned(logits: Any, targets: Any, counts: Any) -> Found:
+        found = judge(logits, targets, counts)
+        return replace(found, prior=9.0, one_level=False, **({"loss": 9.0} if fails[0] else {}))
+
+    fails = [0]
+
+    def failing(run: Any, loss: float) -> dict[str, float]:
+        fails[0] = 1 if run.state.attempt == 0 else 0
+        return real(run, loss)
+
+    from scoring.run import Run
+
+    real = Run._round
+    monkeypatch.setattr(Run, "_round", failing)
+    monkeypatch.setattr("scoring.run.judge", never_learned)
+    whole = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2)
+    assert [one["attempt"] for one in whole.details["restarts"]] == [0]  # type: ignore[attr-defined]
+
+    heard: list[Progress] = []
+
+    def killed(progress: Progress) -> None:
+        heard.append(progress)
+        if len(heard) > 1 + 20 + 6:  # reading; two rounds of the attempt that failed; the middle of an epoch
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2, report=killed, checkpoints=tmp_path)
+    (kept,) = tmp_path.glob("step-*")
+    assert kept.name == "step-1-00000004"
+    resumed = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2, checkpoints=tmp_path)
+    assert resumed.predict(sixty()) == whole.predict(sixty())
+    assert resumed.details == whole.details  # type: ignore[attr-defined]
+
+
+# Predicting
+
+
+def test_results_come_in_the_order_of_the_input_and_each_text_is_read_once(encoder: str):
+    scorer = tiny(encoder, rounds=1).fit(eight(), [COMPLIANCE])
+    rows = [Example(f"{i}", "p", "q", "yes " * (7 * i % 11)) for i in range(11)]
+    many = scorer.predict(rows + rows[::-1])
+    assert many[:11] == many[:10:-1]
+    for row, found in zip(rows, many[:11], strict=True):
+        (alone,) = scorer.predict([row])
+        assert list(found["compliance"].values()) == pytest.approx(
+            list(alone["compliance"].values()), abs=1e-5
+        )
+    read: list[int] = []
+
+    def count(ids: Any, _mask: Any) -> list[Any]:
+        read.append(len(ids))
+        return [ids[:, :1]]
+
+    run_sorted(count, scorer.portable.reader, [[5, 6], [7], [5, 6]], torch.device("cpu"))  # type: ignore[attr-defined]
+    assert sum(read) == 2
+    assert scorer.predict([]) == []
+
+
+def test_batches_of_prediction_are_bounded_and_hold_every_row_once():
+    lengths = [i % 37 + 1 for i in range(300)] + [5000]
+    batches = list(batches_by_length(lengths, 4096))
+    assert sorted(i for batch in batches for i in batch) == list(range(301))
+    assert batches[0] == [300]
+    assert all(len(batch) * max(lengths[i] for i in batch) <= 4096 for batch in batches[1:])
+
+
+def test_a_faster_precision_is_taken_only_where_it_says_the_same(
+    encoder: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("scoring.training.ENOUGH_TO_COMPARE", 10)
+    monkeypatch.setattr("scoring.training.fast_precisions", lambda: ("int8",))
+    scorer = tiny(encoder, rounds=2).fit(sixty(), [COMPLIANCE, SAFETY])
+    told = scorer.details  # type: ignore[attr-defined]
+    assert told["precision"] == ("int8" if told["same_labels"]["int8"] >= 0.99 else "fp32")
+    monkeypatch.setattr("scoring.training.SAME_LABELS", 1.01)
+    again = tiny(encoder, rounds=2).fit(sixty(), [COMPLIANCE, SAFETY])
+    assert again.details["precision"] == "fp32"  # type: ignore[attr-defined]
+
+
+def test_the_saved_folder_loads_without_this_project_and_predicts_the_same(encoder: str, tmp_path: Path):
+    scorer = tiny(encoder, rounds=2).fit(sixty(), [COMPLIANCE, SAFETY])
+    folder = tmp_path / "scorer"
+    scorer.save(folder)
+    assert "EncoderScorer.load" in (folder / "README.md").read_text(encoding="utf-8")
+    code = (
+        "import json, sys\n"
+        "from encoder import EncoderScorer\n"
+        "pairs = json.loads(sys.stdin.read())\n"
+        "found = EncoderScorer.load('.').probabilities(pairs)\n"
+        "print(json.dumps([{c: list(p.values()) for c, p in one.items()} for one in found]))\n"
+        "assert not [m for m in sys.modules if m.split('.')[0] in ('scoring', 'annotation', 'django')]\n"
+    )
+    pairs = [(row.prompt, row.response) for row in sixty()]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    outside = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment,
+        input=json.dumps(pairs),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for one, here in zip(json.loads(outside.stdout), scorer.predict(sixty()), strict=True):
+        for name, levels in here.items():
+            assert one[name] == pytest.approx(list(levels.values()), abs=1e-5)
+
+
+# Memory
+
+
+def test_a_training_that_cannot_fit_is_refused_with_the_numbers(
+    encoder: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("scoring.memory.available", lambda _device: 2**20)
+    with pytest.raises(AssayError, match=r"needs about 0\.\d GiB and 0\.0 GiB are free: weights .*lora"):
+        tiny(encoder).fit(eight(), [COMPLIANCE])
+
+
+@pytest.mark.parametrize(("stat", "free"), [("anon 300\ninactive_file 500\n", 700), ("", 200)])
+def test_files_that_the_system_may_drop_are_free_memory(
+    stat: str, free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name, text in (("memory.max", "1000\n"), ("memory.current", "800\n"), ("memory.stat", stat)):
+        (tmp_path / name).write_text(text)
+    names = (str(tmp_path), "memory.max", "memory.current", "inactive_file")
+    monkeypatch.setattr("scoring.memory.MEMORY_FILES", (names,))
+    assert available(torch.device("cpu")) == free
+
+
+def test_the_computed_memory_counts_what_learns(encoder: str):
+    spec = tiny(encoder).spec
+    outline = Pretrained.of(spec).outline([COMPLIANCE])
+    everything = sum(parameter.numel() for parameter in outline.parameters())
+    full = needs(outline, "full", spec.settings, 100, torch.device("cpu"))
+    assert (full.weights, full.gradients, full.optimizer) == (4 * everything, 4 * everything, 8 * everything)
+    low = needs(outline, "lora", spec.settings, 100, torch.device("cpu"))
+    model = Pretrained.of(spec).model([COMPLIANCE])
+    add_low_rank(model, spec.settings)
+    learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    assert low.gradients == 4 * learning
+    assert needs(outline, "full", spec.settings, 200, torch.device("cpu")).activations == 2 * full.activations
+
+
+def test_a_seven_billion_shape_fits_one_gpu_with_low_rank_and_not_in_full():
+    config = LlamaConfig(torch_dtype="bfloat16")  # its defaults are the shape of the 7B model
+    with torch.device("meta"):
+        outline = ScorerModel(AutoModel.from_config(config), [3], "last")
+    settings = TransformerSettings(gradient_checkpointing=True)
+    full, low = (needs(outline, tuning, settings, 768, torch.device("cuda")) for tuning in ("full", "lora"))
+    assert 6.5e9 < sum(parameter.numel() for parameter in outline.parameters()) < 6.8e9
+    assert full.on_device > 100 * 2**30
+    assert 12 * 2**30 < low.on_device < 24 * 2**30
+
+
+# Cutting
+
+
+def test_what_fits_is_not_cut():
+    assert trim([1, 2], [3, 4, 5], 5) == ([1, 2], [3, 4, 5])
+
+
+def test_a_long_pair_keeps_the_end_of_the_prompt_and_both_ends_of_the_response():
+    # Of 8 tokens a quarter, 2, are the prompt's; the 6 left are 3 from each end of the response.
+    assert trim(range(10), range(100, 120), 8) == ([8, 9], [100, 101, 102, 117, 118, 119])
+
+
+def test_a_prompt_takes_what_a_short_response_leaves():
+    assert trim(range(10), [100], 6) == ([5, 6, 7, 8, 9], [100])
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 40))
+def test_a_cut_pair_fills_its_budget_and_no_more(prompt: int, response: int, budget: int):
+    kept = trim(range(prompt), range(response), budget)
+    assert sum(map(len, kept)) == min(prompt + response, budget)

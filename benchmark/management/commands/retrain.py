@@ -4,6 +4,8 @@ from argparse import ArgumentParser
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
+
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.management.base import AssayCommand
@@ -13,6 +15,7 @@ from benchmark.printing import table
 from benchmark.selectors.comparisons import compared
 from benchmark.selectors.retrainings import runs_of
 from benchmark.services.retraining import retrain
+from scoring.spec import Spec
 
 
 class Command(AssayCommand):
@@ -23,14 +26,20 @@ class Command(AssayCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--release", required=True)
         parser.add_argument("--name", help="of the new scorer (default: the last one's, numbered on)")
-        parser.add_argument("--backbone", help="default: that of the last scorer")
+        parser.add_argument(
+            "--backbone",
+            default="",
+            help="ngram, encoder, ensemble, or an encoder (default: that of the last scorer)",
+        )
         parser.add_argument("--detach", action="store_true", help="leave the work to a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
         made = retrain(
             release=release_named(options["release"]),
             name=options["name"],
-            backbone=options["backbone"],
+            spec=Spec.of(options["backbone"], default_encoder=settings.ASSAY_ENCODER)
+            if options["backbone"]
+            else None,
             send=options["detach"],
         )
         if not options["detach"]:

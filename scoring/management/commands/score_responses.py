@@ -30,7 +30,8 @@ class Command(AssayCommand):
         if options["detach"]:
             return told | {"job": job.pk, "state": job.state}
         result = self.run_job(job).result
-        return told | {"stored": {basis: result[basis] for basis in ("out_of_fold", "unseen")}}
+        stored = {basis: result[basis] for basis in ("out_of_fold", "unseen")}
+        return told | {"stored": stored} | {name: result[name] for name in ("responses", "asked", "seconds")}
 
     def show(self, data: dict[str, Any]) -> None:
         if "job" in data:
@@ -39,5 +40,6 @@ class Command(AssayCommand):
         stored = data["stored"]
         self.stdout.write(
             f"{data['scorer']} on {data['dataset']}: {stored['out_of_fold']} new predictions out of fold, "
-            f"{stored['unseen']} of unseen responses"
+            f"{stored['unseen']} of unseen responses; {data['asked']} different texts read, "
+            f"{data['responses']} responses in {data['seconds']:.1f} s"
         )

@@ -1,15 +1,36 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
+
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
+from annotation.selectors.corpus import models_named
 from annotation.selectors.gold import release_named
-from scoring.printing import figures_table
+from scoring.printing import figures_table, further_lines
 from scoring.selectors.scorers import scorer_named
 from scoring.services import create_scorer
 from scoring.services.scorers import EVALUATIONS, GROUPED
+from scoring.spec import Spec
+
+
+def _spec(options: Mapping[str, Any]) -> Spec | None:
+    """What was asked for; of an adaptation nothing said is what its base is made of."""
+    asked = {name: options[name] for name in ("encoder", "tuning")}
+    if options["base"] and not any((options["backbone"], *asked.values())):
+        return None
+    spec = Spec.of(options["backbone"], **asked, default_encoder=settings.ASSAY_ENCODER)
+    if (asked["encoder"] and asked["encoder"].strip() != spec.encoder) or (
+        asked["tuning"] and not spec.encoder
+    ):
+        raise AssayError(
+            N_("{backbone} does not use what --encoder or --tuning say: leave them out."), backbone=spec.title
+        )
+    return spec
 
 
 class Command(AssayCommand):
@@ -19,25 +40,46 @@ class Command(AssayCommand):
         parser.add_argument("name")
         parser.add_argument("--release", required=True, help="the gold release it learns from")
         parser.add_argument(
-            "--backbone", default="", help="a local folder or a hub name (default: the embedded char-ngram)"
+            "--backbone",
+            default="",
+            metavar="KIND",
+            help="ngram, encoder or ensemble; or the folder or hub name of an encoder, to tune all of it "
+            "(default: ensemble where there is an encoder, else ngram)",
         )
+        parser.add_argument("--encoder", default="", help="a folder or a hub name (default: ASSAY_ENCODER)")
+        parser.add_argument("--tuning", default="", help="frozen, full or lora: what of the encoder learns")
         parser.add_argument(
             "--evaluate",
             action="append",
             default=[],
             metavar="HOW",
-            help=f"{' or '.join(EVALUATIONS)}; may be given twice (default: {GROUPED}, which is always done)",
+            help=f"{', '.join(EVALUATIONS)}; may be given again (default: {GROUPED}, which is always done)",
         )
         parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument(
+            "--seeds",
+            type=int,
+            metavar="N",
+            help="evaluate by prompt with so many deals of the folds; the figures are the first one's",
+        )
+        parser.add_argument("--base", metavar="SCORER", help="with --adapt-to: the scorer that is adapted")
+        parser.add_argument(
+            "--adapt-to",
+            metavar="MODEL",
+            help="adapt the base to a model that the release has labels of, and tell what they brought",
+        )
         parser.add_argument("--detach", action="store_true", help="queue it for a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
         scorer, job = create_scorer(
             name=options["name"],
             release=release_named(options["release"]),
-            backbone=options["backbone"],
+            spec=_spec(options),
             evaluate=[name for value in options["evaluate"] for name in names(value)],
             seed=options["seed"],
+            seeds=options["seeds"],
+            base=scorer_named(options["base"]) if options["base"] else None,
+            adapt_to=models_named([options["adapt_to"]])[0] if options["adapt_to"] else None,
             send=options["detach"],
         )
         if options["detach"]:
@@ -55,5 +97,6 @@ class Command(AssayCommand):
         self.stdout.write(f"backbone {card['backbone']['description']}")
         self.stdout.write(f"release {card['release']['name']}, sha256 {card['release']['sha256']}")
         self.stdout.write(f"weights sha256 {card['weights_sha256']}")
-        for line in ["", *figures_table(data["evaluation"], card["baselines"])]:
+        evaluation = data["evaluation"]
+        for line in ["", *figures_table(evaluation, card), "", *further_lines(evaluation, card)]:
             self.stdout.write(line)

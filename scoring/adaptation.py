@@ -1,0 +1,108 @@
+"""What labels of one model brought to a scorer for that model. Pure.
+
+On the same folds by prompt, each response of the model is predicted twice: by a scorer that learned from the other
+folds, and by one that learned from the same without this model's responses. So both know the same of other models and
+of other prompts, and the difference is due to the model's own labels alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from scoring.dataset import Example, Head, Prediction, Split, splits_by_prompt
+from scoring.evaluation import Evaluation, Metrics, evaluate_splits, percentile_statistic
+from scoring.evaluation.figures import drawn_figures
+from scoring.interface import Backbone, Report, silent, within
+
+STAGE = "adaptation"
+
+
+def what_labels_brought(
+    backbone: Backbone,
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    *,
+    model: str,
+    whole: Evaluation,
+    k: int = 5,
+    seed: int = 0,
+    report: Report = silent,
+    checkpoints: Path | None = None,
+) -> Metrics | None:
+    """``{"model", "n", "labels", "without", "with", "difference"}``, or None where no other model is labelled.
+
+    ``whole`` is the grouped evaluation of the same k and seed. ``labels`` is the mean number of the model's labels that
+    a fold learned from. ``without`` and ``with`` them: accuracy and macro-F1 on the ``n`` labels that both predict;
+    ``difference``: with less without, as statistics that draw the same prompts for both.
+    """
+    if {example.model for example in examples} <= {model}:
+        return None
+    splits = splits_by_prompt(examples, k=k, seed=seed)
+    own = [Split(one.name, one.train, _of(examples, one.test, model)) for one in splits]
+    own = [one for one in own if one.test]
+    without = evaluate_splits(
+        backbone,
+        examples,
+        heads,
+        [
+            Split(one.name, tuple(sorted({*one.train} - {*_of(examples, one.train, model)})), one.test)
+            for one in own
+        ],
+        seed=seed,
+        report=within(report, 0, 1, stage=STAGE),
+        checkpoints=checkpoints,
+    )
+    labels = [sum(len(examples[row].labels) for row in _of(examples, one.train, model)) for one in own]
+    return {
+        "model": model,
+        "labels": float(np.mean(labels)) if labels else 0.0,
+        **_paired(examples, heads, model, (without, whole), seed=seed),
+    }
+
+
+def _of(examples: Sequence[Example], rows: Sequence[int], model: str) -> tuple[int, ...]:
+    return tuple(row for row in rows if examples[row].model == model)
+
+
+def _paired(
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    model: str,
+    found: tuple[Evaluation, Evaluation],
+    *,
+    seed: int,
+) -> Metrics:
+    """On the model's responses that both have predicted, criterion by criterion."""
+    rows = _of(examples, range(len(examples)), model)
+    those = [examples[row] for row in rows]
+    both = [_common([side.predictions[row] for side in found]) for row in rows]
+    drawn = [
+        drawn_figures(
+            those,
+            [
+                {name: side.predictions[row][name] for name in names}
+                for row, names in zip(rows, both, strict=True)
+            ],
+            heads,
+            seed=seed,
+        )
+        for side in found
+    ]
+    counts = [len(example.labels.keys() & names) for example, names in zip(those, both, strict=True)]
+    prompts = len({example.prompt_key for example, n in zip(those, counts, strict=True) if n})
+    without, with_ = drawn
+    return {
+        "n": sum(counts),
+        "without": {name: percentile_statistic(without[name], prompts) for name in without},
+        "with": {name: percentile_statistic(with_[name], prompts) for name in with_},
+        "difference": {name: percentile_statistic(with_[name] - without[name], prompts) for name in without},
+    }
+
+
+def _common(predictions: Sequence[Prediction]) -> list[str]:
+    """The criteria that all of them tell."""
+    first, *rest = predictions
+    return [name for name in first if all(name in other for other in rest)]

@@ -1,0 +1,132 @@
+"""What the API of scoring takes and gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+
+from annotation.api.fields import NumberField, StrictSerializer
+from annotation.models import Job
+from scoring.services.requests import MOST_ITEMS, OUT_OF_FOLD, UNSEEN, Item
+
+LONGEST_TEXT = 100_000
+MOST_TURNS = 200
+MOST_ERRORS = 20
+
+
+class TextTurnSerializer(StrictSerializer):
+    role = serializers.CharField(max_length=50)
+    text = serializers.CharField(max_length=LONGEST_TEXT, allow_blank=True, trim_whitespace=False)
+
+
+class ItemListSerializer(serializers.ListSerializer[Any]):
+    """Says what is wrong by the place of the item (from 0), and of the first of them alone."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        try:
+            return super().to_internal_value(data)
+        except ValidationError as error:
+            if not isinstance(error.detail, list):
+                raise
+            wrong = [(str(place), told) for place, told in enumerate(error.detail) if told]
+            raise ValidationError(dict(wrong[:MOST_ERRORS])) from error
+
+
+class ItemSerializer(StrictSerializer):
+    """A prompt with a response, or with the turns of a dialogue in its place."""
+
+    prompt = serializers.CharField(max_length=LONGEST_TEXT, trim_whitespace=False)
+    response = serializers.CharField(
+        required=False, max_length=LONGEST_TEXT, allow_blank=True, trim_whitespace=False
+    )
+    turns = TextTurnSerializer(  # type: ignore[call-arg]
+        many=True, required=False, allow_empty=False, max_length=MOST_TURNS
+    )
+    dimension = serializers.CharField(
+        required=False,
+        max_length=100,
+        help_text="Of the prompt; needed where the guideline asks by dimension.",
+    )
+
+    class Meta:
+        list_serializer_class = ItemListSerializer
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("response" in attrs) == ("turns" in attrs):
+            raise ValidationError({"response": [_("Give either the response or the turns of a dialogue.")]})
+        return attrs
+
+
+class AskSerializer(StrictSerializer):
+    """Name the scorer, or a guideline whose current scorer is to predict."""
+
+    scorer = serializers.CharField(required=False, max_length=100)
+    guideline = serializers.CharField(
+        required=False, max_length=100, help_text="In place of the scorer: its current one."
+    )
+    items = ItemSerializer(many=True, allow_empty=False, max_length=MOST_ITEMS)  # type: ignore[call-arg]
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("scorer" in attrs) == ("guideline" in attrs):
+            raise ValidationError({"scorer": [_("Name either a scorer or a guideline.")]})
+        return attrs
+
+    def wanted(self) -> list[Item]:
+        return [_item(one) for one in self.validated_data["items"]]
+
+
+def _item(given: dict[str, Any]) -> Item:
+    return Item(
+        prompt=given["prompt"],
+        response=given.get("response", ""),
+        turns=tuple((turn["role"], turn["text"]) for turn in given.get("turns", ())),
+        dimension=given.get("dimension"),
+    )
+
+
+class AskedSerializer(serializers.Serializer[Any]):
+    """A request that was taken. Ask its address again until ``state`` is done, failed or cancelled."""
+
+    id = serializers.IntegerField()
+    url = serializers.CharField(help_text="The address of the request.")
+    state = serializers.ChoiceField(choices=Job.State.choices)
+
+
+class CriterionAnswerSerializer(serializers.Serializer[Any]):
+    value = NumberField(help_text="The most likely level.")
+    probabilities = serializers.DictField(child=NumberField(), help_text="By level.")
+    set = serializers.ListField(
+        child=NumberField(),
+        allow_null=True,
+        help_text="The levels that hold the true one nine times in ten, for responses like those that were labelled; "
+        "it promises nothing for a model without labels. Null where the scorer's card has no thresholds.",
+    )
+    abstained = serializers.BooleanField(
+        allow_null=True, help_text="The set is not a single level: a person should decide."
+    )
+
+
+class AnswerSerializer(serializers.Serializer[Any]):
+    basis = serializers.ChoiceField(
+        choices=[OUT_OF_FOLD, UNSEEN],
+        help_text="out_of_fold: these texts are in the scorer's release, and a model that had not seen them answers.",
+    )
+    criteria = serializers.DictField(
+        child=CriterionAnswerSerializer(allow_null=True),
+        help_text="By criterion; null where the scorer had no labels to learn it from.",
+    )
+
+
+class RequestSerializer(AskedSerializer):
+    scorer = serializers.CharField()
+    guideline = serializers.CharField()
+    progress = NumberField(help_text="From 0 to 1.")
+    error = serializers.CharField(help_text="Why it failed; else empty.")
+    results = serializers.ListField(
+        child=AnswerSerializer(),
+        allow_null=True,
+        help_text="One for each item, in order; null until it is done.",
+    )

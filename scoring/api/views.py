@@ -1,0 +1,109 @@
+"""The endpoints: validate, call one service, answer with the row."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from django.urls import reverse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.permissions import BasePermission, IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from annotation.api.parsers import JSONParser
+from annotation.api.serializers import ErrorSerializer
+from annotation.api.views import AssayView
+from annotation.models import MANAGER, RESEARCHER, Person
+from annotation.views.access import has_role
+from scoring.api import serializers as s
+from scoring.models import PredictionRequest, Scorer
+from scoring.selectors.promotions import current_scorer_named
+from scoring.selectors.requests import request_of
+from scoring.selectors.scorers import scorer_named
+from scoring.services.requests import request_predictions
+
+REFUSALS = {
+    code: OpenApiResponse(ErrorSerializer, why)
+    for code, why in (
+        (
+            400,
+            "The content is not what this call takes; `fields` names the items that are wrong by their place.",
+        ),
+        (401, "Nobody is signed in."),
+        (403, "Neither a researcher nor a manager, or the scorer's results are sealed for this person."),
+        (404, "There is no such thing for this person."),
+        (409, "The scorer is not trained to its end, or the guideline has no current one."),
+        (413, "The content is larger than 8 MiB."),
+        (422, "An item's dimension does not fit the guideline."),
+    )
+}
+
+
+def refusals(*codes: int) -> dict[int, OpenApiResponse]:
+    return {code: REFUSALS[code] for code in codes}
+
+
+class LargeJSONParser(JSONParser):
+    """Thousands of texts at once."""
+
+    largest = 8 * 1024 * 1024
+
+
+class ForResearch(BasePermission):
+    """For researchers and managers; nobody else's schema has these calls."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return has_role(cast("Person", request.user), RESEARCHER, MANAGER)
+
+
+class Predictions(AssayView):
+    permission_classes = (IsAuthenticated, ForResearch)
+    parser_classes = (LargeJSONParser,)
+
+    @extend_schema(
+        operation_id="predictions_ask",
+        summary="Have a scorer predict texts: a job, whose results are read at the address in the answer",
+        request=s.AskSerializer,
+        responses={202: s.AskedSerializer, **refusals(400, 401, 403, 404, 409, 413, 422)},
+    )
+    def post(self, request: Request) -> Response:
+        asked = self.read(s.AskSerializer)
+        made = request_predictions(
+            scorer=_scorer(asked.validated_data), items=asked.wanted(), actor=self.person
+        )
+        body = _asked(made)
+        return Response(s.AskedSerializer(body).data, status=202, headers={"Location": body["url"]})
+
+
+class OnePrediction(AssayView):
+    permission_classes = (IsAuthenticated, ForResearch)
+
+    @extend_schema(
+        operation_id="predictions_result",
+        summary="My request: its state and progress, and when it is done the predictions",
+        responses={200: s.RequestSerializer, **refusals(401, 403, 404)},
+    )
+    def get(self, request: Request, request_id: int) -> Response:
+        found = request_of(self.person, request_id)
+        done = found.job.state == "done"
+        body = {
+            **_asked(found),
+            "scorer": found.scorer.name,
+            "guideline": found.scorer.guideline.name,
+            "progress": found.job.progress,
+            "error": found.job.why,
+            "results": found.results if done else None,
+        }
+        return Response(s.RequestSerializer(body).data)
+
+
+def _scorer(given: dict[str, Any]) -> Scorer:
+    if "scorer" in given:
+        return scorer_named(given["scorer"])
+    return current_scorer_named(given["guideline"])
+
+
+def _asked(made: PredictionRequest) -> dict[str, Any]:
+    url = reverse("api-prediction", args=[made.pk])
+    return {"id": made.pk, "url": url, "state": made.job.state}

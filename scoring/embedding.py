@@ -1,0 +1,157 @@
+"""A frozen encoder under linear heads: any folder of Hugging Face, nothing of it learns. Imports torch: see below.
+
+How texts become features and probabilities is in ``portable/embedding.py``, which leaves with every exported scorer.
+torch is imported with that file, in the bodies of functions: this module can be read without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from annotation.errors import N_, AssayError
+from scoring.dataset import Example, Head, Prediction, check_examples
+from scoring.interface import Progress, Report, silent, within
+from scoring.linear import Features, LinearRecipe, fit_calibrated
+from scoring.ngram import head_arrays, pairs
+from scoring.saved import card_heads, read_card, write_card
+from scoring.spec import Spec
+
+if TYPE_CHECKING:
+    from scoring.portable.embedding import EmbeddingScorer as Predictor
+    from scoring.portable.embedding import Encoder
+
+KIND = "embedding"
+PREDICT_CHUNK = 1024
+
+
+def encoder_of(name: str, remote_code: bool) -> Encoder:
+    """Loaded once in a process, with what it has embedded: folds do not embed again; anew where its folder changed.
+    A folder is read alone; only a name on the hub may use the network. Raises AssayError with the reason."""
+    files = sorted(path for path in Path(name).rglob("*") if path.is_file()) if Path(name).is_dir() else []
+    state = tuple((str(path), (told := path.stat()).st_size, told.st_mtime_ns) for path in files)
+    return _loaded(name, remote_code, state)
+
+
+@lru_cache(maxsize=2)
+def _loaded(name: str, remote_code: bool, _state: tuple[tuple[str, int, int], ...]) -> Encoder:
+    from transformers.utils.logging import disable_progress_bar
+
+    from scoring.portable.embedding import Encoder
+
+    disable_progress_bar()  # progress is told through a report
+    try:
+        return Encoder.load(name, local=Path(name).is_dir(), remote_code=remote_code)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise AssayError(
+            N_("The backbone {name} cannot be loaded: {reason}"), name=name, reason=reason
+        ) from error
+
+
+@dataclass(frozen=True)
+class EmbeddingFeatures:
+    encoder: Encoder
+
+    def of(self, examples: Sequence[Example]) -> Any:
+        from scoring.portable.embedding import features
+
+        return features(self.encoder, pairs(examples))
+
+
+def learn(encoder: Encoder, examples: Sequence[Example]) -> tuple[Features, Any]:
+    """Nothing is learned but the heads."""
+    features = EmbeddingFeatures(encoder)
+    return features, features.of(examples)
+
+
+def recipe(spec: Spec) -> LinearRecipe:
+    encoder = encoder_of(spec.encoder, spec.remote_code)
+    return LinearRecipe(partial(learn, encoder), regularisation=3.0)
+
+
+@dataclass(frozen=True)
+class EmbeddingScorer:
+    """A fitted frozen encoder. ``details`` say, by criterion, what was chosen and by which figures."""
+
+    heads: tuple[Head, ...]
+    predictor: Predictor
+    backbone: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+    remote_code: bool = False
+
+    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
+        predictions: list[Prediction] = []
+        for start in range(0, len(examples), PREDICT_CHUNK):
+            predictions += self.predictor.probabilities(pairs(examples[start : start + PREDICT_CHUNK]))
+            report(Progress("predict", len(predictions) / len(examples)))
+        return predictions
+
+    def save(self, folder: Path) -> None:
+        """With the encoder, so that the folder stands alone and its hash covers all that predicts."""
+        from scoring.portable.embedding import ENCODER, WEIGHTS_FILE
+
+        write_card(
+            folder,
+            kind=KIND,
+            backbone=self.backbone,
+            heads=self.heads,
+            learned={head.criterion: list(head.seen) for head in self.predictor.heads},
+            remote_code=self.remote_code,
+            details=self.details,
+        )
+        self.predictor.encoder.model.save_pretrained(folder / ENCODER)
+        self.predictor.encoder.reader.tokenizer.save_pretrained(folder / ENCODER)
+        np.savez(folder / WEIGHTS_FILE, allow_pickle=False, **head_arrays(self.predictor.heads))
+
+    @classmethod
+    def load(cls, folder: Path) -> EmbeddingScorer:
+        from scoring.portable.embedding import EmbeddingScorer as Predictor
+
+        card = read_card(folder)
+        predictor = Predictor.load(folder, remote_code=card["remote_code"])
+        return cls(card_heads(card), predictor, card["backbone"], card["details"], card["remote_code"])
+
+
+@dataclass(frozen=True)
+class EmbeddingBackbone:
+    """The encoder is embedded once, the heads take seconds: it has no checkpoints."""
+
+    spec: Spec
+
+    @property
+    def name(self) -> str:
+        return self.spec.title
+
+    def fit(
+        self,
+        examples: Sequence[Example],
+        heads: Sequence[Head],
+        *,
+        seed: int = 0,
+        report: Report = silent,
+        checkpoints: Path | None = None,
+    ) -> EmbeddingScorer:
+        from scoring.portable.embedding import EmbeddingScorer as Predictor
+
+        check_examples(examples, heads)
+        report(Progress("read", 0.0))
+        encoder = encoder_of(self.spec.encoder, self.spec.remote_code)
+        _embed_all(encoder, examples, within(report, 0, 0.7))
+        fit = fit_calibrated(
+            recipe(self.spec), examples, heads, seed=seed, report=within(report, 0.7, 1, stage="learn")
+        )
+        predictor = Predictor(encoder, fit.heads)
+        return EmbeddingScorer(tuple(heads), predictor, self.name, fit.details, self.spec.remote_code)
+
+
+def _embed_all(encoder: Encoder, examples: Sequence[Example], report: Report) -> None:
+    """All at once: the longest together, and progress told of what takes the time."""
+    from scoring.portable.embedding import features
+
+    features(encoder, pairs(examples), lambda share: report(Progress("embed", share)))

@@ -1,0 +1,351 @@
+"""The ensemble: a calibrated average of what the other backbones say, its weights chosen on inner folds.
+
+Members are the embedded n-grams and, where the specification names an encoder, that encoder: frozen, or tuned. The
+folds are by prompt and by model, each kind counting the same, so that the average is good on new prompts and on a
+model that nobody labelled. An encoder that does not lower the log loss on both is left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from scoring import embedding, ngram, patterns
+from scoring.calibration import average, fit_temperature, fit_weights, log_loss, tempered
+from scoring.dataset import (
+    Example,
+    Head,
+    Prediction,
+    Split,
+    check_examples,
+    level_counts,
+    splits_by_model,
+)
+from scoring.evaluation import predict_split
+from scoring.interface import Backbone, FittedScorer, Progress, Report, silent, within
+from scoring.linear import IMPOSSIBLE, Chosen, Logs, Recipe, choose, crossfit, forms_of, inner_splits, known
+from scoring.portable.ensemble import mixed_rows
+from scoring.portable.ngram import Doubles
+from scoring.saved import card_heads, read_card, write_card
+from scoring.spec import Spec
+
+KIND = "ensemble"
+MODEL_FOLDS = 5
+
+Kinds = Mapping[str, Sequence[Split]]
+"""By kind of fold (``prompt``, then ``model``) the inner splits of the given examples."""
+Tried = dict[str, Logs]
+"""By kind of fold, calibrated log probabilities."""
+
+
+class Member(Protocol):
+    """A backbone that can be tried on folds."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def backbone(self) -> Backbone: ...
+
+    def tried(
+        self,
+        examples: Sequence[Example],
+        heads: Sequence[Head],
+        kinds: Kinds,
+        *,
+        seed: int,
+        report: Report,
+        checkpoints: Path | None = None,
+    ) -> Tried: ...
+
+
+@dataclass(frozen=True)
+class SimpleMember:
+    """Tried without inner folds of its own: its forms and temperatures are chosen on the first kind of folds."""
+
+    name: str
+    backbone: Backbone
+    recipe: Recipe
+
+    def tried(
+        self,
+        examples: Sequence[Example],
+        heads: Sequence[Head],
+        kinds: Kinds,
+        *,
+        seed: int,
+        report: Report,
+        checkpoints: Path | None = None,
+    ) -> Tried:
+        forms = {head.criterion: forms_of(self.recipe, head, level_counts(examples, head)) for head in heads}
+        chosen: dict[str, Chosen] = {}
+        result: Tried = {}
+        for i, (kind, splits) in enumerate(kinds.items()):
+            part = within(report, i / len(kinds), (i + 1) / len(kinds))
+            found = crossfit(self.recipe, examples, heads, splits, forms=forms, seed=seed, report=part)
+            chosen = chosen or {head.criterion: choose(examples, head, found) for head in heads}
+            forms = {name: (how.form,) for name, how in chosen.items()}
+            result[kind] = {
+                name: tempered(found[how.form][name], how.temperature)
+                for name, how in chosen.items()
+                if name in found.get(how.form, {})
+            }
+        return result
+
+
+@dataclass(frozen=True)
+class FittedMember:
+    """Tried by fitting it whole, its own calibration included: what a tuned transformer needs.
+
+    What each fit predicts is kept, and until then its checkpoints: none is done twice.
+    """
+
+    name: str
+    backbone: Backbone
+
+    def tried(
+        self,
+        examples: Sequence[Example],
+        heads: Sequence[Head],
+        kinds: Kinds,
+        *,
+        seed: int,
+        report: Report,
+        checkpoints: Path | None = None,
+    ) -> Tried:
+        rounds = [(kind, split) for kind, splits in kinds.items() for split in splits]
+        result: Tried = {kind: {} for kind in kinds}
+        for i, (kind, split) in enumerate(rounds):
+            part = within(report, i / len(rounds), (i + 1) / len(rounds))
+            folder = checkpoints / f"{i}" if checkpoints else None
+            told = predict_split(
+                self.backbone, examples, heads, split, seed=seed, report=part, checkpoints=folder
+            )
+            for head in heads:
+                if told and head.criterion in told[0]:
+                    blank = np.full((len(examples), len(head.values)), np.nan)
+                    logs = result[kind].setdefault(head.criterion, blank)
+                    logs[list(split.test)] = as_logs(told, head)
+        return result
+
+
+def as_logs(predictions: Sequence[Prediction], head: Head) -> Doubles:
+    rows = [[one[head.criterion][value] for value in head.values] for one in predictions]
+    result: Doubles = np.log(np.maximum(np.array(rows).reshape(-1, len(head.values)), IMPOSSIBLE))
+    return result
+
+
+def members_of(spec: Spec, launch: str = "") -> list[Member]:
+    """``launch`` is the command by which an encoder is tuned; none, and it is in this process."""
+    found: list[Member] = [
+        SimpleMember(ngram.KIND, ngram.NgramBackbone(), ngram.RECIPE),
+        SimpleMember(patterns.KIND, patterns.PatternsBackbone(), patterns.TreeRecipe()),
+    ]
+    if not spec.encoder:
+        return found
+    if spec.tuning == "frozen":
+        alone = Spec("encoder", spec.encoder, "frozen", spec.remote_code, spec.settings)
+        return [*found, SimpleMember("encoder", embedding.EmbeddingBackbone(alone), embedding.recipe(alone))]
+    from scoring.backbones import TransformerBackbone
+
+    alone = Spec("encoder", spec.encoder, spec.tuning, spec.remote_code, spec.settings)
+    return [*found, FittedMember("encoder", TransformerBackbone(alone, launch))]
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """How one criterion's members are averaged. ``losses`` are log losses on the inner folds, by what was averaged."""
+
+    weights: Mapping[str, float]
+    temperature: float = 1.0
+    losses: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "weights": dict(self.weights),
+            "temperature": self.temperature,
+            "inner_log_loss": {kind: dict(losses) for kind, losses in self.losses.items()},
+        }
+
+
+Trial = Mapping[str, Mapping[str, Logs]]
+"""By kind of fold (``prompt``, ``model``) and by member."""
+
+
+def mix(examples: Sequence[Example], head: Head, trial: Trial, names: Sequence[str]) -> Mixture:
+    """Weights of one criterion. One by one, a member after the first is let in where the average with it has a lower
+    log loss than without it on every kind of folds."""
+    kinds = {kind: _common(examples, head, by_member, names) for kind, by_member in trial.items()}
+    kinds = {kind: found for kind, found in kinds.items() if len(found[1])}
+    if not kinds:
+        return Mixture({name: float(i == 0) for i, name in enumerate(names)})
+    weights = [float(i == 0) for i in range(len(names))]
+    losses = {kind: _losses(found, names, weights) for kind, found in kinds.items()}
+    for i in range(1, len(names)):
+        open_to = [weight > 0 or place == i for place, weight in enumerate(weights)]
+        wider = _weights(list(kinds.values()), open_to)
+        lower = {kind: _losses(found, names, wider) for kind, found in kinds.items()}
+        if all(lower[kind][KIND] < losses[kind][KIND] for kind in kinds):
+            weights, losses = wider, lower
+    mixed = np.vstack([average(logs, weights) for logs, _targets in kinds.values()])
+    temperature = fit_temperature(mixed, np.concatenate([targets for _logs, targets in kinds.values()]))
+    return Mixture(dict(zip(names, weights, strict=True)), temperature, losses)
+
+
+Common = tuple[list[Doubles], npt.NDArray[np.int64]]
+"""Each member's log probabilities of the rows that all of them predicted, and what is right."""
+
+
+def _common(
+    examples: Sequence[Example], head: Head, tried: Mapping[str, Logs], names: Sequence[str]
+) -> Common:
+    if any(head.criterion not in tried[name] for name in names):
+        return [], np.zeros(0, np.int64)
+    beside = np.hstack([tried[name][head.criterion] for name in names])
+    logs, targets = known(examples, head, beside)
+    return np.hsplit(logs, len(names)), targets
+
+
+def _weights(kinds: Sequence[Common], open_to: Sequence[bool]) -> list[float]:
+    """Of the members that it is open to. Folds by prompt and by model count the same, however many rows each has."""
+    members = [i for i, is_open in enumerate(open_to) if is_open]
+    logs = [np.vstack([found[i] for found, _targets in kinds]) for i in members]
+    targets = np.concatenate([targets for _logs, targets in kinds])
+    importance = np.concatenate([np.full(len(targets), 1 / len(targets)) for _logs, targets in kinds])
+    found = dict(zip(members, fit_weights(logs, targets, importance), strict=True))
+    return [found.get(i, 0.0) for i in range(len(open_to))]
+
+
+def _losses(found: Common, names: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
+    logs, targets = found
+    alone = {name: log_loss(one, targets) for name, one in zip(names, logs, strict=True)}
+    every = {**alone, KIND: log_loss(average(logs, weights), targets)}
+    return {name: round(loss, 5) for name, loss in every.items()}
+
+
+def model_splits(examples: Sequence[Example]) -> list[Split]:
+    """Each model left out, of many the ones with most labels; none where there is but one."""
+    labelled = Counter(example.model for example in examples if example.labels)
+    if len(labelled) < 2:
+        return []
+    chosen = {name for name, _n in sorted(labelled.items(), key=lambda one: (-one[1], one[0]))[:MODEL_FOLDS]}
+    return [split for split in splits_by_model(examples) if split.name in chosen]
+
+
+@dataclass(frozen=True)
+class EnsembleScorer:
+    """Fitted members by name, and how each criterion averages them."""
+
+    heads: tuple[Head, ...]
+    members: Mapping[str, FittedScorer]
+    mixtures: Mapping[str, Mixture]
+    backbone: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
+        told: dict[str, list[Prediction]] = {}
+        for i, (name, member) in enumerate(self.members.items()):
+            part = within(report, i / len(self.members), (i + 1) / len(self.members))
+            told[name] = member.predict(examples, report=part)
+        scales = {head.criterion: head.values for head in self.heads}
+        mixtures = {name: mixture.to_json() for name, mixture in self.mixtures.items()}
+        return mixed_rows(scales, mixtures, told, len(examples))
+
+    def save(self, folder: Path) -> None:
+        write_card(
+            folder,
+            kind=KIND,
+            backbone=self.backbone,
+            heads=self.heads,
+            members=list(self.members),
+            mixtures={
+                name: {"weights": dict(mixture.weights), "temperature": mixture.temperature}
+                for name, mixture in self.mixtures.items()
+            },
+            details=self.details,
+        )
+        for name, member in self.members.items():
+            member.save(folder / name)
+
+    @classmethod
+    def load(cls, folder: Path) -> EnsembleScorer:
+        from scoring.backbones import load
+
+        card = read_card(folder)
+        mixtures = {
+            name: Mixture(one["weights"], one["temperature"]) for name, one in card["mixtures"].items()
+        }
+        members = {name: load(folder / name) for name in card["members"]}
+        return cls(card_heads(card), members, mixtures, card["backbone"], card["details"])
+
+
+@dataclass(frozen=True)
+class EnsembleBackbone:
+    """Members tried on inner folds, weighed, then each fitted to all examples."""
+
+    spec: Spec
+    launch: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.spec.title
+
+    def fit(
+        self,
+        examples: Sequence[Example],
+        heads: Sequence[Head],
+        *,
+        seed: int = 0,
+        report: Report = silent,
+        checkpoints: Path | None = None,
+    ) -> EnsembleScorer:
+        check_examples(examples, heads)
+        report(Progress("read", 0.0))
+        members = members_of(self.spec, self.launch)
+        trying = within(report, 0, 0.7)
+        trial = _try(members, examples, heads, seed=seed, report=trying, checkpoints=checkpoints)
+        names = [member.name for member in members]
+        mixtures = {head.criterion: mix(examples, head, trial, names) for head in heads}
+        used = [m for m in members if any(mixture.weights[m.name] > 0 for mixture in mixtures.values())]
+        fitted: dict[str, FittedScorer] = {}
+        for i, member in enumerate(used):
+            part = within(report, 0.7 + 0.3 * i / len(used), 0.7 + 0.3 * (i + 1) / len(used))
+            folder = checkpoints / member.name if checkpoints else None
+            fitted[member.name] = member.backbone.fit(
+                examples, heads, seed=seed, report=part, checkpoints=folder
+            )
+        details = {
+            "criteria": {name: mixture.to_json() for name, mixture in mixtures.items()},
+            "members": {name: getattr(member, "details", {}) for name, member in fitted.items()},
+        }
+        return EnsembleScorer(tuple(heads), fitted, mixtures, self.name, details)
+
+
+def _try(
+    members: Sequence[Member],
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    *,
+    seed: int,
+    report: Report,
+    checkpoints: Path | None,
+) -> Trial:
+    """Nothing is tried where there is nothing to choose between."""
+    if len(members) < 2:
+        return {}
+    kinds = {"prompt": inner_splits(examples, seed), "model": model_splits(examples)}
+    kinds = {kind: splits for kind, splits in kinds.items() if splits}
+    trial: dict[str, dict[str, Logs]] = {kind: {} for kind in kinds}
+    for i, member in enumerate(members):
+        part = within(report, i / len(members), (i + 1) / len(members))
+        folder = checkpoints / f"{member.name}-tried" if checkpoints else None
+        tried = member.tried(examples, heads, kinds, seed=seed, report=part, checkpoints=folder)
+        for kind, logs in tried.items():
+            trial[kind][member.name] = logs
+    return trial

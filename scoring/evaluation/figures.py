@@ -1,0 +1,216 @@
+"""The figures of predictions against labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scoring.dataset import Example, Head, Prediction, level_name
+from scoring.evaluation.outcomes import (
+    RESAMPLES,
+    Array,
+    Confusion,
+    Draws,
+    Outcomes,
+    Statistic,
+    bootstrap_weights,
+    defined,
+    outcomes,
+    percentile_statistic,
+)
+from scoring.evaluation.sureness import expected_calibration_error, reliability, risk_coverage
+
+Metrics = dict[str, Any]
+
+__all__ = ["Metrics", "bootstrap_weights", "measure", "outcomes", "percentile_statistic", "quadratic_kappa"]
+
+
+def measure(
+    examples: Sequence[Example],
+    predictions: Sequence[Prediction],
+    heads: Sequence[Head],
+    *,
+    new_text: Sequence[bool] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Metrics:
+    """Every figure of predictions against labels, each with its n: pooled, by criterion, by model, by kind of prompt.
+
+    ``new_text`` says of each example that what predicted it had not learned from a response of the same normalised
+    text; the figures of these alone are then under that name.
+    """
+    draws = Draws.of(examples, resamples=resamples, seed=seed)
+    found = [outcomes(examples, predictions, head) for head in heads]
+    metrics = {
+        **_figures(found, draws),
+        "by_model": _apart([example.model for example in examples], found, draws),
+        "by_kind": _apart([example.kind or "" for example in examples], found, draws),
+    }
+    if new_text is not None:
+        keep = np.array(new_text, dtype=np.bool_)
+        new = [each.of_rows(keep) for each in found]
+        metrics["new_text"] = {
+            **_figures(new, draws),
+            "by_model": _apart([example.model for example in examples], new, draws),
+        }
+    return metrics
+
+
+def drawn_figures(
+    examples: Sequence[Example],
+    predictions: Sequence[Prediction],
+    heads: Sequence[Head],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> dict[str, Array]:
+    """(1 + resamples) values of accuracy and of macro-F1, the data first: the same draws for the same examples."""
+    draws = Draws.of(examples, resamples=resamples, seed=seed)
+    tables = [draws.confusion(outcomes(examples, predictions, head)) for head in heads]
+    return {
+        "accuracy": _near(tables, 0),
+        "macro_f1": _mean_defined(np.column_stack([macro_f1(table.drawn) for table in tables])),
+    }
+
+
+def _figures(found: Sequence[Outcomes], draws: Draws) -> Metrics:
+    return {
+        **_with_sureness(found, draws),
+        "by_criterion": {each.head.criterion: criterion_metrics(each, draws) for each in found},
+    }
+
+
+def _with_sureness(found: Sequence[Outcomes], draws: Draws) -> Metrics:
+    return {
+        **summary([draws.confusion(each) for each in found]),
+        "calibration_error": expected_calibration_error(found),
+        "reliability": reliability(found),
+        "risk_coverage": risk_coverage(found, draws),
+    }
+
+
+def _apart(names: Sequence[str], found: Sequence[Outcomes], draws: Draws) -> Metrics:
+    """By name, of which the empty one is nobody's and left out."""
+    of_row = np.array(names, dtype=object)
+    metrics = {}
+    for name in sorted(set(names) - {""}):
+        those = [each.of_rows(of_row == name) for each in found]
+        metrics[name] = {
+            **summary([draws.confusion(each) for each in those]),
+            "calibration_error": expected_calibration_error(those),
+        }
+    return metrics
+
+
+def summary(tables: Sequence[Confusion]) -> Metrics:
+    """Accuracy, correct of all labels; ``within_one``, at most one level away, of the labels on ordered scales of three
+    levels or more alone; macro-F1, the unweighted mean of the heads' macro-F1."""
+    ordered = [
+        table for table in tables if table.head.measurement != "nominal" and len(table.head.values) > 2
+    ]
+    macro = _mean_defined(np.column_stack([macro_f1(table.drawn) for table in tables]))
+    return {
+        "n": int(sum(table.counts.sum() for table in tables)),
+        "accuracy": _statistic(tables, _near(tables, 0)),
+        "within_one": _statistic(ordered, _near(ordered, 1)),
+        "macro_f1": _statistic(tables, macro),
+    }
+
+
+def _statistic(tables: Sequence[Confusion], draws: Array) -> Statistic:
+    groups = np.concatenate([table.groups for table in tables] or [np.zeros(0, np.int64)])
+    return percentile_statistic(draws, len(np.unique(groups)))
+
+
+def _near(tables: Sequence[Confusion], distance: int) -> Array:
+    """Of all labels, the share whose prediction is at most so many levels away, in each draw."""
+    if not tables:
+        return np.array([np.nan])
+    near = np.sum([_within(table.drawn, distance) for table in tables], axis=0)
+    return _ratio(near, np.sum([table.drawn.sum(axis=(1, 2)) for table in tables], axis=0))
+
+
+def _within(drawn: Array, distance: int) -> Array:
+    levels = np.arange(drawn.shape[-1])
+    near: Array = (drawn * (np.abs(levels[:, None] - levels[None, :]) <= distance)).sum(axis=(1, 2))
+    return near
+
+
+def f1_by_level(confusion: Array) -> Array:
+    """2 TP / (2 TP + FP + FN) for (..., truth, predicted) counts; undefined where a level is in neither."""
+    hits = np.diagonal(confusion, axis1=-2, axis2=-1)
+    return _ratio(2 * hits, confusion.sum(axis=-1) + confusion.sum(axis=-2))
+
+
+def macro_f1(confusion: Array) -> Array:
+    """The unweighted mean of F1 over the levels that are labelled or predicted anywhere."""
+    return _mean_defined(f1_by_level(confusion))
+
+
+def _mean_defined(values: Array) -> Array:
+    """Means along the last axis of what is not NaN; NaN where nothing is."""
+    known = ~np.isnan(values)
+    return _ratio(np.where(known, values, 0).sum(axis=-1), known.sum(axis=-1))
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio: Array = part / whole
+    return ratio
+
+
+def criterion_metrics(found: Outcomes, draws: Draws) -> Metrics:
+    table = draws.confusion(found)
+    kappa = _statistic([table], quadratic_kappas(table.drawn, found.head))
+    return {
+        **_with_sureness([found], draws),
+        "quadratic_kappa": kappa["value"],
+        "intervals": {"quadratic_kappa": [kappa["low"], kappa["high"]]},
+        "confusion": {
+            "levels": list(found.head.values),
+            "counts": table.counts.astype(int).tolist(),
+        },
+        "levels": level_metrics(table),
+    }
+
+
+def level_metrics(table: Confusion) -> Metrics:
+    """By level: ``n`` labelled so, ``predicted`` so, precision, recall, F1, and the ``intervals`` of these."""
+    hits = np.diagonal(table.drawn, axis1=-2, axis2=-1)
+    drawn = {
+        "precision": _ratio(hits, table.drawn.sum(axis=-2)),
+        "recall": _ratio(hits, table.drawn.sum(axis=-1)),
+        "f1": f1_by_level(table.drawn),
+    }
+    found: Metrics = {}
+    for i, value in enumerate(table.head.values):
+        told = {name: _statistic([table], each[:, i]) for name, each in drawn.items()}
+        found[level_name(value)] = {
+            "n": int(table.counts[i].sum()),
+            "predicted": int(table.counts[:, i].sum()),
+            **{name: one["value"] for name, one in told.items()},
+            "intervals": {name: [one["low"], one["high"]] for name, one in told.items()},
+        }
+    return found
+
+
+def quadratic_kappa(confusion: Array, head: Head) -> float | None:
+    """Cohen's weighted kappa (1968) with squared distances: of ranks, or of values on an interval scale.
+
+    kappa = 1 - sum(w * observed) / sum(w * expected). Undefined on a nominal scale, and if nothing varies.
+    """
+    return defined(quadratic_kappas(confusion[None], head)[0])
+
+
+def quadratic_kappas(drawn: Array, head: Head) -> Array:
+    """That kappa of each of (draws, truth, predicted); NaN where it is undefined."""
+    if head.measurement == "nominal":
+        return np.full(len(drawn), np.nan)
+    interval = head.measurement == "interval"
+    at = np.array(head.values if interval else range(len(head.values)), dtype=np.float64)
+    distance = (at[:, None] - at[None, :]) ** 2
+    rows, columns = drawn.sum(axis=2), drawn.sum(axis=1)
+    chance = np.einsum("ni,ij,nj->n", rows, distance, columns) / np.maximum(drawn.sum(axis=(1, 2)), 1)
+    return 1 - _ratio((distance * drawn).sum(axis=(1, 2)), np.where(chance > 0, chance, np.nan))

@@ -1,0 +1,175 @@
+"""May a new scorer take the place of the current one? Pure: numpy alone.
+
+Both are asked about the same labelled responses, of which neither has learned. On each criterion the difference of
+their accuracy (new minus old) is drawn again and again by whole prompts. The new scorer is worse where hardly any
+draw leaves it level: where the upper end of a one-sided 95% interval of the difference lies below 0. A test of few
+labels notices only large losses, so the verdict says how small a loss it would have noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from annotation.errors import N_
+from scoring.dataset import Value
+
+Array = npt.NDArray[np.float64]
+Verdict = dict[str, Any]
+
+RESAMPLES = 5000
+AT_ONCE = 500
+LEVEL = 0.05
+"""About how often a scorer that is as good as the old one is found worse on one criterion. On a handful of
+prompts it is more often: a single one decides alone."""
+
+REASONS = {
+    "worse": N_(
+        "{criterion}: the new scorer is worse ({new} against {old} of {n} labels; the difference is at most {bound})."
+    ),
+    "must_fail": N_("Must-fail items that were given a value which they must not be given: {count}."),
+    "nothing_to_compare": N_(
+        "No label of the test split is left that neither scorer has learned from: there is nothing to compare them on."
+    ),
+}
+"""Why a scorer was not promoted; formatted with the other fields of the reason."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One label of the test split, and what both scorers say there; None is no answer, which is never right.
+
+    ``key`` is the content key of the response; cases with the same ``prompt`` are drawn together.
+    """
+
+    key: str
+    prompt: str
+    criterion: str
+    truth: Value
+    new: Value | None
+    old: Value | None
+
+
+@dataclass(frozen=True)
+class MustFailItem:
+    """A response that must not be given one of the ``refused`` values, and what the new scorer gave it.
+
+    ``given`` is None where the scorer cannot tell, which calls nothing harmless.
+    """
+
+    item: str
+    criterion: str
+    refused: tuple[Value, ...]
+    given: Value | None
+
+    @property
+    def passed(self) -> bool:
+        return self.given not in self.refused
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "item": self.item,
+            "criterion": self.criterion,
+            "refused": list(self.refused),
+            "given": self.given,
+            "passed": self.passed,
+        }
+
+
+def judge(
+    cases: Sequence[Case],
+    must_fail: Sequence[MustFailItem] = (),
+    *,
+    learned: Collection[str] = frozenset(),
+    first: bool = False,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Verdict:
+    """The verdict, as plain JSON.
+
+    ``learned`` are the content keys that either scorer has learned from: cases of them are left out and counted.
+    The ``first`` scorer of a guideline has nothing to be compared with. A criterion without a case is not judged.
+    ``passed``, and ``reasons`` why not: each has a ``code`` of ``REASONS`` and the fields of its text.
+    """
+    fair = [] if first else [case for case in cases if case.key not in learned]
+    criteria = [
+        compare([case for case in fair if case.criterion == name], resamples=resamples, seed=seed)
+        for name in sorted({case.criterion for case in fair})
+    ]
+    reasons = [_worse(one) for one in criteria if not one["passed"]]
+    if not first and not criteria:
+        reasons.append({"code": "nothing_to_compare"})
+    if slipped := sum(not item.passed for item in must_fail):
+        reasons.append({"code": "must_fail", "count": slipped})
+    return {
+        "passed": not reasons,
+        "first": first,
+        "reasons": reasons,
+        "criteria": criteria,
+        "must_fail": [item.to_json() for item in must_fail],
+        "labels": len(fair),
+        "labels_left_out": 0 if first else len(cases) - len(fair),
+    }
+
+
+def _worse(one: dict[str, Any]) -> dict[str, Any]:
+    told = {name: f"{one[name]:.3f}" for name in ("new", "old", "bound")}
+    return {"code": "worse", "criterion": one["criterion"], "n": one["n"], **told}
+
+
+def compare(cases: Sequence[Case], *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
+    """The cases of one criterion: both accuracies, their difference, and whether the new scorer is not worse.
+
+    ``bound`` is the upper end of the one-sided 95% interval of the difference: below 0 the new one is worse.
+    ``smallest_loss`` is the loss of accuracy that would just have been found with this spread and so many prompts.
+    """
+    places = {prompt: i for i, prompt in enumerate(sorted({case.prompt for case in cases}))}
+    right_new, right_old, counts = (np.zeros(len(places)) for _ in range(3))
+    for case in cases:
+        place = places[case.prompt]
+        counts[place] += 1
+        right_new[place] += case.new == case.truth
+        right_old[place] += case.old == case.truth
+    difference = float((right_new - right_old).sum() / counts.sum())
+    draws = _draws(right_new - right_old, counts, resamples, seed)
+    # A quantile that is one of the draws: below 0 exactly if fewer than 5% of them are 0 or more.
+    bound = float(np.quantile(draws, 1 - LEVEL, method="higher"))
+    low, high = np.percentile(draws, [2.5, 97.5]) if len(places) > 1 else (None, None)
+    return {
+        "criterion": cases[0].criterion,
+        "n": len(cases),
+        "prompts": len(places),
+        "old": float(right_old.sum() / counts.sum()),
+        "new": float(right_new.sum() / counts.sum()),
+        "difference": {
+            "value": difference,
+            "low": None if low is None else float(low),
+            "high": None if high is None else float(high),
+        },
+        "bound": bound,
+        "smallest_loss": max(bound - difference, _fewest_prompts(len(places)) / len(cases)),
+        "passed": bound >= 0,
+    }
+
+
+def _draws(differences: Array, counts: Array, resamples: int, seed: int) -> Array:
+    """Differences of accuracy of prompts drawn with replacement; in parts, so that many prompts need no memory."""
+    chance, prompts = np.random.default_rng(seed), len(counts)
+    found: list[Array] = []
+    for start in range(0, resamples, AT_ONCE):
+        size = min(AT_ONCE, resamples - start)
+        drawn = chance.multinomial(prompts, np.full(prompts, 1 / prompts), size)
+        found.append((drawn @ differences) / (drawn @ counts))
+    return np.concatenate(found)
+
+
+def _fewest_prompts(prompts: int) -> int:
+    """So many prompts must have lost a label before a bootstrap can tell: else too many draws miss all of them.
+
+    The smallest k with (1 - k / prompts) ** prompts below ``LEVEL``; 3 of any larger number.
+    """
+    return next(k for k in range(1, prompts + 1) if (1 - k / prompts) ** prompts < LEVEL)

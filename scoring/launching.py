@@ -1,0 +1,231 @@
+"""A fine-tuning in a process of its own, or in several that ``accelerate launch`` starts.
+
+    python -m scoring.launching CONFIG.json
+
+The process reads its configuration and, as lines of JSON, its examples; it tells its progress as lines of JSON on its
+standard output and leaves the scorer in a folder. It ends when its standard input does: so nothing goes on training
+once whoever asked for it was killed. What one process computes is the same here as where it is called directly.
+
+No learning library is imported before ``main``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+from annotation.errors import N_, AssayError
+from scoring.dataset import Example, Head
+from scoring.interface import FittedScorer, Progress, Report, silent
+from scoring.spec import Spec
+
+ROOT = Path(__file__).resolve().parents[1]
+CONFIG, EXAMPLES, FITTED = "config.json", "examples.jsonl", "fitted"
+PROGRESS, REFUSED = "progress", "refused"
+ALLOCATOR = {
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**32),
+    "MALLOC_TOP_PAD_": str(2**28),
+}
+"""Activations come and go at every step: kept in the process they are not cleared and mapped anew each time."""
+PATIENCE = 1.0
+"""Seconds without a line from the process after which the last progress is told again, so that a cancel arrives."""
+LAST_LINES = 5
+
+
+def fit_launched(
+    launch: str,
+    spec: Spec,
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    *,
+    seed: int = 0,
+    report: Report = silent,
+    checkpoints: Path | None = None,
+) -> FittedScorer:
+    """As ``fit_transformer``, by the command ``launch`` (``python``, ``accelerate launch --num_processes 2``).
+
+    Raises AssayError with the reason where the process fails. If ``report`` raises, the process is killed.
+    """
+    from scoring.backbones import load
+
+    if checkpoints is not None:
+        checkpoints.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="launch-", dir=checkpoints) as name:
+        folder = Path(name)
+        told = {
+            "spec": spec.to_json(),
+            "heads": [head.to_json() for head in heads],
+            "seed": seed,
+            "checkpoints": str(checkpoints.resolve()) if checkpoints else None,
+        }
+        (folder / CONFIG).write_text(json.dumps(told), encoding="utf-8")
+        with (folder / EXAMPLES).open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(asdict(example)) + "\n" for example in examples)
+        _follow([*command(launch), "-m", "scoring.launching", str(folder / CONFIG)], report)
+        return load(folder / FITTED)
+
+
+def command(launch: str) -> list[str]:
+    """The words of the command; ``python`` and ``accelerate`` are those of this environment."""
+    first, *rest = shlex.split(launch)
+    if first == "python":
+        return [sys.executable, *rest]
+    beside = Path(sys.executable).parent / first
+    return [str(beside) if beside.is_file() else shutil.which(first) or first, *rest]
+
+
+def _follow(words: Sequence[str], report: Report) -> None:
+    """Run the process to its end and tell its progress. Raises AssayError if it does not end well."""
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
+        _started(words, errors) as process,
+    ):
+        refused: Mapping[str, Any] | None = None
+        for line in _lines(process, report):
+            if PROGRESS in line:
+                report(Progress(**line[PROGRESS]))
+            else:
+                refused = line[REFUSED]
+        code = process.wait()
+        if refused is not None:
+            raise AssayError(refused["template"], **refused["params"])
+        if code:
+            raise AssayError(
+                N_("The process that trains ended with {code}: {reason}"),
+                code=_ended(code),
+                reason=_tail(errors),
+            )
+
+
+@contextmanager
+def _started(words: Sequence[str], errors: IO[str]) -> Iterator[subprocess.Popen[str]]:
+    """The process; whatever happens, neither it nor what it started goes on afterwards."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**ALLOCATOR, **os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+    try:
+        process = subprocess.Popen(  # noqa: S603 (the command is the administrator's own setting)
+            words,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise AssayError(
+            N_("{command} cannot be started: {reason}"), command=words[0], reason=str(error)
+        ) from error
+    try:
+        yield process
+    finally:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):
+            process.stdin.close()  # the end of all that read it, in other sessions too
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+
+
+def _lines(process: subprocess.Popen[str], report: Report) -> Iterator[dict[str, Any]]:
+    """What the process tells. While it is silent its last progress is told again."""
+    assert process.stdout is not None
+    last = Progress("load", 0.0)
+    rest = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            if not selector.select(PATIENCE):
+                report(last)
+                continue
+            part = os.read(process.stdout.fileno(), 65536)
+            if not part:
+                return
+            *whole, rest = (rest + part).split(b"\n")
+            for line in whole:
+                if (told := _told(line)) is not None:
+                    again: dict[str, Any] = {"loss": None, "metrics": {}}  # a point of a curve is told once
+                    last = Progress(**{**told[PROGRESS], **again}) if PROGRESS in told else last
+                    yield told
+
+
+def _told(line: bytes) -> dict[str, Any] | None:
+    """A library may print what it likes: only our own lines count."""
+    try:
+        told = json.loads(line)
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) and (PROGRESS in told or REFUSED in told) else None
+
+
+def _ended(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"code {code}"
+
+
+def _tail(errors: IO[str]) -> str:
+    errors.seek(0)
+    lines = [line.strip() for line in errors if line.strip()]
+    return " / ".join(lines[-LAST_LINES:]) or "-"
+
+
+def main(path: Path) -> int:
+    """In the new process: fit, and save beside the configuration."""
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    from scoring.training import fit_transformer
+
+    told = json.loads(path.read_text(encoding="utf-8"))
+    with (path.parent / EXAMPLES).open(encoding="utf-8") as file:
+        examples = [Example(**json.loads(line)) for line in file]
+    first = int(os.environ.get("RANK", "0")) == 0
+    try:
+        scorer = fit_transformer(
+            Spec.from_json(told["spec"]),
+            examples,
+            [Head.from_json(head) for head in told["heads"]],
+            seed=told["seed"],
+            report=_tell if first else silent,
+            checkpoints=Path(told["checkpoints"]) if told["checkpoints"] else None,
+        )
+        if first:
+            scorer.save(path.parent / FITTED)
+    except AssayError as error:
+        if first:
+            _say({REFUSED: {"template": error.template, "params": error.params}})
+        return 1
+    return 0
+
+
+def _tell(progress: Progress) -> None:
+    _say({PROGRESS: asdict(progress)})
+
+
+def _say(told: dict[str, Any]) -> None:
+    print(json.dumps(told, default=str), flush=True)
+
+
+def _end_with_input() -> None:
+    """Nobody writes here: the end means that who asked for this is gone."""
+    while os.read(0, 4096):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.errors import N_, AssayError, Conflict
+from annotation.management.base import AssayCommand
+from annotation.wording import kept_error_text
+from scoring.selectors.promotions import latest_version
+from scoring.selectors.scorers import ready_scorer
+from scoring.services import go_back, promote
+
+
+class Command(AssayCommand):
+    help = (
+        "Make a scorer the current one of its guideline, if it passes the gate; or go back to the one before."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "name", nargs="?", default="", help="the scorer that is to become the current one"
+        )
+        parser.add_argument("--back", metavar="GUIDELINE", default="", help="go back to the scorer before")
+        parser.add_argument("--detach", action="store_true", help="queue it for a worker")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        if bool(options["name"]) == bool(options["back"]):
+            raise AssayError(N_("Name a scorer to promote, or with --back the guideline to go back in."))
+        if options["back"]:
+            name = latest_version(options["back"]).name
+            made = go_back(guideline_name=name)
+            assert made.replaced is not None, "a step back replaces the scorer that was gone back from"
+            return {"scorer": made.scorer.name, "guideline": name, "instead_of": made.replaced.name}
+        scorer = ready_scorer(options["name"])
+        job = promote(scorer=scorer, send=options["detach"])
+        if options["detach"]:
+            return {"scorer": scorer.name, "job": job.pk, "state": job.state}
+        result: dict[str, Any] = self.run_job(job).result
+        if not result["promoted"]:
+            why = " ".join(kept_error_text(kept) for kept in result["refusals"])
+            raise Conflict(N_("{scorer} was not promoted: {why}"), scorer=scorer.name, why=why)
+        return {"scorer": scorer.name, "guideline": scorer.guideline.name} | result
+
+    def show(self, data: dict[str, Any]) -> None:
+        if "job" in data:
+            self.stdout.write(f"{data['scorer']} waits for a worker (job {data['job']})")
+            return
+        self.stdout.write(f"{data['scorer']} is now the current scorer of {data['guideline']}")
+        for one in data.get("verdict", {}).get("criteria", []):
+            self.stdout.write(
+                f"  {one['criterion']}: {one['new']:.3f}, {data['against']} had {one['old']:.3f} of {one['n']} labels; "
+                f"a loss of {one['smallest_loss']:.3f} would have been noticed"
+            )

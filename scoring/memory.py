@@ -1,0 +1,158 @@
+"""What a fine-tuning needs of memory, before it starts. Computed from the network's shape, not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from annotation.errors import N_, AssayError
+from scoring.portable.encoder import ScorerModel, has_bf16
+from scoring.spec import Tuning
+from scoring.tuning import TransformerSettings
+
+FLOAT, HALF = 4, 2
+GIB = 2**30
+MOMENTS = 2
+"""AdamW's, each in float32."""
+RUNTIME = GIB // 4
+"""Work space of the kernels and what the allocator cannot give out."""
+MEMORY_FILES = (
+    ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""Folder, limit, use, and the entry of memory.stat for files that were read and can be dropped at any time."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes. ``best`` is the copy of the best weights so far, which lies in the processor's memory."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    best: int
+
+    @property
+    def on_device(self) -> int:
+        return self.weights + self.gradients + self.optimizer + self.activations + RUNTIME
+
+    @property
+    def total(self) -> int:
+        return self.on_device + self.best
+
+    def to_json(self) -> dict[str, float]:
+        """In GiB."""
+        parts = {
+            "weights": self.weights,
+            "gradients": self.gradients,
+            "optimizer": self.optimizer,
+            "activations": self.activations,
+        }
+        return {name: round(size / GIB, 3) for name, size in {**parts, "total": self.total}.items()}
+
+
+def needs(
+    outline: ScorerModel, tuning: Tuning, settings: TransformerSettings, tokens: int, device: torch.device
+) -> Needs:
+    """Of a network (its shape is enough) at batches of ``settings.batch_size`` rows of ``tokens`` tokens.
+
+    Full: weights, gradients and two moments in float32. Low rank: the frozen weights in half precision on a GPU, and
+    all of that for what is added. Activations: what each linear layer reads and writes is kept for the way back, in
+    the precision it is computed in, and the residual stream in float32 (after Korthikanti et al. 2022, whose 34 bytes
+    per token and unit of width this gives for a BERT layer); with checkpointing one layer's, and every layer's input.
+    """
+    half = device.type == "cuda" or has_bf16(device)
+    everything = sum(parameter.numel() for parameter in outline.parameters())
+    learning = everything if tuning == "full" else added(outline, settings.lora_rank)
+    frozen_bytes = HALF if device.type == "cuda" else FLOAT
+    weights = everything * FLOAT if tuning == "full" else everything * frozen_bytes + learning * FLOAT
+    return Needs(
+        weights=weights,
+        gradients=learning * FLOAT,
+        optimizer=learning * FLOAT * MOMENTS,
+        activations=settings.batch_size * tokens * kept_per_token(outline, settings, half=half),
+        best=learning * FLOAT,
+    )
+
+
+def added(outline: ScorerModel, rank: int) -> int:
+    """Parameters of the low-rank additions to every linear layer, and of the heads."""
+    pairs = sum(rank * (inside + outside) for inside, outside in _linear_shapes(outline.encoder))
+    return pairs + sum(int(parameter.numel()) for parameter in outline.heads.parameters())
+
+
+def kept_per_token(outline: ScorerModel, settings: TransformerSettings, *, half: bool) -> int:
+    """Bytes of activations for each token of a batch."""
+    config = outline.encoder.config
+    layers, width = int(config.num_hidden_layers), int(config.hidden_size)
+    linear = sum(inside + outside for inside, outside in _linear_shapes(outline.encoder))
+    kept = linear * (HALF if half else FLOAT)
+    streams = 4 * layers * width * FLOAT  # two norms and two sums a layer
+    if settings.gradient_checkpointing:
+        return (kept + streams) // layers + layers * width * FLOAT
+    return kept + streams
+
+
+def _linear_shapes(encoder: nn.Module) -> Iterator[tuple[int, int]]:
+    for module in encoder.modules():
+        if isinstance(module, nn.Linear):
+            yield module.in_features, module.out_features
+        elif isinstance(module, Conv1D):
+            yield module.weight.shape[0], module.weight.shape[1]
+
+
+def available(device: torch.device) -> int:
+    """Bytes that can still be had: of the GPU; or of the machine, and of the group of processes if that is less."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return min(_machine(), *(_group(Path(folder), *names) for folder, *names in MEMORY_FILES))
+
+
+def _machine() -> int:
+    for line in _read(Path("/proc/meminfo")).splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 2**63  # no such file here: nothing is known, and nothing refused
+
+
+def _group(folder: Path, limit: str, used: str, droppable: str) -> int:
+    """Cached files count as used there, so that after a large model was read nothing would seem to be free."""
+    most, now = _read(folder / limit).strip(), _read(folder / used).strip()
+    if not (most.isdigit() and now.isdigit()):
+        return 2**63
+    entries = dict(line.split(" ", 1) for line in _read(folder / "memory.stat").splitlines() if " " in line)
+    return int(most) - int(now) + int(entries.get(droppable, 0))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def check_memory(found: Needs, device: torch.device, *, free: int | None = None) -> None:
+    """Raises AssayError, with the numbers and what would help, where a training cannot fit."""
+    free = available(device) if free is None else free
+    wanted = found.on_device if device.type == "cuda" else found.total
+    if wanted <= free:
+        return
+    raise AssayError(
+        N_(
+            "This training needs about {wanted} GiB and {free} GiB are free: weights {weights}, gradients {gradients}, "
+            "optimizer {optimizer}, activations {activations}. Tune it with lora, take a smaller encoder, or lower "
+            "batch_size or max_tokens in its settings."
+        ),
+        wanted=f"{wanted / GIB:.1f}",
+        free=f"{free / GIB:.1f}",
+        weights=f"{found.weights / GIB:.1f}",
+        gradients=f"{found.gradients / GIB:.1f}",
+        optimizer=f"{found.optimizer / GIB:.1f}",
+        activations=f"{found.activations / GIB:.1f}",
+    )

@@ -1,0 +1,390 @@
+"""Reads the saved folder of a scorer that has a transformer, and predicts with it.
+
+This file needs torch, transformers and safetensors, and nothing else: it is copied beside the weights of every
+scorer, so that a folder can be used where nothing else of its makers is installed.
+
+    from encoder import EncoderScorer
+    scorer = EncoderScorer.load("folder")
+    scorer.probabilities([("prompt", "response")])  # [{"criterion": {level: probability, ..}, ..}]
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import torch
+from safetensors.torch import load_model
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
+
+CARD = "scorer.json"
+WEIGHTS = "weights.safetensors"
+ENCODER = "encoder"
+
+HEADINGS = ("Prompt:\n", "\n\nResponse:\n")
+"""The template: each stands before its text. A saved scorer's card names those that it learned with."""
+
+BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
+BATCH_ROWS = 128
+"""Padding included, a batch of prediction has no more of either; one row may be longer. On a processor what a batch
+computes should stay in its cache."""
+
+SMALLEST = 1e-8
+"""No scale of eight bits is smaller."""
+
+POSITION_OFFSET = 2
+"""RoBERTa and its kin lose two positions to padding; two tokens less cost the others nothing."""
+
+Pooling = Literal["last", "mean"]
+Precision = Literal["fp32", "bf16", "int8"]
+Pair = tuple[str, str]
+"""A prompt and a response."""
+Value = int | float
+Probabilities = dict[str, dict[Value, float]]
+"""By criterion, a probability for each level of its scale. A criterion that nothing was learned of is absent."""
+
+
+def trim(prompt: Sequence[int], response: Sequence[int], budget: int) -> tuple[list[int], list[int]]:
+    """Cut two token sequences to ``budget`` together: the end of the prompt, both ends of the response.
+
+    What is asked stands at the end of a prompt; a refusal at the start of a response, its turn at the end.
+    The prompt may take a quarter of the budget, and whatever the response leaves.
+    """
+    for_prompt = min(len(prompt), max(budget // 4, budget - len(response)))
+    return list(prompt[len(prompt) - for_prompt :]), both_ends(response, budget - for_prompt)
+
+
+def both_ends(tokens: Sequence[int], budget: int) -> list[int]:
+    """Of too many tokens the first and the last, half and half."""
+    kept = min(len(tokens), budget)
+    tail = kept // 2 if kept < len(tokens) else 0
+    return list(tokens[: kept - tail]) + list(tokens[len(tokens) - tail :])
+
+
+class Reader:
+    """Turns texts into token ids: the one template, cut where it is too long, with the ends marked."""
+
+    def __init__(self, tokenizer: Any, max_tokens: int, headings: Sequence[str] = HEADINGS) -> None:
+        self.tokenizer = tokenizer
+        self.max_tokens = max_tokens
+        self.headings = tuple(headings)
+        self._start = _first_known(tokenizer.cls_token_id, tokenizer.bos_token_id)
+        self._end = _first_known(tokenizer.sep_token_id, tokenizer.eos_token_id)
+        self._before_prompt, self._before_response = self.tokens(self.headings)
+
+    @property
+    def padding(self) -> int:
+        """Any id will do where the model has none of its own: what is padded is masked."""
+        return int(self.tokenizer.pad_token_id or 0)
+
+    def read(self, pairs: Sequence[Pair]) -> list[list[int]]:
+        """Prompt and response together, in the template."""
+        fixed = sum(map(len, (self._start, self._before_prompt, self._before_response, self._end)))
+        budget = max(self.max_tokens - fixed, 0)
+        prompts = self.tokens([prompt for prompt, _response in pairs])
+        responses = self.tokens([response for _prompt, response in pairs])
+        rows = []
+        for long_prompt, long_response in zip(prompts, responses, strict=True):
+            prompt, response = trim(long_prompt, long_response, budget)
+            ids = (self._start, self._before_prompt, prompt, self._before_response, response, self._end)
+            rows.append([token for part in ids for token in part])
+        return rows
+
+    def read_texts(self, texts: Sequence[str]) -> list[list[int]]:
+        """Each text alone: of one that is too long both ends."""
+        budget = max(self.max_tokens - len(self._start) - len(self._end), 0)
+        return [[*self._start, *both_ends(ids, budget), *self._end] for ids in self.tokens(texts)]
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids without any mark, of each different text once."""
+        clean = [
+            text.encode("utf-8", "replace").decode("utf-8") for text in texts
+        ]  # it panics at a lone surrogate
+        if not clean:
+            return []
+        different = list(dict.fromkeys(clean))
+        found = self.tokenizer(different, add_special_tokens=False, verbose=False)["input_ids"]
+        ids: dict[str, list[int]] = dict(zip(different, found, strict=True))
+        return [ids[text] for text in clean]
+
+    def batch(self, rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+        """Ids and mask, each (rows, tokens), padded on the right to the longest row."""
+        longest = max(map(len, rows))
+        ids = [[*row, *[self.padding] * (longest - len(row))] for row in rows]
+        mask = [[1] * len(row) + [0] * (longest - len(row)) for row in rows]
+        return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def _first_known(*ids: int | None) -> list[int]:
+    return [known for known in ids if known is not None][:1]
+
+
+def token_limit(tokenizer: Any, config: Any, wanted: int) -> int:
+    positions = getattr(config, "max_position_embeddings", None) or wanted + POSITION_OFFSET
+    return int(min(wanted, tokenizer.model_max_length, positions - POSITION_OFFSET))
+
+
+def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
+    """(batch, tokens, width) to (batch, width), blind to padding: the last token's state, or the mean of all."""
+    if pooling == "last":
+        last = attention_mask.sum(dim=1) - 1
+        return states[torch.arange(len(states), device=states.device), last]
+    weights = attention_mask.unsqueeze(-1).to(states.dtype)
+    return (states * weights).sum(dim=1) / weights.sum(dim=1)
+
+
+def pooling_for(config: Any) -> Pooling:
+    """Only the last token of a decoder has read everything; an encoder's tokens all have."""
+    kind = config.model_type
+    causal_only = kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    return "last" if causal_only or getattr(config, "is_decoder", False) else "mean"
+
+
+class ScorerModel(nn.Module):  # type: ignore[misc]
+    """An encoder, and for each criterion a linear head with as many outputs as its scale has levels.
+
+    ``input_ids`` and ``attention_mask`` are (batch, tokens), padded on the right. The result has a tensor
+    (batch, levels) of logits for each head, in the order of the heads.
+    """
+
+    def __init__(self, encoder: Any, levels: Sequence[int], pooling: Pooling) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.pooling = pooling
+        self.heads = nn.ModuleList(nn.Linear(encoder.config.hidden_size, n) for n in levels)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> list[Tensor]:
+        pooled = self.embed(input_ids, attention_mask)
+        return [head(pooled).float() for head in self.heads]
+
+    def embed(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """(batch, width) in float32, whatever the encoder computes in."""
+        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return pool(states.float(), attention_mask, self.pooling)
+
+
+def best_device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Whether the hardware multiplies bfloat16 matrices faster than float32: on a processor, that it has AMX.
+
+    The bfloat16 dot products of AVX-512 alone were slower than float32 where they were measured
+    (``tests/benchmarks/encoder_speed.py`` prints both).
+    """
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    amx = getattr(torch.cpu, "_is_amx_tile_supported", None)
+    return bool(amx is not None and amx())
+
+
+def has_int8(device: torch.device) -> bool:
+    """Whether the processor multiplies bytes and sums them in one instruction (VNNI)."""
+    vnni = getattr(torch.cpu, "_is_vnni_supported", None)
+    return bool(device.type == "cpu" and vnni is not None and vnni() and hasattr(torch, "_int_mm"))
+
+
+def fast_precisions() -> tuple[Precision, ...]:
+    """What may predict faster here than float32, the fastest first."""
+    device = best_device()
+    if device.type == "cuda":
+        return ("bf16",) if has_bf16(device) else ()
+    able: tuple[tuple[Precision, bool], ...] = (("int8", has_int8(device)), ("bf16", has_bf16(device)))
+    return tuple(precision for precision, can in able if can)
+
+
+def in_precision(model: ScorerModel, precision: Precision, device: torch.device) -> ScorerModel:
+    """The model itself in float32; or a copy whose encoder computes otherwise, under the same heads.
+
+    int8 is of the processor only.
+    """
+    can = {"fp32": False, "bf16": has_bf16(device), "int8": has_int8(device)}
+    if not can[precision]:
+        return model
+    changed = ScorerModel.__new__(ScorerModel)
+    nn.Module.__init__(changed)
+    changed.pooling, changed.heads = model.pooling, model.heads
+    changed.encoder = _int8(model.encoder) if precision == "int8" else copy.deepcopy(model.encoder).bfloat16()
+    changed.eval()
+    return changed
+
+
+class Int8Linear(nn.Module):  # type: ignore[misc]
+    """A linear layer in eight bits, for prediction on a processor: an output's weights share one scale, found once,
+    and so does what is read for one token, found as it comes. Products are summed in 32 bits."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        weight = linear.weight.detach()
+        scale = weight.abs().amax(1).clamp_min(SMALLEST) / 127
+        self.register_buffer("weight", (weight / scale[:, None]).round().to(torch.int8).t().contiguous())
+        self.register_buffer("scale", scale)
+        bias = torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
+        self.register_buffer("bias", bias)
+
+    def forward(self, states: Tensor) -> Tensor:
+        rows = states.reshape(-1, states.shape[-1])
+        scale = (
+            torch.maximum(rows.amax(1, keepdim=True), -rows.amin(1, keepdim=True)).clamp_min(SMALLEST) / 127
+        )
+        small = (rows * (1 / scale)).round_().to(torch.int8)
+        found = torch._int_mm(small, self.weight).float().mul_(scale)
+        torch.addcmul(self.bias, found, self.scale, out=found)
+        return found.reshape(*states.shape[:-1], -1)
+
+
+def _int8(module: Any) -> Any:
+    """A copy in which every linear layer is one of eight bits."""
+    changed = copy.copy(module)
+    changed._modules = {
+        name: Int8Linear(child) if isinstance(child, nn.Linear) else _int8(child)
+        for name, child in module._modules.items()
+    }
+    return changed
+
+
+def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Positions, longest first: little padding, and the batch that needs the most memory is the first."""
+    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
+    start = 0
+    while start < len(order):
+        rows = min(BATCH_ROWS, max(1, tokens // max(lengths[order[start]], 1)))
+        yield order[start : start + rows]
+        start += rows
+
+
+def run_sorted(
+    function: Callable[[Tensor, Tensor], Sequence[Tensor]],
+    reader: Reader,
+    rows: Sequence[Sequence[int]],
+    device: torch.device,
+    told: Callable[[float], None] | None = None,
+) -> list[Tensor]:
+    """What ``function`` says of all rows, each different row computed once, results in the order of the rows.
+
+    ``function`` turns a batch's ids and mask into tensors whose first dimension is the batch; the result has
+    as many tensors, each of all rows, on the processor. ``told`` hears the share that is done.
+    """
+    place: dict[tuple[int, ...], int] = {}
+    where = [place.setdefault(tuple(row), len(place)) for row in rows]
+    different = list(place)
+    parts: list[Sequence[Tensor]] = []
+    order: list[int] = []
+    with torch.inference_mode():
+        for chosen in batches_by_length([len(row) for row in different], BATCH_TOKENS.get(device.type, 1024)):
+            found = function(*reader.batch([different[i] for i in chosen], device))
+            parts.append([tensor.float().cpu() for tensor in found])
+            order += chosen
+            if told is not None:
+                told(len(order) / len(different))
+    back = torch.empty(len(order), dtype=torch.long)
+    back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
+    pick = back[torch.tensor(where, dtype=torch.long)]
+    return [torch.cat(list(column))[pick] for column in zip(*parts, strict=True)]
+
+
+class Scale(NamedTuple):
+    """A criterion and the levels of its scale, in order."""
+
+    criterion: str
+    values: tuple[Value, ...]
+
+
+class EncoderScorer:
+    """A fitted scorer. ``learned`` are the criteria with a head to ask; ``constant`` those that always say one level.
+
+    ``temperatures`` divide the logits of their criterion (Guo et al. 2017). ``precision`` is what the encoder
+    computes in, where the hardware can.
+    """
+
+    def __init__(
+        self,
+        model: ScorerModel,
+        reader: Reader,
+        scales: Sequence[Scale],
+        *,
+        learned: Sequence[str],
+        constant: Mapping[str, Value],
+        temperatures: Mapping[str, float],
+        precision: Precision = "fp32",
+    ) -> None:
+        self.model, self.reader, self.scales = model, reader, tuple(scales)
+        self.learned, self.constant = frozenset(learned), dict(constant)
+        self.temperatures, self.precision = dict(temperatures), precision
+        self._ready: tuple[tuple[torch.device, Precision], ScorerModel] | None = None
+
+    @classmethod
+    def load(cls, folder: str | Path, *, remote_code: bool = False) -> EncoderScorer:
+        """Of a saved folder; asks no network. Code that came with the encoder runs only with ``remote_code``."""
+        folder = Path(folder)
+        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        scales = [Scale(head["criterion"], tuple(head["values"])) for head in card["heads"]]
+        model, reader = empty_model(folder, card, scales, remote_code=remote_code)
+        load_model(model, str(folder / WEIGHTS))
+        return cls(
+            model,
+            reader,
+            scales,
+            learned=card["learned"],
+            constant=card["constant"],
+            temperatures=card.get("temperatures", {}),
+            precision=card.get("precision", "fp32"),
+        )
+
+    def probabilities(
+        self, pairs: Sequence[Pair], told: Callable[[float], None] | None = None
+    ) -> list[Probabilities]:
+        """For each (prompt, response), in their order. ``told`` hears the share that is done."""
+        columns = self.columns(self.reader.read(pairs), told) if pairs else {}
+        return [{criterion: rows[i] for criterion, rows in columns.items()} for i in range(len(pairs))]
+
+    def columns(
+        self, rows: Sequence[Sequence[int]], told: Callable[[float], None] | None = None
+    ) -> dict[str, list[dict[Value, float]]]:
+        logits = self.logits(rows, told)
+        columns = {}
+        for scale, scores in zip(self.scales, logits, strict=True):
+            name = scale.criterion
+            if name in self.constant:
+                certain = {value: float(value == self.constant[name]) for value in scale.values}
+                columns[name] = [dict(certain) for _row in rows]
+            elif name in self.learned:
+                shares = (scores.double() / self.temperatures.get(name, 1.0)).softmax(dim=1).tolist()
+                columns[name] = [dict(zip(scale.values, row, strict=True)) for row in shares]
+        return columns
+
+    def logits(
+        self, rows: Sequence[Sequence[int]], told: Callable[[float], None] | None = None
+    ) -> list[Tensor]:
+        """(rows, levels) for each scale, before any temperature, in float32."""
+        device = best_device()
+        return run_sorted(self._model_on(device), self.reader, rows, device, told)
+
+    def _model_on(self, device: torch.device) -> ScorerModel:
+        """As it computes; made once."""
+        wanted = device, self.precision
+        if self._ready is None or self._ready[0] != wanted:
+            self._ready = wanted, in_precision(self.model.to(device).eval(), self.precision, device)
+        return self._ready[1]
+
+
+def empty_model(
+    folder: Path, card: Mapping[str, Any], scales: Sequence[Scale], *, remote_code: bool
+) -> tuple[ScorerModel, Reader]:
+    """The network of a saved folder before its weights are read, and its reader."""
+    options = {"local_files_only": True, "trust_remote_code": remote_code}
+    tokenizer = AutoTokenizer.from_pretrained(folder / ENCODER, **options)
+    config = AutoConfig.from_pretrained(folder / ENCODER, **options)
+    config.use_cache = False
+    encoder = AutoModel.from_config(config, trust_remote_code=remote_code, dtype=torch.float32)
+    reader = Reader(tokenizer, card["max_tokens"], card.get("headings", HEADINGS))
+    return ScorerModel(encoder, [len(scale.values) for scale in scales], pooling_for(config)), reader

@@ -1,0 +1,90 @@
+"""Texts to probabilities with an ensemble: the weighted average of its members, whose folders its own folder holds.
+
+    from ensemble import EnsembleScorer
+    EnsembleScorer.load("folder").probabilities([("the prompt", "the response")])
+
+Needs numpy and scipy; torch, transformers and safetensors too where a member has an encoder; and beside itself the
+files of its members.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING or __package__:
+    from .ngram import Doubles, Pair, log_softmax
+else:  # laid beside the weights, where there is no package
+    from ngram import Doubles, Pair, log_softmax
+
+CARD = "scorer.json"
+MEMBERS = {
+    "ngram": ("ngram", "NgramScorer"),
+    "patterns": ("patterns", "PatternsScorer"),
+    "embedding": ("embedding", "EmbeddingScorer"),
+    "transformer": ("encoder", "EncoderScorer"),
+}
+"""The module and class of each kind of member."""
+
+
+def averaged(members: Sequence[Doubles], weights: Sequence[float], temperature: float) -> Doubles:
+    """Probabilities (rows, levels): the members' weighted mean, raised to 1 / temperature and normalised."""
+    mixed = sum((w * one for w, one in zip(weights, members, strict=True)), np.zeros(members[0].shape))
+    with np.errstate(divide="ignore"):  # what all members find impossible stays so
+        result: Doubles = np.exp(log_softmax(np.log(mixed) / temperature))
+    return result
+
+
+@dataclass(frozen=True)
+class EnsembleScorer:
+    """Members by name; by criterion the weight of each and the temperature of their mean."""
+
+    scales: Mapping[str, tuple[float, ...]]
+    members: Mapping[str, Any]
+    mixtures: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def load(cls, folder: str | Path) -> EnsembleScorer:
+        folder = Path(folder)
+        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        scales = {head["criterion"]: tuple(head["values"]) for head in card["heads"]}
+        return cls(scales, {name: _member(folder / name) for name in card["members"]}, card["mixtures"])
+
+    def probabilities(self, pairs: Sequence[Pair]) -> list[dict[str, dict[float, float]]]:
+        """For each pair ``{criterion: {level: probability}}``."""
+        told = {name: member.probabilities(pairs) for name, member in self.members.items()}
+        return mixed_rows(self.scales, self.mixtures, told, len(pairs))
+
+
+def mixed_rows(
+    scales: Mapping[str, tuple[float, ...]],
+    mixtures: Mapping[str, Mapping[str, Any]],
+    told: Mapping[str, Sequence[Mapping[str, Mapping[float, float]]]],
+    rows: int,
+) -> list[dict[str, dict[float, float]]]:
+    """What the members said, averaged; a criterion that one of its members never learned is absent."""
+    result: list[dict[str, dict[float, float]]] = [{} for _row in range(rows)]
+    for criterion, values in scales.items():
+        how = mixtures[criterion]
+        names = [name for name, weight in how["weights"].items() if weight > 0]
+        if not rows or any(criterion not in told[name][0] for name in names):
+            continue
+        members = [np.array([[one[criterion][v] for v in values] for one in told[name]]) for name in names]
+        found = averaged(members, [how["weights"][name] for name in names], how["temperature"])
+        for row, levels in zip(result, found.tolist(), strict=True):
+            row[criterion] = dict(zip(values, levels, strict=True))
+    return result
+
+
+def _member(folder: Path) -> Any:
+    kind = json.loads((folder / CARD).read_text(encoding="utf-8"))["kind"]
+    module, name = MEMBERS[kind]
+    package = __package__ or ""
+    found = import_module(f".{module}", package) if package else import_module(module)
+    return getattr(found, name).load(folder)

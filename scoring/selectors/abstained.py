@@ -1,0 +1,68 @@
+"""What a scorer is not sure of: responses whose set of likely levels is not a single one, for people to decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Exists, OuterRef
+
+from annotation.errors import N_, AssayError
+from annotation.models import Dataset, EvaluatedModel, Task
+from scoring.conformal import DEFAULT_COVERAGE, abstains, card_threshold
+from scoring.models import Prediction, Scorer
+
+CHUNK = 2000
+
+
+@dataclass(frozen=True)
+class Abstained:
+    """Ids of responses, the least sure first; ``asked`` is how many had a prediction and nobody at work on them."""
+
+    responses: list[int]
+    asked: int
+
+
+def abstained(
+    scorer: Scorer,
+    dataset: Dataset,
+    models: Sequence[EvaluatedModel] = (),
+    coverage: float = DEFAULT_COVERAGE,
+) -> Abstained:
+    """The responses of the dataset (of all models, or of ``models``) for people, among those with stored predictions.
+
+    A response is for people where the set of any of its criteria (``scoring/conformal.py``) is not a single level. Left
+    out is what people label or have labelled by the scorer's guideline, in whichever version: gold needs no prediction.
+    """
+    least = thresholds(scorer, coverage)
+    at_work = Task.objects.filter(
+        response=OuterRef("response"), kind=Task.Kind.WORK, batch__guideline__name=scorer.guideline.name
+    ).exclude(state=Task.State.WITHDRAWN)
+    rows = Prediction.objects.filter(
+        ~Exists(at_work), scorer=scorer, response__prompt__dataset=dataset, criterion__in=least
+    )
+    if models:
+        rows = rows.filter(response__model__in=models)
+    sureness: dict[int, float] = {}
+    asked: set[int] = set()
+    found = rows.order_by("response").values_list("response", "criterion", "probabilities")
+    for response, criterion, probabilities in found.iterator(chunk_size=CHUNK):
+        asked.add(response)
+        distribution = {float(level): p for level, p in probabilities.items()}
+        if abstains(distribution, least[criterion]):
+            sureness[response] = min(sureness.get(response, 1.0), max(distribution.values()))
+    return Abstained(sorted(sureness, key=lambda response: (sureness[response], response)), len(asked))
+
+
+def thresholds(scorer: Scorer, coverage: float = DEFAULT_COVERAGE) -> dict[str, float]:
+    """By criterion, from the scorer's card. Raises AssayError where the card has none."""
+    names = [one.name for one in scorer.guideline.document.criteria]
+    found = {name: card_threshold(scorer.card, name, coverage) for name in names}
+    known = {name: least for name, least in found.items() if least is not None}
+    if not known:
+        raise AssayError(
+            N_("The card of {scorer} has no thresholds for a coverage of {coverage}; train it anew."),
+            scorer=scorer.name,
+            coverage=f"{coverage:g}",
+        )
+    return known

@@ -1,0 +1,190 @@
+"""A scorer's card: everything that a reader needs to judge its figures, and to make it again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from django.utils import timezone
+
+from annotation.models import Job
+from scoring import conformal
+from scoring.baselines import brief
+from scoring.dataset import Example, Head, describe_heads, head_state, level_counts, prompt_groups
+from scoring.evaluation import Evaluation, Metrics
+from scoring.interface import FittedScorer
+from scoring.models import Scorer
+from scoring.selectors.lessons import Lesson
+from scoring.spec import EMBEDDED, Spec
+
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "torch",
+    "transformers",
+    "accelerate",
+    "peft",
+    "safetensors",
+    "tokenizers",
+)
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training found: everything on the card that is not already in the scorer's row.
+
+    ``learned`` and ``tested`` are rows of the lesson's examples; ``test`` is what the kept scorer says of the latter.
+    """
+
+    lesson: Lesson
+    fitted: FittedScorer
+    grouped: Evaluation
+    learned: Sequence[int]
+    tested: Sequence[int]
+    test: Metrics
+    baselines: Mapping[str, Any]
+    drift: Mapping[str, Any]
+    adaptation: Mapping[str, Any] | None
+    seconds: Mapping[str, float]
+
+
+def card_of(scorer: Scorer, found: Trained) -> dict[str, Any]:
+    """The card. ``weights_sha256``, ``code_version``, ``config`` and ``evaluation`` are already the scorer's."""
+    examples = found.lesson.examples
+    return {
+        "scorer": scorer.name,
+        "backbone": {"name": scorer.backbone, "description": describe(scorer.spec)},
+        "details": dict(getattr(found.fitted, "details", {})),
+        "release": {"name": scorer.release.name, "sha256": scorer.release.sha256},
+        "guideline": {
+            "name": scorer.guideline.name,
+            "version": scorer.guideline.version,
+            "sha256": scorer.guideline.sha256,
+        },
+        "responses": len(examples),
+        "prompts": len(set(prompt_groups(examples))),
+        "models": sorted({example.model for example in examples}),
+        "labels_left_out": found.lesson.left_out,
+        "heads": _heads(found),
+        **_held_out(found),
+        **_figures(scorer, found),
+        "baselines": dict(found.baselines),
+        "drift": dict(found.drift),
+        "adaptation": found.adaptation,
+        "weights_sha256": scorer.weights_sha256,
+        "code_version": scorer.code_version,
+        "versions": versions(),
+        "environment": environment(),
+        "seed": scorer.seed,
+        "config": scorer.config,
+        "curves": _curves(scorer),
+        "seconds": {part: round(seconds, 2) for part, seconds in found.seconds.items()},
+        "trained_at": timezone.now().isoformat(timespec="seconds"),
+    }
+
+
+def _heads(found: Trained) -> dict[str, Any]:
+    """Of each criterion the labels of the release, how many were ``learned``, and what that let the scorer learn."""
+    examples, heads = found.lesson.examples, found.lesson.heads
+    described = describe_heads(examples, heads)
+    learned = [examples[row] for row in found.learned]
+    return {head.criterion: described[head.criterion] | _head(learned, head) for head in heads}
+
+
+def _head(learned: Sequence[Example], head: Head) -> dict[str, Any]:
+    counts = level_counts(learned, head)
+    return {"measurement": head.measurement, "state": head_state(counts), "learned": sum(counts.values())}
+
+
+def _held_out(found: Trained) -> dict[str, Any]:
+    """``held_out`` responses of the test split were not learned from; 0 where a release is too small for any."""
+    return {
+        "learned_from": len(found.learned),
+        "held_out": len(found.tested),
+        "test": {
+            **brief(found.test),
+            "prompts": len({found.lesson.examples[row].prompt_key for row in found.tested}),
+            "calibration_error": found.test["calibration_error"],
+        },
+    }
+
+
+def _figures(scorer: Scorer, found: Trained) -> dict[str, Any]:
+    grouped, examples, heads = found.grouped, found.lesson.examples, found.lesson.heads
+    sizes = [grouped.folds.count(fold) for fold in range(max(grouped.folds) + 1)]
+    metrics = scorer.evaluation["grouped"]
+    return {
+        "split": {"by": "prompt", "folds": len(sizes), "sizes": sizes, "seed": scorer.seed},
+        **{name: metrics[name] for name in ("accuracy", "within_one", "macro_f1", "calibration_error")},
+        "seeds": metrics["by_seed"],
+        "reliability": metrics["reliability"],
+        "risk_coverage": metrics["risk_coverage"],
+        "conformal": {
+            "promise": conformal.PROMISE,
+            "models": sorted({example.model for example in examples}),
+            "criteria": conformal.thresholds(examples, grouped.predictions, heads),
+        },
+        "learning_curve": scorer.evaluation.get("learning_curve"),
+    }
+
+
+def _curves(scorer: Scorer) -> list[dict[str, Any]]:
+    """The losses and metrics that the job's row has told."""
+    history: list[dict[str, Any]] = []
+    if scorer.job_id is not None:
+        history = Job.objects.values_list("history", flat=True).get(pk=scorer.job_id)
+    return history
+
+
+def describe(spec: Spec) -> str:
+    """For a card: what was really used, so that nobody takes the embedded default for a language model."""
+    if spec.kind == EMBEDDED:
+        return f"{EMBEDDED}: no pretrained weights; logistic regression on runs of words and characters"
+    tuned = {"frozen": "frozen, under a linear head", "full": "fine-tuned", "lora": "with low-rank additions"}
+    encoder = f"{spec.encoder}: a pretrained transformer, {tuned[spec.tuning]}"
+    if spec.kind == "encoder":
+        return encoder
+    simple = "calibrated average of backbones without pretrained weights"
+    return f"{simple}, and of {encoder}" if spec.encoder else simple
+
+
+def versions() -> dict[str, str]:
+    found = {"python": sys.version.split()[0]}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def environment() -> dict[str, Any]:
+    """Where it was trained: what figures of seconds, and the last digits of weights, depend on."""
+    torch = sys.modules.get("torch")
+    return {
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "processors": os.cpu_count(),
+        "threads": {name: os.environ[name] for name in THREADS if name in os.environ},
+        "torch_threads": torch.get_num_threads() if torch else None,
+        "accelerator": torch.cuda.get_device_name(0) if torch and torch.cuda.is_available() else None,
+    }
+
+
+def _processor() -> str:
+    """Linux tells the model in a file alone."""
+    if CPUINFO.is_file():
+        for line in CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()

@@ -1,0 +1,142 @@
+"""Scorers whose answers a test writes down itself: the gate reads what they said when they were trained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from django.utils import timezone
+
+from annotation.content import response_sha256
+from annotation.models import (
+    Collection,
+    Dataset,
+    EvaluatedModel,
+    GoldRelease,
+    Guideline,
+    Person,
+    Prompt,
+    Response,
+)
+from annotation.services.annotations import Work, submit
+from annotation.services.batches import Policy
+from annotation.services.distribution import next_assignment
+from annotation.services.gold import cut_release
+from annotation.splits import split_of
+from scoring.dataset import Example, Head, prediction_to_json
+from scoring.models import Scorer
+from scoring.saved import fingerprint
+from scoring.selectors.lessons import lesson_of
+from tests.support import make_batch
+
+Says = Callable[[Example, Head], float]
+"""What a scorer says of an example."""
+
+
+def keys_of(split: str, number: int, dataset: str) -> list[str]:
+    """The first ids of prompts that are in the split."""
+    found: list[str] = []
+    n = 0
+    while len(found) < number:
+        if split_of(dataset, f"q{n}") == split:
+            found.append(f"q{n}")
+        n += 1
+    return found
+
+
+def labelled_release(
+    guideline: Guideline,
+    person: Person,
+    *,
+    name: str = "graded",
+    dimensions: Sequence[str],
+    test: int = 6,
+    train: int = 2,
+) -> GoldRelease:
+    """In each dimension so many prompts of the test split and of the training split, each answered by one model.
+
+    Every criterion of a prompt is labelled at the highest level of its scale.
+    """
+    dataset = Dataset.objects.create(name=f"{name}-data")
+    collection, _created = Collection.objects.get_or_create(name="")
+    model, _created = EvaluatedModel.objects.get_or_create(name="Secretive-7B")
+    pools = {split: iter(keys_of(split, 200, dataset.name)) for split in ("test", "train")}
+    for dimension in dimensions:
+        for split, number in (("test", test), ("train", train)):
+            for _turn in range(number):
+                key = next(pools[split])
+                text = f"The answer to {key} of {name}."
+                prompt = Prompt.objects.create(
+                    dataset=dataset, key=key, text=f"What of {key} in {name}?", dimension=dimension
+                )
+                Response.objects.create(
+                    prompt=prompt,
+                    model=model,
+                    collection=collection,
+                    text=text,
+                    sha256=response_sha256(text, []),
+                )
+    batch = make_batch(
+        guideline, dataset, annotators=[person], name=f"{name}-batch", policy=Policy(overlap=1)
+    )
+    while (assignment := next_assignment(batch=batch, person=person)) is not None:
+        asked = guideline.document.criteria_for(assignment.task.response.prompt.dimension)
+        labels = {criterion.name: criterion.values[-1] for criterion in asked}
+        work = Work(labels, rationale="as it is")
+        submit(assignment_id=assignment.pk, person=person, key=f"k{assignment.pk}", work=work)
+    return cut_release(name=name, batches=[batch])
+
+
+def right(example: Example, head: Head) -> float:
+    return example.labels.get(head.criterion, head.values[-1])
+
+
+def wrong_on(*criteria: str) -> Says:
+    """The lowest level on these criteria, else what is right."""
+
+    def says(example: Example, head: Head) -> float:
+        return head.values[0] if head.criterion in criteria else right(example, head)
+
+    return says
+
+
+def scorer_that_says(
+    release: GoldRelease,
+    guideline: Guideline,
+    *,
+    name: str,
+    says: Says = right,
+    learned: Sequence[str] | None = None,
+    card: Mapping[str, Any] | None = None,
+) -> Scorer:
+    """Registered, and kept as training keeps it; ``learned`` are further contents that it learned from."""
+    lesson = lesson_of(release, guideline)
+    scorer = Scorer.objects.create(
+        name=name,
+        guideline=guideline,
+        release=release,
+        backbone="ngram",
+        ready_at=timezone.now(),
+        card=dict(card or {}),
+    )
+    folder = scorer.weights_folder
+    folder.mkdir(parents=True)
+
+    def told(example: Example) -> dict[str, dict[str, float]]:
+        asked = [head for head in lesson.heads if head.criterion in example.labels]
+        return prediction_to_json({head.criterion: head.certain(says(example, head)) for head in asked})
+
+    tested = {one.content_key: told(one) for one in lesson.examples if one.split == "test"}
+    folds = {one.content_key: {"fold": 0, "prediction": told(one)} for one in lesson.examples}
+    trained = [one.content_key for one in lesson.examples if one.split != "test"]
+    for file, content in (
+        ("test.json", tested),
+        ("trained.json", [*trained, *(learned or ())]),
+        ("out_of_fold.json", folds),
+        ("heads.json", [head.to_json() for head in lesson.heads]),
+    ):
+        (folder / file).write_text(json.dumps(content), encoding="utf-8")
+    scorer.weights_sha256 = fingerprint(folder)
+    scorer.save(update_fields=["weights_sha256"])
+    return scorer

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from annotation.errors import AssayError
+from scoring.backbones import choose, load
+from scoring.dataset import Example, Head
+from scoring.embedding import encoder_of
+from scoring.spec import Spec
+from tests.conftest import missing
+from tests.scoring.test_ngram import HEAD, small
+
+HAS_TORCH = all(find_spec(package) is not None for package in ("torch", "transformers", "safetensors"))
+if HAS_TORCH:
+    from scoring.portable.embedding import Encoder, features
+elif TYPE_CHECKING:
+    raise ImportError
+
+
+@pytest.fixture(autouse=True)
+def with_torch() -> None:
+    if not HAS_TORCH:
+        missing("torch", "the encoder needs requirements-encoder.txt")
+
+
+def letters() -> list[Example]:
+    """Responses of letters that the small tokenizer has."""
+    return [
+        replace(row, response="cannot help" if row.labels["compliance"] == 1 else "sure do it")
+        for row in small()
+    ]
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
+def test_a_frozen_encoder_learns_and_a_saved_scorer_predicts_the_same(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+):
+    heads = (HEAD, Head("always", (1, 2)), Head("never", (1, 2)))
+    rows = [replace(row, labels={**row.labels, "always": 2}) for row in letters()]
+    scorer = choose(Spec("encoder", request.getfixturevalue(kind))).fit(rows, heads)
+    told = scorer.predict(rows)
+    assert [HEAD.most_likely(row["compliance"]) for row in told] == [row.labels["compliance"] for row in rows]
+    assert all(row["always"] == {1: 0.0, 2: 1.0} and "never" not in row for row in told)
+    scorer.save(tmp_path)
+    again = load(tmp_path)
+    assert (again.backbone, again.heads) == (scorer.backbone, heads)
+    for one, other in zip(told, again.predict(rows), strict=True):
+        assert list(one["compliance"].values()) == pytest.approx(list(other["compliance"].values()), abs=1e-5)
+
+
+def test_nothing_saved_is_a_pickle(encoder: str, tmp_path: Path):
+    choose(Spec("encoder", encoder)).fit(letters(), [HEAD]).save(tmp_path)
+    names = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert {"scorer.json", "heads.npz", "model.safetensors"} <= names
+    assert not [name for name in names if name.endswith((".bin", ".pkl", ".pt"))]
+
+
+def test_a_text_is_embedded_once(encoder: str, monkeypatch: pytest.MonkeyPatch):
+    network = Encoder.load(encoder)
+    first = features(network, [("a", "b"), ("a", "b"), ("c", "b")])
+    assert (first[0] == first[1]).all()
+    monkeypatch.setattr(Encoder, "_embed", None)
+    assert (features(network, [("c", "b"), ("a", "b")]) == first[[2, 0]]).all()
+
+
+def test_it_is_loaded_once_and_anew_where_its_folder_changed(encoder: str):
+    first = encoder_of(encoder, False)
+    assert encoder_of(encoder, False) is first
+    os.utime(Path(encoder) / "model.safetensors", (1, 1))
+    assert encoder_of(encoder, False) is not first
+
+
+def test_what_is_kept_is_bounded(encoder: str, monkeypatch: pytest.MonkeyPatch):
+    network = Encoder.load(encoder)
+    monkeypatch.setattr("scoring.portable.embedding.KEPT_BYTES", 10 * 4 * network.width)
+    for i in range(8):
+        network.embed([f"a{i}", f"b{i}", "c"])
+        assert len(network.kept) <= 10
+
+
+def test_an_embedding_does_not_depend_on_what_else_is_in_the_batch(encoder: str):
+    alone = Encoder.load(encoder).embed(["hello"])
+    beside = Encoder.load(encoder).embed(["hello", "a longer text than that one", ""])
+    assert beside[0] == pytest.approx(alone[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("text", ["", "\ud800", "\x00", "a" * 5000, "你好"])
+def test_any_text_has_finite_features(encoder: str, text: str):
+    network = Encoder.load(encoder)
+    found = features(network, [(text, text)])
+    assert found.shape == (1, 6 * network.width)
+    assert np.isfinite(found).all()
+
+
+def test_a_decoder_without_marks_of_its_own_embeds_an_empty_text_as_nothing(decoder: str):
+    network: Any = Encoder.load(decoder)
+    network.reader._start = network.reader._end = []
+    assert not network.embed([""]).any()
+
+
+def test_a_folder_whose_model_is_broken_is_refused_with_the_reason(tmp_path: Path):
+    (tmp_path / "config.json").write_text('{"model_type": "no-such-kind"}')
+    with pytest.raises(AssayError, match="cannot be loaded"):
+        choose(Spec("encoder", str(tmp_path))).fit(letters(), [HEAD])
+
+
+def test_the_ensemble_may_have_a_frozen_encoder(encoder: str, tmp_path: Path):
+    rows = [replace(row, model="ab"[i % 2]) for i, row in enumerate(letters())]
+    scorer = choose(Spec("ensemble", encoder)).fit(rows, [HEAD])
+    losses = scorer.details["criteria"]["compliance"]["inner_log_loss"]
+    assert set(losses["prompt"]) == {"ngram", "patterns", "encoder", "ensemble"}
+    scorer.save(tmp_path)
+    told = scorer.predict(rows)
+    for one, other in zip(told, load(tmp_path).predict(rows), strict=True):
+        assert list(one["compliance"].values()) == pytest.approx(list(other["compliance"].values()), abs=1e-5)
