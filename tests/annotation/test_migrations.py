@@ -29,16 +29,15 @@ ADJUDICATION_SLOT = 5
 def before() -> Iterator[Any]:
     """The models of before, on a database that is as it was then."""
     executor = MigrationExecutor(connection)
-    latest = [key for key in executor.loader.graph.leaf_nodes() if key[0] == "annotation"]
     executor.migrate([BEFORE])
     yield executor.loader.project_state([BEFORE]).apps
-    executor = MigrationExecutor(connection)
-    executor.migrate(latest)
+    migrate_to_the_latest()
 
 
 def migrate_to_the_latest() -> None:
+    """All apps: what is undone in this one may be needed by another's migrations, which are undone with it."""
     executor = MigrationExecutor(connection)
-    executor.migrate([key for key in executor.loader.graph.leaf_nodes() if key[0] == "annotation"])
+    executor.migrate(executor.loader.graph.leaf_nodes())
 
 
 class Old:
