@@ -140,7 +140,15 @@ def migrated(before: Any) -> Batch:
     return Batch.objects.get(name="old")
 
 
-def test_each_task_has_its_rank_prompt_and_stratum(migrated: Batch):
+def test_a_database_of_before_is_brought_up_and_goes_on(migrated: Batch):
+    """One test, because going back and forward takes longer than all that is asked of it."""
+    each_task_has_its_rank_prompt_and_stratum(migrated)
+    the_counts_are_what_is_there(migrated)
+    filling_again_changes_nothing(migrated)
+    the_work_goes_on_by_priority_and_skips_are_kept(migrated)
+
+
+def each_task_has_its_rank_prompt_and_stratum(migrated: Batch):
     tasks = list(migrated.tasks.select_related("stratum", "response__prompt").order_by("position"))
     assert len(tasks) == 8
     for task in tasks:
@@ -154,7 +162,7 @@ def test_each_task_has_its_rank_prompt_and_stratum(migrated: Batch):
     assert Stratum.objects.filter(batch=migrated).count() == len({task.stratum_id for task in tasks})
 
 
-def test_the_counts_are_what_is_there(migrated: Batch):
+def the_counts_are_what_is_there(migrated: Batch):
     assert tasks_in(migrated) == 8
     counted = by_stratum([migrated.pk])
     for stratum, counts in counted.items():
@@ -179,7 +187,7 @@ def test_the_counts_are_what_is_there(migrated: Batch):
     assert submitted_by(Membership.objects.get(batch=migrated, person__username="lin")) == 7
 
 
-def test_the_work_goes_on_by_priority_and_skips_are_kept(migrated: Batch):
+def the_work_goes_on_by_priority_and_skips_are_kept(migrated: Batch):
     lin, zhou, wu = (Person.objects.get(username=name) for name in ("lin", "zhou", "wu"))
     first = next_assignment(batch=migrated, person=lin)
     assert first is not None
@@ -192,7 +200,7 @@ def test_the_work_goes_on_by_priority_and_skips_are_kept(migrated: Batch):
     assert next_dispute(batch=migrated, person=wu) is not None
 
 
-def test_filling_again_changes_nothing(migrated: Batch):
+def filling_again_changes_nothing(migrated: Batch):
     """It may be killed and begun again."""
     before = (list(Stratum.objects.order_by("pk").values()), tallies())
     fill = import_module("annotation.migrations.0005_distribution_fill").fill
