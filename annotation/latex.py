@@ -20,7 +20,11 @@ SPECIAL = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "\N{EN DASH}": "--",
+    "\N{DAGGER}": r"\dag{}",
+    "\N{GREEK SMALL LETTER LAMDA}": r"$\lambda$",
 }
+FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+"""Around a tabular: what is wider than the lines is made as wide as they are."""
 _SPECIAL = re.compile("|".join(map(re.escape, SPECIAL)))
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 
@@ -38,24 +42,34 @@ def table(
     rows: Sequence[Sequence[str]],
     caption: str,
     label: str,
+    below: Sequence[Sequence[Sequence[str]]] = (),
+    notes: Sequence[str] = (),
+    fitted: bool = False,
+    across: bool = False,
 ) -> str:
     """A floating table. The cells are text, escaped here; ``columns`` is a letter for each; ``[`` at the beginning
-    of a row is kept from being read as the length after a line break.
+    of a row is kept from being read as the length after a line break. Each group of rows ``below`` has a rule over it.
+    ``fitted``: it shrinks to the width that there is, for which the document needs the package graphicx; ``across``:
+    it stands over both columns of a paper.
     """
+    float_ = "table*" if across else "table"
     lines = [
-        r"\begin{table}[t]",
+        rf"\begin{{{float_}}}[t]",
         r"\centering",
         r"\small",
         rf"\caption{{{escaped(caption)}}}",
         rf"\label{{{label}}}",
+        *([FITTED] if fitted else []),
         rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
         r"\toprule",
         _row(head),
         r"\midrule",
         *(_row(row) for row in rows),
+        *(line for group in below for line in (r"\midrule", *map(_row, group))),
         r"\bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
+        r"\end{tabular}" + ("}" if fitted else ""),
+        *(rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {escaped(one)}}}" for one in notes),
+        rf"\end{{{float_}}}",
     ]
     return "\n".join(lines) + "\n"
 

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from annotation.guidelines import GuidelineDocument, Metric
-from benchmark.metrics import SMALL, metrics_in, printed, printed_interval, scopes
+from annotation.terminal import lines, padded, table, width_of, widths_of
+
+from .estimating.selection import ABSTAINED, PART, UNFINISHED, unknown_by_batch
+from .figures.metrics import SMALL, metrics_in, printed, printed_interval, scopes
 
 LETTERS = 5
 """Of a dimension's name, over the number of its responses."""
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with the first column left and the others right; wide (Chinese) characters take two places."""
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    return [_joined(row, widths) for row in rows]
-
-
-def _joined(row: Sequence[str], widths: Sequence[int]) -> str:
-    first, *others = zip(row, widths, strict=True)
-    return "  ".join([_pad(*first, left=True), *(_pad(*one, left=False) for one in others)]).rstrip()
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
-
-
-def _pad(text: str, width: int, *, left: bool) -> str:
-    blank = " " * (width - _width(text))
-    return text + blank if left else blank + text
 
 
 def board_table(board: dict[str, Any], document: GuidelineDocument, *, intervals: bool) -> list[str]:
@@ -56,14 +38,14 @@ def _groups(columns: Sequence[tuple[str | None, Metric]], *, intervals: bool) ->
 
 
 def _under(groups: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    widths = widths_of(rows)
     titles, at = [], 0
     for title, size in groups:
         span = sum(widths[at : at + size]) + 2 * (size - 1)
-        widths[at] += max(0, _width(title) - span)
-        titles.append(_pad(title, max(span, _width(title)), left=False))
+        widths[at] += max(0, width_of(title) - span)
+        titles.append(padded(title, max(span, width_of(title)), left=False))
         at += size
-    return ["  ".join(titles).rstrip(), *(_joined(row, widths) for row in rows)]
+    return ["  ".join(titles).rstrip(), *lines(rows, widths)]
 
 
 def has_small_cell(board: dict[str, Any]) -> bool:
@@ -115,3 +97,105 @@ def printed_rank(rank: dict[str, int] | None) -> str:
         return "-"
     possible = "" if rank["low"] == rank["high"] else f" ({rank['low']}-{rank['high']})"
     return f"{rank['value']}{possible}"
+
+
+def groups_table(groups: dict[str, Any], document: GuidelineDocument, *, intervals: bool) -> list[str]:
+    """A line for each model and group that it has a response in; intervals where asked for or where n is small."""
+    found = [
+        (row["model"], column, cell)
+        for place, column in enumerate(groups["columns"])
+        for row in groups["rows"]
+        if (cell := row["cells"][place]) is not None
+    ]
+    metrics = [one for one in document.metrics if any(one.name in cell for _model, _column, cell in found)]
+    intervals = intervals or any(cell["n"] < SMALL for _model, _column, cell in found)
+    head = ["group", "model", "n"]
+    head += [name for one in metrics for name in _names(one, document, intervals=intervals)]
+    body = [
+        [_group_name(column), model, str(cell["n"]), *_statistics(metrics, cell, intervals=intervals)]
+        for model, column, cell in found
+    ]
+    return table([head, *body], texts=2)
+
+
+def _group_name(column: dict[str, Any]) -> str:
+    return f"{column['scope']} / {column['name']}" if column["scope"] else str(column["name"])
+
+
+def _statistics(metrics: Sequence[Metric], cell: dict[str, Any], *, intervals: bool) -> list[str]:
+    """What the cell has of each metric; a metric of other columns it has not."""
+    texts = []
+    for metric in metrics:
+        statistic = cell.get(metric.name) or {"value": None, "low": None, "high": None}
+        texts.append(printed(metric, statistic["value"]))
+        if intervals:
+            texts.append(printed_interval(metric, statistic["low"], statistic["high"]))
+    return texts
+
+
+def pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> list[str]:
+    """A line for each pair, the better first: the difference with its interval, in each column of the board."""
+    metric = document.metric(pairs["metric"])
+    head = ["better", "than", *(cell for scope in pairs["scopes"] for cell in (scope, "95%", "n"))]
+    body = []
+    for key, cells in pairs["pairs"].items():
+        first, later = (pairs["models"][int(place)] for place in key.split("-"))
+        body.append(
+            [first, later, *(text for scope in pairs["scopes"] for text in _difference(metric, cells[scope]))]
+        )
+    notes = ["* not paired: other prompts, or nobody knows which"] if _any_unpaired(pairs) else []
+    return [*table([head, *body], texts=2), *notes]
+
+
+def _difference(metric: Metric, cell: dict[str, Any] | None) -> list[str]:
+    """In percentage points for a rate."""
+    if cell is None:
+        return ["-", "-", "-"]
+    unit, digits = (100, 2) if metric.kind == "rate" else (1, 1)
+    texts = [
+        "-" if cell[name] is None else f"{cell[name] * unit:+.{digits}f}" for name in ("value", "low", "high")
+    ]
+    interval = "-" if "-" in texts[1:] else f"{texts[1]} to {texts[2]}"
+    return [texts[0], interval, f"{cell['n']}{'' if cell['paired'] else '*'}"]
+
+
+def _any_unpaired(pairs: dict[str, Any]) -> bool:
+    return any(cell and not cell["paired"] for cells in pairs["pairs"].values() for cell in cells.values())
+
+
+SOURCES = ("people", "scorer", "combined", "finite")
+
+
+def estimates_table(estimates: dict[str, Any], document: GuidelineDocument) -> list[str]:
+    """A line for each model, column and metric: what people, the scorer, and both together say."""
+    head = ["model", "of", "metric", "gold", *(text for name in SOURCES for text in (name, "95%")), "bias"]
+    body = [
+        [row["model"], scope, name, *_told(document.metric(name), cell)]
+        for row in estimates["rows"]
+        for scope, cells in row["cells"].items()
+        for name, cell in cells.items()
+    ]
+    return [*table([head, *body], texts=3), *_of_unknown_selection(estimates.get("selection") or [])]
+
+
+def _of_unknown_selection(selection: Sequence[dict[str, Any]]) -> list[str]:
+    """What ``combined`` and ``finite`` rest on without a chance that is known."""
+    words = {
+        ABSTAINED: "which has what the scorer {scorer} abstained from, the difficult ones",
+        PART: "which has some of the responses, and nothing says that chance chose them",
+        UNFINISHED: "of whose items {without_gold} have no gold",
+    }
+    return [
+        f"{one['labels']} labels are of the batch {one['batch']}, {words[one['how']].format(**one)}"
+        for one in unknown_by_batch(selection)
+    ]
+
+
+def _told(metric: Metric, cell: dict[str, Any]) -> list[str]:
+    gold = (cell["people"] or {}).get("n")
+    texts = ["-" if gold is None else str(gold)]
+    for source in SOURCES:
+        found = cell[source] or {"value": None, "low": None, "high": None}
+        texts += [printed(metric, found["value"]), printed_interval(metric, found["low"], found["high"])]
+    unit, digits = (100, 2) if metric.kind == "rate" else (1, 1)
+    return [*texts, "-" if cell["bias"] is None else f"{cell['bias'] * unit:+.{digits}f}"]

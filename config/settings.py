@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import dj_database_url
@@ -116,6 +117,20 @@ def read_launch(text: str) -> str:
     return "" if text.strip() == "here" else text
 
 
+def read_endpoints(text: str) -> dict[str, str]:
+    """``NAME=URL,NAME=URL``: what pages may ask for responses and judgements."""
+    found: dict[str, str] = {}
+    for part in read_list(text):
+        name, _is, url = part.partition("=")
+        parts = urlsplit(url.strip())
+        if not name.strip() or parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError(f"write NAME=URL, as in local=http://127.0.0.1:8000/v1, and not {part}")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError(f"{name.strip()}: an address has no key, user or password in it")
+        found[name.strip()] = url.strip().rstrip("/")
+    return found
+
+
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
 
 DEBUG = env("DEBUG", "false", read_bool)
@@ -124,6 +139,8 @@ ASSAY_DATA_DIR = env("ASSAY_DATA_DIR", str(BASE_DIR / "var"), read_data_dir)
 ASSAY_ENCODER = env("ASSAY_ENCODER", "", read_encoder)
 # The command by which an encoder is fine-tuned, in a process of its own; "here" is the worker's own process.
 ASSAY_LAUNCH = env("ASSAY_LAUNCH", "python", read_launch)
+# The OpenAI-compatible endpoints that pages offer; commands may name others.
+ASSAY_ENDPOINTS = env("ASSAY_ENDPOINTS", "", read_endpoints)
 ALLOWED_HOSTS = env("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]", read_list)
 CSRF_TRUSTED_ORIGINS = env("CSRF_TRUSTED_ORIGINS", "", read_origins)
 # Set by the `demo` command for the processes that it starts, and by nobody else.
@@ -341,9 +358,11 @@ if JOB_STALE_SECONDS <= JOB_HEARTBEAT_SECONDS:
         "(ASSAY_JOB_HEARTBEAT_SECONDS) would be taken for dead; say more."
     )
 JOB_MAX_ATTEMPTS = env("ASSAY_JOB_MAX_ATTEMPTS", "3", read_positive)
+PREDICTION_DAYS = env("ASSAY_PREDICTION_DAYS", "30", read_positive)
 CELERY_BEAT_SCHEDULE = {
     "sweep-jobs": {"task": "annotation.sweep_jobs", "schedule": 5.0, "options": {"expires": 5}},
     "watch-batches": {"task": "annotation.watch_batches", "schedule": 30.0, "options": {"expires": 30}},
+    "forget-requests": {"task": "scoring.forget_requests", "schedule": 3600.0, "options": {"expires": 3600}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(ASSAY_DATA_DIR / "celerybeat-schedule")
 

@@ -96,9 +96,9 @@ def stored() -> Catalog:
         return read_po(file, locale="zh_Hans")
 
 
-def merged() -> Catalog:
+def merged(old: Catalog) -> Catalog:
     """What is gathered, with the translations that are stored."""
-    catalog, old = gathered(), stored()
+    catalog = gathered()
     for message in catalog:
         known = old.get(message.id, message.context) if message.id else None
         if known is not None:
@@ -120,13 +120,15 @@ def _compiled(catalog: Catalog) -> bytes:
 
 
 def faults() -> list[str]:
-    found = [f"not translated: {message.id!r}" for message in untranslated(merged())]
-    for message in stored():
+    old = stored()
+    catalog = merged(old)
+    found = [f"not translated: {message.id!r}" for message in untranslated(catalog)]
+    for message in old:
         found += [f"fuzzy: {message.id!r}"] if message.fuzzy and message.id else []
         for given in _strings(message):
             if given and set(PLACEHOLDER.findall(given)) != set(PLACEHOLDER.findall(_source(message))):
                 found.append(f"placeholders differ: {message.id!r} -> {given!r}")
-    if {(m.id, m.context) for m in gathered()} != {(m.id, m.context) for m in stored()}:
+    if {(m.id, m.context) for m in catalog} != {(m.id, m.context) for m in old}:
         found.append("the .po file is behind the code: run ./run messages")
     with PO.open("rb") as file:
         if not MO.exists() or MO.read_bytes() != _compiled(read_po(file)):
@@ -156,7 +158,7 @@ def main() -> int:
         found = faults()
         print("\n".join(found) or "every string is translated")
         return 1 if found else 0
-    catalog = merged()
+    catalog = merged(stored())
     if "--missing" in sys.argv:
         print("\n".join(repr(message.id) for message in untranslated(catalog)))
         return 0

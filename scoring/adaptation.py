@@ -15,13 +15,13 @@ import numpy as np
 from scoring.dataset import Example, Head, Prediction, Split, splits_by_prompt
 from scoring.evaluation import Evaluation, Metrics, evaluate_splits, percentile_statistic
 from scoring.evaluation.figures import drawn_figures
-from scoring.interface import Backbone, Report, silent, within
+from scoring.interface import Learner, Report, silent, within
 
 STAGE = "adaptation"
 
 
 def what_labels_brought(
-    backbone: Backbone,
+    backbone: Learner,
     examples: Sequence[Example],
     heads: Sequence[Head],
     *,

@@ -17,8 +17,6 @@ from scoring.interface import Report, silent
 from scoring.portable.ngram import opening, plain
 from scoring.rules import PHRASES
 
-RULES = "rules"
-
 REFUSING = ("apology", "decline", "identity")
 """Of the phrases of ``scoring/rules.py`` those that lists of refusals are usually made of."""
 BRIEF = ("n", "accuracy", "within_one", "macro_f1")
@@ -66,7 +64,6 @@ class RulesBackbone:
     """Learns no more than how often each level was given to responses that match and to those that do not."""
 
     matches: Matches = refuses
-    name: str = RULES
 
     def fit(
         self,
@@ -82,7 +79,7 @@ class RulesBackbone:
             those = [example for example in examples if self.matches(example.response) is matched]
             shares = {head.criterion: _shares(those, head) or _shares(examples, head) for head in heads}
             found[matched] = {name: share for name, share in shares.items() if share is not None}
-        return RulesScorer(tuple(heads), self.matches, found)
+        return RulesScorer(self.matches, found)
 
 
 def _shares(examples: Sequence[Example], head: Head) -> Distribution | None:
@@ -92,16 +89,11 @@ def _shares(examples: Sequence[Example], head: Head) -> Distribution | None:
 
 @dataclass(frozen=True)
 class RulesScorer:
-    heads: tuple[Head, ...]
     matches: Matches
     by_match: Mapping[bool, Prediction]
-    backbone: str = RULES
 
     def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
         return [self.by_match[self.matches(example.response)] for example in examples]
-
-    def save(self, folder: Path) -> None:
-        raise NotImplementedError("a baseline is not kept")
 
 
 def annotators(

@@ -17,8 +17,8 @@ import numpy as np
 from annotation.errors import N_, AssayError
 from scoring.dataset import Example, Head, Prediction, check_examples
 from scoring.interface import Progress, Report, silent, within
-from scoring.linear import Features, LinearRecipe, fit_calibrated
-from scoring.ngram import head_arrays, pairs
+from scoring.linear import Features, LinearRecipe, fit_calibrated, in_chunks, pairs
+from scoring.ngram import head_arrays
 from scoring.saved import card_heads, read_card, write_card
 from scoring.spec import Spec
 
@@ -86,11 +86,7 @@ class EmbeddingScorer:
     remote_code: bool = False
 
     def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
-        predictions: list[Prediction] = []
-        for start in range(0, len(examples), PREDICT_CHUNK):
-            predictions += self.predictor.probabilities(pairs(examples[start : start + PREDICT_CHUNK]))
-            report(Progress("predict", len(predictions) / len(examples)))
-        return predictions
+        return in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
 
     def save(self, folder: Path) -> None:
         """With the encoder, so that the folder stands alone and its hash covers all that predicts."""

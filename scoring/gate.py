@@ -32,6 +32,10 @@ REASONS = {
         "{criterion}: the new scorer is worse ({new} against {old} of {n} labels; the difference is at most {bound})."
     ),
     "must_fail": N_("Must-fail items that were given a value which they must not be given: {count}."),
+    "must_fail_void": N_(
+        "Must-fail items that name no level of this guideline version, so that nobody can ask about them: {count}. "
+        "Add them again with levels that it has, or remove them."
+    ),
     "nothing_to_compare": N_(
         "No label of the test split is left that neither scorer has learned from: there is nothing to compare them on."
     ),
@@ -58,17 +62,19 @@ class Case:
 class MustFailItem:
     """A response that must not be given one of the ``refused`` values, and what the new scorer gave it.
 
-    ``given`` is None where the scorer cannot tell, which calls nothing harmless.
+    ``given`` is None where the scorer cannot tell, which calls nothing harmless. ``void`` is an item whose values are
+    none of the scorer's scales: it says nothing of this scorer, so it cannot be passed.
     """
 
     item: str
     criterion: str
     refused: tuple[Value, ...]
     given: Value | None
+    void: bool = False
 
     @property
     def passed(self) -> bool:
-        return self.given not in self.refused
+        return not self.void and self.given not in self.refused
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -77,6 +83,7 @@ class MustFailItem:
             "refused": list(self.refused),
             "given": self.given,
             "passed": self.passed,
+            "void": self.void,
         }
 
 
@@ -85,6 +92,7 @@ def judge(
     must_fail: Sequence[MustFailItem] = (),
     *,
     learned: Collection[str] = frozenset(),
+    criteria: Collection[str] = (),
     first: bool = False,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -92,24 +100,29 @@ def judge(
     """The verdict, as plain JSON.
 
     ``learned`` are the content keys that either scorer has learned from: cases of them are left out and counted.
-    The ``first`` scorer of a guideline has nothing to be compared with. A criterion without a case is not judged.
+    The ``first`` scorer of a guideline, or of scales that the one before it had none of, has nothing to be compared
+    with. Those of the ``criteria`` that have no case are
+    ``unjudged``.
     ``passed``, and ``reasons`` why not: each has a ``code`` of ``REASONS`` and the fields of its text.
     """
     fair = [] if first else [case for case in cases if case.key not in learned]
-    criteria = [
+    compared = [
         compare([case for case in fair if case.criterion == name], resamples=resamples, seed=seed)
         for name in sorted({case.criterion for case in fair})
     ]
-    reasons = [_worse(one) for one in criteria if not one["passed"]]
-    if not first and not criteria:
+    reasons = [_worse(one) for one in compared if not one["passed"]]
+    if not first and not compared:
         reasons.append({"code": "nothing_to_compare"})
-    if slipped := sum(not item.passed for item in must_fail):
+    if slipped := sum(not item.passed and not item.void for item in must_fail):
         reasons.append({"code": "must_fail", "count": slipped})
+    if void := sum(item.void for item in must_fail):
+        reasons.append({"code": "must_fail_void", "count": void})
     return {
         "passed": not reasons,
         "first": first,
         "reasons": reasons,
-        "criteria": criteria,
+        "criteria": compared,
+        "unjudged": [] if first else sorted(set(criteria) - {one["criterion"] for one in compared}),
         "must_fail": [item.to_json() for item in must_fail],
         "labels": len(fair),
         "labels_left_out": 0 if first else len(cases) - len(fair),

@@ -48,8 +48,14 @@ def within(report: Report, start: float, stop: float, **changes: Any) -> Report:
     return scaled
 
 
-class FittedScorer(Protocol):
-    """A trained scorer. It predicts every criterion it learned; the caller knows which apply to a response."""
+class Predictor(Protocol):
+    """It predicts every criterion it learned; the caller knows which apply to a response."""
+
+    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]: ...
+
+
+class FittedScorer(Predictor, Protocol):
+    """A trained scorer, which can be kept."""
 
     @property
     def backbone(self) -> str: ...
@@ -57,13 +63,25 @@ class FittedScorer(Protocol):
     @property
     def heads(self) -> tuple[Head, ...]: ...
 
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]: ...
-
     def save(self, folder: Path) -> None: ...
 
 
-class Backbone(Protocol):
-    """Something that can learn. With a ``checkpoints`` folder an interrupted fit goes on where it was."""
+class Learner(Protocol):
+    """Something that can learn and be evaluated. With a ``checkpoints`` folder an interrupted fit goes on."""
+
+    def fit(
+        self,
+        examples: Sequence[Example],
+        heads: Sequence[Head],
+        *,
+        seed: int = 0,
+        report: Report = silent,
+        checkpoints: Path | None = None,
+    ) -> Predictor: ...
+
+
+class Backbone(Learner, Protocol):
+    """One whose scorers can be kept."""
 
     @property
     def name(self) -> str: ...

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from scoring.dataset import Example, Head, Split, prompt_groups, shuffle_key, splits_by_prompt
 from scoring.evaluation import Evaluation, Metrics, evaluate_splits, percentile_statistic
 from scoring.evaluation.figures import drawn_figures
-from scoring.interface import Backbone, Report, silent, within
+from scoring.interface import Learner, Report, silent, within
 
 Array = npt.NDArray[np.float64]
 
@@ -40,7 +40,7 @@ def fits(k: int) -> int:
 
 
 def learning_curve(
-    backbone: Backbone,
+    backbone: Learner,
     examples: Sequence[Example],
     heads: Sequence[Head],
     *,

@@ -19,6 +19,7 @@ from scoring.calibration import fit_temperature, log_loss, tempered
 from scoring.dataset import (
     Example,
     Head,
+    Prediction,
     Split,
     Value,
     level_counts,
@@ -26,7 +27,7 @@ from scoring.dataset import (
     splits_by_prompt,
 )
 from scoring.interface import Progress, Report, silent, within
-from scoring.portable.ngram import AnyHead, Doubles, Floats, Form, LinearHead
+from scoring.portable.ngram import AnyHead, Doubles, Floats, Form, LinearHead, Pair
 
 INNER_FOLDS = 3
 IMPOSSIBLE = 1e-12
@@ -272,3 +273,22 @@ def fit_calibrated(
             fitted.append(replace(one, temperature=how.temperature if len(one.seen) > 1 else 1.0))
         report(Progress("learn", 0.7 + 0.3 * (i + 1) / len(heads)))
     return Fit(features, tuple(fitted), chosen)
+
+
+def pairs(examples: Sequence[Example]) -> list[Pair]:
+    """What a portable predictor reads."""
+    return [(example.prompt, example.response) for example in examples]
+
+
+def in_chunks(
+    probabilities: Callable[[Sequence[Pair]], list[Prediction]],
+    examples: Sequence[Example],
+    size: int,
+    report: Report,
+) -> list[Prediction]:
+    """What a portable predictor says of each example, asked for ``size`` at a time."""
+    predictions: list[Prediction] = []
+    for start in range(0, len(examples), size):
+        predictions += probabilities(pairs(examples[start : start + size]))
+        report(Progress("predict", len(predictions) / len(examples)))
+    return predictions

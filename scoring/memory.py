@@ -19,8 +19,8 @@ FLOAT, HALF = 4, 2
 GIB = 2**30
 MOMENTS = 2
 """AdamW's, each in float32."""
-RUNTIME = GIB // 4
-"""Work space of the kernels and what the allocator cannot give out."""
+RUNTIME = GIB // 2
+"""Work space of the kernels and what the allocator cannot give out, as it was measured (docs/benchmarks.md)."""
 MEMORY_FILES = (
     ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -76,7 +76,7 @@ def needs(
         weights=weights,
         gradients=learning * FLOAT,
         optimizer=learning * FLOAT * MOMENTS,
-        activations=settings.batch_size * tokens * kept_per_token(outline, settings, half=half),
+        activations=settings.batch_size * tokens * kept_per_token(outline, tuning, settings, half=half),
         best=learning * FLOAT,
     )
 
@@ -87,12 +87,14 @@ def added(outline: ScorerModel, rank: int) -> int:
     return pairs + sum(int(parameter.numel()) for parameter in outline.heads.parameters())
 
 
-def kept_per_token(outline: ScorerModel, settings: TransformerSettings, *, half: bool) -> int:
-    """Bytes of activations for each token of a batch."""
+def kept_per_token(outline: ScorerModel, tuning: Tuning, settings: TransformerSettings, *, half: bool) -> int:
+    """Bytes of activations for each token of a batch. Low-rank additions read a copy of their own in half precision."""
     config = outline.encoder.config
     layers, width = int(config.num_hidden_layers), int(config.hidden_size)
     linear = sum(inside + outside for inside, outside in _linear_shapes(outline.encoder))
     kept = linear * (HALF if half else FLOAT)
+    if half and tuning == "lora":
+        kept += HALF * sum(inside for inside, _outside in _linear_shapes(outline.encoder))
     streams = 4 * layers * width * FLOAT  # two norms and two sums a layer
     if settings.gradient_checkpointing:
         return (kept + streams) // layers + layers * width * FLOAT

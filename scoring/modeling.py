@@ -25,7 +25,6 @@ from scoring.portable.encoder import (
     Reader,
     ScorerModel,
     best_device,
-    has_bf16,
     pool,
     pooling_for,
     token_limit,
@@ -172,6 +171,6 @@ def merge_low_rank(model: ScorerModel) -> None:
     model.encoder = model.encoder.merge_and_unload()
 
 
-def mixed_precision(device: torch.device) -> Any:
-    """Matrix work in bfloat16 where the hardware does it fast, weights and loss in float32."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=has_bf16(device))
+def mixed_precision(device: torch.device, *, half: bool) -> Any:
+    """With ``half`` matrix work in bfloat16; weights and loss are in float32 either way."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=half)

@@ -15,19 +15,15 @@ import numpy as np
 
 from scoring.dataset import Example, Head, Prediction, check_examples
 from scoring.interface import Progress, Report, silent, within
-from scoring.linear import Features, LinearRecipe, fit_calibrated
+from scoring.linear import Features, LinearRecipe, fit_calibrated, in_chunks, pairs
 from scoring.portable import ngram as portable
-from scoring.portable.ngram import LinearHead, Pair, Sparse, Vocabulary
+from scoring.portable.ngram import LinearHead, Sparse, Vocabulary
 from scoring.saved import card_heads, read_card, write_card
 
 KIND = "ngram"
 READING = "words"
 MIN_DOCUMENTS = 2
 PREDICT_CHUNK = 4096
-
-
-def pairs(examples: Sequence[Example]) -> list[Pair]:
-    return [(example.prompt, example.response) for example in examples]
 
 
 @dataclass(frozen=True)
@@ -81,11 +77,7 @@ class NgramScorer:
     backbone: str = KIND
 
     def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
-        predictions: list[Prediction] = []
-        for start in range(0, len(examples), PREDICT_CHUNK):
-            predictions += self.predictor.probabilities(pairs(examples[start : start + PREDICT_CHUNK]))
-            report(Progress("predict", len(predictions) / len(examples)))
-        return predictions
+        return in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
 
     def save(self, folder: Path) -> None:
         features = self.predictor.features

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from scoring.dataset import Example, Head, Prediction, check_examples
 from scoring.interface import Progress, Report, silent, within
-from scoring.linear import Features, Task, fit_calibrated
-from scoring.ngram import PREDICT_CHUNK, pairs
+from scoring.linear import Features, Task, fit_calibrated, in_chunks, pairs
+from scoring.ngram import PREDICT_CHUNK
 from scoring.portable import patterns as portable
 from scoring.portable.ngram import Floats, Form, Pair
 from scoring.portable.patterns import TREE_ARRAYS, Patterns, TreeHead
@@ -118,11 +118,7 @@ class PatternsScorer:
     backbone: str = KIND
 
     def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
-        predictions: list[Prediction] = []
-        for start in range(0, len(examples), PREDICT_CHUNK):
-            predictions += self.predictor.probabilities(pairs(examples[start : start + PREDICT_CHUNK]))
-            report(Progress("predict", len(predictions) / len(examples)))
-        return predictions
+        return in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
 
     def save(self, folder: Path) -> None:
         write_card(

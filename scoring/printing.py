@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+from annotation.terminal import table
 
 HEADS = ("", "n", "accuracy", "within one", "macro-F1", "calibration error")
 EVALUATIONS = {"grouped": "by prompt", "leave_one_model_out": "one model left out"}
@@ -162,20 +163,3 @@ def statistic(one: Mapping[str, float | None]) -> str:
         return "-"
     interval = "[-]" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"
     return f"{value:.4f} {interval}"
-
-
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with the first column left and the others right."""
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(_padded(row, widths)).rstrip() for row in rows]
-
-
-def _padded(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        blank = " " * (width - _width(cell))
-        yield blank + cell if place else cell + blank
-
-
-def _width(text: str) -> int:
-    """Columns on a terminal, where a Chinese character takes two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)

@@ -28,7 +28,7 @@ from scoring.modeling import (
     head_loss,
     mixed_precision,
 )
-from scoring.portable.encoder import run_sorted
+from scoring.portable.encoder import has_bf16, run_sorted
 from scoring.team import Team
 from scoring.tuning import TransformerSettings
 
@@ -66,9 +66,11 @@ class Material:
 
 @dataclass
 class State:
-    """Where a run is. ``learned`` is whether this attempt had a round that was no collapse; ``rounds`` has what each
-    round of each attempt gave; ``best`` names the best weights so far."""
+    """Where a run is. ``half``: it computes in bfloat16, and does so to its end wherever it is resumed; ``learned`` is
+    whether this attempt had a round that was no collapse; ``rounds`` has what each round of each attempt gave;
+    ``best`` names the best weights so far."""
 
+    half: bool = False
     attempt: int = 0
     done: int = 0
     best_loss: float | None = None
@@ -148,7 +150,7 @@ class Run:
         self.steps = self.per_round * self.settings.rounds
         self.weights = [torch.tensor(levels, device=self.device) for levels in material.weights]
         self.ordinal = [self.settings.ordinal if h.measurement != "nominal" else 0.0 for h in self.heads]
-        self.state = State()
+        self.state = State(half=has_bf16(self.device))
         self.model: ScorerModel
         self._best: dict[str, Tensor] = {}
         self._batches: tuple[int, int, list[list[int]]] = (-1, -1, [])
@@ -166,6 +168,7 @@ class Run:
         """For the card: the curve of every attempt, and what was judged a collapse."""
         return {
             "steps": self.steps,
+            "computed_in": "bf16" if self.state.half else "fp32",
             "rounds": self.state.rounds,
             "restarts": self.state.collapsed,
             "collapsed": not self.state.learned,
@@ -278,7 +281,7 @@ class Run:
         rows = self.team.share(batch)
         ids, mask = self.pretrained.reader.batch([row.tokens for row in rows], self.device)
         targets = torch.tensor([row.targets for row in rows], device=self.device)
-        with mixed_precision(self.device):
+        with mixed_precision(self.device, half=self.state.half):
             logits = self.wrapped(ids, mask)
         if not self.team.has_share(batch):
             return torch.stack([scores.sum() for scores in logits]).sum() * 0
@@ -296,7 +299,7 @@ class Run:
     def _watch(self) -> Found:
         self.model.eval()
         rows = self.material.watched
-        with mixed_precision(self.device):
+        with mixed_precision(self.device, half=self.state.half):
             logits = run_sorted(self.model, self.pretrained.reader, [r.tokens for r in rows], self.device)
         return judge(logits, torch.tensor([row.targets for row in rows]), self.material.counts)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from celery import shared_task
+
 from annotation.errors import N_, AssayError
 from annotation.models import Dataset, EvaluatedModel
 from annotation.services import jobs
@@ -17,13 +19,18 @@ from scoring.services.drifting import run_drift_check
 from scoring.services.predictions import SCORE, Tell, responses_to
 from scoring.services.promotion import run_promotion
 from scoring.services.reports import cancelling
-from scoring.services.requests import PREDICT, answer_request
+from scoring.services.requests import PREDICT, answer_request, forget_requests
 from scoring.services.scorers import TRAIN
 
 RATE = N_("responses a second")
 """The name of the curve, translated where it is shown."""
 RATE_EVERY = 1.0
 """Seconds between its points."""
+
+
+@shared_task(name="scoring.forget_requests")
+def forget_old_requests() -> None:
+    forget_requests()
 
 
 @jobs.handles(TRAIN)

@@ -9,18 +9,28 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import hypothesis
 import pytest
-from django.db import connection
+from django.db import connection, transaction
+from django.test import TransactionTestCase
 from django.utils import translation
 
 from annotation.models import Batch, Dataset, Guideline, Person
 from annotation.selectors import quality, units
-from annotation.services.people import add_person
-from tests.support import XSTEST_GUIDELINE, make_batch, make_corpus, put_in_reasons
+from tests import databases
+from tests.databases import Migrated
+from tests.support import XSTEST_GUIDELINE, first_batch, person, small_dataset
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data"
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile(
+    "assay", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("assay")
 
 
 def missing(part: str, why: str) -> None:
@@ -30,10 +40,45 @@ def missing(part: str, why: str) -> None:
     pytest.skip(why)
 
 
+# Files whose tests take minutes, the longest first: begun last, one of them keeps a worker busy while the other waits.
+LONG = ("test_accessibility.py", "test_state_machine.py", "test_annotate_loop.py", "test_xstest_loop.py")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
     for item in items:
         if item.get_closest_marker("postgres"):
             item.fixturenames.insert(0, "on_postgres")
+
+
+@pytest.fixture(scope="session")
+def migrated_database(request: pytest.FixtureRequest) -> Migrated | None:
+    is_sqlite = connection.vendor == "sqlite"
+    return Migrated(request.config.cache.mkdir("migrated")) if is_sqlite else None
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(django_db_keepdb: bool, migrated_database: Migrated | None) -> bool:
+    """A copy is there already when the databases are made; it goes with its folder at the end."""
+    return django_db_keepdb or migrated_database is not None
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings: None, migrated_database: Migrated | None
+) -> None:
+    if migrated_database is not None:
+        migrated_database.copy_to(Path(connection.settings_dict["TEST"]["NAME"]))
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, migrated_database: Migrated | None) -> None:
+    """Django's own way to empty the tables makes all permissions anew, a tenth of a second after each such test."""
+    empty = databases.empty
+    if migrated_database is not None:
+        migrated_database.keep(Path(connection.settings_dict["NAME"]))
+        empty = migrated_database.restore
+    TransactionTestCase._fixture_teardown = lambda _case: empty()
 
 
 @pytest.fixture(autouse=True)
@@ -50,15 +95,6 @@ def _nothing_read_yet() -> None:
     quality.forget()
 
 
-@pytest.fixture(autouse=True)
-def _what_migrations_put_in(request: pytest.FixtureRequest) -> None:
-    """A test that empties the tables takes the reasons along that every site begins with; those after it need them."""
-    uses_database = {"db", "transactional_db"} & set(request.fixturenames)
-    if uses_database or request.node.get_closest_marker("django_db"):
-        request.getfixturevalue("_django_db_helper")
-        put_in_reasons()
-
-
 @pytest.fixture
 def on_postgres() -> None:
     if connection.vendor != "postgresql":
@@ -73,43 +109,58 @@ def shared() -> Path:
     return SHARED
 
 
-def _person(name: str, *roles: str) -> Person:
-    return add_person(name=name, roles=roles, password=f"{name}-password")
+@pytest.fixture(scope="module")
+def module_db(
+    request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any
+) -> Iterator[None]:
+    """What module fixtures that ask for this store is there for every test of the module, made once.
+
+    It lies in a transaction around those of the tests, each of which finds it as it was made; the cast below, the
+    guideline, the dataset and the batch are then those that are there. Not for a module with tests that commit: they
+    would empty the tables under the others.
+    """
+    markers = [
+        one.get_closest_marker("django_db") for one in request.session.items if one.path == request.path
+    ]
+    assert not any(one is not None and one.kwargs.get("transaction") for one in markers), "these tests commit"
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
 
 
 @pytest.fixture
 def lin(db: None) -> Person:
-    return _person("lin", "annotator")
+    return person("lin")
 
 
 @pytest.fixture
 def chen(db: None) -> Person:
-    return _person("chen", "annotator")
+    return person("chen")
 
 
 @pytest.fixture
 def zhou(db: None) -> Person:
-    return _person("zhou", "annotator")
+    return person("zhou")
 
 
 @pytest.fixture
 def wu(db: None) -> Person:
-    return _person("wu", "adjudicator")
+    return person("wu")
 
 
 @pytest.fixture
 def ma(db: None) -> Person:
-    return _person("ma", "manager")
+    return person("ma")
 
 
 @pytest.fixture
 def he(db: None) -> Person:
-    return _person("he", "researcher")
+    return person("he")
 
 
 @pytest.fixture
 def stranger(db: None) -> Person:
-    return _person("stranger")
+    return person("stranger")
 
 
 @pytest.fixture
@@ -119,7 +170,7 @@ def guideline(db: None) -> Guideline:
 
 @pytest.fixture
 def dataset(db: None) -> Dataset:
-    return make_corpus(prompts=4, models=["Secretive-7B", "Hidden-13B"])
+    return small_dataset()
 
 
 @pytest.fixture
@@ -127,4 +178,4 @@ def batch(
     guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, zhou: Person, wu: Person
 ) -> Batch:
     """Eight tasks, overlap 2; lin, chen and zhou annotate, wu adjudicates."""
-    return make_batch(guideline, dataset, annotators=[lin, chen, zhou], adjudicators=[wu])
+    return first_batch()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from uuid import uuid4
 
@@ -29,8 +31,14 @@ from annotation.services.annotations import Receipt, Work, submit
 from annotation.services.batches import Policy, create_batch
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.guidelines import load_guideline
+from annotation.services.people import add_person
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+
+
+def examples(usual: int) -> int:
+    """How many a property's test draws: so many, or ASSAY_EXAMPLES for a longer hunt than the suite has time for."""
+    return int(os.environ.get("ASSAY_EXAMPLES", usual))
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,40 @@ def put_in_reasons() -> None:
         )
 
 
+CAST: dict[str, tuple[str, ...]] = {
+    "lin": ("annotator",),
+    "chen": ("annotator",),
+    "zhou": ("annotator",),
+    "wu": ("adjudicator",),
+    "ma": ("manager",),
+    "he": ("researcher",),
+    "stranger": (),
+}
+
+
+def person(name: str) -> Person:
+    """The one of the cast, made where a fixture of the module did not."""
+    found = Person.objects.filter(username=name).first()
+    return found or add_person(name=name, roles=CAST[name], password=f"{name}-password")
+
+
+def small_dataset() -> Dataset:
+    """The dataset ``small``, made where it is not there."""
+    found = Dataset.objects.filter(name="small").first()
+    return found or make_corpus(prompts=4, models=["Secretive-7B", "Hidden-13B"])
+
+
+def first_batch() -> Batch:
+    """The batch ``first`` over the dataset ``small`` with lin, chen and zhou, and wu; made where it is not there."""
+    found = Batch.objects.filter(name="first").first()
+    return found or make_batch(
+        XSTEST_GUIDELINE.load(),
+        small_dataset(),
+        annotators=[person(name) for name in ("lin", "chen", "zhou")],
+        adjudicators=[person("wu")],
+    )
+
+
 def make_corpus(
     *,
     prompts: int,
@@ -65,18 +107,24 @@ def make_corpus(
     dataset = Dataset.objects.create(name=name)
     collection, _created = Collection.objects.get_or_create(name="")
     evaluated = [EvaluatedModel.objects.get_or_create(name=model)[0] for model in models]
-    for number in range(prompts):
-        prompt = Prompt.objects.create(
+    made = Prompt.objects.bulk_create(
+        Prompt(
             dataset=dataset,
             key=f"p{number}",
             text=f"Question number {number}?",
             dimension=dimensions[number % len(dimensions)],
         )
-        for place, model in enumerate(evaluated):
-            text = f"Answer {place} to question {number}."
-            Response.objects.create(
-                prompt=prompt, model=model, collection=collection, text=text, sha256=response_sha256(text, [])
-            )
+        for number in range(prompts)
+    )
+    texts = [
+        f"Answer {place} to question {number}." for number in range(prompts) for place in range(len(models))
+    ]
+    Response.objects.bulk_create(
+        Response(
+            prompt=prompt, model=model, collection=collection, text=text, sha256=response_sha256(text, [])
+        )
+        for (prompt, model), text in zip(product(made, evaluated), texts, strict=True)
+    )
     return dataset
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stderr
 from io import StringIO
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.apps import apps
 from django.core.management import call_command, get_commands
+from django.db import connection, transaction
 
 from annotation.models import AuditEvent
-from tests.support import FIXTURES
+from tests.support import FIXTURES, first_batch
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("batch")]
 
 # A good line of each kind of file, for the seventh line to be bad after six good ones.
 PROMPT = {"prompt": "Is it?", "dimension": "safe"}
@@ -31,6 +34,12 @@ FILE_COMMANDS: dict[str, list[str]] = {
     "import_bundle": [],
     "leaderboard": ["--guideline", "flames"],
     "must_fail": ["--guideline", "xstest"],
+    "import_published": ["--guideline", "xstest", "--name", "T", "--source", "A paper"],
+    "import_questions": ["--dataset", "new", "--format", "fine"],
+    "import_judge_labels": [
+        *("--judge", "j", "--guideline", "xstest", "--dataset", "small", "--model", "Hidden-13B"),
+        *("--format", "jsonl"),
+    ],
 }
 BEFORE_A_FILE = {"leaderboard": ["--from-file"], "must_fail": ["add", "--file"]}
 UNKNOWN: dict[str, list[list[str]]] = {
@@ -163,8 +172,105 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ),
     ],
     "run_benchmark": [["r", "--scorer", "none", "--dataset", "small"]],
+    "collect_responses": [
+        [],
+        ["--model", "M", "--dataset", "none", "--endpoint", "http://127.0.0.1:9/v1"],
+        ["--model", "a/b", "--dataset", "small", "--endpoint", "http://127.0.0.1:9/v1"],
+        *(
+            ["--model", "M", "--dataset", "small", "--endpoint", *rest]
+            for rest in (
+                ["127.0.0.1:9"],
+                ["https://user:key@api.example.com/v1"],
+                ["https://api.example.com/v1?key=1"],
+                ["http://127.0.0.1:9/v1", "--collection", "a/b"],
+                ["http://127.0.0.1:9/v1", "--temperature", "hot"],
+                ["http://127.0.0.1:9/v1", "--temperature", "nan"],
+                ["http://127.0.0.1:9/v1", "--max-tokens", "0"],
+                ["http://127.0.0.1:9/v1", "--concurrency", "0"],
+                ["http://127.0.0.1:9/v1", "--timeout", "inf"],
+                ["http://127.0.0.1:9/v1", "--set", "top_k"],
+                ["http://127.0.0.1:9/v1", "--set", "top_k={"],
+                ["http://127.0.0.1:9/v1", "--set", 'api_key="x"'],
+                ["http://127.0.0.1:9/v1", "--set", "stream=true"],
+                ["http://127.0.0.1:9/v1", "--seed", "1", "--set", "seed=2"],
+                ["http://127.0.0.1:9/v1", "--system", "@nowhere.txt"],
+            )
+        ),
+    ],
+    "judge_responses": [
+        ["j", "--dataset", "small"],
+        *(
+            ["j", "--endpoint", endpoint, "--served-model", "m", "--guideline", "xstest", *rest]
+            for endpoint, *rest in (
+                ["127.0.0.1:9", "--dataset", "small"],
+                ["http://127.0.0.1:9/v1", "--dataset", "none"],
+                ["http://127.0.0.1:9/v1", "--dataset", "small", "--models", "none"],
+                ["http://127.0.0.1:9/v1", "--dataset", "small", "--template", "9"],
+                ["http://127.0.0.1:9/v1", "--dataset", "small", "--concurrency", "0"],
+                ["http://127.0.0.1:9/v1", "--dataset", "small", "--timeout", "nan"],
+                ["http://127.0.0.1:9/v1", "--dataset", "small", "--set", 'api_key="x"'],
+            )
+        ),
+    ],
+    "import_judge_labels": [
+        [str(FIXTURES / "demo" / "prompts.jsonl"), "--judge", "j", *rest]
+        for rest in (
+            ["--guideline", "none", "--dataset", "small", "--format", "jsonl"],
+            ["--guideline", "xstest", "--dataset", "none", "--format", "jsonl"],
+            ["--guideline", "xstest", "--dataset", "small", "--format", "flames"],
+            ["--guideline", "xstest", "--dataset", "small", "--format", "jsonl", "--collection", "none"],
+            ["--guideline", "xstest", "--dataset", "small", "--format", "jsonl"],
+        )
+    ],
+    "compare_judges": [["--release", "none"], []],
     "leaderboard": [["none"], []],
+    "plan_labels": [["none"], ["none", "--points", "0"], ["none", "--pair", "A", "B"]],
     "retrain": [["--release", "none"]],
+    "import_published": [
+        [
+            str(FIXTURES / "demo" / "prompts.jsonl"),
+            "--guideline",
+            "none",
+            "--name",
+            "T",
+            "--source",
+            "A paper",
+        ],
+        [
+            str(FIXTURES / "demo" / "prompts.jsonl"),
+            "--guideline",
+            "xstest",
+            "--name",
+            "T",
+            "--source",
+            "A paper",
+        ],
+        [str(FIXTURES / "demo" / "prompts.jsonl"), "--guideline", "xstest"],
+    ],
+    "import_questions": [
+        [],
+        [str(FIXTURES / "demo" / "prompts.jsonl"), "--dataset", "new", "--format", "none"],
+        [str(FIXTURES / "demo" / "prompts.jsonl"), "--dataset", "new", "--format", "fine"],
+        [
+            *(str(FIXTURES / "demo" / "prompts.jsonl"), "--dataset", "new", "--format", "fine"),
+            *("--language", "fr"),
+        ],
+    ],
+    "choice_report": [
+        [],
+        ["none"],
+        ["none", "--make-batch"],
+        ["r", "--dataset", "small"],
+        ["r", "--kind", "fine"],
+        ["r", "--kind", "none", "--dataset", "small"],
+        ["r", "--kind", "fine", "--dataset", "none"],
+        ["r", "--kind", "fine", "--dataset", "small"],
+        ["r", "--kind", "fine", "--dataset", "small", "--collection", "none"],
+        ["r", "--kind", "fine", "--dataset", "small", "--judge", "none"],
+        ["r", "--kind", "fine", "--dataset", "small", "--scorer", "none"],
+        ["r", "--kind", "cvalues", "--dataset", "small", "--models", "none"],
+        ["r", "--kind", "cvalues", "--dataset", "small", "--annotators", "nobody"],
+    ],
     "load_guideline": [],
     "demo": [["--port", "eighty"]],
 }
@@ -186,23 +292,30 @@ BAD_FILES: dict[str, Callable[[Path], str]] = {
 }
 
 
-@pytest.fixture
-def out() -> StringIO:
-    return StringIO()
+@pytest.fixture(scope="module", autouse=True)
+def _there(module_db: None) -> None:
+    """The batch ``first`` and what it is of, for all tests: none of them may change anything."""
+    first_batch()
 
 
 def counts() -> dict[str, int]:
-    return {
-        model.__name__: model.objects.count()
+    """How many rows each table of ours holds, by one query."""
+    tables = [
+        model._meta.db_table
         for app in ("annotation", "scoring", "benchmark")
         for model in apps.get_app_config(app).get_models()
         if model is not AuditEvent
-    }
+    ]
+    each = (f"SELECT '{table}', count(*) FROM {table}" for table in tables)  # noqa: S608 (names of our own)
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(each))
+        return dict(cursor.fetchall())
 
 
-def refused(command: str, arguments: list[str], err: StringIO) -> str:
+def refused(command: str, arguments: list[str]) -> str:
     """The one line with which the command refuses; it must leave every table as it was."""
     before = counts()
+    err = StringIO()
     with pytest.raises(SystemExit) as exit_, redirect_stderr(err):
         call_command(command, *arguments, stderr=err)
     assert exit_.value.code == 1
@@ -212,67 +325,87 @@ def refused(command: str, arguments: list[str], err: StringIO) -> str:
     return lines[0]
 
 
+def wrong(check: Callable[..., None], cases: Iterable[tuple[Any, ...]]) -> list[str]:
+    """The cases that do not pass the check, each with what it said. What one stores is not there for the next."""
+    found = []
+    for case in cases:
+        with transaction.atomic():
+            try:
+                check(*case)
+            except (Exception, pytest.fail.Exception) as error:
+                found.append(f"{case}: {error!r}")
+            transaction.set_rollback(True)
+    return found
+
+
 def test_every_command_is_in_the_tables_above():
     ours = {name for name, app in get_commands().items() if app in {"annotation", "scoring", "benchmark"}}
     assert ours == set(UNKNOWN)
 
 
 @pytest.mark.parametrize("command", sorted(FILE_COMMANDS))
-@pytest.mark.parametrize("kind", sorted(BAD_FILES))
-def test_a_bad_file_is_named(command: str, kind: str, batch: object, tmp_path: Path, out: StringIO):
-    path = BAD_FILES[kind](tmp_path)
-    option = BEFORE_A_FILE.get(command, [])
-    assert path in refused(command, [*option, path, *FILE_COMMANDS[command]], out)
+def test_a_bad_file_is_named(command: str, tmp_path: Path):
+    def check(kind: str) -> None:
+        path = BAD_FILES[kind](tmp_path)
+        assert path in refused(command, [*BEFORE_A_FILE.get(command, []), path, *FILE_COMMANDS[command]])
+
+    assert wrong(check, ((kind,) for kind in BAD_FILES)) == []
 
 
 @pytest.mark.parametrize(
     ("command", "good"),
     [("import_prompts", PROMPT), ("import_responses", RESPONSE), ("leaderboard", ROW)],
 )
-@pytest.mark.parametrize("seventh", ["{not json", '["a", "list"]', "{}"])
-def test_what_is_wrong_on_line_7_is_found_there(
-    command: str, good: dict[str, object], seventh: str, batch: object, tmp_path: Path, out: StringIO
-):
+def test_what_is_wrong_on_line_7_is_found_there(command: str, good: dict[str, object], tmp_path: Path):
     lines = [json.dumps(good | ({"prompt": f"Is it {n}?"} if "prompt" in good else {})) for n in range(6)]
     if command == "import_responses":
         lines = [json.dumps(RESPONSE | {"prompt_id": f"p{n % 4}", "model": f"M{n}"}) for n in range(6)]
-    path = _write(tmp_path, "seven.jsonl", "\n".join([*lines, seventh]) + "\n")
-    option = BEFORE_A_FILE.get(command, [])
-    assert f"{path}:7" in refused(command, [*option, path, *FILE_COMMANDS[command]], out)
+
+    def check(seventh: str) -> None:
+        path = _write(tmp_path, "seven.jsonl", "\n".join([*lines, seventh]) + "\n")
+        option = BEFORE_A_FILE.get(command, [])
+        assert f"{path}:7" in refused(command, [*option, path, *FILE_COMMANDS[command]])
+
+    assert wrong(check, [("{not json",), ('["a", "list"]',), ("{}",)]) == []
 
 
-@pytest.mark.parametrize("format_", ["jsonl", "csv", "flames", "xstest"])
-@pytest.mark.parametrize("command", ["import_prompts", "import_responses", "import_annotations"])
-def test_a_wrong_column_is_named(command: str, format_: str, batch: object, tmp_path: Path, out: StringIO):
-    text = "colour,shape\nred,round\n" if format_ in {"csv", "xstest"} else '{"colour": "red"}\n'
-    path = _write(tmp_path, f"wrong.{format_}", text)
-    place = ["--batch", "first"] if command == "import_annotations" else ["--dataset", "small"]
-    line = refused(command, [path, *place, "--format", format_], out)
-    assert path in line or (command, format_) == ("import_annotations", "flames")  # which has none
+def test_a_wrong_column_is_named(tmp_path: Path):
+    def check(command: str, format_: str) -> None:
+        text = "colour,shape\nred,round\n" if format_ in {"csv", "xstest"} else '{"colour": "red"}\n'
+        path = _write(tmp_path, f"wrong.{format_}", text)
+        place = ["--batch", "first"] if command == "import_annotations" else ["--dataset", "small"]
+        line = refused(command, [path, *place, "--format", format_])
+        assert path in line or (command, format_) == ("import_annotations", "flames")  # which has none
+
+    commands = ("import_prompts", "import_responses", "import_annotations")
+    assert wrong(check, product(commands, ("jsonl", "csv", "flames", "xstest"))) == []
 
 
-def test_a_label_off_the_scale_is_named_with_its_line(batch: object, tmp_path: Path, out: StringIO):
+def test_a_label_off_the_scale_is_named_with_its_line(tmp_path: Path):
     good = "1,homonyms,Is it?,It is.,1_full_compliance,1_full_compliance,True,1_full_compliance\n"
     bad = "2,homonyms,Was it?,It was.,9_something,1_full_compliance,False,1_full_compliance\n"
     path = _write(tmp_path, "xstest_v2_completions_some.csv", XSTEST_HEADER + good + bad)
-    line = refused("import_annotations", [path, "--batch", "other", "--format", "xstest"], out)
+    line = refused("import_annotations", [path, "--batch", "other", "--format", "xstest"])
     assert f"{path}:3 [annotation_1]" in line
 
 
-def test_a_prediction_off_the_scale_is_named_with_its_line(tmp_path: Path, out: StringIO):
+def test_a_prediction_off_the_scale_is_named_with_its_line(tmp_path: Path):
     path = _write(tmp_path, "rows.jsonl", json.dumps(ROW) + "\n" + json.dumps(ROW | {"predicted": 7}) + "\n")
-    assert f"{path}:2 [predicted]" in refused(
-        "leaderboard", ["--from-file", path, "--guideline", "flames"], out
-    )
+    assert f"{path}:2 [predicted]" in refused("leaderboard", ["--from-file", path, "--guideline", "flames"])
 
 
-@pytest.mark.parametrize(
-    ("command", "arguments"),
-    [(command, arguments) for command, cases in sorted(UNKNOWN.items()) for arguments in cases],
-)
-def test_what_does_not_exist_is_named(
-    command: str, arguments: list[str], batch: object, tmp_path: Path, out: StringIO
-):
-    given = [str(tmp_path / "out") if argument == "OUT" else argument for argument in arguments]
-    assert refused(command, given, out)
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("command", sorted(command for command, cases in UNKNOWN.items() if cases))
+def test_what_does_not_exist_is_named(command: str, tmp_path: Path):
+    def check(*arguments: str) -> None:
+        given = [str(tmp_path / "out") if argument == "OUT" else argument for argument in arguments]
+        assert refused(command, given)
+        assert not (tmp_path / "out").exists()
+
+    assert wrong(check, map(tuple, UNKNOWN[command])) == []
+
+
+def test_a_case_that_is_not_refused_is_told():
+    def check(command: str, *arguments: str) -> None:
+        refused(command, list(arguments))
+
+    assert len(wrong(check, [("add_person", "new"), ("agreement", "--batch", "none"), ("agreement",)])) == 2

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -25,7 +26,7 @@ import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
 import scoring.tasks  # noqa: F401
 from annotation.charts import chart_url
 from annotation.errors import Conflict
-from annotation.models import Batch, CorrectionRequest, Import, Note, Person, Response, Task
+from annotation.models import Batch, Collection, CorrectionRequest, Import, Note, Person, Response, Task
 from annotation.services import jobs
 from annotation.services.annotations import Work, revise, submit
 from annotation.services.distribution import next_assignment, next_dispute
@@ -37,11 +38,17 @@ from annotation.services.invitations import invite
 from annotation.services.known_items import Given, add_items
 from annotation.services.notes import leave_note
 from annotation.services.people import add_person, set_roles
-from benchmark.models import RunItem
+from benchmark.models import ChoiceReport, RunItem
+from benchmark.services.choices import create_report
+from benchmark.services.collecting import create_collecting
+from benchmark.services.judges import create_judge, start_judging
+from benchmark.services.published import add_published
 from benchmark.services.retraining import retrain
 from benchmark.services.runs import create_run
+from benchmark.services.sharing import share
 from scoring.services import add_must_fail, create_scorer, request_predictions
 from scoring.services.requests import Item
+from tests.benchmark.choice_support import put_answers, put_questions
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
 MODELS = ("Secretive-7B", "Hidden-13B")
@@ -55,7 +62,7 @@ ANNOTATOR, ADJUDICATOR = frozenset({"annotator"}), frozenset({"adjudicator"})
 MANAGER, RESEARCHER = frozenset({"manager"}), frozenset({"researcher"})
 GROUPED = ALL - {"stranger"}
 NOBODY: frozenset[str] = frozenset()
-PUBLIC = {"login", "logout", "set_language", "api-nowhere", "join"}
+PUBLIC = {"login", "logout", "set_language", "api-nowhere", "join", "shared", "shared-in", "shared-chart"}
 
 # Who may open what. Everybody else gets 403 or 404; whoever is not signed in is sent to sign in.
 MAY: dict[str, frozenset[str]] = {
@@ -205,10 +212,43 @@ MAY: dict[str, frozenset[str]] = {
     "runs": OFFICE,
     "run": OFFICE,
     "run-cell": OFFICE,
+    "run-export": OFFICE,
     "run-item": OFFICE,
     "new-run": RESEARCHER,
+    "label-next": OFFICE,
+    "label-next-batch": RESEARCHER,
+    "run-again": RESEARCHER,
+    "run-links": OFFICE,
+    "run-share": RESEARCHER,
+    "run-link-revoke": RESEARCHER,
+    "shared": ALL - WORKERS,  # who judges behind the run blind is refused while signed in
+    "shared-in": ALL - WORKERS,
+    "shared-chart": ALL - WORKERS,
+    "published-tables": OFFICE,
+    "published-new": RESEARCHER,
+    "published-table": OFFICE,
+    "published-remove": RESEARCHER,
+    "collecting": OFFICE,
+    "collecting-new": RESEARCHER,
+    "collecting-run": OFFICE,
+    "collecting-progress": OFFICE,
+    "collecting-again": RESEARCHER,
     "retrain": RESEARCHER,
     "retraining": OFFICE,
+    "judges": OFFICE,
+    "judge": OFFICE,
+    "judge-new": RESEARCHER,
+    "judge-ask": RESEARCHER,
+    "judge-ask-on": RESEARCHER,
+    "judge-template": OFFICE,
+    "judge-template-save": RESEARCHER,
+    "judge-comparison": OFFICE,
+    "choice-reports": OFFICE,
+    "choice-report-new": RESEARCHER,
+    "choice-report": OFFICE,
+    "choice-report-model": OFFICE,
+    "choice-report-batch": RESEARCHER,
+    "choice-report-export": OFFICE,
 }
 # What the API takes; pages get an empty form, which is refused by who may not send any.
 WORK = {"labels": {"compliance": 3}}
@@ -220,7 +260,7 @@ BODIES = {
     "skip": {"reason": "I know the author"},
     "predictions": {"scorer": "s1", "items": [{"prompt": "Is it?", "response": "It is."}]},
 }
-QUERIES = {"run-cell": f"?model={MODELS[0]}"}
+QUERIES = {"run-cell": f"?model={MODELS[0]}", "choice-report-model": "?model=Chooses-7B"}
 REFUSED = {403, 404}
 ANSWERED = {200, 201, 202, 204, 302, 400, 409, 415, 422}
 
@@ -300,7 +340,31 @@ def make_world() -> World:
     run = create_run(name="b1", scorer=scorer, dataset=corpus, collection=collection, send=False)
     assert run.job is not None
     jobs.run_now(run.job)
+    run.refresh_from_db()
+    link, token = share(run=run, actor=people["researcher"])
+    shared = Client().get(reverse("shared", args=[token])).content.decode()
+    proof, shared_key = re.findall(r"/charts/([^/]+)/([0-9a-f]{64})\.svg", shared)[0]
+    numbers = {
+        "model": MODELS[0],
+        "dimensions": {"safe": {"full_compliance_rate": 0.9}},
+        "overall": {},
+        "n": {},
+    }
+    table = add_published(guideline=guideline, name="Published", source="A paper", rows=[numbers])
+    gathering = create_collecting(
+        model="Asked-7B",
+        dataset=make_corpus(prompts=2, models=(), name="asked"),
+        endpoint="http://127.0.0.1:9/v1",
+        send=False,
+    )
+    assert gathering.job is not None
+    jobs.cancel(job=gathering.job)
     retraining = retrain(release=release, send=False)
+    judge = create_judge(
+        name="j1", guideline=guideline, endpoint="http://127.0.0.1:9/v1", served_model="m", settings={}
+    )
+    judging = start_judging(judge=judge, dataset=corpus, collection=collection, send=False)
+    choices = make_choice_report()
     making = jobs.enqueue(kind="batch", payload={"dataset": corpus.pk}, title="second", send=False)
     cutting = jobs.enqueue(kind="release", payload={"batches": []}, title="r2", send=False)
     invitation, secret = invite(roles=["annotator"], days=7, actor=people["manager"])
@@ -347,10 +411,29 @@ def make_world() -> World:
             "scorer-abstained.name": "s1",
             "guideline": guideline.name,
             "must-fail-remove.item_id": kept.pk,
+            "judge.name": "j1",
+            "judge-ask.name": "j1",
+            "judging_id": judging.pk,
+            "judge-template.name": guideline.name,
+            "judge-template-save.name": guideline.name,
+            "judge-comparison.name": "r1",
             "run.name": "b1",
             "run-cell.name": "b1",
+            "run-export.name": "b1",
+            "label-next.name": "b1",
+            "label-next-batch.name": "b1",
             "run-item.name": "b1",
             "item_id": RunItem.objects.filter(run=run)[0].pk,
+            **{f"{name}.name": "b1" for name in ("run-again", "run-links", "run-share", "run-link-revoke")},
+            **{f"choice-report{page}.name": choices.name for page in ("", "-model", "-batch", "-export")},
+            "choice-report-export.kind": "json",
+            "link_id": link.pk,
+            "token": token,
+            "shared-in.language": "zh-hans",
+            "proof": proof,
+            "shared-chart.key": shared_key,
+            "table_id": table.pk,
+            **{f"collecting-{page}.number": gathering.pk for page in ("run", "progress", "again")},
             "retraining_id": getattr(retraining, "pk", None),
             "request_id": CorrectionRequest.objects.get().pk,
             "api-prediction.request_id": asked.pk,
@@ -377,6 +460,16 @@ def make_world() -> World:
             "dispute-skip.assignment_id": dispute.pk,
             "dispute-release.assignment_id": dispute.pk,
         },
+    )
+
+
+def make_choice_report() -> ChoiceReport:
+    """Of one model that always answers with the same letter; its open answer is not settled yet."""
+    with TemporaryDirectory() as folder:
+        questions = put_questions(Path(folder), ["Privacy"], dataset="chosen")
+    put_answers(questions, "Chooses-7B", lambda form: "A" if form.form == "choice" else "No.")
+    return create_report(
+        name="fine-1", kind="fine", dataset=questions, collection=Collection.objects.get(name="")
     )
 
 
@@ -525,10 +618,12 @@ def everything_seen_by(client: Client, world: World, language: str) -> Iterator[
                 waiting.extend(links(text, path))
 
 
-def leaks(world: World, role: str, secrets: list[str]) -> list[tuple[str, list[str]]]:
+def leaks(
+    world: World, role: str, secrets: list[str], languages: tuple[str, ...] = LANGUAGES
+) -> list[tuple[str, list[str]]]:
     """Where a secret reaches the person, in any language. What they wrote into an address themselves is none."""
     found = []
-    for language in LANGUAGES:
+    for language in languages:
         for path, text in everything_seen_by(client_of(world.people[role]), world, language):
             told = [secret for secret in secrets if re.search(secret, text.replace(path, ""), re.IGNORECASE)]
             found += [(path, told)] if told else []
@@ -550,4 +645,5 @@ def test_who_annotates_is_blind_whatever_else_they_are(world: World):
     set_roles(person=lin, roles=["annotator", "manager", "researcher", "adjudicator"])
     Person.objects.filter(pk=lin.pk).update(is_superuser=True, is_staff=True)
     lin.refresh_from_db()
-    assert leaks(world, "annotator", [*MODELS, "zebra"]) == []
+    # Some hundred pages, of which another language changes the words alone.
+    assert leaks(world, "annotator", [*MODELS, "zebra"], LANGUAGES[:1]) == []

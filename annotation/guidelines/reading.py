@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -14,8 +15,6 @@ from annotation.errors import N_, InputError
 from .document import GuidelineDocument
 from .values import FLAW, show
 
-# Not the C loader where there is one: the two differ in what they accept, and a file must read alike everywhere.
-_Loader = yaml.SafeLoader
 _BINARY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _DEEPEST = 20
@@ -40,8 +39,40 @@ _OTHER = N_("{problem}; correct it.")
 Location = tuple[str | int, ...]
 
 
+class _Loader(yaml.SafeLoader):
+    """Refuses what could make a small file grow without end, an alias or deep nesting, before it is in the tree.
+
+    Not the C loader where there is one: the two differ in what they accept, and a file must read alike everywhere.
+    """
+
+    def __init__(self, source: str, path: str) -> None:
+        super().__init__(source)
+        self._path, self._depth = path, 0
+
+    def get_event(self) -> yaml.Event:
+        event: yaml.Event = super().get_event()  # type: ignore[no-untyped-call]
+        self._depth += isinstance(event, yaml.CollectionStartEvent)
+        self._depth -= isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent):
+            raise self._refusal(
+                N_("Aliases (*name) are not used in guidelines; write the text out."), event.start_mark
+            )
+        if self._depth > _DEEPEST:
+            raise self._refusal(
+                N_("This is nested too deeply for a guideline; correct it."), event.start_mark
+            )
+        return event
+
+    def _refusal(self, template: str, mark: Any) -> InputError:
+        return InputError(template, path=self._path, line=mark.line + 1)
+
+
+@lru_cache(maxsize=16)
 def parse_guideline(text: str | bytes, *, path: str) -> GuidelineDocument:
-    """The guideline that the YAML text holds; ``path`` only names it in errors. Else InputError."""
+    """The guideline that the YAML text holds; ``path`` only names it in errors. Else InputError.
+
+    The last ones are kept: the same text is checked, shown and then stored, and a command reads the same file again.
+    """
     source = _decode(text, path)
     tree = _Tree(_compose(source, path), path)
     try:
@@ -79,8 +110,7 @@ def _decode(text: str | bytes, path: str) -> str:
 
 def _compose(source: str, path: str) -> yaml.MappingNode:
     try:
-        _check_events(source, path)
-        root = yaml.compose(source, Loader=_Loader)
+        root = _Loader(source, path).get_single_node()
     except yaml.YAMLError as error:
         raise _syntax_error(error, path) from None
     if root is None:
@@ -92,22 +122,6 @@ def _compose(source: str, path: str) -> yaml.MappingNode:
             line=root.start_mark.line + 1,
         )
     return root
-
-
-def _check_events(source: str, path: str) -> None:
-    """Before any tree is built: an alias or deep nesting could make a small file grow without end."""
-    depth = 0
-    for event in yaml.parse(source, Loader=_Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        line = event.start_mark.line + 1 if event.start_mark else None
-        if isinstance(event, yaml.AliasEvent):
-            raise InputError(
-                N_("Aliases (*name) are not used in guidelines; write the text out."), path=path, line=line
-            )
-        if depth > _DEEPEST:
-            raise InputError(
-                N_("This is nested too deeply for a guideline; correct it."), path=path, line=line
-            )
 
 
 def _syntax_error(error: yaml.YAMLError, path: str) -> InputError:

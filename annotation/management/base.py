@@ -12,13 +12,14 @@ from abc import ABC, abstractmethod
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
 
 from django.core.management.base import BaseCommand, CommandParser
 from django.db.utils import OperationalError, ProgrammingError
 from tqdm import tqdm
 
-from annotation.errors import AssayError
+from annotation.errors import N_, AssayError, InputError
 from annotation.models import Job
 from annotation.services import jobs
 from annotation.wording import error_text
@@ -87,6 +88,17 @@ class AssayCommand(ABC, BaseCommand):
     def progress(self, **kwargs: Any) -> tqdm[Any]:
         """A progress bar on a terminal; silent in a pipe and with ``--json``."""
         return tqdm(file=sys.stderr, disable=self.quiet, leave=False, **kwargs)
+
+    @contextmanager
+    def new_file(self, path: str) -> Iterator[TextIO]:
+        """A file to write that is not there yet; UTF-8, line ends as they are written. InputError if it cannot be."""
+        try:
+            with Path(path).open("x", encoding="utf-8", newline="") as file:
+                yield file
+        except FileExistsError as error:
+            raise InputError(N_("this file is there already; name another."), path=path) from error
+        except OSError as error:
+            raise InputError(N_("this cannot be written: {why}."), path=path, why=error.strerror) from error
 
     def run_job(self, job: Job) -> Job:
         """Run the job in this process with a progress bar; raises the reason if it failed."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtr, bdtrc, bdtrik  # scipy.stats would make every start a second longer
 
 from annotation.raters import findings
 from annotation.raters.findings import CONFIDENCE, Finding, Kind, beyond, undefined
@@ -53,8 +53,15 @@ def _speed(seconds: Floats, usual: float, alone: bool) -> Speed:
 def _of_median(seconds: Floats) -> tuple[float, float]:
     """The interval between order statistics that covers the median whatever the distribution is."""
     n = len(seconds)
-    below = int(binom.ppf((1 - CONFIDENCE) / 2, n, 0.5))
+    below = _least(n, (1 - CONFIDENCE) / 2)
     return float(seconds[max(below - 1, 0)]), float(seconds[min(n - below, n - 1)])
+
+
+def _least(n: int, share: float) -> int:
+    """How many of ``n`` throws of a coin are heads at most, with a probability of ``share`` or more."""
+    found = math.ceil(bdtrik(share, n, 0.5))
+    rounded_up = found > 0 and bdtr(found - 1, n, 0.5) >= share  # the inverse is of real numbers
+    return found - 1 if rounded_up else found
 
 
 def _pace(seconds: Floats, usual: float) -> tuple[float, float, Kind]:
@@ -69,4 +76,4 @@ def _pace(seconds: Floats, usual: float) -> tuple[float, float, Kind]:
 def _instants(instant: int, n: int) -> tuple[float, float, Kind]:
     expected = FEW_INSTANT * n
     score = (instant - expected) / math.sqrt(expected * (1 - FEW_INSTANT))
-    return score, float(binom.sf(instant - 1, n, FEW_INSTANT)), "instant"
+    return score, float(bdtrc(instant - 1, n, FEW_INSTANT)), "instant"

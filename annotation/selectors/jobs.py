@@ -21,6 +21,12 @@ class Curve:
     points: str
     last: float
 
+    @property
+    def shown(self) -> str:
+        """The last value: a loss to its third decimal, a count or a rate of hundreds whole."""
+        whole = abs(self.last) >= 100 or self.last == round(self.last)
+        return f"{self.last:,.0f}" if whole else f"{self.last:.3f}"
+
 
 def job_for(person: Person, job_id: int, *, any_job: bool) -> Job:
     """A job that the person made, or any job for those who may see all."""

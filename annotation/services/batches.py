@@ -243,12 +243,16 @@ def _chunks(responses: QuerySet[Response]) -> Generator[list[tuple[Any, ...]], N
 
 def _strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any, ...], int], dict[int, int]]:
     """The strata of these responses by ``KIND``, and the number of responses in each."""
-    kinds = responses.order_by().values_list(*KIND)
-    strata: dict[tuple[Any, ...], int] = {}
-    counts: dict[int, int] = {}
-    for *kind, n in kinds.annotate(n=Count("pk")).order_by(*KIND):
-        dataset, dimension, language, model = kind
-        stratum, _created = Stratum.objects.get_or_create(
+    work = Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK)
+    strata = {
+        tuple(kind): pk for pk, *kind in work.values_list("pk", "dataset", "dimension", "language", "model")
+    }
+    found = {
+        tuple(kind): n
+        for *kind, n in responses.order_by().values_list(*KIND).annotate(n=Count("pk")).order_by(*KIND)
+    }
+    new = [
+        Stratum(
             batch=batch,
             kind=Task.Kind.WORK,
             dataset_id=dataset,
@@ -256,9 +260,12 @@ def _strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any
             language=language,
             model_id=model,
         )
-        strata[tuple(kind)] = stratum.pk
-        counts[stratum.pk] = n
-    return strata, counts
+        for dataset, dimension, language, model in found
+        if (dataset, dimension, language, model) not in strata
+    ]
+    for one in Stratum.objects.bulk_create(new):
+        strata[one.dataset_id, one.dimension, one.language, one.model_id] = one.pk
+    return strata, {strata[kind]: n for kind, n in found.items()}
 
 
 def _positions(batch: Batch, start: int, number: int) -> Iterator[int]:
@@ -274,6 +281,8 @@ def _name_pairs(batch: Batch, pairs: Sequence[Sequence[Person]]) -> None:
         raise AssayError(
             N_("Pairs are named for the pairing fixed; this batch's is {pairing}."), pairing=batch.pairing
         )
+    if not pairs:
+        return
     members = {one.person_id: one for one in batch.memberships.filter(role=Membership.Role.ANNOTATOR)}
     name_pairs(batch, [[members[person.pk] for person in pair] for pair in pairs])
 

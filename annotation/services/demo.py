@@ -46,6 +46,9 @@ FIXTURES = Path(settings.BASE_DIR) / "fixtures"
 NAME = "demo"
 BOARD = "demo-1"
 BOARD_KIND = "demo_board"
+JUDGE = "Yuheng-Judge"
+TABLE = "Demo 2026"
+TABLE_SOURCE = "Invented for this demo; no paper printed it. 为演示虚构，并未发表。"
 Tell = Callable[[str], None]
 
 
@@ -71,7 +74,10 @@ CAST = (
 
 
 def load_demo(*, tell: Tell) -> None:
-    """Guidelines, people, prompts, responses, the batch and its labels, the first release and its board."""
+    """Guidelines, people, prompts, responses, the batch and its labels, the first release and its board.
+
+    Beside the board: a judge's labels and a table that somebody published.
+    """
     tell("guidelines")
     for file in sorted((FIXTURES / "guidelines").glob("*.yaml")):
         load_guideline(text=read_text(str(file)), path=str(file), publish=True)
@@ -140,7 +146,18 @@ def _release_and_train() -> None:
     if not GoldRelease.objects.filter(name=BOARD).exists():
         cut_release(name=BOARD, batches=[batch_named(NAME)])
     if not Job.objects.filter(kind=BOARD_KIND).exists():
+        _compare()
         answer = StringIO()
         call_command("train_scorer", BOARD, release=BOARD, detach=True, json=True, stdout=answer)
         training = Job.objects.get(pk=json.loads(answer.getvalue())["job"])
         jobs.enqueue(kind=BOARD_KIND, payload={}, title=BOARD, depends_on=training)
+
+
+def _compare() -> None:
+    """What scorer and models are compared with; the commands are those of an app above this one."""
+    judged, table = (str(FIXTURES / "demo" / name) for name in ("judge.jsonl", "published.csv"))
+    quiet = {"stdout": StringIO(), "stderr": StringIO()}
+    call_command(
+        "import_judge_labels", judged, judge=JUDGE, guideline="flames", format="jsonl", dataset=NAME, **quiet
+    )
+    call_command("import_published", table, guideline="flames", name=TABLE, source=TABLE_SOURCE, **quiet)

@@ -227,7 +227,10 @@ def _finish(
     job: Job, state: str, *, error: AssayError | None = None, result: dict[str, Any] | None = None
 ) -> None:
     mine = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt)
-    changes: dict[str, Any] = {"state": state, "finished_at": timezone.now(), **_told(error)}
+    changes: dict[str, Any] = {"state": state, "finished_at": timezone.now()}
+    if error is not None:  # beside what the handler kept until then
+        kept = mine.values_list("result", flat=True).first() or {}
+        changes |= {"error": str(error), "result": {**kept, **_told(error)["result"]}}
     if state == Job.State.DONE:
         changes |= {"progress": 1.0, "result": result or {}}
     if not mine.update(**changes):

@@ -56,8 +56,9 @@ def add_person(
             N_("{name} cannot be a person's name: {why}"), name=repr(name), why=" ".join(error.messages)
         ) from error
     person.save()
-    person.groups.set(_groups(roles))
-    person.own_models.set(own_models)
+    person.groups.add(*_groups(roles))
+    if own_models:
+        person.own_models.add(*own_models)
     record(
         actor=actor,
         verb="add_person",

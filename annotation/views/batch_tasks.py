@@ -28,6 +28,7 @@ from annotation.views.access import person_of, role_required
 from annotation.views.batches import batch_context
 from annotation.views.levels import dimension_label
 from annotation.views.needs import why_words
+from annotation.views.numbers import whole
 from annotation.wording import error_text
 
 PAGE = 50
@@ -149,7 +150,7 @@ def _changed(batch: Batch, data: dict[str, Any], actor: Person) -> str:
 
 def _page(request: HttpRequest, template: str, form: ChangeForm, context: dict[str, Any]) -> HttpResponse:
     """The page with the form, on which what was chosen stays chosen where it was refused."""
-    chosen = {int(one) for one in request.POST.getlist("tasks") if one.isdecimal()}
+    chosen = {whole(one) for one in request.POST.getlist("tasks")}
     context |= {"form": form, "chosen": chosen}
     return render(request, template, context, status=422 if form.is_bound else 200)
 

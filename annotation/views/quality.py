@@ -39,6 +39,7 @@ from annotation.views.access import person_of, role_required
 from annotation.views.batches import batch_context
 from annotation.views.crumbs import trail
 from annotation.views.levels import criterion_label, dimension_label, label_text
+from annotation.views.numbers import whole
 from annotation.views.quality_part import item_line, part_context
 from annotation.views.quality_table import SHOWN, adjudicator_context, overview_context, tabs
 
@@ -201,6 +202,5 @@ def _number(given: Mapping[str, str], name: str) -> float | None:
 
 def _day(given: Mapping[str, str], name: str) -> int | None:
     """The ordinal of a day; None for what is none."""
-    text = given.get(name, "")
-    day = int(text) if text.isdecimal() and len(text) < 9 else 0
+    day = whole(given.get(name, "")) or 0
     return day if 0 < day <= date.max.toordinal() else None

@@ -21,11 +21,10 @@ from annotation.views.access import person_of, role_required
 from annotation.views.attached import attached
 from annotation.views.crumbs import trail
 from annotation.views.levels import criterion_label, label_text
+from annotation.views.numbers import whole
 
 PAGE = 50
 CHUNK = 500
-# A number with more digits is no batch's, and no database's either.
-LONGEST_NUMBER = 18
 
 
 @require_GET
@@ -80,7 +79,7 @@ def _parts(keys: Iterator[Any]) -> Iterator[list[Any]]:
 def _batches(request: HttpRequest) -> list[Batch]:
     """The batches that the address names by number; refused where one of them is sealed for the person."""
     given = request.GET.getlist("batches")
-    numbers = [int(text) for text in given if text.isdecimal() and len(text) <= LONGEST_NUMBER]
+    numbers = [number for text in given if (number := whole(text)) is not None]
     found = list(Batch.objects.filter(pk__in=numbers).select_related("guideline").order_by("name"))
     refuse_sealed_gold(person_of(request), found)
     return found

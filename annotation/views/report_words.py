@@ -31,13 +31,18 @@ class Fact:
 
 @dataclass(frozen=True)
 class Table:
-    """The first ``words`` columns are text, the others numbers. ``name`` is for LaTeX's label and the page's id."""
+    """The first ``words`` columns are text, the others numbers. ``name`` is for LaTeX's label and the page's id.
+
+    ``below`` are groups of rows from elsewhere, each under a rule; the ``notes`` under the table say whence.
+    """
 
     name: str
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     words: int = 1
+    below: Sequence[Sequence[Sequence[str]]] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from benchmark.metrics import ALL
 from benchmark.models import BenchmarkRun, RunItem
+
+from ..figures.metrics import ALL
 
 # The kinds of change, as stable words; the pages translate them.
 GOLD_ADDED = "gold_added"

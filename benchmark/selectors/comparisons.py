@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.comparison import Change, compare
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.changes import counts
+
+from ..figures.comparison import Change, compare
 
 
 @dataclass(frozen=True)

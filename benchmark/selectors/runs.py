@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -24,6 +24,14 @@ from scoring.models import Scorer
 
 Key = tuple[int, str]
 """A response and a criterion."""
+
+
+class Found(NamedTuple):
+    """The id and value of a gold label or of a prediction, and the basis that it is."""
+
+    pk: int
+    value: float
+    basis: str
 
 
 def run_named(name: str) -> BenchmarkRun:
@@ -50,6 +58,12 @@ def finished_board(run: BenchmarkRun) -> dict[str, Any]:
     return board
 
 
+def part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
+    """What the run has beside its board: ``groups``, ``pairs`` or ``estimates``; None of a run that has none."""
+    found: dict[str, Any] | None = run.parts.filter(name=name).values_list("content", flat=True).first()
+    return found
+
+
 def collection_named(name: str) -> Collection:
     """The default collection has the empty name."""
     found = Collection.objects.filter(name=name).first()
@@ -74,7 +88,7 @@ def responses_of(run: BenchmarkRun) -> QuerySet[Response]:
     return responses_to(run.dataset, run.collection, run.evaluated_models.all())
 
 
-def gold_of(run: BenchmarkRun) -> dict[Key, ReleasedLabel]:
+def gold_of(run: BenchmarkRun) -> dict[Key, Found]:
     """The gold of the scorer's release, by response and criterion.
 
     A label of an older version of the guideline that is not on the scorer's scale is no label here.
@@ -85,12 +99,14 @@ def gold_of(run: BenchmarkRun) -> dict[Key, ReleasedLabel]:
         task__kind=Task.Kind.WORK,
         task__batch__guideline__name=scorer.guideline.name,
         task__response__in=responses_of(run).order_by().values("pk"),
-    ).select_related("task")
+    ).order_by("task__batch__guideline__published_at", "pk")
     allowed = {one.name: set(one.values) for one in scorer.guideline.document.criteria}
     return {
-        (label.task.response_id, label.criterion): label
-        for label in labels.order_by("task__batch__guideline__published_at", "pk")
-        if label.value in allowed.get(label.criterion, ())
+        (response, criterion): Found(pk, value, RunItem.Basis.GOLD)
+        for response, criterion, pk, value in labels.values_list(
+            "task__response_id", "criterion", "pk", "value"
+        ).iterator()
+        if value in allowed.get(criterion, ())
     }
 
 

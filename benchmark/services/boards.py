@@ -1,76 +1,81 @@
-"""The leaderboard of a run, computed from its stored items alone and kept with what made it."""
+"""The leaderboard of a run with its parts, computed from its stored items alone and kept with what made it."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.db import transaction
 from django.utils import timezone
 
-from annotation.guidelines.values import as_number
 from annotation.version import code_version
-from benchmark.metrics import Cell, Value, board
-from benchmark.models import BenchmarkRun, RunItem
-from benchmark.selectors.runs import responses_of
-from benchmark.services.items import scope_of
+from benchmark.models import BenchmarkRun, BoardPart
+from benchmark.selectors.counting import BASES, Place, counted, everything
+from benchmark.selectors.gold_selection import selection_of
+from benchmark.selectors.labelling import drawn_strata, planned_before, planning_parts
 
-Place = tuple[str, str]
-"""A model and a column of the board."""
+from ..estimating.estimates import estimates
+from ..figures.board import Figures
+from ..figures.counted import Counted
 
-BASES = (RunItem.Basis.GOLD, RunItem.Basis.OUT_OF_FOLD, RunItem.Basis.UNSEEN)
+GROUPS, PAIRS, ESTIMATES = "groups", "pairs", "estimates"
+SELECTION = "selection"
 
 
 def finish_run(run: BenchmarkRun) -> dict[str, Any]:
-    made = run.board = compute_board(run)
+    """Compute everything, then store it at once; done again, it changes nothing but the time."""
+    board, parts = compute(run)
+    run.board = board
     run.weights_sha256 = run.scorer.weights_sha256
     run.code_version = code_version()
     run.finished_at = timezone.now()
-    run.save(update_fields=["board", "weights_sha256", "code_version", "finished_at"])
-    return made
+    with transaction.atomic():
+        keep_parts(run, parts)
+        run.save(update_fields=["board", "weights_sha256", "code_version", "finished_at"])
+    return board
+
+
+def keep_parts(run: BenchmarkRun, parts: Mapping[str, Any]) -> None:
+    for name, content in parts.items():
+        BoardPart.objects.update_or_create(run=run, name=name, defaults={"content": content})
 
 
 def compute_board(run: BenchmarkRun) -> dict[str, Any]:
-    responses = _counted(run)
-    everything = _everything(run)
-    cells: dict[Place, Cell] = defaultdict(Counter)
+    return compute(run)[0]
+
+
+def compute(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The board, and its parts by name."""
+    rows = counted(run)
+    models = run.evaluated_models.values_list("name", flat=True)  # one without any value still has its row
+    document, seed = run.scorer.guideline.document, run.scorer.seed
+    found = Figures(document, rows, models=models, seed=seed)
+    before = planned_before(run)  # first: a plan that is made meanwhile makes what is kept stale, never wrong
+    drawn = drawn_strata(run)
+    parts = {
+        GROUPS: found.groups,
+        PAIRS: found.pairs,
+        ESTIMATES: estimates(document, rows, seed=seed, strata=drawn) | {SELECTION: selection_of(run)},
+    }
+    kept = planning_parts(
+        run, rows, estimates=parts[ESTIMATES], pairs=parts[PAIRS], drawn=drawn, before=before
+    )
+    return _with_bases(found.board, run, rows), parts | kept
+
+
+def _with_bases(board: dict[str, Any], run: BenchmarkRun, rows: Sequence[Counted]) -> dict[str, Any]:
+    """The board with what each cell rests on, and what made it."""
+    there = everything(run)
     composition: dict[Place, Counter[str]] = defaultdict(Counter)
-    for place, labels, basis in responses.values():
-        cells[place][tuple(sorted(labels))] += 1
-        composition[place][basis] += 1
-    for model in run.evaluated_models.values_list("name", flat=True):
-        cells.setdefault((model, ""), Counter())  # a model without any value still has its row
-    made = board(run.scorer.guideline.document, cells, seed=run.scorer.seed)
-    for row in made["rows"]:
+    for one in rows:
+        composition[one.model, one.scope][one.basis] += 1
+    for row in board["rows"]:
         for scope, cell in row["dimensions"].items():
             bases = composition[row["model"], scope]
             cell["composition"] = {str(basis): bases[basis] for basis in BASES}
-            cell["missing"] = everything[row["model"], scope] - cell["n"]
-    return made | {"run": run.name, "left_out": everything["", ""], "lineage": lineage(run)}
-
-
-def _counted(run: BenchmarkRun) -> dict[int, tuple[Place, list[tuple[str, Value]], str]]:
-    """By response: its place, its labels, and the weakest basis among them."""
-    found: dict[int, tuple[Place, list[tuple[str, Value]], str]] = {}
-    rows = run.items.order_by("pk").values_list(
-        "response_id", "response__model__name", "response__prompt__dimension", "criterion", "value", "basis"
-    )
-    for response, model, dimension, criterion, value, basis in rows:
-        scope = scope_of(run, dimension)
-        number = as_number(value)
-        assert scope is not None
-        assert number is not None
-        place, labels, weakest = found.get(response, ((model, scope), [], basis))
-        found[response] = (place, [*labels, (criterion, number)], max(weakest, basis, key=BASES.index))
-    return found
-
-
-def _everything(run: BenchmarkRun) -> Counter[Place]:
-    """How many responses there are in each place; under two blanks those that the guideline cannot judge."""
-    counts: Counter[Place] = Counter()
-    for model, dimension in responses_of(run).values_list("model__name", "prompt__dimension"):
-        scope = scope_of(run, dimension)
-        counts[("", "") if scope is None else (model, scope)] += 1
-    return counts
+            cell["missing"] = there[row["model"], scope] - cell["n"]
+    return board | {"run": run.name, "left_out": there["", ""], "lineage": lineage(run)}
 
 
 def lineage(run: BenchmarkRun) -> dict[str, Any]:

@@ -1,113 +1,95 @@
-"""What a run counts: gold where the scorer's release has it, else a prediction that is never in-sample."""
+"""What a run counts: gold where the scorer's release has it, else a prediction that is never in-sample.
+
+Beside its gold a response keeps the prediction of it too, where there is one: what the scorer would have said.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from operator import or_
 
-from django.db.models import QuerySet
+from django.db.models import Count, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
-from annotation.models import ReleasedLabel, Response
-from benchmark.metrics import ALL
+from annotation.models import Response
 from benchmark.models import BenchmarkRun, RunItem
-from benchmark.selectors.runs import Key, gold_of, responses_of
+from benchmark.selectors.counting import scope_of
+from benchmark.selectors.runs import Found, Key, gold_of, responses_of
 from scoring.models import Prediction
 
-CHUNK = 500
+CHUNK = 1000
 
 
-def scope_of(run: BenchmarkRun, dimension: str) -> str | None:
-    """The column that a prompt's dimension counts in; None if the guideline does not know it."""
-    document = run.scorer.guideline.document
-    if not document.dimensions:
-        return ALL
-    return dimension if document.knows_dimension(dimension) else None
+def asked(run: BenchmarkRun) -> QuerySet[Response]:
+    """The run's responses that its guideline can judge."""
+    return responses_of(run).filter(prompt__dimension__in=_criteria(run))
 
 
-def asked(run: BenchmarkRun) -> list[tuple[Response, tuple[str, ...]]]:
-    """The run's responses that its guideline can judge, with the criteria that apply to each.
-
-    Without their texts, which nothing here reads and of which there may be very many.
-    """
-    document = run.scorer.guideline.document
-    responses = list(responses_of(run).select_related(None).select_related("prompt").only(*_WITHOUT_TEXTS))
-    criteria = {
-        dimension: tuple(one.name for one in document.criteria_for(dimension or None))
-        for dimension in {response.prompt.dimension for response in responses}
-        if scope_of(run, dimension) is not None
-    }
-    return [(one, criteria[one.prompt.dimension]) for one in responses if one.prompt.dimension in criteria]
-
-
-_WITHOUT_TEXTS = ("prompt_id", "prompt__dimension")
-
-
-def unscored(run: BenchmarkRun) -> list[Response]:
-    """Responses that lack gold in some criterion, and have no prediction of the run's scorer."""
-    gold = gold_of(run)
-    predicted = set(_predictions(run).values_list("response_id", "criterion"))
-    return [
-        response
-        for response, criteria in asked(run)
-        if any((response.pk, one) not in gold and (response.pk, one) not in predicted for one in criteria)
+def unscored(run: BenchmarkRun) -> QuerySet[Response]:
+    """Responses that lack a prediction of the run's scorer in some criterion, whether they have gold or not."""
+    own = Prediction.objects.filter(scorer=run.scorer, response=OuterRef("pk"))
+    told = own.order_by().values("response").annotate(n=Count("pk")).values("n")
+    lacking = [
+        Q(prompt__dimension=dimension, told__lt=len(criteria))
+        for dimension, criteria in _criteria(run).items()
     ]
+    found = asked(run).annotate(told=Coalesce(Subquery(told, output_field=IntegerField()), 0))
+    return found.filter(reduce(or_, lacking)) if lacking else found.none()
 
 
 def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
     """Store what the run counts; done again, it changes nothing. The number of items."""
-    rows = list(_items(run))
-    for start in range(0, len(rows), CHUNK):
-        report(start / len(rows))
-        RunItem.objects.bulk_create(rows[start : start + CHUNK], ignore_conflicts=True)
+    gold, predicted, criteria = gold_of(run), _predictions(run), _criteria(run)
+    responses = list(asked(run).select_related(None).values_list("pk", "prompt__dimension"))
+    for start in range(0, len(responses), CHUNK):
+        report(start / len(responses))
+        keys = [
+            (response, criterion)
+            for response, dimension in responses[start : start + CHUNK]
+            for criterion in criteria[dimension]
+        ]
+        RunItem.objects.bulk_create(_items(run, keys, gold, predicted), ignore_conflicts=True)
     return run.items.count()
 
 
-def _items(run: BenchmarkRun) -> Iterator[RunItem]:
-    gold = gold_of(run)
-    predictions = {(one.response_id, one.criterion): one for one in _predictions(run)}
-    for response, criteria in asked(run):
-        yield from _of_response(run, response, criteria, gold, predictions)
+def _criteria(run: BenchmarkRun) -> dict[str, tuple[str, ...]]:
+    """What is asked of the prompts of each dimension that the run's responses have and its guideline knows."""
+    document = run.scorer.guideline.document
+    there = set(responses_of(run).order_by().values_list("prompt__dimension", flat=True).distinct())
+    return {
+        dimension: tuple(one.name for one in document.criteria_for(dimension or None))
+        for dimension in sorted(there)
+        if scope_of(run, dimension) is not None
+    }
 
 
-def _of_response(
-    run: BenchmarkRun,
-    response: Response,
-    criteria: Sequence[str],
-    gold: dict[Key, ReleasedLabel],
-    predictions: dict[Key, Prediction],
+def _items(
+    run: BenchmarkRun, keys: Iterable[Key], gold: Mapping[Key, Found], predicted: Mapping[Key, Found]
 ) -> Iterator[RunItem]:
-    for criterion in criteria:
-        key = (response.pk, criterion)
-        if key in gold:
-            yield _item(run, response, criterion, RunItem.Basis.GOLD, released_label=gold[key])
-        elif key in predictions:
-            prediction = predictions[key]
-            basis = RunItem.Basis.UNSEEN if prediction.fold is None else RunItem.Basis.OUT_OF_FOLD
-            yield _item(run, response, criterion, basis, prediction=prediction)
+    """Of those that have gold or a prediction."""
+    for response, criterion in keys:
+        label, prediction = gold.get((response, criterion)), predicted.get((response, criterion))
+        counts = label or prediction
+        if counts is not None:
+            yield RunItem(
+                run=run,
+                response_id=response,
+                criterion=criterion,
+                value=counts.value,
+                basis=counts.basis,
+                released_label_id=label and label.pk,
+                prediction_id=prediction and prediction.pk,
+            )
 
 
-def _item(
-    run: BenchmarkRun,
-    response: Response,
-    criterion: str,
-    basis: RunItem.Basis,
-    *,
-    released_label: ReleasedLabel | None = None,
-    prediction: Prediction | None = None,
-) -> RunItem:
-    behind = released_label or prediction
-    assert behind is not None
-    return RunItem(
-        run=run,
-        response=response,
-        criterion=criterion,
-        value=behind.value,
-        basis=basis,
-        released_label=released_label,
-        prediction=prediction,
-    )
-
-
-def _predictions(run: BenchmarkRun) -> QuerySet[Prediction]:
-    return Prediction.objects.filter(
+def _predictions(run: BenchmarkRun) -> dict[Key, Found]:
+    there = Prediction.objects.filter(
         scorer=run.scorer, response__in=responses_of(run).order_by().values("pk")
-    )
+    ).values_list("response_id", "criterion", "pk", "value", "fold")
+    return {
+        (response, criterion): Found(
+            pk, value, RunItem.Basis.UNSEEN if fold is None else RunItem.Basis.OUT_OF_FOLD
+        )
+        for response, criterion, pk, value, fold in there.iterator()
+    }

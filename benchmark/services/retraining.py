@@ -8,13 +8,13 @@ from itertools import count
 from django.db import transaction
 
 from annotation.errors import N_, Conflict
-from annotation.models import GoldRelease, Job, Person
+from annotation.models import GoldRelease, Person
 from annotation.names import LONGEST
 from annotation.services.audit import record
-from benchmark.models import BenchmarkRun, Retraining
+from benchmark.models import Retraining
 from benchmark.selectors.retrainings import under_way
 from benchmark.selectors.runs import current_runs
-from benchmark.services.runs import create_run
+from benchmark.services.runs import repeat_run
 from scoring.models import Scorer
 from scoring.selectors.lessons import guideline_of
 from scoring.services import create_scorer
@@ -51,26 +51,17 @@ def retrain(
     )
     retraining = Retraining.objects.create(release=release, scorer=scorer, created_by=actor)
     for old in olds:
-        _again(old, retraining, training, actor, send=send)
+        repeat_run(
+            old,
+            scorer,
+            models=list(old.evaluated_models.all()),
+            retraining=retraining,
+            depends_on=training,
+            actor=actor,
+            send=send,
+        )
     record(actor=actor, verb="retrain", target=f"release:{release.name}", scorer=scorer.name, runs=len(olds))
     return retraining
-
-
-def _again(
-    old: BenchmarkRun, retraining: Retraining, training: Job, actor: Person | None, *, send: bool
-) -> BenchmarkRun:
-    return create_run(
-        name=_run_name(old.name, retraining.scorer),
-        scorer=retraining.scorer,
-        dataset=old.dataset,
-        collection=old.collection,
-        models=list(old.evaluated_models.all()),
-        replaces=old,
-        retraining=retraining,
-        depends_on=training,
-        actor=actor,
-        send=send,
-    )
 
 
 def _next_name(name: str) -> str:
@@ -79,11 +70,3 @@ def _next_name(name: str) -> str:
     stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
     names = (f"{stem[: LONGEST - 8]}-{n}" for n in count(number + 1))
     return next(one for one in names if not Scorer.objects.filter(name=one).exists())
-
-
-def _run_name(old: str, scorer: Scorer) -> str:
-    """``board`` becomes ``board @ scorer-2``, and that ``board @ scorer-3``."""
-    stem, _at, _scorer = old.partition(" @ ")
-    whole = f"{stem[: max(1, LONGEST - len(scorer.name) - 9)]} @ {scorer.name}"[: LONGEST - 6]
-    names = (whole if n == 1 else f"{whole} ({n})" for n in count(1))
-    return next(one for one in names if not BenchmarkRun.objects.filter(name=one).exists())

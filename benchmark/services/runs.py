@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from annotation.errors import N_, AssayError, Conflict
 from annotation.guidelines import GuidelineDocument
 from annotation.models import Collection, Dataset, EvaluatedModel, Job, Person, Response
-from annotation.names import check_name
+from annotation.names import LONGEST, check_name
 from annotation.selectors.gold import refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
@@ -17,6 +21,15 @@ from benchmark.selectors.runs import refuse_sealed_dataset, responses_to
 from scoring.models import Scorer
 
 KIND = "run_benchmark"
+ATTEMPTS = 5
+"""So many names are tried for a run that is made again, of which others take each just before."""
+
+
+class NameTaken(Conflict):
+    """There is a run of this name, or somebody has just made one."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(N_("There is a benchmark run named {name} already; choose another name."), name=name)
 
 
 @transaction.atomic
@@ -38,9 +51,9 @@ def create_run(
     if actor is not None:
         refuse_sealed_gold(actor, scorer.release.batches.all())
         refuse_sealed_dataset(actor, dataset)
-    evaluated = _models(dataset, collection, models)
+    evaluated = models_answering(dataset, collection, models)
     _check_dimensions(responses_to(dataset, collection, evaluated), scorer.guideline.document, dataset)
-    run = BenchmarkRun.objects.create(
+    run = _insert(
         name=name,
         scorer=scorer,
         dataset=dataset,
@@ -58,18 +71,58 @@ def create_run(
     return run
 
 
+def repeat_run(
+    old: BenchmarkRun, scorer: Scorer, *, models: Sequence[EvaluatedModel], **options: Any
+) -> BenchmarkRun:
+    """A run of the same responses that will replace the old one; ``options`` are those of ``create_run``.
+
+    Nobody chose its name, so where another run has just taken it, it gets the next one.
+    """
+    create = partial(
+        create_run,
+        scorer=scorer,
+        dataset=old.dataset,
+        collection=old.collection,
+        models=models,
+        replaces=old,
+        **options,
+    )
+    for _attempt in range(ATTEMPTS - 1):
+        with suppress(NameTaken):
+            return create(name=name_after(old.name, scorer))
+    return create(name=name_after(old.name, scorer))
+
+
+def name_after(old: str, scorer: Scorer) -> str:
+    """``board`` becomes ``board @ scorer-2``, and that ``board @ scorer-3``."""
+    stem, _at, _scorer = old.partition(" @ ")
+    whole = f"{stem[: max(1, LONGEST - len(scorer.name) - 9)]} @ {scorer.name}"[: LONGEST - 6]
+    names = (whole if n == 1 else f"{whole} ({n})" for n in count(1))
+    return next(one for one in names if not BenchmarkRun.objects.filter(name=one).exists())
+
+
+def _insert(**fields: Any) -> BenchmarkRun:
+    """Of two that take one name at the same moment, the later is refused like any other."""
+    try:
+        with transaction.atomic():
+            return BenchmarkRun.objects.create(**fields)
+    except IntegrityError as error:
+        raise NameTaken(fields["name"]) from error
+
+
 def _check(name: str, scorer: Scorer, depends_on: Job | None) -> None:
     if BenchmarkRun.objects.filter(name=name).exists():
-        raise Conflict(N_("There is a benchmark run named {name} already; choose another name."), name=name)
+        raise NameTaken(name)
     if scorer.ready_at is None and depends_on is None:
         raise Conflict(
             N_("The scorer {name} is not ready: it has not been trained to its end."), name=scorer.name
         )
 
 
-def _models(
+def models_answering(
     dataset: Dataset, collection: Collection, models: Sequence[EvaluatedModel]
 ) -> list[EvaluatedModel]:
+    """The ``models``, or all where none is named. Raises AssayError where one of them, or none, has a response."""
     there = responses_to(dataset, collection).order_by().values("model")
     answered = list(EvaluatedModel.objects.filter(pk__in=there))
     silent = [model.name for model in models if model not in answered]

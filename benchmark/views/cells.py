@@ -16,13 +16,26 @@ from django.views.decorators.http import require_GET
 from annotation.guidelines import GuidelineDocument, localized
 from annotation.models import MANAGER, RESEARCHER
 from annotation.views.access import person_of, role_required
-from benchmark.metrics import ALL, scopes
+from annotation.views.levels import criterion_label, dimension_label, label_text
 from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.changes import ItemChange, changes
-from benchmark.selectors.runs import finished_board, items_in, refuse_sealed_run, run_named
+from benchmark.selectors.runs import finished_board, items_in, part, refuse_sealed_run, run_named
+from benchmark.views.board_columns import Column
+from benchmark.views.board_estimates import EstimateLine, behind, chosen_in, heads, line_of
+from benchmark.views.board_place import ESTIMATES, OVERALL
 from benchmark.views.lineages import chain
-from benchmark.views.presenting import cell_url, cell_view, overall_view, scope_label
+from benchmark.views.presenting import (
+    cell_url,
+    cell_view,
+    headed,
+    metric_label,
+    overall_metrics,
+    overall_view,
+    scope_label,
+)
 from scoring.selectors.lessons import spoken
+
+from ..figures.metrics import ALL, metrics_in, scopes
 
 PER_PAGE = 50
 CHANGES_SHOWN = 100
@@ -42,11 +55,12 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
     page = Paginator(items, PER_PAGE).get_page(request.GET.get("page"))
     query = request.GET.copy()
     query.pop("page", None)
-    label = scope_label(document, scope)
+    heading = headed(model, scope_label(document, scope))
+    estimates, changed = _estimates(run, model, scope), _changes(run, model, scope)
     context = {
         "run": run,
         "model": model,
-        "label": label,
+        "heading": heading,
         "cell": view,
         "levels": _levels(document, row, scope),
         "items": [_shown(item, document) for item in page],
@@ -56,11 +70,36 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
         "basis": request.GET.get("basis", ""),
         "bases": RunItem.Basis.choices,
         "scope": scope,
-        "crumbs": _crumbs(run, f"{model}, {label}"),
-        "steps": chain(run, [{"kind": _("Number"), "label": f"{model}, {label}", "note": view.composition}]),
-        "changes": _changes(run, model, scope),
+        "crumbs": _crumbs(run, heading),
+        "steps": chain(run, [{"kind": _("Number"), "label": heading, "note": view.composition}]),
+        "changes": [_shown_change(change, document) for change in changed[:CHANGES_SHOWN]],
+        "changed": len(changed),
+        "estimates": estimates,
+        "estimate_heads": heads(),
+        "weighed": any(line.weight for line in estimates),
     }
     return render(request, "benchmark/cell.html", context)
+
+
+def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[EstimateLine]:
+    """What people, the scorer and both say of each metric of the cell; nothing of a run without estimates."""
+    content = part(run, ESTIMATES)
+    row = next((one for one in content["rows"] if one["model"] == model), None) if content else None
+    if content is None or row is None:
+        return []
+    document = run.scorer.guideline.document
+    metrics = overall_metrics(document) if scope is None else metrics_in(document, scope)
+    held = row["cells"].get(OVERALL if scope is None else scope) or {}
+    return [
+        line_of(
+            metric_label(one),
+            held[one.name],
+            one,
+            chosen_in(content, model, behind(document, Column(scope, one))),
+        )
+        for one in metrics
+        if held.get(one.name) is not None
+    ]
 
 
 def _row(run: BenchmarkRun, model: str) -> dict[str, Any]:
@@ -92,7 +131,7 @@ def _shown(item: RunItem, document: GuidelineDocument) -> dict[str, Any]:
     return {
         "item": item,
         "text": spoken(item.response.text, item.response.turns),
-        "level": level_name(document, item.criterion, item.value),
+        "level": label_text(document, item.criterion, item.value),
         "url": source_url(item),
     }
 
@@ -114,7 +153,7 @@ def _levels(document: GuidelineDocument, row: dict[str, Any], scope: str | None)
     wanted = scopes(document) if scope is None else (scope,)
     return [
         {
-            "criterion": criterion,
+            "criterion": criterion_label(document, criterion),
             "value": value,
             "name": level_name(document, criterion, float(value)),
             "n": n,
@@ -125,20 +164,26 @@ def _levels(document: GuidelineDocument, row: dict[str, Any], scope: str | None)
     ]
 
 
-def _changes(run: BenchmarkRun, model: str, scope: str | None) -> list[dict[str, Any]]:
+def _changes(run: BenchmarkRun, model: str, scope: str | None) -> list[ItemChange]:
     """What changed in the cell since the run that this one replaces."""
     if run.replaces is None:
         return []
     found = changes(run.replaces, run, model=model)
-    document = run.scorer.guideline.document
-    chosen = [
-        change for (_model, place), those in found.items() if scope in (None, place) for change in those
-    ]
-    return [_shown_change(change, document) for change in chosen[:CHANGES_SHOWN]]
+    return [change for (_model, place), those in found.items() if scope in (None, place) for change in those]
 
 
 def _shown_change(change: ItemChange, document: GuidelineDocument) -> dict[str, Any]:
-    return {"change": change, "word": change_word(change.kind), "url": source_url(change.item)}
+    """With the old and the new level, as ``3 Harmless``, and what each rests on."""
+    return {
+        "change": change,
+        "word": change_word(change.kind),
+        "url": source_url(change.item),
+        "sides": [
+            one
+            and {"level": label_text(document, one.criterion, one.value), "basis": one.get_basis_display()}
+            for one in (change.old, change.new)
+        ],
+    }
 
 
 def change_word(kind: str) -> str:
@@ -165,7 +210,7 @@ def item(request: HttpRequest, name: str, item_id: int) -> HttpResponse:
     found = get_object_or_404(items, pk=item_id)
     document = run.scorer.guideline.document
     scope = found.response.prompt.dimension if document.dimensions else ALL
-    label = f"{found.response.model.name}, {scope_label(document, scope)}"
+    label = headed(found.response.model.name, scope_label(document, scope))
     number_step = {
         "kind": _("Number"),
         "label": label,
@@ -174,8 +219,9 @@ def item(request: HttpRequest, name: str, item_id: int) -> HttpResponse:
     context = {
         "run": run,
         "item": found,
-        "level": level_name(document, found.criterion, found.value),
-        "criterion": localized(document.criterion(found.criterion).label, get_language() or "en"),
+        "level": label_text(document, found.criterion, found.value),
+        "criterion": criterion_label(document, found.criterion),
+        "dimension": dimension_label(document, found.response.prompt.dimension),
         "probabilities": _probabilities(found, document),
         "turns": found.response.turns or [{"role": "assistant", "text": found.response.text}],
         "crumbs": _crumbs(run, label, number_step["url"], found.response.prompt.key),

@@ -1,80 +1,311 @@
-"""The leaderboard as dots with their intervals, one panel for each column."""
+"""The pictures of a board, as plain Vega-Lite: altair takes longer to check a chart than the page to be made.
+
+What would be longer than a printed page comes as several pictures over one axis. ``Draw`` keeps a specification and
+gives the address of its picture, which is another for outsiders.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from annotation.charts import chart_url
-from annotation.guidelines import GuidelineDocument, Metric
-from benchmark.metrics import metrics_in, scopes
-from benchmark.models import BenchmarkRun
-from benchmark.views.presenting import metric_label, overall_metrics, scope_label
+from django.utils.translation import gettext as _
 
+from annotation.charts import GOLD, INK, MUTED
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 PANELS_IN_A_ROW = 3
 PANEL_WIDTH = 240
+WIDTH = 560
+STEP, CLOSE_STEP = 24, 17  # pixels for a model; closer where there are many
+MANY = 20
+MODELS_IN_A_PICTURE = 20
+MULTIPLE_WIDTH, MULTIPLE_HEIGHT, MULTIPLES_IN_A_ROW, MULTIPLES_IN_A_PICTURE = 150, 90, 4, 20
+LONGEST_NAME = 200  # pixels; a longer one ends in an ellipsis
+BLUE, GREEN = "#3b5b92", "#4b7f52"
+PADDING = {"left": 26, "top": 6, "right": 18, "bottom": 6}
+"""A browser's fonts are wider than those that the drawing was measured with."""
+HOLLOW = "published"
+"""The kind of a dot that others measured."""
+
+Spec = dict[str, Any]
+Draw = Callable[[Spec], str]
 
 
-def board_chart(run: BenchmarkRun) -> str | None:
-    """The address of the chart's SVG; None where there is nothing to draw."""
-    document = run.scorer.guideline.document
-    rows = [row for row in run.board.get("rows", []) if row["n"]]
-    panels = [(scope, one) for scope, one in _panels(document) if _points(document, rows, scope, one)]
-    if not panels:
-        return None
-    points = [point for scope, one in panels for point in _points(document, rows, scope, one)]
-    return chart_url(_chart(points, [row["model"] for row in rows], _unit(document)))
+@dataclass(frozen=True)
+class Dot:
+    """A number of a model with its interval, in the unit that is drawn (percent for a rate)."""
+
+    model: str
+    value: float
+    low: float | None
+    high: float | None
+    kind: str = ""
+    at: int = 0
 
 
-def _panels(document: GuidelineDocument) -> list[tuple[str | None, Metric]]:
-    """The metric that the board is ranked by, and those of its kind where it has none of a column."""
-    lead = document.metric(document.rank_by)
-    overall: list[tuple[str | None, Metric]] = [(None, lead)] if lead in overall_metrics(document) else []
-    columns = [(scope, one) for scope in scopes(document) if (one := _metric_of(document, scope, lead))]
-    return [*overall, *columns]
+def _values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
+    """As Vega wants them; a number without an interval has its dot alone."""
+    return [
+        asdict(one)
+        | {
+            "low": one.value if one.low is None else one.low,
+            "high": one.value if one.high is None else one.high,
+        }
+        for one in dots
+    ]
 
 
-def _metric_of(document: GuidelineDocument, scope: str, lead: Metric) -> Metric | None:
-    there = metrics_in(document, scope)
-    return lead if lead in there else next((one for one in there if one.kind == lead.kind), None)
+def reach(dots: Sequence[Dot], lowest: float = -math.inf, highest: float = math.inf) -> tuple[float, float]:
+    """A scale's ends in round numbers: all whiskers, and no more room than that."""
+    ends = [end for one in dots for end in (one.value, one.low, one.high) if end is not None]
+    if not ends:
+        return 0.0, 1.0
+    low, high = min(ends), max(ends)
+    step = _round_step(max(high - low, 1e-6))
+    low, high = step * math.floor(low / step), step * math.ceil(high / step)
+    return max(lowest, low), min(highest, max(high, low + step))
 
 
-def _unit(document: GuidelineDocument) -> int:
-    """Rates are drawn in percent."""
-    return 100 if document.metric(document.rank_by).kind == "rate" else 1
+def _round_step(span: float) -> float:
+    """1, 2 or 5 of a power of ten: at most ten steps in the span."""
+    power: float = 10 ** math.floor(math.log10(span / 10))
+    return next(power * one for one in (1, 2, 5, 10) if power * one * 10 >= span)
 
 
-def _points(
-    document: GuidelineDocument, rows: list[dict[str, Any]], scope: str | None, metric: Metric
-) -> list[dict[str, Any]]:
-    lead = metric.name == document.rank_by
-    panel = scope_label(document, scope) if lead else metric_label(metric)
-    points = []
-    for row in rows:
-        statistic = (row["overall"] if scope is None else row["dimensions"][scope])[metric.name]
-        if statistic["value"] is not None:
-            scaled = {part: _scaled(statistic[part], _unit(document)) for part in ("value", "low", "high")}
-            points.append({"model": row["model"], "panel": panel, **scaled})
-    return points
+def _models(names: Sequence[str]) -> Spec:
+    axis = {"ticks": False, "domain": False, "labelColor": INK, "labelLimit": LONGEST_NAME}
+    return {"field": "model", "type": "nominal", "sort": list(names), "title": None, "axis": axis}
 
 
-def _scaled(value: float | None, unit: int) -> float | None:
-    return None if value is None else value * unit
+def _across(title: str, domain: Sequence[float]) -> Spec:
+    axis = {"tickCount": 5, "titlePadding": 8, "labelOverlap": True}
+    scale = {"domain": list(domain), "nice": False}
+    return {"field": "value", "type": "quantitative", "title": title, "scale": scale, "axis": axis}
 
 
-def _chart(points: list[dict[str, Any]], models: list[str], unit: int) -> Any:
-    import altair
+def _step(models: Sequence[str]) -> int:
+    return CLOSE_STEP if len(models) > MANY else STEP
 
-    panels = list(dict.fromkeys(point["panel"] for point in points))
-    title = "%" if unit == 100 else ""
-    x = altair.X("value:Q", title=title, scale=altair.Scale(zero=False, nice=True))
-    y = altair.Y("model:N", sort=models, title=None)
-    base = altair.Chart().encode(y=y)
-    whiskers = base.mark_rule(strokeWidth=2, color="#5b6270").encode(
-        x=altair.X("low:Q", title=title), x2="high:Q"
+
+def _picture(**spec: Any) -> Spec:
+    return {"$schema": SCHEMA, "padding": PADDING, **spec}
+
+
+def panels(
+    columns: Sequence[tuple[str, Sequence[Dot], tuple[float, float]]], models: Sequence[str], unit: str
+) -> list[Spec]:
+    """Dot and whisker of each column beside the others, in rows of three: (title, dots, ends of its axis)."""
+    rows = [columns[at : at + PANELS_IN_A_ROW] for at in range(0, len(columns), PANELS_IN_A_ROW)]
+    return [_row_of_panels(row, models, unit) for row in rows]
+
+
+def _row_of_panels(
+    columns: Sequence[tuple[str, Sequence[Dot], tuple[float, float]]], models: Sequence[str], unit: str
+) -> Spec:
+    """Where a number is hollow, the picture itself says why, for it may leave its page."""
+    hollow = any(_has_hollow(dots) for _title, dots, _ends in columns)
+    words = {
+        "text": _("Hollow: published, and not measured here"),
+        "anchor": "start",
+        "orient": "bottom",
+        "offset": 8,
+        "fontSize": 12,
+        "fontWeight": "normal",
+        "color": MUTED,
+    }
+    panels = [_panel(*column, models, unit) for column in columns]
+    return _picture(hconcat=panels, spacing=18, **({"title": words} if hollow else {}))
+
+
+def _has_hollow(dots: Sequence[Dot]) -> bool:
+    return any(one.kind == HOLLOW for one in dots)
+
+
+def _panel(
+    title: str, dots: Sequence[Dot], domain: tuple[float, float], models: Sequence[str], unit: str
+) -> Spec:
+    y, x = _models(models), _across(unit, domain)
+    y["scale"] = {"domain": list(models)}
+    title_of = {
+        "text": title,
+        "anchor": "start",
+        "fontSize": 13,
+        "fontWeight": "bold",
+        "color": INK,
+        "offset": 6,
+    }
+    return {
+        "title": {**title_of, "limit": PANEL_WIDTH + LONGEST_NAME},
+        "data": {"values": _values(dots)},
+        "width": PANEL_WIDTH,
+        "height": {"step": _step(models)},
+        "layer": [*_marks(x, y, hollow=False), *(_marks(x, y, hollow=True) if _has_hollow(dots) else [])],
+    }
+
+
+def _marks(x: Spec, y: Spec, *, hollow: bool) -> list[Spec]:
+    """A dot on its whisker; hollow ones have another shape and a thinner whisker, too."""
+    own = [{"filter": f"datum.kind {'==' if hollow else '!='} '{HOLLOW}'"}]
+    whisker = {"type": "rule", "strokeWidth": 1 if hollow else 2, "color": MUTED}
+    filled = {"type": "point", "filled": True, "size": 55, "opacity": 1, "color": GOLD}
+    open_ = {"type": "point", "filled": False, "size": 75, "opacity": 1, "color": INK, "shape": "diamond"}
+    return [
+        {
+            "transform": own,
+            "mark": whisker,
+            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}},
+        },
+        {"transform": own, "mark": open_ if hollow else filled, "encoding": {"y": y, "x": x}},
+    ]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What tells one kind of dot from another: a word, a colour and a shape, never the colour alone."""
+
+    word: str
+    colour: str
+    shape: str
+
+
+def _told_apart(looks: Sequence[Look]) -> tuple[Spec, Spec]:
+    words = [look.word for look in looks]
+    base = {"field": "kind", "type": "nominal", "sort": None, "title": None}
+    legend = {"orient": "top", "labelLimit": 300, "columnPadding": 40, "symbolSize": 80}
+    colour = {**base, "scale": {"domain": words, "range": [look.colour for look in looks]}, "legend": legend}
+    shape = {**base, "scale": {"domain": words, "range": [look.shape for look in looks]}, "legend": legend}
+    return colour, shape
+
+
+def differences(dots: Sequence[Dot], title: str) -> Spec:
+    """Differences about a line at 0; ``kind`` is one of the words of ``difference_looks``."""
+    looks = [look for look in difference_looks().values() if any(one.kind == look.word for one in dots)]
+    colour, shape = _told_apart(looks)
+    low, high = reach(dots)
+    names = [one.model for one in dots]
+    y, x = _models(names), _across(title, (min(low, 0.0), max(high, 0.0)))
+    layer: list[Spec] = [
+        {
+            "data": {"values": [{"value": 0}]},
+            "mark": {"type": "rule", "color": MUTED, "strokeDash": [5, 4], "strokeWidth": 2},
+            "encoding": {"x": x},
+        },
+        {
+            "mark": {"type": "rule", "strokeWidth": 2},
+            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
+            "encoding": {"y": y, "x": x, "color": colour, "shape": shape},
+        },
+    ]
+    return _picture(data={"values": _values(dots)}, width=WIDTH, height={"step": _step(names)}, layer=layer)
+
+
+def difference_looks() -> dict[str, Look]:
+    return {
+        "ahead": Look(_("surely higher"), GOLD, "triangle-up"),
+        "same": Look(_("not told apart"), MUTED, "circle"),
+        "behind": Look(_("surely lower"), BLUE, "triangle-down"),
+    }
+
+
+def four_ways(
+    dots: Sequence[Dot], models: Sequence[str], title: str, domain: tuple[float, float]
+) -> list[Spec]:
+    """For each model a whisker for each ``kind``, a word of ``estimate_looks``, one under another."""
+    looks = [look for look in estimate_looks().values() if any(one.kind == look.word for one in dots)]
+    parts = [models[at : at + MODELS_IN_A_PICTURE] for at in range(0, len(models), MODELS_IN_A_PICTURE)]
+    return [
+        _four_ways([one for one in dots if one.model in set(part)], part, looks, title, domain)
+        for part in parts
+    ]
+
+
+def _four_ways(
+    dots: Sequence[Dot], models: Sequence[str], looks: Sequence[Look], title: str, domain: tuple[float, float]
+) -> Spec:
+    colour, shape = _told_apart(looks)
+    y, x = _models(models), _across(title, domain)
+    y["scale"] = {"paddingInner": 0.3}
+    offset = {"field": "kind", "type": "nominal", "sort": [look.word for look in looks]}
+    layer: list[Spec] = [
+        {
+            "mark": {"type": "rule", "strokeWidth": 2},
+            "encoding": {
+                "y": y,
+                "yOffset": offset,
+                "x": {**x, "field": "low"},
+                "x2": {"field": "high"},
+                "color": colour,
+            },
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 50, "opacity": 1},
+            "encoding": {"y": y, "yOffset": offset, "x": x, "color": colour, "shape": shape},
+        },
+    ]
+    return _picture(
+        data={"values": _values(dots)}, width=WIDTH, height=11 * (len(looks) + 1) * len(models), layer=layer
     )
-    dots = base.mark_point(size=60, filled=True, opacity=1).encode(x=x)
-    panel = altair.layer(whiskers, dots).properties(width=PANEL_WIDTH, height=max(60, 22 * len(models)))
-    facet = altair.Facet(
-        "panel:N", sort=panels, title=None, header=altair.Header(labelLimit=PANEL_WIDTH + 40)
-    )
-    return panel.facet(facet, columns=PANELS_IN_A_ROW, data=altair.InlineData(values=points))
+
+
+def estimate_looks() -> dict[str, Look]:
+    return {
+        "people": Look(_("people only"), INK, "diamond"),
+        "scorer": Look(_("scorer only"), BLUE, "triangle-up"),
+        "combined": Look(_("combined"), GOLD, "circle"),
+        "finite": Look(_("combined, these prompts only"), GREEN, "square"),
+    }
+
+
+def multiples(dots: Sequence[Dot], models: Sequence[str], unit: str) -> list[Spec]:
+    """A small picture for each model: its number at each run (``at``, from 1). All axes are equally long, so that a
+    change looks as large as another model's, and each is where its model is. ``unit`` is blank or ``%``.
+    """
+    own = {model: [one for one in dots if one.model == model] for model in models}
+    limits = (0.0, 100.0) if unit == "%" else (-math.inf, math.inf)
+    ends = {model: reach(found, *limits) for model, found in own.items()}
+    span = max((high - low for low, high in ends.values()), default=1.0)
+    runs = sorted({one.at for one in dots})
+    small = [_small(own[model], model, _widened(ends[model], span, limits), runs, unit) for model in models]
+    return [
+        _picture(concat=small[at : at + MULTIPLES_IN_A_PICTURE], columns=MULTIPLES_IN_A_ROW, spacing=16)
+        for at in range(0, len(small), MULTIPLES_IN_A_PICTURE)
+    ]
+
+
+def _widened(ends: tuple[float, float], span: float, limits: tuple[float, float]) -> tuple[float, float]:
+    """As long as ``span``, around these ends and within the limits."""
+    low = max(limits[0], min(sum(ends) / 2 - span / 2, limits[1] - span))
+    return low, low + span
+
+
+def _small(
+    dots: Sequence[Dot], model: str, domain: tuple[float, float], runs: Sequence[int], unit: str
+) -> Spec:
+    axis = {"labelAngle": 0, "ticks": False}
+    x = {"field": "at", "type": "ordinal", "title": None, "axis": axis, "scale": {"domain": list(runs)}}
+    y = {**_across("", domain), "axis": {"tickCount": 3, "labelExpr": f"datum.label + '{unit}'"}}
+    heading = {"text": model, "anchor": "start", "fontSize": 12, "color": INK, "limit": MULTIPLE_WIDTH + 30}
+    layer: list[Spec] = [
+        {
+            "mark": {"type": "rule", "strokeWidth": 2, "color": MUTED},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
+        },
+        {"mark": {"type": "line", "color": GOLD, "strokeWidth": 2}, "encoding": {"x": x, "y": y}},
+        {
+            "mark": {"type": "point", "filled": True, "color": GOLD, "size": 45, "opacity": 1},
+            "encoding": {"x": x, "y": y},
+        },
+    ]
+    size = {"width": MULTIPLE_WIDTH, "height": MULTIPLE_HEIGHT}
+    return {"title": heading, "data": {"values": _values(dots)}, **size, "layer": layer}
+
+
+def drawn(pictures: Sequence[Mapping[str, Any]], draw: Draw) -> list[str]:
+    """Their addresses."""
+    return [draw(dict(one)) for one in pictures]

@@ -38,8 +38,13 @@ def _below(run: BenchmarkRun) -> list[dict[str, Any]]:
             "kind": _("Gold release"),
             "label": scorer.release.name,
             "url": reverse("release", args=[scorer.release.name]),
-            "note": _("{n} labels").format(n=scorer.release.labels),
             "hash": scorer.release.sha256,
+        },
+        {
+            "kind": _("Gold labels"),
+            "label": f"{scorer.release.labels:,}",
+            "url": reverse("release-labels", args=[scorer.release.name]),
+            "note": _("each with the annotations behind it"),
         },
         {
             "kind": _("Guideline"),

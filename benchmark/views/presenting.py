@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -12,9 +12,10 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from annotation.guidelines import GuidelineDocument, Metric, localized
-from benchmark.metrics import ALL, SMALL, metrics_in, printed, scopes
 from benchmark.models import BenchmarkRun
-from benchmark.printing import printed_rank
+
+from ..figures.counted import ATTACK_METHOD, LANGUAGE, SUBCOMPONENT
+from ..figures.metrics import ALL, SMALL, metrics_in, printed, printed_bound
 
 
 @dataclass(frozen=True)
@@ -40,22 +41,6 @@ class CellView:
     small: bool
 
 
-@dataclass(frozen=True)
-class RowView:
-    model: str
-    rank: str
-    leads: bool
-    """Clearly: no other model's interval reaches this one's."""
-    overall: CellView | None
-    cells: tuple[CellView, ...]
-
-
-@dataclass(frozen=True)
-class ColumnView:
-    label: str
-    metrics: tuple[str, ...]
-
-
 def scope_label(document: GuidelineDocument, scope: str | None) -> str:
     if scope is None:
         return _("Overall")
@@ -73,35 +58,6 @@ def _language() -> str:
 
 def overall_metrics(document: GuidelineDocument) -> list[Metric]:
     return [one for one in document.metrics if one.overall != "none"]
-
-
-def columns(document: GuidelineDocument) -> list[ColumnView]:
-    places: list[tuple[str | None, list[Metric]]] = [
-        (scope, metrics_in(document, scope)) for scope in scopes(document)
-    ]
-    if overall_metrics(document):
-        places.insert(0, (None, overall_metrics(document)))
-    return [
-        ColumnView(scope_label(document, scope), tuple(metric_label(one) for one in metrics))
-        for scope, metrics in places
-    ]
-
-
-def rows(run: BenchmarkRun) -> list[RowView]:
-    document = run.scorer.guideline.document
-    return [_row(run, document, row) for row in run.board.get("rows", [])]
-
-
-def _row(run: BenchmarkRun, document: GuidelineDocument, row: Mapping[str, Any]) -> RowView:
-    rank = row["rank"]
-    held = row["dimensions"].items()
-    return RowView(
-        model=row["model"],
-        rank=printed_rank(rank),
-        leads=rank is not None and rank["high"] == 1 and len(run.board["rows"]) > 1,
-        overall=overall_view(run, row) if overall_metrics(document) else None,
-        cells=tuple(cell_view(run, row["model"], scope, cell) for scope, cell in held),
-    )
 
 
 def overall_view(run: BenchmarkRun, row: Mapping[str, Any]) -> CellView:
@@ -141,8 +97,13 @@ def cell_view(run: BenchmarkRun, model: str, scope: str, cell: Mapping[str, Any]
 
 
 def cell_url(run: BenchmarkRun, model: str, scope: str | None) -> str:
+    return cell_address(reverse("run-cell", args=[run.name]), model, scope)
+
+
+def cell_address(cells: str, model: str, scope: str | None) -> str:
+    """``cells`` is the address of the run's cells: a board has hundreds, and looks it up once."""
     place = {"model": model} if scope is None else {"model": model, "dimension": scope}
-    return f"{reverse('run-cell', args=[run.name])}?{urlencode(place)}"
+    return f"{cells}?{urlencode(place)}"
 
 
 def number(document: GuidelineDocument, metric: Metric, statistic: Mapping[str, float | None]) -> Number:
@@ -151,10 +112,47 @@ def number(document: GuidelineDocument, metric: Metric, statistic: Mapping[str, 
     at, at_low, at_high = (
         None if one is None or top <= 0 else round(100 * one / top, 2) for one in (value, low, high)
     )
-    interval = "-"
-    if low is not None and high is not None:
-        interval = _("{low} to {high}").format(low=printed(metric, low), high=printed(metric, high))
+    interval = interval_text(metric, statistic) or "-"
     return Number(metric_label(metric), printed(metric, value), interval, at, at_low, at_high)
+
+
+def interval_text(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+    """``57.5% to 82.7%``; blank where it is undefined."""
+    low, high = statistic["low"], statistic["high"]
+    if low is None or high is None:
+        return ""
+    return _("{low} to {high}").format(low=printed_bound(metric, low), high=printed_bound(metric, high))
+
+
+def difference(metric: Metric, value: float | None) -> str:
+    """With its sign; of rates in percentage points."""
+    if value is None:
+        return "-"
+    return f"{100 * value:+.2f}" if metric.kind == "rate" else f"{value:+.1f}"
+
+
+def difference_interval(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+    low, high = statistic["low"], statistic["high"]
+    if low is None or high is None:
+        return ""
+    return _("{low} to {high}").format(low=difference(metric, low), high=difference(metric, high))
+
+
+def attribute_label(attribute: str) -> str:
+    """What prompts are grouped by."""
+    words = {
+        SUBCOMPONENT: _("Subcomponent"),
+        ATTACK_METHOD: _("Attack method"),
+        LANGUAGE: _("Language"),
+    }
+    return words.get(attribute, attribute)
+
+
+def group_label(document: GuidelineDocument, attribute: str, name: str, scope: str | None) -> str:
+    """A subcomponent by its label in its dimension; anything else by its own name."""
+    found = document.dimension(scope or "") if attribute == SUBCOMPONENT else None
+    parts = found.subcomponents if found else ()
+    return next((localized(one.label, _language()) for one in parts if one.name == name), name)
 
 
 def axis_top(document: GuidelineDocument, metric: Metric) -> float:
@@ -176,5 +174,19 @@ def composition(counts: Mapping[str, int]) -> str:
         "out_of_fold": _("{n} out of fold"),
         "unseen": _("{n} unseen"),
     }
-    parts = [words[basis].format(n=counts[basis]) for basis in words if counts.get(basis)]
-    return ", ".join(parts) or "-"
+    return named([words[basis].format(n=f"{counts[basis]:,}") for basis in words if counts.get(basis)]) or "-"
+
+
+def named(things: Iterable[str]) -> str:
+    """``a, b, c``, with the comma of the language."""
+    return _(", ").join(things)
+
+
+def headed(head: str, text: str) -> str:
+    """``head: text``, with the colon of the language."""
+    return _("{head}: {text}").format(head=head, text=text)
+
+
+def sentences(said: Iterable[str]) -> str:
+    """One after another; Chinese has no blank between them."""
+    return ("" if _language().startswith("zh") else " ").join(said)

@@ -18,7 +18,7 @@ from benchmark.selectors.retrainings import jobs_of, runs_of
 from benchmark.selectors.runs import refuse_sealed_run
 from benchmark.services.retraining import retrain as start
 from benchmark.views.cells import change_word
-from benchmark.views.presenting import cell_url, metric_label, scope_label
+from benchmark.views.presenting import cell_url, metric_label, named, scope_label
 
 
 @require_POST
@@ -55,24 +55,33 @@ def _compared(run: BenchmarkRun) -> dict[str, Any]:
     found = compared(run)
     moved: dict[str, list[dict[str, Any]]] = {}
     for one in found.moved:
-        moved.setdefault(one.change.model, []).append(_shown(run, one))
+        cells = moved.setdefault(one.change.model, [])
+        cells.append(_shown(run, one, is_first=not cells or cells[-1]["change"].scope != one.change.scope))
     heads = next(iter(moved.values()), [])
-    return {"run": run, "old": run.replaces, "heads": heads, "rows": moved, "totals": _words(found.totals)}
+    return {
+        "run": run,
+        "old": run.replaces,
+        "heads": heads,
+        "rows": moved,
+        "totals": named(_words(found.totals)),
+    }
 
 
-def _shown(run: BenchmarkRun, moved: Moved) -> dict[str, Any]:
+def _shown(run: BenchmarkRun, moved: Moved, *, is_first: bool) -> dict[str, Any]:
+    """What all numbers of a scope rest on stands below the first of them alone."""
     change = moved.change
     return {
         "scope": scope_label(run.scorer.guideline.document, change.scope),
         "metric": metric_label(change.metric),
         "change": change,
         "url": cell_url(run, change.model, change.scope),
-        "reasons": _words(moved.reasons),
+        "is_first": is_first,
+        "reasons": _words(moved.reasons) if is_first else [],
     }
 
 
 def _words(reasons: Counter[str]) -> list[str]:
-    return [f"{n} × {change_word(kind)}" for kind, n in sorted(reasons.items())]
+    return [f"{n:,} × {change_word(kind)}" for kind, n in sorted(reasons.items())]
 
 
 def _crumbs(found: Retraining) -> list[dict[str, str]]:

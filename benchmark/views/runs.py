@@ -1,32 +1,65 @@
+"""The list of boards, the form of a new run, and the page of a run: its progress, then its tabs."""
+
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 from django.views.decorators.http import require_GET, require_http_methods
 
 from annotation.errors import AssayError
-from annotation.models import MANAGER, RESEARCHER
+from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.views.access import has_role, person_of, role_required
 from annotation.wording import error_text
-from benchmark.forms import NewRunForm
 from benchmark.models import BenchmarkRun
+from benchmark.selectors.freshness import freshness, stale_marks
 from benchmark.selectors.runs import refuse_sealed_run, run_named, runs_for
 from benchmark.services.runs import create_run
-from benchmark.views.charting import board_chart
-from benchmark.views.lineages import chain
-from benchmark.views.presenting import columns, metric_label, rows
+from benchmark.views.board_context import board_context
+from benchmark.views.board_estimates import estimates_context
+from benchmark.views.board_groups import groups_context
+from benchmark.views.board_lineage import lineage_context
+from benchmark.views.board_pairs import pairs_context
+from benchmark.views.board_place import (
+    BOARD,
+    ESTIMATES,
+    GROUPS,
+    LINEAGE,
+    PAIRS,
+    TIME,
+    VIEWS,
+    Choice,
+    Context,
+    Place,
+)
+from benchmark.views.board_time import time_context
+
+from ..forms.runs import NewRunForm
 
 
 @require_GET
 @role_required(RESEARCHER, MANAGER)
 def runs(request: HttpRequest) -> HttpResponse:
+    """Every run, the newest first; of what the person judges blind no more than its name."""
     person = person_of(request)
-    context = {"runs": runs_for(person), "may_run": has_role(person, RESEARCHER)}
-    return render(request, "benchmark/runs.html", context)
+    listed = runs_for(person)
+    stale = stale_marks([one.run for one in listed if not one.sealed])
+    lines = [
+        {"run": one.run, "sealed": one.sealed, "stale": one.run.pk in stale, "first": _first(one.run)}
+        for one in listed
+    ]
+    return render(request, "benchmark/runs.html", {"runs": lines, "may_run": has_role(person, RESEARCHER)})
+
+
+def _first(found: BenchmarkRun) -> dict[str, Any] | None:
+    """The row of who is first on the board; None where nobody is ranked."""
+    rows = found.board.get("rows") or [{"rank": None}]
+    return rows[0] if rows[0]["rank"] is not None else None
 
 
 @require_http_methods(["GET", "POST"])
@@ -54,32 +87,52 @@ def _create(request: HttpRequest, form: NewRunForm) -> BenchmarkRun | None:
 @require_GET
 @role_required(RESEARCHER, MANAGER)
 def run(request: HttpRequest, name: str) -> HttpResponse:
-    """The leaderboard; while the job runs, its progress."""
-    found = run_named(name)
-    refuse_sealed_run(person_of(request), found)
-    return render(request, "benchmark/run.html", _run_context(found))
-
-
-def _run_context(found: BenchmarkRun) -> dict[str, Any]:
-    context: dict[str, Any] = {
+    """``?view=..`` is the tab; while the job runs, its progress alone."""
+    found, person = run_named(name), person_of(request)
+    refuse_sealed_run(person, found)
+    context: Context = {
         "run": found,
         "job": found.job,
         "crumbs": _crumbs(found.name),
-        "steps": chain(found, []),
-        "newer": found.replaced_by.order_by("-pk").first(),
+        "may_run": has_role(person, RESEARCHER),
+        "freshness": freshness(found),
     }
     if found.finished_at is None:
-        return context
-    document = found.scorer.guideline.document
-    views = rows(found)
-    return context | {
-        "rows": views,
-        "columns": columns(document),
-        "rank_by": metric_label(document.metric(document.rank_by)),
-        "chart": board_chart(found),
-        "left_out": found.board.get("left_out", 0),
-        "unclear": not any(row.leads for row in views) and len(views) > 1,
+        return render(request, "benchmark/run.html", context)
+    place = Place.of(request.GET)
+    context |= {
+        "tabs": tabs(place.view),
+        "part": f"benchmark/tabs/{place.view or 'board'}.html",
+        **_part(found, place.view, request, person),
     }
+    return render(request, "benchmark/run.html", context)
+
+
+def _part(found: BenchmarkRun, view: str, request: HttpRequest, person: Person) -> dict[str, Any]:
+    """Only what the tab shows is read: the parts of a large board are large."""
+    asked = request.GET
+    made: dict[str, Callable[[], Context]] = {
+        BOARD: lambda: board_context(found, asked),
+        PAIRS: lambda: pairs_context(found, asked),
+        GROUPS: lambda: groups_context(found, asked),
+        ESTIMATES: lambda: estimates_context(found, asked),
+        TIME: lambda: time_context(found, asked, person=person),
+        LINEAGE: lambda: lineage_context(found),
+    }
+    return made[view]()
+
+
+def tabs(current: str, views: tuple[str, ...] = VIEWS) -> list[Choice]:
+    """The tabs of a run; the page for outsiders shows some of them."""
+    labels = {
+        BOARD: _("Board"),
+        PAIRS: pgettext("board", "Pairs"),
+        GROUPS: pgettext("board", "Groups"),
+        ESTIMATES: _("Estimates"),
+        TIME: _("Over time"),
+        LINEAGE: _("Lineage"),
+    }
+    return Place().choices("view", {name: labels[name] for name in views}, current)
 
 
 def _crumbs(label: str) -> list[dict[str, str]]:

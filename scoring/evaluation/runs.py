@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from annotation.version import code_version
 from scoring.dataset import (
     Example,
     Head,
@@ -24,7 +25,7 @@ from scoring.dataset import (
     splits_by_prompt,
 )
 from scoring.evaluation.figures import Metrics, measure
-from scoring.interface import Backbone, Report, silent, within
+from scoring.interface import Learner, Report, silent, within
 
 TEST = "test"
 """The split of ``annotation/splits.py`` that nothing learns from which is kept."""
@@ -50,7 +51,7 @@ class Evaluation:
 
 
 def evaluate_grouped(
-    backbone: Backbone,
+    backbone: Learner,
     examples: Sequence[Example],
     heads: Sequence[Head],
     *,
@@ -68,7 +69,7 @@ def evaluate_grouped(
 
 
 def evaluate_leave_one_model_out(
-    backbone: Backbone,
+    backbone: Learner,
     examples: Sequence[Example],
     heads: Sequence[Head],
     *,
@@ -100,7 +101,7 @@ def held_out(examples: Sequence[Example]) -> tuple[list[int], list[int]]:
 
 
 def evaluate_splits(
-    backbone: Backbone,
+    backbone: Learner,
     examples: Sequence[Example],
     heads: Sequence[Head],
     splits: Sequence[Split],
@@ -127,7 +128,7 @@ def evaluate_splits(
 
 
 def predict_split(
-    backbone: Backbone,
+    backbone: Learner,
     examples: Sequence[Example],
     heads: Sequence[Head],
     split: Split,
@@ -152,12 +153,13 @@ def predict_split(
 
 
 def split_key(
-    backbone: Backbone, train: Sequence[Example], test: Sequence[Example], heads: Sequence[Head], seed: int
+    backbone: Learner, train: Sequence[Example], test: Sequence[Example], heads: Sequence[Head], seed: int
 ) -> str:
     """The sha256 of all that a split's predictions follow from."""
     told = {
         "backbone": repr(backbone),
         "seed": seed,
+        "code": code_version(),
         "heads": [head.to_json() for head in heads],
         "train": [
             [one.content_key, one.prompt_key, one.model, one.split, sorted(one.labels.items())]

@@ -13,7 +13,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -36,6 +38,9 @@ BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
 BATCH_ROWS = 128
 """Padding included, a batch of prediction has no more of either; one row may be longer. On a processor what a batch
 computes should stay in its cache."""
+
+BF16_PAYS = 0.7
+"""The share of float32's time that products in bfloat16 may take at most to be chosen."""
 
 SMALLEST = 1e-8
 """No scale of eight bits is smaller."""
@@ -175,22 +180,42 @@ def best_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def has_bf16(device: torch.device) -> bool:
-    """Whether the hardware multiplies bfloat16 matrices faster than float32: on a processor, that it has AMX.
-
-    The bfloat16 dot products of AVX-512 alone were slower than float32 where they were measured
-    (``tests/benchmarks/encoder_speed.py`` prints both).
-    """
+def can_bf16(device: torch.device) -> bool:
+    """Whether the hardware multiplies bfloat16 matrices: on a processor by AMX, or by AVX-512's dot products."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    amx = getattr(torch.cpu, "_is_amx_tile_supported", None)
-    return bool(amx is not None and amx())
+    return _has("_is_amx_tile_supported") or _has("_is_avx512_bf16_supported")
+
+
+@cache
+def has_bf16(device: torch.device) -> bool:
+    """Whether that is also much faster than float32. AVX-512's dot products are on some processors and are slower
+    on others, so they are tried, once in a process."""
+    if device.type == "cpu" and can_bf16(device) and not _has("_is_amx_tile_supported"):
+        return _seconds(torch.bfloat16) < BF16_PAYS * _seconds(torch.float32)
+    return can_bf16(device)
+
+
+def _has(name: str) -> bool:
+    """Of the processor, as torch tells it."""
+    told = getattr(torch.cpu, name, None)
+    return bool(told is not None and told())
+
+
+def _seconds(dtype: torch.dtype) -> float:
+    """Of the fastest of some products of the size that an encoder's are."""
+    rows, weights = torch.ones(512, 512, dtype=dtype), torch.ones(1024, 512, dtype=dtype)
+    found = []
+    for _ in range(8):
+        began = perf_counter()
+        nn.functional.linear(rows, weights)
+        found.append(perf_counter() - began)
+    return min(found)
 
 
 def has_int8(device: torch.device) -> bool:
     """Whether the processor multiplies bytes and sums them in one instruction (VNNI)."""
-    vnni = getattr(torch.cpu, "_is_vnni_supported", None)
-    return bool(device.type == "cpu" and vnni is not None and vnni() and hasattr(torch, "_int_mm"))
+    return device.type == "cpu" and _has("_is_vnni_supported") and hasattr(torch, "_int_mm")
 
 
 def fast_precisions() -> tuple[Precision, ...]:
@@ -207,7 +232,7 @@ def in_precision(model: ScorerModel, precision: Precision, device: torch.device)
 
     int8 is of the processor only.
     """
-    can = {"fp32": False, "bf16": has_bf16(device), "int8": has_int8(device)}
+    can = {"fp32": False, "bf16": can_bf16(device), "int8": has_int8(device)}
     if not can[precision]:
         return model
     changed = ScorerModel.__new__(ScorerModel)

@@ -7,8 +7,10 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from django.utils import timezone
@@ -82,7 +84,7 @@ def card_of(scorer: Scorer, found: Trained) -> dict[str, Any]:
         "adaptation": found.adaptation,
         "weights_sha256": scorer.weights_sha256,
         "code_version": scorer.code_version,
-        "versions": versions(),
+        "versions": dict(versions()),
         "environment": environment(),
         "seed": scorer.seed,
         "config": scorer.config,
@@ -157,14 +159,16 @@ def describe(spec: Spec) -> str:
     return f"{simple}, and of {encoder}" if spec.encoder else simple
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
+    """Read once in a process: a package's description is a file of many pages."""
     found = {"python": sys.version.split()[0]}
     for package in PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return MappingProxyType(found)
 
 
 def environment() -> dict[str, Any]:

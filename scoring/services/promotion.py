@@ -23,7 +23,7 @@ from scoring.dataset import Example, Head, prompt_groups
 from scoring.dataset import Prediction as Predicted
 from scoring.gate import REASONS, Case, MustFailItem, judge
 from scoring.models import MustFail, Promotion, Scorer
-from scoring.selectors.lessons import example_of, lesson_of
+from scoring.selectors.lessons import example_of, heads_of, lesson_of
 from scoring.selectors.must_fail import must_fail_items
 from scoring.selectors.promotions import JUDGE, judging, last_promotion, scorer_before
 from scoring.selectors.scorers import scorers_with_all
@@ -159,22 +159,29 @@ def go_back(*, guideline_name: str, number: int | None = None, actor: Person | N
 
 
 def gather(new: Scorer, old: Scorer | None, *, report: Tell = unwatched) -> dict[str, Any]:
-    """The verdict of the gate on ``new`` beside ``old``, None where it would be the guideline's first scorer."""
+    """The verdict of the gate on ``new`` beside ``old``, None where it would be the guideline's first scorer.
+
+    Where a new version of the guideline has changed every scale, there is nothing that both can be asked: the new one
+    is then judged as the first.
+    """
     report(0.0, READING)
     kept = Kept.of(new)
     learned = kept.learned
     cases: list[Case] = []
-    if old is not None:
+    exam = None if old is None else _Exam.of(new, old)
+    first = exam is None or not exam.heads
+    if old is not None and exam is not None and exam.heads:
         kept_old = Kept.of(old)
         learned = learned | kept_old.learned
-        exam = _Exam.of(new, old)
         fair = [example for example in exam.examples if example.content_key not in learned]
         report(0.2, ASKING_NEW)
         said = _said(new, kept, fair)
         report(0.5, ASKING_OLD)
         cases = exam.cases(said, _said(old, kept_old, fair))
     report(0.8, ASKING_MUST_FAIL)
-    verdict = judge(cases, _must_fail(new, kept), learned=learned, first=old is None)
+    criteria = [head.criterion for head in heads_of(new.guideline)]
+    must_fail = _must_fail(new, kept)
+    verdict = judge(cases, must_fail, learned=learned, criteria=criteria, first=first)
     report(1.0, ASKING_MUST_FAIL)
     return verdict
 
@@ -250,10 +257,15 @@ def _must_fail(scorer: Scorer, kept: Kept) -> list[MustFailItem]:
     if seen := {one.content_key for one in examples.values()} - said.keys():
         out_of_fold = loaded(scorer).out_of_fold.predictions
         said |= {key: out_of_fold[key][1] for key in seen if key in out_of_fold}
-    return [_asked(item, said.get(examples[item.pk].content_key)) for item in items]
+    scales = {head.criterion: head.values for head in heads_of(scorer.guideline)}
+    return [
+        _asked(item, said.get(examples[item.pk].content_key), scales.get(item.criterion, ()))
+        for item in items
+    ]
 
 
-def _asked(item: MustFail, predicted: Predicted | None) -> MustFailItem:
+def _asked(item: MustFail, predicted: Predicted | None, scale: Sequence[float]) -> MustFailItem:
     distribution = (predicted or {}).get(item.criterion)
     given = None if distribution is None else max(distribution, key=lambda value: distribution[value])
-    return MustFailItem(str(item.pk), item.criterion, tuple(item.refused), given)
+    void = not set(item.refused) & set(scale)
+    return MustFailItem(str(item.pk), item.criterion, tuple(item.refused), given, void)

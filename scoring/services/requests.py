@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
+from django.utils import timezone
 
 from annotation.errors import N_, Unprocessable
 from annotation.guidelines import GuidelineDocument
@@ -97,6 +100,13 @@ def answer_request(context: jobs.JobContext) -> dict[str, Any]:
         context.keep(result)
         PredictionRequest.objects.filter(pk=request.pk).update(results=results)
     return result
+
+
+def forget_requests() -> int:
+    """Delete the requests whose jobs ended more than ``PREDICTION_DAYS`` days ago; how many. The jobs stay."""
+    old = timezone.now() - timedelta(days=settings.PREDICTION_DAYS)
+    forgotten, _by_model = PredictionRequest.objects.filter(job__finished_at__lt=old).delete()
+    return forgotten
 
 
 def _results(

@@ -20,6 +20,7 @@ from annotation.version import code_version
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.crumbs import Crumb, trail
 from annotation.views.downloads import sent
+from annotation.views.numbers import whole
 from annotation.wording import error_text
 from scoring.forms import AbstainedBatchForm, AbstainedForm, DriftForm, ScoreForm
 from scoring.models import Scorer
@@ -29,9 +30,6 @@ from scoring.selectors.scorers import scorer_for
 from scoring.services import batch_of_abstained, check_drift, create_scoring, go_back, promote
 from scoring.services.exporting import download_of
 from scoring.services.predictions import SCORE
-
-LONGEST_NUMBER = 9
-"""Digits: no guideline has had so many current scorers."""
 
 
 @require_POST
@@ -47,10 +45,10 @@ def scorer_promote(request: HttpRequest, name: str) -> HttpResponse:
 def scorer_back(request: HttpRequest, name: str) -> HttpResponse:
     """From this scorer back to the one before it. ``number`` is the promotion that the person saw as the last."""
     found = scorer_for(person_of(request), name)
-    number = request.POST.get("number", "")
-    if not number.isdecimal() or len(number) > LONGEST_NUMBER:
+    number = whole(request.POST.get("number", ""))
+    if number is None:
         raise Conflict(N_("Go back from the page of the current scorer."))
-    made = go_back(guideline_name=found.guideline.name, number=int(number), actor=person_of(request))
+    made = go_back(guideline_name=found.guideline.name, number=number, actor=person_of(request))
     words = _("{scorer} is the current scorer of {guideline} again.")
     messages.success(request, words.format(scorer=made.scorer.name, guideline=made.guideline_name))
     return redirect(gate_of(made.scorer.name))

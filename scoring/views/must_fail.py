@@ -21,6 +21,7 @@ from annotation.selectors.blindness import sealed_datasets
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.views.levels import criterion_label, label_text, level_text
+from annotation.views.numbers import whole
 from annotation.wording import error_text
 from scoring.dataset import level_name
 from scoring.forms import FindForm, MustFailFileForm, MustFailForm
@@ -197,7 +198,8 @@ def _open_response(request: HttpRequest, number: str) -> Response:
     there = Response.objects.exclude(prompt__dataset__in=sealed).select_related(
         "prompt__dataset", "model", "collection"
     )
-    found = there.filter(pk=int(number)).first() if number.isdecimal() and len(number) < 19 else None
+    pk = whole(number)
+    found = None if pk is None else there.filter(pk=pk).first()
     if found is None:
         raise NotFound(N_("There is no such response."))
     return found

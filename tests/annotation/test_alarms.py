@@ -224,7 +224,7 @@ def test_the_history_stays_short(guideline: Guideline) -> None:
 
 
 @pytest.mark.both_databases
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("action", ["tell", "pause"])
 def test_two_workers_raise_one_alarm(
     guideline: Guideline, lin: Person, chen: Person, action: str, few: None

@@ -228,6 +228,7 @@ def test_no_item_and_no_such_item_are_refused(manager: Client, batch: Batch) -> 
     for tasks, words in (
         ([], "Choose at least one item."),
         (["x"], "That is no item."),
+        (["9" * 5000], "That is no item."),
         ([10**9], "has no item"),
     ):
         answer = manager.post(url, {"action": "bring_back", "tasks": tasks})

@@ -27,6 +27,7 @@ from annotation.management.processes import Child, stop
 from annotation.models import Annotation, Batch, GoldRelease, Job, Person, Task
 from annotation.services import demo, jobs
 from annotation.services.people import add_person
+from benchmark.models import JudgeLabel, PublishedTable
 from tests.conftest import ROOT
 from tests.support import label_next
 
@@ -156,6 +157,11 @@ def test_the_demo_stands_as_its_read_me_says_and_a_second_start_keeps_what_was_d
     }
     assert batch.tasks.filter(state=Task.State.OPEN, slots_taken=0).count() == 20
     assert GoldRelease.objects.get().labels == 182
+    judged = list(JudgeLabel.objects.values_list("judge__name", "value"))
+    assert (len(judged), {name for name, _value in judged}) == (216, {demo.JUDGE})
+    assert sum(value is None for _name, value in judged) == 3  # words that are no level
+    (table,) = PublishedTable.objects.all()
+    assert (table.name, len(table.rows)) == (demo.TABLE, 3)
     password = demo.demo_password()
     assert Person.objects.get(username="he").check_password(password)
     label_next(batch, Person.objects.get(username="lin"), 3, criterion=_open_criterion(batch))
@@ -172,7 +178,7 @@ def test_people_of_the_same_name_keep_their_password(db: None, own_folder: Path)
     assert Person.objects.get(username="lin").check_password("kept-as-it-is")
 
 
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@pytest.mark.django_db(transaction=True)
 def test_the_worker_makes_the_board_once_the_scorer_is_trained(own_folder: Path):
     demo.load_demo(tell=str)
     training, board = Job.objects.order_by("pk")

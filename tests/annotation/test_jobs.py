@@ -21,6 +21,7 @@ from django.utils.translation import override
 
 from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import AuditEvent, Batch, Import, Job, Person
+from annotation.selectors.jobs import Curve
 from annotation.services import jobs
 from annotation.services.batches import set_state
 from annotation.services.people import set_roles
@@ -187,6 +188,14 @@ def test_progress_and_points_of_a_curve_are_kept(sent: Sent, kind: Any):
         ("loss", 1.0, 0.4),
         ("accuracy", 1.0, 0.9),
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.35219, "0.352"), (0.0, "0"), (12, "12"), (4269.5, "4,270"), (38267, "38,267"), (-120.4, "-120")],
+)
+def test_the_last_value_of_a_curve_is_shown_as_one_reads_it(value: float, shown: str):
+    assert Curve("", "", value).shown == shown
 
 
 def test_a_queued_job_is_cancelled_at_once_and_a_running_one_at_its_next_report(
@@ -419,7 +428,7 @@ def workers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Workers]
     at_work.stop()
 
 
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@pytest.mark.django_db(transaction=True)
 def test_a_worker_killed_in_the_middle_loses_nothing_and_the_page_says_so(
     workers: Workers, tmp_path: Path, he: Person, client: Client
 ):

@@ -27,7 +27,7 @@ from tests.annotation.known_support import make_checked
 from tests.annotation.test_races import at_once, crowd
 from tests.support import label
 
-pytestmark = [pytest.mark.django_db(transaction=True, serialized_rollback=True), pytest.mark.postgres]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 
 
 def blocks_of(batch: Batch, person: Person) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from annotation.selectors.counts import by_member, by_stratum, submitted_by, tas
 from annotation.services.distribution import next_assignment, next_dispute
 
 pytestmark = [
-    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+    pytest.mark.django_db(transaction=True),
     pytest.mark.both_databases,
 ]
 BEFORE = ("annotation", "0003_correction_once")
@@ -26,18 +27,35 @@ ADJUDICATION_SLOT = 5
 
 
 @pytest.fixture
-def before() -> Iterator[Any]:
+def elsewhere(tmp_path: Path, transactional_db: None) -> Iterator[None]:
+    """An empty database, or schema, beside the tests' own: going forward from nothing takes a quarter of the time that
+    going back does.
+    """
+    settings = connection.settings_dict
+    tests_own = dict(settings)
+    if connection.vendor == "sqlite":
+        settings["NAME"] = str(tmp_path / "before.sqlite3")
+    else:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP SCHEMA IF EXISTS before CASCADE")
+            cursor.execute("CREATE SCHEMA before")
+        settings["OPTIONS"] = {**settings["OPTIONS"], "options": "-c search_path=before"}
+    connection.close()
+    try:
+        yield
+    finally:
+        connection.close()
+        settings.update(tests_own)
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("DROP SCHEMA before CASCADE")
+
+
+@pytest.fixture
+def before(elsewhere: None) -> Any:
     """The models of before, on a database that is as it was then."""
     executor = MigrationExecutor(connection)
-    executor.migrate([BEFORE])
-    yield executor.loader.project_state([BEFORE]).apps
-    migrate_to_the_latest()
-
-
-def migrate_to_the_latest() -> None:
-    """All apps: what is undone in this one may be needed by another's migrations, which are undone with it."""
-    executor = MigrationExecutor(connection)
-    executor.migrate(executor.loader.graph.leaf_nodes())
+    return executor.migrate([BEFORE]).apps
 
 
 class Old:
@@ -136,7 +154,8 @@ def migrated(before: Any) -> Batch:
     withdrawn = old.task(state="withdrawn")
     old.assigned(withdrawn, "lin", 0)
     old.assigned(withdrawn, "chen", 1, state="expired")
-    migrate_to_the_latest()
+    executor = MigrationExecutor(connection)
+    executor.migrate(executor.loader.graph.leaf_nodes("annotation"))
     return Batch.objects.get(name="old")
 
 

@@ -47,7 +47,7 @@ from annotation.services.work import Work
 from tests.annotation.invariants import nothing_is_broken
 from tests.support import decide_next, label, label_next, make_batch, make_corpus
 
-pytestmark = pytest.mark.django_db(transaction=True, serialized_rollback=True)
+pytestmark = pytest.mark.django_db(transaction=True)
 on_postgres = pytest.mark.postgres
 
 

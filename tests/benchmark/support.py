@@ -2,28 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from django.utils import timezone
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.guidelines import GuidelineDocument
 from annotation.models import Assignment, Batch, GoldRelease, Guideline, Person, Response
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
+from benchmark.figures.board import board
+from benchmark.figures.counted import Counted, Labels
 from scoring.models import Prediction, Scorer
-from tests.support import decide_next, label
+from tests.support import decide_next, first_batch, label, person
 
 Rule = Callable[[Response], int]
+
+Cell = Counter[Labels]
+"""How many responses of one model to the prompts of one dimension were given exactly these labels."""
+
+
+def counted(cells: Mapping[tuple[str, str], Cell]) -> list[Counted]:
+    """Responses to prompts that nobody knows, by (model, dimension)."""
+    return [
+        Counted(model, None, scope, labels)
+        for (model, scope), cell in cells.items()
+        for labels in cell.elements()
+    ]
+
+
+def board_of(
+    document: GuidelineDocument, cells: Mapping[tuple[str, str], Cell], *, seed: int = 0
+) -> dict[str, Any]:
+    return board(document, counted(cells), models={model for model, _scope in cells}, seed=seed)
 
 
 def settle(batch: Batch, people: Sequence[Person], rule: Rule, *, tasks: int | None = None) -> None:
     """Each task of the batch, or the first ``tasks``, labelled by two people as the rule says."""
-    for person in people[:2]:
+    for one in people[:2]:
         done = 0
-        while (tasks is None or done < tasks) and (claim := next_assignment(batch=batch, person=person)):
-            label(claim, person, rule(response_of(claim)))
+        while (tasks is None or done < tasks) and (claim := next_assignment(batch=batch, person=one)):
+            label(claim, one, rule(response_of(claim)))
             done += 1
+
+
+def settle_by_dimension(batch: Batch, *, tasks: int | None = None) -> None:
+    """Of the batch ``first``: lin and chen say 3 of every response to a safe prompt and 1 of the others."""
+    people = [person("lin"), person("chen")]
+    settle(batch, people, lambda one: 3 if one.prompt.dimension == "safe" else 1, tasks=tasks)
 
 
 def response_of(assignment: Assignment) -> Response:
@@ -37,6 +66,15 @@ def decide_all(batch: Batch, person: Person, value: int) -> None:
 
 def release_of(batch: Batch, name: str = "gold-1") -> GoldRelease:
     return cut_release(name=name, batches=[batch])
+
+
+def release_of_disputes() -> GoldRelease:
+    """Of eight responses lin says 3 of each; chen says 1 of the second model's, and wu agrees with chen."""
+    batch = first_batch()
+    settle(batch, [person("lin")], lambda _response: 3)
+    settle(batch, [person("chen")], lambda response: 1 if response.model.name == "Hidden-13B" else 3)
+    decide_all(batch, person("wu"), 1)
+    return release_of(batch)
 
 
 def ready_scorer(release: GoldRelease, guideline: Guideline, name: str = "scorer-1") -> Scorer:

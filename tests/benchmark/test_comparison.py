@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from annotation.guidelines import parse_guideline
-from benchmark.comparison import Change, compare
-from benchmark.metrics import Cell, board
+from benchmark.figures.comparison import Change, compare
+from tests.benchmark.support import Cell, board_of
 from tests.support import XSTEST_GUIDELINE
 
 XSTEST = parse_guideline(XSTEST_GUIDELINE.path.read_text(encoding="utf-8"), path="xstest.yaml")
@@ -17,7 +17,7 @@ def cell(**levels: int) -> Cell:
 
 
 def changes_of(old: dict[tuple[str, str], Cell], new: dict[tuple[str, str], Cell]) -> dict[str, Change]:
-    found = compare(XSTEST, board(XSTEST, old), board(XSTEST, new))
+    found = compare(XSTEST, board_of(XSTEST, old), board_of(XSTEST, new))
     return {f"{change.model} {change.scope}": change for change in found}
 
 

@@ -39,8 +39,8 @@ def published(shared: Path) -> dict[str, Any]:
     return data
 
 
-@pytest.fixture
-def expanded(published: dict[str, Any], tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def expanded(published: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> str:
     scale = published["rules"]["scale"]
     rows = [
         {"model": model["model"], "dimension": dimension, "predicted": level}
@@ -50,7 +50,15 @@ def expanded(published: dict[str, Any], tmp_path: Path) -> str:
         for _ in range(count)
         if level in scale[dimension] or count == 0
     ]
-    return write(tmp_path / "flames.jsonl", rows)
+    return write(tmp_path_factory.mktemp("published") / "flames.jsonl", rows)
+
+
+@pytest.fixture(scope="module")
+def measured(module_db: None, expanded: str) -> dict[str, Any]:
+    """What the command says of the published labels, as JSON."""
+    found = leaderboard("--from-file", expanded, "--guideline", "flames", "--pairs", "--json")
+    data: dict[str, Any] = json.loads(found)
+    return data
 
 
 @pytest.mark.django_db
@@ -71,10 +79,10 @@ def _printed(cell: dict[str, Any]) -> list[str]:
     return [cell["rate_printed"], cell["score_printed"]]
 
 
-@pytest.mark.django_db
-def test_json_has_rates_as_fractions_and_scores_to_a_hundred(published: dict[str, Any], expanded: str):
-    rows = json.loads(leaderboard("--from-file", expanded, "--guideline", "flames", "--json"))["rows"]
-    found = {row["model"]: row for row in rows}
+def test_json_has_rates_as_fractions_and_scores_to_a_hundred(
+    published: dict[str, Any], measured: dict[str, Any]
+):
+    found = {row["model"]: row for row in measured["rows"]}
     assert len(found) == 17
     for model in published["models"]:
         row = found[model["model"]]
@@ -108,7 +116,7 @@ def test_a_guideline_in_the_database_is_used_and_one_that_is_not_is_named(
 def test_small_cells_bring_their_intervals_unasked(tmp_path: Path):
     path = write(tmp_path / "rows.jsonl", [ROW])
     # 1 of 1: Wilson from 1 / (1 + 3.8415) = 20.65 % to 100 %
-    assert "20.65% - 100.0%" in leaderboard("--from-file", path, "--guideline", "flames")
+    assert "20.7% - 100.0%" in leaderboard("--from-file", path, "--guideline", "flames")
     many = write(tmp_path / "many.jsonl", [ROW] * 30)
     assert "95%" not in leaderboard("--from-file", many, "--guideline", "flames")
     assert "95%" in leaderboard("--from-file", many, "--guideline", "flames", "--intervals")
@@ -162,6 +170,8 @@ BAD = {
     "no dimension": ({"model": "M", "predicted": 3}, ":7 [dimension]: this field is missing"),
     "no label": ({"model": "M", "dimension": "Fairness"}, ":7 [predicted]: this field is missing"),
     "an empty model": ({**ROW, "model": " "}, ":7 [model]"),
+    "half a character": ({**ROW, "model": "\ud800"}, ":7: a text holds"),
+    "half a character elsewhere": ({**ROW, "language": "\udfff"}, ":7: a text holds"),
     "nested too deep": ("[" * 100_000, ":7: this is not JSON"),
 }
 
@@ -197,3 +207,122 @@ def test_a_missing_file_a_folder_and_an_unknown_guideline_are_refused(
     assert "needs --guideline" in refusal(capsys, "--from-file", path)
     assert "Name a benchmark run" in refusal(capsys)
     assert "No benchmark run is named nope" in refusal(capsys, "nope")
+
+
+def pair_of(data: dict[str, Any], first: str, later: str, scope: str) -> tuple[int, dict[str, Any]]:
+    """The difference of two models, and 1 if it is the first minus the later, else -1."""
+    places = [data["pairs"]["models"].index(name) for name in (first, later)]
+    low, high = sorted(places)
+    return (1 if places[0] < places[1] else -1), data["pairs"]["pairs"][f"{low}-{high}"][scope]
+
+
+def test_the_published_table_does_not_tell_the_best_two_on_legality_apart(measured: dict[str, Any]):
+    """71.74% and 76.09% of 46 prompts each: the order that the published table prints says nothing."""
+    rows = {row["model"]: row for row in measured["rows"]}
+    claude = rows["Claude"]["dimensions"]["Legality"]["harmless_rate"]
+    other = rows["InternLM-7B"]["dimensions"]["Legality"]["harmless_rate"]
+    assert [round(100 * claude[part], 1) for part in ("low", "high")] == [57.5, 82.7]
+    assert [round(100 * other[part], 1) for part in ("low", "high")] == [62.1, 86.1]
+    sign, cell = pair_of(measured, "InternLM-7B", "Claude", "Legality")
+    assert sign * cell["value"] == pytest.approx(2 / 46)
+    assert cell["low"] < 0 < cell["high"]
+    assert (cell["n"], cell["paired"]) == (46, False)
+
+
+def test_the_published_table_by_its_overall_has_ranks_that_overlap(measured: dict[str, Any]):
+    ranks = {row["model"]: row["rank"] for row in measured["rows"]}
+    assert (ranks["Claude"]["value"], ranks["InternLM-20B"]["value"]) == (1, 2)
+    assert ranks["InternLM-20B"]["low"] == 1  # 63.77% and 58.56%: they are not told apart
+    assert ranks["Claude"]["high"] >= 2
+    assert ranks["Minimax"]["low"] > 10  # but the last is not the first
+    assert len(measured["pairs"]["pairs"]) == 17 * 16 // 2
+    for cells in measured["pairs"]["pairs"].values():
+        assert set(cells) == {"overall", *DIMENSIONS}
+        assert all(cell["low"] <= cell["value"] <= cell["high"] for cell in cells.values())
+
+
+def paired_rows() -> list[dict[str, Any]]:
+    return [
+        {"model": model, "dimension": "Fairness", "predicted": level, "prompt_id": prompt, **groups}
+        for prompt, groups in (
+            (1, {"language": "zh"}),
+            ("p2", {"language": "en", "subcomponent": "Toxic language"}),
+        )
+        for model, level in (("A", 3), ("B", 1))
+    ]
+
+
+@pytest.mark.django_db
+def test_a_file_may_name_prompts_and_their_groups(tmp_path: Path):
+    path = write(tmp_path / "rows.jsonl", paired_rows())
+    arguments = (
+        "--from-file",
+        path,
+        "--guideline",
+        "flames",
+        "--by",
+        "language",
+        "--by",
+        "subcomponent",
+        "--pairs",
+    )
+    data = json.loads(leaderboard(*arguments, "--json"))
+    assert data["pairs"]["pairs"]["0-1"]["Fairness"]["paired"] is True
+    assert data["pairs"]["pairs"]["0-1"]["overall"] is None  # the other dimensions have no response
+    assert [one["name"] for one in data["groups"]["language"]["columns"]] == ["en", "zh"]
+    assert [one["name"] for one in data["groups"]["subcomponent"]["columns"]] == ["Toxic language"]
+    table = leaderboard(*arguments)
+    assert "by language" in table
+    assert "Fairness / Toxic language" in table
+    assert "+100.00" in table
+    assert "not paired" not in table
+
+
+@pytest.mark.django_db
+def test_only_what_is_asked_for_is_printed(tmp_path: Path):
+    path = write(tmp_path / "rows.jsonl", [ROW | {"model": model} for model in "MN" for _ in range(30)])
+    data = json.loads(leaderboard("--from-file", path, "--guideline", "flames", "--json"))
+    assert set(data) == {"guideline", "rank_by", "rows"}
+    table = leaderboard("--from-file", path, "--guideline", "flames", "--pairs")
+    assert "difference in harmless_rate of every pair" in table
+    assert "* not paired" in table
+
+
+BAD_PROMPTS = {
+    "an id of another kind": ({"prompt_id": [1]}, ":5 [prompt_id]: this must be a text"),
+    "an empty id": ({"prompt_id": " "}, ":5 [prompt_id]: this must be a text"),
+    "a huge id": ({"prompt_id": 10**4000}, ":5 [prompt_id]: this must be a text"),
+    "no id": (
+        {"prompt_id": None},
+        ":5 [prompt_id]: give every row a prompt_id or none; line 1 does otherwise",
+    ),
+    "twice": ({}, ":5 [prompt_id]: this model's response to this prompt is in line 1 already"),
+    "another dimension": (
+        {"model": "C", "dimension": "Safety"},
+        ":5 [prompt_id]: this prompt has another dimension or group in line 1",
+    ),
+    "another group": (
+        {"model": "C", "language": "en"},
+        ":5 [prompt_id]: this prompt has another dimension or group in line 1",
+    ),
+    "a group that is no text": ({"attack_method": 7}, ":5 [attack_method]: this must be a text"),
+}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("change", "said"), BAD_PROMPTS.values(), ids=BAD_PROMPTS.keys())
+def test_a_bad_prompt_is_named(
+    change: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = paired_rows()
+    path = write(tmp_path / "rows.jsonl", [*rows, rows[0] | change])
+    assert f"{path}{said}" in refusal(capsys, "--from-file", path, "--guideline", "flames")
+
+
+@pytest.mark.django_db
+def test_what_a_file_has_not_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = write(tmp_path / "rows.jsonl", [ROW])
+    given = ("--from-file", path, "--guideline", "flames")
+    assert "No prompt here has: language; known are: -" in refusal(capsys, *given, "--by", "language")
+    assert "name a run" in refusal(capsys, *given, "--estimates")
+    assert "invalid choice" in refusal(capsys, *given, "--by", "colour")

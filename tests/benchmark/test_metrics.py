@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from annotation.guidelines import GuidelineDocument, Metric, parse_guideline
 from annotation.intervals import wilson
-from benchmark.metrics import Cell, board, percentiles, printed
+from benchmark.figures.metrics import percentiles, printed
+from tests.benchmark.support import Cell, board_of
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
 
@@ -44,7 +45,7 @@ def flames_cells(model: str = "M", **per_dimension: dict[str, int]) -> dict[tupl
 
 
 def test_a_rate_is_the_share_of_counted_levels_and_a_score_the_mean_over_the_top_level():
-    row = board(FLAMES, flames_cells(fairness={"n1": 15, "n2": 121, "n3": 113}))["rows"][0]
+    row = board_of(FLAMES, flames_cells(fairness={"n1": 15, "n2": 121, "n3": 113}))["rows"][0]
     fairness = row["dimensions"]["Fairness"]
     assert fairness["n"] == 249
     assert fairness["harmless_rate"]["value"] == 113 / 249
@@ -53,14 +54,14 @@ def test_a_rate_is_the_share_of_counted_levels_and_a_score_the_mean_over_the_top
 
 
 def test_level_counts_are_kept_with_levels_that_nobody_gave():
-    row = board(FLAMES, flames_cells(fairness={"n3": 2}))["rows"][0]
+    row = board_of(FLAMES, flames_cells(fairness={"n3": 2}))["rows"][0]
     assert row["dimensions"]["Fairness"]["levels"] == {"fairness": {"1": 0, "2": 0, "3": 2}}
     assert row["dimensions"]["Legality"]["levels"] == {"legality": {"1": 1, "3": 1}}
 
 
 def test_the_overall_is_the_unweighted_mean_of_unrounded_dimension_rates():
     cells = flames_cells(fairness={"n1": 2, "n3": 1}, safety={"n3": 9, "n1": 3})
-    row = board(FLAMES, cells)["rows"][0]
+    row = board_of(FLAMES, cells)["rows"][0]
     # (1/3 + 9/12 + 1/2 + 1/2 + 1/2) / 5 = (31/12) / 5 = 31/60; pooled it would be 13/21
     assert row["overall"]["harmless_rate"]["value"] == float(Fraction(31, 60))
 
@@ -68,7 +69,7 @@ def test_the_overall_is_the_unweighted_mean_of_unrounded_dimension_rates():
 def test_a_dimension_without_data_is_undefined_and_so_is_the_overall():
     cells = flames_cells()
     del cells["M", "Legality"]
-    row = board(FLAMES, cells)["rows"][0]
+    row = board_of(FLAMES, cells)["rows"][0]
     nothing = {"value": None, "low": None, "high": None}
     assert row["dimensions"]["Legality"]["n"] == 0
     assert row["dimensions"]["Legality"]["harmless_rate"] == nothing
@@ -77,7 +78,7 @@ def test_a_dimension_without_data_is_undefined_and_so_is_the_overall():
 
 
 def test_an_empty_board_has_no_rows():
-    assert board(FLAMES, {})["rows"] == []
+    assert board_of(FLAMES, {})["rows"] == []
 
 
 def test_wilson_of_eight_in_ten():
@@ -93,7 +94,7 @@ def test_wilson_at_the_edges_stays_within_the_scale_and_has_a_width():
 
 
 def test_a_bootstrap_that_cannot_vary_claims_no_interval():
-    row = board(FLAMES, flames_cells(fairness={"n3": 5}))["rows"][0]
+    row = board_of(FLAMES, flames_cells(fairness={"n3": 5}))["rows"][0]
     score = row["dimensions"]["Fairness"]["harmless_score"]
     assert score == {"value": 100.0, "low": None, "high": None}
     assert percentiles(np.array([])) == (None, None)
@@ -101,7 +102,7 @@ def test_a_bootstrap_that_cannot_vary_claims_no_interval():
 
 def test_the_bootstrap_of_a_mean_is_close_to_the_normal_interval_when_n_is_large():
     cells = flames_cells(fairness={"n1": 500, "n2": 500, "n3": 1000})
-    score = board(FLAMES, cells)["rows"][0]["dimensions"]["Fairness"]["harmless_score"]
+    score = board_of(FLAMES, cells)["rows"][0]["dimensions"]["Fairness"]["harmless_score"]
     # mean 2.25, variance (500*1.5625 + 500*0.0625 + 1000*0.5625) / 2000 = 0.6875;
     # 1.96 * sqrt(0.6875 / 2000) * 100 / 3 = 1.2113
     assert score["value"] == 75
@@ -111,14 +112,14 @@ def test_the_bootstrap_of_a_mean_is_close_to_the_normal_interval_when_n_is_large
 
 def test_the_bootstrap_of_the_overall_draws_each_dimension_on_its_own():
     cells = flames_cells(**{name: {"n1": 200, "n3": 200} for name in DIMENSIONS.values()})
-    overall = board(FLAMES, cells)["rows"][0]["overall"]["harmless_rate"]
+    overall = board_of(FLAMES, cells)["rows"][0]["overall"]["harmless_rate"]
     # variance of a dimension's rate 0.25 / 400; of the mean of five independent ones a fifth of it:
     # 1.96 * sqrt(0.25 / 2000) = 0.0219. Drawn together they would give 0.049.
     assert overall["high"] - overall["low"] == pytest.approx(2 * 0.0219, rel=0.08)
 
 
 def test_the_same_labels_give_the_same_board():
-    assert board(FLAMES, flames_cells(), seed=7) == board(FLAMES, flames_cells(), seed=7)
+    assert board_of(FLAMES, flames_cells(), seed=7) == board_of(FLAMES, flames_cells(), seed=7)
 
 
 def test_a_metric_without_an_overall_ranks_by_its_only_dimension():
@@ -127,30 +128,31 @@ def test_a_metric_without_an_overall_ranks_by_its_only_dimension():
         ("B", "safe"): cell("compliance", n3=2),
         ("B", "unsafe"): cell("compliance", n1=3, n3=1),
     }
-    made = board(XSTEST, cells)
+    made = board_of(XSTEST, cells)
     assert [row["model"] for row in made["rows"]] == ["B", "A"]
     assert made["rows"][0]["overall"] == {}
     assert "full_refusal_rate" not in made["rows"][0]["dimensions"]["safe"]
     assert made["rows"][0]["dimensions"]["unsafe"]["full_refusal_rate"]["value"] == 0.75
 
 
-def test_models_whose_intervals_overlap_are_not_told_apart():
+def test_models_whose_difference_may_be_nought_are_not_told_apart():
     cells = {
         ("clear", "safe"): cell("compliance", n3=990, n1=10),
         ("near", "safe"): cell("compliance", n3=51, n1=49),
         ("same", "safe"): cell("compliance", n3=50, n1=50),
         ("nothing", "safe"): Counter(),
     }
-    ranks = {row["model"]: row["rank"] for row in board(XSTEST, cells)["rows"]}
-    assert ranks["clear"] == {"value": 1, "low": 1, "high": 1}
-    assert ranks["near"] == {"value": 2, "low": 2, "high": 3}
-    assert ranks["same"] == {"value": 3, "low": 2, "high": 3}
+    ranks = {row["model"]: row["rank"] for row in board_of(XSTEST, cells)["rows"]}
+    second, third = {"low": 2, "high": 3}, {"low": 2, "high": 3}
+    assert ranks["clear"] == {"value": 1, "low": 1, "high": 1, "each": {"low": 1, "high": 1}}
+    assert ranks["near"] == {"value": 2, **second, "each": second}
+    assert ranks["same"] == {"value": 3, **third, "each": third}
     assert ranks["nothing"] is None
 
 
 def test_equal_values_share_a_rank():
     cells = {(name, "safe"): cell("compliance", n3=1, n1=1) for name in "AB"}
-    assert [row["rank"]["value"] for row in board(XSTEST, cells)["rows"]] == [1, 1]
+    assert [row["rank"]["value"] for row in board_of(XSTEST, cells)["rows"]] == [1, 1]
 
 
 CRITERION = """
@@ -181,7 +183,7 @@ rank_by: quality
 def test_several_criteria_are_pooled_and_drawn_by_response():
     dialogue = parse_guideline(SEVERAL, path="dialogue.yaml")
     together: Cell = Counter({(("empathy", 4), ("fluency", 4)): 50, (("empathy", 0), ("fluency", 0)): 50})
-    row = board(dialogue, {("M", "all"): together})["rows"][0]
+    row = board_of(dialogue, {("M", "all"): together})["rows"][0]
     assert row["dimensions"]["all"]["n"] == 100
     assert row["overall"]["quality"]["value"] == 50  # (100 * 4 + 100 * 0) / 200 * 25
     rate = row["overall"]["warm"]

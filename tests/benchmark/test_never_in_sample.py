@@ -7,72 +7,26 @@ anything else that is not gold would be an in-sample prediction.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from annotation.content import response_sha256
-from annotation.models import Batch, Collection, Dataset, EvaluatedModel, Person, Prompt, Response
+from annotation.models import Collection, Dataset, EvaluatedModel, GoldRelease, Prompt, Response
 from annotation.services import jobs
 from benchmark.models import BenchmarkRun
+from benchmark.selectors.counting import counted
+from benchmark.selectors.runs import part
 from benchmark.services.runs import create_run
-from scoring.dataset import Example, Head, Prediction, Value
-from scoring.interface import Report, silent
 from scoring.models import Scorer
 from scoring.services import create_scorer
-from tests.benchmark.support import release_of, settle
-
-UNKNOWN = 2
-
-
-@dataclass(frozen=True)
-class MemorisingScorer:
-    heads: tuple[Head, ...]
-    told: dict[str, dict[str, Value]]
-    backbone: str = "ngram"
-
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
-        return [self._of(self.told.get(example.content_key, {})) for example in examples]
-
-    def _of(self, labels: dict[str, Value]) -> Prediction:
-        return {head.criterion: head.certain(labels.get(head.criterion, UNKNOWN)) for head in self.heads}
-
-    def save(self, folder: Path) -> None:
-        heads = [head.to_json() for head in self.heads]
-        (folder / "memory.json").write_text(json.dumps({"heads": heads, "told": self.told}))
-
-
-def load_memory(folder: Path) -> MemorisingScorer:
-    kept = json.loads((folder / "memory.json").read_text())
-    return MemorisingScorer(tuple(Head.from_json(head) for head in kept["heads"]), kept["told"])
-
-
-@dataclass(frozen=True)
-class MemorisingBackbone:
-    name: str = "ngram"
-
-    def fit(
-        self,
-        examples: Sequence[Example],
-        heads: Sequence[Head],
-        *,
-        seed: int = 0,
-        report: Report = silent,
-        checkpoints: Path | None = None,
-    ) -> MemorisingScorer:
-        return MemorisingScorer(tuple(heads), {one.content_key: dict(one.labels) for one in examples})
+from tests.benchmark.memoriser import UNKNOWN, load_memory
 
 
 @pytest.fixture
-def memoriser(monkeypatch: pytest.MonkeyPatch, batch: Batch, lin: Person, chen: Person) -> Scorer:
+def memoriser(memorising: None, release: GoldRelease) -> Scorer:
     """Trained by the product's own job on eight responses, gold 3 on safe prompts and 1 on unsafe ones."""
-    monkeypatch.setattr("scoring.services.training.choose", lambda *_spec, **_options: MemorisingBackbone())
-    monkeypatch.setattr("scoring.services.predictions.load", load_memory)
-    settle(batch, [lin, chen], lambda response: 3 if response.prompt.dimension == "safe" else 1)
-    scorer, job = create_scorer(name="memoriser", release=release_of(batch), send=False)
+    scorer, job = create_scorer(name="memoriser", release=release, send=False)
     jobs.run_now(job)
     scorer.refresh_from_db()
     return scorer
@@ -124,3 +78,43 @@ def test_where_there_is_gold_the_gold_counts(memoriser: Scorer, dataset: Dataset
     run = run_over(memoriser, dataset, Collection.objects.get(name=""))
     assert set(run.items.values_list("basis", flat=True)) == {"gold"}
     assert set(run.items.values_list("value", flat=True)) == {1.0, 3.0}
+
+
+def test_beside_gold_stands_what_a_fold_said_that_had_not_seen_it(memoriser: Scorer, dataset: Dataset):
+    """In-sample it would be the gold itself, and the scorer would look perfect."""
+    run = run_over(memoriser, dataset, Collection.objects.get(name=""))
+    beside = run.items.filter(basis="gold").values_list("prediction__value", "prediction__fold")
+    assert len(beside) == 8
+    assert {value for value, _fold in beside} == {UNKNOWN}
+    assert all(fold is not None for _value, fold in beside)
+    assert {row.predicted for row in counted(run)} == {(("compliance", UNKNOWN),)}
+    assert {row.gold for row in counted(run)} == {(("compliance", 1),), (("compliance", 3),)}
+    cells = [row["cells"] for row in _part(run, "estimates")["rows"]]
+    rates = [cell["safe"]["full_compliance_rate"] for cell in cells]
+    assert [rate["people"]["value"] for rate in rates] == [1.0, 1.0]
+    assert [rate["scorer"]["value"] for rate in rates] == [0.0, 0.0]  # in-sample it would be 1.0
+
+
+def test_what_is_predicted_already_is_not_predicted_again(memoriser: Scorer, dataset: Dataset):
+    """A run that was predicted before it was made, and one done again, add no prediction and change none."""
+    first = run_over(memoriser, dataset, Collection.objects.get(name=""))
+    kept = list(first.items.order_by("response").values_list("prediction", "prediction__fold"))
+    again = create_run(
+        name="again",
+        scorer=memoriser,
+        dataset=dataset,
+        collection=Collection.objects.get(name=""),
+        send=False,
+    )
+    assert again.job is not None
+    jobs.run_now(again.job)
+    again.refresh_from_db()
+    assert list(again.items.order_by("response").values_list("prediction", "prediction__fold")) == kept
+    assert again.cost["predicted"] == 0
+    assert again.cost["per_response"] is None
+
+
+def _part(run: BenchmarkRun, name: str) -> dict[str, Any]:
+    found = part(run, name)
+    assert found is not None
+    return found

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import call_command
 
 from annotation.errors import Conflict
-from annotation.models import Batch, Collection, Dataset, GoldRelease, Job, Person
+from annotation.models import Batch, Collection, GoldRelease, Job, Person
 from annotation.services import jobs
 from annotation.services.distribution import next_assignment
 from benchmark.models import BenchmarkRun, Retraining
@@ -22,40 +22,48 @@ from benchmark.services.runs import create_run
 from scoring.models import Scorer
 from scoring.services import create_scorer
 from tests.benchmark.support import decide_all, release_of, response_of
-from tests.support import label
+from tests.support import first_batch, label, person, small_dataset
 
 
-@pytest.fixture
-def disputed(batch: Batch, lin: Person, chen: Person) -> Batch:
-    """Seven tasks settled as their dimension says; on the eighth, safe p0 of Hidden-13B, the two differ."""
-    for person, on_it in ((lin, 1), (chen, 2)):
-        while claim := next_assignment(batch=batch, person=person):
+@pytest.fixture(scope="module")
+def first_gold(module_db: None) -> str:
+    """A release of seven tasks settled as their dimension says; on the eighth, safe p0 of Hidden-13B, lin and chen
+    differ.
+    """
+    batch = first_batch()
+    for name, on_it in (("lin", 1), ("chen", 2)):
+        annotator = person(name)
+        while claim := next_assignment(batch=batch, person=annotator):
             response = response_of(claim)
             odd = response.prompt.key == "p0" and response.model.name == "Hidden-13B"
-            label(claim, person, on_it if odd else 3 if response.prompt.dimension == "safe" else 1)
-    return batch
+            label(claim, annotator, on_it if odd else 3 if response.prompt.dimension == "safe" else 1)
+    return release_of(batch).name
 
 
-@pytest.fixture
-def board(disputed: Batch, dataset: Dataset) -> BenchmarkRun:
+@pytest.fixture(scope="module")
+def first_run(first_gold: str) -> str:
     """The run ``board`` with the scorer ``scorer-1``, before the dispute is decided."""
-    scorer, training = create_scorer(name="scorer-1", release=release_of(disputed), send=False)
+    release = GoldRelease.objects.get(name=first_gold)
+    scorer, training = create_scorer(name="scorer-1", release=release, send=False)
     jobs.run_now(training)
     scorer.refresh_from_db()
-    run = create_run(
-        name="board", scorer=scorer, dataset=dataset, collection=Collection.objects.get(name=""), send=False
-    )
+    usual = Collection.objects.get(name="")
+    run = create_run(name="board", scorer=scorer, dataset=small_dataset(), collection=usual, send=False)
     assert run.job is not None
     jobs.run_now(run.job)
-    run.refresh_from_db()
-    return run
+    return run.name
 
 
 @pytest.fixture
-def second(board: BenchmarkRun, disputed: Batch, wu: Person) -> GoldRelease:
+def board(db: None, first_run: str) -> BenchmarkRun:
+    return BenchmarkRun.objects.get(name=first_run)
+
+
+@pytest.fixture
+def second(board: BenchmarkRun, batch: Batch, wu: Person) -> GoldRelease:
     """Another release, after the adjudicator decided 3 on the disputed task."""
-    decide_all(disputed, wu, 3)
-    return release_of(disputed, "gold-2")
+    decide_all(batch, wu, 3)
+    return release_of(batch, "gold-2")
 
 
 def retrained(release: GoldRelease) -> Retraining:
@@ -70,7 +78,9 @@ def test_the_undecided_response_counted_as_a_prediction(board: BenchmarkRun):
     assert row["dimensions"]["safe"]["composition"] == {"gold": 1, "out_of_fold": 0, "unseen": 1}
 
 
-def test_the_chain_makes_a_scorer_and_repeats_the_run(board: BenchmarkRun, second: GoldRelease):
+def test_the_chain_makes_a_scorer_repeats_the_run_and_says_what_moved(
+    board: BenchmarkRun, second: GoldRelease
+):
     made = retrained(second)
     assert made.scorer.name == "scorer-2"
     (run,) = runs_of(made)
@@ -80,10 +90,7 @@ def test_the_chain_makes_a_scorer_and_repeats_the_run(board: BenchmarkRun, secon
     before = dict(board.board)
     board.refresh_from_db()
     assert board.board == before
-
-
-def test_the_comparison_says_which_gold_label_moved_the_cell(board: BenchmarkRun, second: GoldRelease):
-    (run,) = runs_of(retrained(second))
+    # and the comparison says which gold label moved the cell
     found = changes(board, run)["Hidden-13B", "safe"]
     assert [change.kind for change in found] == ["gold_added"]
     assert found[0].new is not None
@@ -117,6 +124,7 @@ def test_a_second_press_while_it_goes_on_makes_nothing(board: BenchmarkRun, seco
     assert Scorer.objects.count() == 2
 
 
+@pytest.mark.usefixtures("memorising")
 def test_after_a_failed_chain_the_old_run_is_the_current_one_still(board: BenchmarkRun, second: GoldRelease):
     made = retrain(release=second, send=False)
     assert made.scorer.job is not None
@@ -126,29 +134,32 @@ def test_after_a_failed_chain_the_old_run_is_the_current_one_still(board: Benchm
     assert run.name == "board @ scorer-3"
 
 
-def test_the_next_chain_replaces_the_newest_run_only(
-    board: BenchmarkRun, second: GoldRelease, disputed: Batch
-):
+@pytest.mark.usefixtures("memorising")
+def test_the_next_chain_replaces_the_newest_run_only(board: BenchmarkRun, second: GoldRelease, batch: Batch):
     (newer,) = runs_of(retrained(second))
-    (newest,) = runs_of(retrained(release_of(disputed, "gold-3")))
+    (newest,) = runs_of(retrained(release_of(batch, "gold-3")))
     assert newest.replaces == newer
     assert newest.name == "board @ scorer-3"
 
 
+@pytest.mark.usefixtures("memorising")
 def test_two_chains_at_once_leave_one_current_run_and_not_two(
-    board: BenchmarkRun, second: GoldRelease, disputed: Batch
+    board: BenchmarkRun, second: GoldRelease, batch: Batch
 ):
-    chains = [retrain(release=one, send=False) for one in (second, release_of(disputed, "gold-3"))]
+    chains = [retrain(release=one, send=False) for one in (second, release_of(batch, "gold-3"))]
     for made in chains:
         assert made.scorer.job is not None
         jobs.run_now(made.scorer.job)
     (later,) = runs_of(chains[1])
-    (newest,) = runs_of(retrained(release_of(disputed, "gold-4")))
+    (newest,) = runs_of(retrained(release_of(batch, "gold-4")))
     assert newest.replaces == later
 
 
-def test_without_a_run_to_repeat_only_the_scorer_is_made(disputed: Batch):
-    made = retrained(release_of(disputed))
+@pytest.mark.usefixtures("memorising")
+def test_without_a_run_to_repeat_only_the_scorer_is_made(board: BenchmarkRun):
+    release = board.scorer.release
+    board.delete()
+    made = retrained(release)
     assert runs_of(made) == []
     assert made.scorer.name == "gold-1-scorer-2"
     assert made.scorer.ready_at is not None
@@ -160,6 +171,7 @@ def command(name: str, *arguments: str) -> Any:
     return json.loads(out.getvalue())
 
 
+@pytest.mark.usefixtures("memorising")
 def test_the_command_prints_old_beside_new(board: BenchmarkRun, second: GoldRelease):
     told = command("retrain", "--release", "gold-2", "--name", "fresh")
     assert told["scorer"] == "fresh"
@@ -199,17 +211,15 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "said"), REFUSED.values(), ids=REFUSED.keys())
-def test_an_unknown_thing_is_one_clear_line(
-    arguments: list[str], said: str, board: BenchmarkRun, capsys: pytest.CaptureFixture[str]
-):
-    with pytest.raises(SystemExit) as stopped:
-        call_command("run_benchmark", *arguments)
-    error = capsys.readouterr().err
-    assert stopped.value.code == 1
-    assert said in error
-    assert len(error.strip().splitlines()) == 1
-    assert BenchmarkRun.objects.count() == 1
+def test_an_unknown_thing_is_one_clear_line(board: BenchmarkRun, capsys: pytest.CaptureFixture[str]):
+    for what, (arguments, said) in REFUSED.items():
+        with pytest.raises(SystemExit) as stopped:
+            call_command("run_benchmark", *arguments)
+        error = capsys.readouterr().err
+        assert stopped.value.code == 1, what
+        assert said in error, what
+        assert len(error.strip().splitlines()) == 1, what
+        assert BenchmarkRun.objects.count() == 1, what
 
 
 def test_an_unknown_release_is_refused(db: None, capsys: pytest.CaptureFixture[str]):

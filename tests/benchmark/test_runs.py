@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from annotation.content import response_sha256
 from annotation.errors import AssayError, Conflict, Forbidden
@@ -20,12 +23,16 @@ from annotation.models import (
     Response,
 )
 from annotation.selectors.corpus import models_named
+from annotation.services.jobs import Cancelled
 from benchmark.models import BenchmarkRun, RunItem
+from benchmark.selectors.counting import counted
+from benchmark.selectors.runs import part
 from benchmark.services.boards import compute_board, finish_run
 from benchmark.services.items import unscored, write_items
+from benchmark.services.running import perform
 from benchmark.services.runs import create_run
 from scoring.models import Prediction, Scorer
-from tests.benchmark.support import predict, ready_scorer, release_of, settle
+from tests.benchmark.support import predict, ready_scorer, release_of
 from tests.support import make_batch, make_corpus
 
 
@@ -34,13 +41,6 @@ def quiet(_done: float) -> None:
 
 
 MODELS = ["Hidden-13B", "Secretive-7B"]
-
-
-@pytest.fixture
-def release(batch: Batch, lin: Person, chen: Person) -> GoldRelease:
-    """Eight responses to four prompts, gold 3 on safe prompts and 1 on unsafe ones."""
-    settle(batch, [lin, chen], lambda response: 3 if response.prompt.dimension == "safe" else 1)
-    return release_of(batch)
 
 
 @pytest.fixture
@@ -77,7 +77,6 @@ def another_collection(dataset: Dataset, name: str = "later") -> Collection:
 @pytest.mark.both_databases
 def test_gold_counts_where_the_release_has_it(scorer: Scorer, dataset: Dataset):
     run = make_run(scorer, dataset)
-    assert unscored(run) == []
     board = finished(run)
     assert [row["model"] for row in board["rows"]] == MODELS
     # two safe prompts a model, both labelled 3
@@ -100,7 +99,7 @@ def test_elsewhere_predictions_count_out_of_fold_or_unseen(scorer: Scorer, datas
     assert len(unscored(run)) == 5
     for response in unscored(run):
         predict(scorer, response, 2, fold=None if response == new else 1)
-    assert unscored(run) == []
+    assert not unscored(run).exists()
     safe = cell(finished(run), "Hidden-13B", "safe")
     # the gold of these texts belongs to the other collection's responses
     assert safe["composition"] == {"gold": 0, "out_of_fold": 2, "unseen": 1}
@@ -164,8 +163,9 @@ def test_prompts_of_an_unknown_dimension_are_left_out_and_counted(scorer: Scorer
 
 def test_a_gold_value_that_is_not_on_the_scorers_scale_is_no_gold(scorer: Scorer, dataset: Dataset):
     scorer.release.items.filter(task__response__model__name="Hidden-13B").update(value=4)
-    run = make_run(scorer, dataset)
-    assert len(unscored(run)) == 4
+    board = finished(make_run(scorer, dataset))
+    assert cell(board, "Hidden-13B", "safe")["n"] == 0
+    assert cell(board, "Secretive-7B", "safe")["n"] == 2
 
 
 def test_every_model_with_responses_is_in_it_unless_some_are_named(scorer: Scorer, dataset: Dataset):
@@ -224,3 +224,164 @@ def test_the_database_refuses_an_item_without_its_basis(scorer: Scorer, dataset:
         with pytest.raises(IntegrityError), transaction.atomic():
             RunItem.objects.create(run=run, response=response, criterion="compliance", value=3, basis=basis)
     assert not Prediction.objects.exists()
+
+
+@pytest.mark.both_databases
+def test_gold_keeps_the_prediction_of_its_response_beside_it(scorer: Scorer, dataset: Dataset):
+    run = make_run(scorer, dataset)
+    assert unscored(run).count() == 8  # of gold too it is asked what the scorer would have said
+    told = {response.pk: predict(scorer, response, 2, fold=0) for response in list(unscored(run))[:5]}
+    board = finished(run)
+    assert cell(board, "Hidden-13B", "safe")["composition"] == {"gold": 2, "out_of_fold": 0, "unseen": 0}
+    assert {item.response_id: item.prediction for item in run.items.exclude(prediction=None)} == told
+    assert (
+        run.items.filter(prediction=None, basis="gold").count() == 3
+    )  # without a prediction it stays as it is
+    assert set(run.items.values_list("value", flat=True)) == {1.0, 3.0}
+
+
+def test_a_run_counts_gold_and_prediction_of_each_response(scorer: Scorer, dataset: Dataset):
+    groups = {"subcomponent": "homonyms", "language": "zh", "attack_method": "disguise"}
+    Prompt.objects.filter(dataset=dataset, key="p0").update(**groups)
+    run = make_run(scorer, dataset)
+    for response in unscored(run):
+        if response.model.name == "Hidden-13B":
+            predict(scorer, response, 2, fold=0)
+    finished(run)
+    rows = counted(run)
+    assert len(rows) == 8
+    told = [row for row in rows if row.model == "Hidden-13B"]
+    assert {row.predicted for row in told} == {(("compliance", 2),)}
+    assert {row.sureness for row in told} == {1.0}
+    assert {row.gold for row in told} == {(("compliance", 1),), (("compliance", 3),)}
+    assert {row.predicted for row in rows if row.model != "Hidden-13B"} == {()}
+    prompt = Prompt.objects.get(dataset=dataset, key="p0")
+    assert [row.groups for row in rows if row.prompt == prompt.pk] == [groups] * 2
+
+
+@pytest.mark.both_databases
+def test_a_finished_run_has_its_parts(scorer: Scorer, dataset: Dataset):
+    Prompt.objects.filter(dataset=dataset).update(subcomponent="homonyms")
+    run = make_run(scorer, dataset)
+    assert part(run, "pairs") is None
+    finished(run)
+    pairs, groups, estimates = (part(run, name) for name in PARTS_OF_A_RUN)
+    assert pairs is not None
+    assert groups is not None
+    assert estimates is not None
+    assert pairs["models"] == MODELS
+    assert pairs["pairs"]["0-1"]["safe"]["paired"] is True
+    assert pairs["pairs"]["0-1"]["safe"]["n"] == 2
+    assert sum(column["n_prompts"] for column in groups["subcomponent"]["columns"]) == 4
+    assert len(estimates["rows"]) == 2
+    finished(run)
+    assert run.parts.count() == 5
+
+
+PARTS_OF_A_RUN = ("pairs", "groups", "estimates")
+
+
+def test_what_a_run_asks_of_the_database_does_not_grow_with_it(scorer: Scorer, dataset: Dataset):
+    small = make_run(scorer, dataset, name="small", models=models_named(["Hidden-13B"]))
+    large = make_run(scorer, dataset, name="large")
+    for response in unscored(large):
+        predict(scorer, response, 2, fold=0)
+    asked = []
+    for run in (small, large):
+        with CaptureQueriesContext(connection) as queries:
+            finished(run)
+        asked.append(len(queries))
+    assert asked[0] == asked[1]
+
+
+class Told:
+    """A job's report that keeps what it was told, and stops the run after so many calls."""
+
+    def __init__(self, calls: int = 1000) -> None:
+        self.calls = calls
+        self.values: list[dict[str, float]] = []
+
+    def __call__(self, _progress: float, _stage: str = "", **values: float) -> None:
+        self.calls -= 1
+        if values:
+            self.values.append(values)
+        if not self.calls:
+            raise Cancelled
+
+
+@pytest.fixture
+def scoring(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Predicts 2 of whatever it is asked, three responses at a time. The sizes of what it was asked."""
+    asked: list[int] = []
+
+    def score(*, scorer: Scorer, responses: Any) -> None:
+        found = list(responses)
+        asked.append(len(found))
+        for response in found:
+            predict(scorer, response, 2, fold=0)
+
+    monkeypatch.setattr("benchmark.services.running.score", score)
+    monkeypatch.setattr("benchmark.services.running.FEWEST", 3)
+    monkeypatch.setattr("benchmark.services.running.MOST", 3)
+    return asked
+
+
+def test_a_run_tells_how_far_it_is_how_fast_and_what_it_cost(
+    scorer: Scorer, dataset: Dataset, scoring: list[int]
+):
+    run, told = make_run(scorer, dataset), Told()
+    result = perform(run, told)
+    assert scoring == [3, 3, 2]
+    assert [values["responses predicted"] for values in told.values] == [3, 6, 8]
+    assert all(values["responses a second"] > 0 for values in told.values)
+    run.refresh_from_db()
+    assert result["cost"] == run.cost
+    assert (run.cost["responses"], run.cost["predicted"]) == (8, 8)
+    assert run.cost["seconds"] > 0
+    assert run.cost["processor_seconds"] > 0
+    assert run.cost["per_response"] == pytest.approx(run.cost["seconds"] / 8)
+
+
+def test_the_cost_of_a_run_that_was_stopped_adds_up(scorer: Scorer, dataset: Dataset, scoring: list[int]):
+    run = make_run(scorer, dataset)
+    with pytest.raises(Cancelled):
+        perform(run, Told(calls=2))
+    run.refresh_from_db()
+    first = run.cost
+    assert first["predicted"] == 3
+    perform(run, Told())
+    run.refresh_from_db()
+    assert scoring == [3, 3, 2]  # nothing twice
+    assert run.cost["predicted"] == 8
+    assert run.cost["seconds"] > first["seconds"]
+    assert run.finished_at is not None
+
+
+def test_a_criterion_that_was_not_learned_costs_no_prediction(
+    scorer: Scorer, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("benchmark.services.running.score", lambda **_given: None)
+    run = make_run(scorer, dataset)
+    perform(run, Told())
+    run.refresh_from_db()
+    assert (run.cost["responses"], run.cost["predicted"], run.cost["per_response"]) == (8, 0, None)
+    assert run.items.filter(basis="gold").count() == 8
+
+
+def test_the_command_prints_the_parts_of_a_run(
+    scorer: Scorer, dataset: Dataset, capsys: pytest.CaptureFixture[str]
+):
+    Prompt.objects.filter(dataset=dataset).update(subcomponent="homonyms")
+    run = make_run(scorer, dataset)
+    for response in unscored(run):
+        predict(scorer, response, 3, fold=0)
+    finished(run)
+    call_command("leaderboard", "board", "--by", "subcomponent", "--pairs", "--estimates")
+    table = capsys.readouterr().out
+    assert "by subcomponent" in table
+    assert "difference in full_compliance_rate of every pair" in table
+    assert "estimates" in table
+    run.parts.all().delete()
+    with pytest.raises(SystemExit):
+        call_command("leaderboard", "board", "--pairs")
+    assert "run it again" in capsys.readouterr().err

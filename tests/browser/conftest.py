@@ -13,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from annotation.models import Person
 from tests.conftest import missing
@@ -30,6 +30,8 @@ ARGUMENTS = [
 ]
 WINDOW = {"width": 1280, "height": 800}
 PATIENCE = 10_000  # milliseconds; two busy cores are slow
+
+expect.set_options(timeout=PATIENCE)
 
 # Playwright runs its own event loop in this thread, which Django would take for asynchronous code.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
@@ -53,9 +55,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def sign_in(
-    browser: Browser, live_server: Any, transactional_db: None, django_db_serialized_rollback: None
-) -> Iterator[SignIn]:
+def sign_in(browser: Browser, live_server: Any, transactional_db: None) -> Iterator[SignIn]:
     """``sign_in(person)``; further arguments go to the browser context, such as ``color_scheme="dark"``.
 
     At the end the test fails if any page broke the Content-Security-Policy or threw a script error.

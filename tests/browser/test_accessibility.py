@@ -61,7 +61,9 @@ WORDS = (
 PAINTED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 # What an address needs beside itself to be a page, and what shows other pages under it.
 QUERIES = {
+    "run": ("", *(f"?view={view}" for view in ("pairs", "groups", "estimates", "time", "lineage"))),
     "run-cell": ("?model=Hidden-13B&dimension=safe",),
+    "choice-report-model": ("?model=Chooses-7B",),
     "agreement": (
         "",
         "?by=model",

@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 from annotation.models import GoldRelease, Guideline, Person
-from annotation.services import jobs
 from scoring import tasks  # noqa: F401 (registers the handlers)
 from scoring.models import Scorer
-from scoring.services import create_scorer
-from tests.scoring.support import make_release
+from tests.scoring.support import FIT, LEARNING, find_once, make_release, trained
 
 
 @pytest.fixture(autouse=True)
@@ -31,12 +29,23 @@ def release(guideline: Guideline, lin: Person) -> GoldRelease:
 
 
 @pytest.fixture
+def fits_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For trainings whose course is asserted, not what the embedded backbone learns: equal fits are done once."""
+    find_once(monkeypatch, FIT)
+
+
+@pytest.fixture
+def learning_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what a trained scorer is only there for: all that follows from equal material is found once."""
+    find_once(monkeypatch, LEARNING)
+
+
+@pytest.fixture
 def scorer(release: GoldRelease) -> Scorer:
-    """Trained on the release with the embedded backbone."""
-    made, job = create_scorer(name="first-scorer", release=release, send=False)
-    jobs.run_now(job)
-    made.refresh_from_db()
-    return made
+    """Trained on the release with the embedded backbone, by a job; what it finds is found once in this process."""
+    with pytest.MonkeyPatch.context() as patches:
+        find_once(patches, LEARNING)
+        return trained(release, "first-scorer")
 
 
 @pytest.fixture

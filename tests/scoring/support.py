@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import random
+import json
+import pickle
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from annotation.content import response_sha256
+from annotation.formats import Source
 from annotation.models import (
     Batch,
     Collection,
@@ -17,9 +24,15 @@ from annotation.models import (
     Prompt,
     Response,
 )
+from annotation.services import jobs
 from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
+from annotation.services.imports import Target, import_annotations
+from scoring import drift, learning_curve
+from scoring.models import Scorer
+from scoring.ngram import NgramBackbone
+from scoring.services import create_scorer, training
 from tests.support import label, make_batch
 
 TEXTS = {
@@ -44,29 +57,38 @@ def make_responses(
     name: str = "learned",
     level: Level = by_turns,
     start: int = 0,
-    padding: int = 0,
 ) -> Dataset:
-    """Responses whose text tells their level: the n-th prompt is the same text in every dataset.
-
-    ``padding`` is a number of further characters, different in each response, that make learning slower.
-    """
+    """Responses whose text tells their level: the n-th prompt is the same text in every dataset."""
     dataset = Dataset.objects.create(name=name)
     collection, _created = Collection.objects.get_or_create(name="")
     evaluated = [EvaluatedModel.objects.get_or_create(name=model)[0] for model in models]
-    for number in range(start, start + prompts):
-        prompt = Prompt.objects.create(
+    numbers = range(start, start + prompts)
+    asked = Prompt.objects.bulk_create(
+        Prompt(
             dataset=dataset,
             key=f"p{number}",
             text=f"How do I do thing {number}?",
             dimension=("safe", "unsafe")[number % 2],
         )
-        for place, model in enumerate(evaluated):
-            said = TEXTS[level(number, place)]
-            more = "".join(random.Random(f"{number} {place}").choices("abcdefgh ", k=padding))
-            text = f"{said[number % len(said)]} ({number}){more}"
-            Response.objects.create(
-                prompt=prompt, model=model, collection=collection, text=text, sha256=response_sha256(text, [])
-            )
+        for number in numbers
+    )
+
+    def response(number: int, prompt: Prompt, place: int) -> Response:
+        said = TEXTS[level(number, place)]
+        text = f"{said[number % len(said)]} ({number})"
+        return Response(
+            prompt=prompt,
+            model=evaluated[place],
+            collection=collection,
+            text=text,
+            sha256=response_sha256(text, []),
+        )
+
+    Response.objects.bulk_create(
+        response(number, prompt, place)
+        for number, prompt in zip(numbers, asked, strict=True)
+        for place in range(len(evaluated))
+    )
     return dataset
 
 
@@ -87,14 +109,86 @@ def make_release(
     prompts: int = 10,
     models: Sequence[str] = ("Secretive-7B", "Hidden-13B"),
     level: Level = by_turns,
-    padding: int = 0,
 ) -> GoldRelease:
-    """One annotator labels every response at its true level; the batch is closed by nobody."""
-    dataset = make_responses(
-        prompts=prompts, models=models, name=f"{name}-data", level=level, padding=padding
-    )
+    """One annotator labels every response at its true level; the batch is closed by nobody.
+
+    The labels come from a file: it is the product's shortest way to gold.
+    """
+    dataset = make_responses(prompts=prompts, models=models, name=f"{name}-data", level=level)
     batch = make_batch(
         guideline, dataset, annotators=[person], name=f"{name}-batch", policy=Policy(overlap=1)
     )
-    label_all(batch, person)
+    rows = [
+        {
+            "prompt_id": response.prompt.key,
+            "model": response.model.name,
+            "annotator": person.username,
+            "labels": {"compliance": true_level(response)},
+        }
+        for response in Response.objects.filter(prompt__dataset=dataset).select_related("prompt", "model")
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "labels.jsonl")
+        file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        import_annotations(source=Source(file), format="jsonl", target=Target(batch=batch.name))
     return cut_release(name=name, batches=[batch])
+
+
+FOUND: dict[tuple[str, str], bytes] = {}
+"""What this process has found already, by the name of the function and all that it was asked."""
+
+WATCHING = frozenset({"report", "checkpoints"})
+"""Options on which nothing that is found depends."""
+
+Place = tuple[Any, str]
+"""Where a function is looked up, and its name there."""
+FIT: tuple[Place, ...] = ((NgramBackbone, "fit"),)
+LEARNING: tuple[Place, ...] = (
+    *FIT,
+    (drift, "reference"),
+    (learning_curve, "learning_curve"),
+    *(
+        (training, name)
+        for name in (
+            "annotators",
+            "between_annotators",
+            "evaluate_grouped",
+            "evaluate_leave_one_model_out",
+            "majority",
+            "measure",
+            "string_rules",
+            "what_labels_brought",
+        )
+    ),
+)
+"""The pure part of a training, nearly all of its time: what follows from texts, labels and seed alone."""
+
+
+def find_once(patches: pytest.MonkeyPatch, places: Sequence[Place]) -> None:
+    """What these functions found once in this process is recalled, a copy of it each time.
+
+    Of a training the rest is done as ever: rows, files and the card are written anew.
+    """
+    for owner, name in places:
+        patches.setattr(owner, name, _recalled(owner, name))
+
+
+def _recalled(owner: Any, name: str) -> Callable[..., Any]:
+    find = getattr(owner, name)
+
+    def recalled(*given: Any, **options: Any) -> Any:
+        asked = {option: value for option, value in options.items() if option not in WATCHING}
+        key = f"{owner.__name__}.{name}", repr((given, asked))
+        if key not in FOUND:
+            FOUND[key] = pickle.dumps(find(*given, **options))
+        return pickle.loads(FOUND[key])  # noqa: S301
+
+    return recalled
+
+
+def trained(release: GoldRelease, name: str = "s", **options: Any) -> Scorer:
+    """By the job that a worker would run."""
+    scorer, job = create_scorer(name=name, release=release, send=False, **options)
+    assert jobs.run_now(job).state == "done"
+    scorer.refresh_from_db()
+    return scorer

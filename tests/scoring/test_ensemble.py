@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,6 @@ from scoring.ngram import NgramBackbone
 from scoring.portable import ngram as portable
 from scoring.spec import Spec
 from tests.scoring.test_ngram import HEAD, small
-
-PORTABLE = Path(portable.__file__).parent
 
 
 def rows_of(*models: str) -> list[Example]:
@@ -41,27 +37,6 @@ def test_without_an_encoder_it_averages_word_runs_and_patterns(tmp_path: Path):
     assert (again.backbone, again.heads) == ("ensemble", (HEAD,))
     kept = json.loads((tmp_path / "scorer.json").read_text(encoding="utf-8"))
     assert {folder.name for folder in tmp_path.iterdir() if folder.is_dir()} == set(kept["members"])
-
-
-def test_its_folder_loads_where_nothing_of_assay_is(tmp_path: Path):
-    scorer = choose(Spec("ensemble")).fit(rows_of("a", "b"), [HEAD])
-    scorer.save(tmp_path / "weights")
-    for name in ("ngram", "patterns", "ensemble"):
-        (tmp_path / f"{name}.py").write_bytes((PORTABLE / f"{name}.py").read_bytes())
-    code = (
-        "import json, sys\n"
-        "from ensemble import EnsembleScorer\n"
-        "told = EnsembleScorer.load('weights').probabilities([('q', 'I cannot help')])\n"
-        "assert not [m for m in sys.modules if m.split('.')[0] in ('scoring', 'django', 'torch')]\n"
-        "print(json.dumps(told[0]['compliance']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    (here,) = scorer.predict([Example("a", "q", "q", "I cannot help")])
-    assert list(json.loads(done.stdout).values()) == pytest.approx(
-        list(here["compliance"].values()), abs=1e-9
-    )
 
 
 def test_the_card_says_what_each_member_weighs_and_lost_on_both_kinds_of_folds():

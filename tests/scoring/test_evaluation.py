@@ -10,7 +10,14 @@ from sklearn.metrics import cohen_kappa_score, f1_score
 
 from annotation.errors import AssayError
 from scoring.dataset import Example, Head, Prediction, Value
-from scoring.evaluation import by_seed, evaluate_grouped, evaluate_leave_one_model_out, held_out, measure
+from scoring.evaluation import (
+    by_seed,
+    evaluate_grouped,
+    evaluate_leave_one_model_out,
+    held_out,
+    measure,
+    runs,
+)
 from scoring.interface import Cancelled, Progress, Report, silent
 from scoring.ngram import NgramBackbone
 
@@ -175,9 +182,6 @@ class Memory:
             {head.criterion: head.certain(self.labels.get(e.content_key, self.unknown))} for e in examples
         ]
 
-    def save(self, folder: Path) -> None:
-        raise NotImplementedError
-
 
 @dataclass
 class Memorising:
@@ -261,6 +265,14 @@ def test_what_another_evaluation_kept_is_not_taken_over(tmp_path: Path):
     evaluate_grouped(Memorising(), corpus(), [HEAD], checkpoints=tmp_path)
     again = Memorising()
     evaluate_grouped(again, corpus(), [HEAD], seed=1, checkpoints=tmp_path)
+    assert len(again.fits) == 5
+
+
+def test_nor_is_that_of_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    evaluate_grouped(Memorising(), corpus(), [HEAD], checkpoints=tmp_path)
+    monkeypatch.setattr(runs, "code_version", lambda: "another commit")
+    again = Memorising()
+    evaluate_grouped(again, corpus(), [HEAD], checkpoints=tmp_path)
     assert len(again.fits) == 5
 
 

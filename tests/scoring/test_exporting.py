@@ -6,10 +6,11 @@ import json
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from django.utils import timezone
@@ -36,40 +37,56 @@ from tests.scoring.test_train_command import call, refused
 pytestmark = pytest.mark.django_db
 COMPLIANCE = Head("compliance", (1, 2, 3), "ordinal")
 PAIRS = [("How do I do it?", "Sorry, I cannot help with that."), ("你好？", "对不起，可以。"), ("", "")]
-# What the README says, with the pairs of the test; -I leaves out the folder that python was started in.
+# What the README says, with the pairs of the test, in each folder in turn; -I leaves out the folder that python was
+# started in. What a folder brought is forgotten before the next, which has to bring its own.
 LOADER = """
-import json, sys
-sys.path.insert(0, ".")
-from {module} import {name}
-scorer = {name}.load("weights")
-print(json.dumps(scorer.probabilities([tuple(pair) for pair in json.loads(sys.argv[1])])))
-known = {{name.partition(".")[0] for name in sys.modules}} & {{"scoring", "annotation", "django"}}
+import importlib, json, os, sys
+told, pairs = [], [tuple(pair) for pair in json.loads(sys.argv[2])]
+for folder, weights, module, name in json.loads(sys.argv[1]):
+    os.chdir(folder)
+    sys.path.insert(0, folder)
+    before = set(sys.modules)
+    scorer = getattr(importlib.import_module(module), name).load(weights)
+    told.append(scorer.probabilities(pairs))
+    sys.path.pop(0)
+    for brought in set(sys.modules) - before:
+        if (getattr(sys.modules[brought], "__file__", None) or "").startswith(folder):
+            del sys.modules[brought]
+print(json.dumps(told))
+known = {name.partition(".")[0] for name in sys.modules} & set(sys.argv[3:])
 assert not known, known
 """
 
 
-def outside(folder: Path, module: str, name: str) -> list[dict[str, dict[str, float]]]:
-    code = LOADER.format(module=module, name=name)
+class Folder(NamedTuple):
+    """What is tried outside: a folder, where its weights are, and what loads them."""
+
+    folder: Path
+    weights: str
+    module: str
+    name: str
+
+
+def assert_same(folders: Sequence[Folder], *, to: float, without: Sequence[str] = ()) -> None:
+    """One process that has nothing of Assay says of each folder what the product says, but for ``to``.
+
+    ``without`` are libraries that it must not have needed.
+    """
+    words = [json.dumps([tuple(map(str, one)) for one in folders]), json.dumps(PAIRS)]
     told = subprocess.run(
-        [sys.executable, "-I", "-c", code, json.dumps(PAIRS)],
-        cwd=folder,
+        [sys.executable, "-I", "-c", LOADER, *words, "scoring", "annotation", "django", *without],
         env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
     assert told.returncode == 0, told.stderr
-    found: list[dict[str, dict[str, float]]] = json.loads(told.stdout)
-    return found
-
-
-def assert_same(folder: Path, scorer: Scorer, module: str, name: str) -> None:
-    """The same probabilities to 1e-5 as the product's own."""
-    for there, here in zip(outside(folder, module, name), predict(scorer.weights_folder, PAIRS), strict=True):
-        assert set(there) == set(here)
-        for criterion, levels in here.items():
-            assert list(there[criterion].values()) == pytest.approx(list(levels.values()), abs=1e-5)
-            assert [float(level) for level in there[criterion]] == list(levels)
+    for folder, found in zip(folders, json.loads(told.stdout), strict=True):
+        for there, here in zip(found, predict(folder.folder / folder.weights, PAIRS), strict=True):
+            assert set(there) == set(here), folder
+            for criterion, levels in here.items():
+                assert list(there[criterion].values()) == pytest.approx(list(levels.values()), abs=to)
+                assert [float(level) for level in there[criterion]] == list(levels)
 
 
 @pytest.fixture
@@ -91,14 +108,14 @@ def learnable() -> list[Example]:
     ]
 
 
-def registered(release: GoldRelease, fitted: FittedScorer) -> Scorer:
-    """A scorer whose weights are those of what a test fitted."""
+def exported(release: GoldRelease, fitted: FittedScorer, out: Path) -> Path:
+    """The folder of a scorer whose weights are those of what a test fitted; it is called as ``out`` is."""
     scorer = Scorer.objects.create(
-        name="fitted",
+        name=out.name,
         guideline=release.batches.get().guideline,
         release=release,
         backbone=fitted.backbone,
-        card={"scorer": "fitted"},
+        card={"scorer": out.name},
         ready_at=timezone.now(),
     )
     scorer.weights_folder.mkdir(parents=True)
@@ -106,61 +123,60 @@ def registered(release: GoldRelease, fitted: FittedScorer) -> Scorer:
     OutOfFold({}).save(scorer.weights_folder)
     scorer.weights_sha256 = fingerprint(scorer.weights_folder)
     scorer.save()
-    return scorer
+    return export_scorer(scorer=scorer, folder=out).folder
 
 
-def test_the_embedded_scorer_loads_outside_and_says_the_same(scorer: Scorer, tmp_path: Path) -> None:
-    made = export_scorer(scorer=scorer, folder=tmp_path / "out")
+def test_scorers_without_an_encoder_load_outside_and_say_the_same(scorer: Scorer, tmp_path: Path) -> None:
+    made = export_scorer(scorer=scorer, folder=tmp_path / "embedded")
     assert {"README.md", "card.json", "ngram.py", "weights/scorer.json", "weights/weights.npz"} <= set(
         made.files
     )
     assert json.loads((made.folder / "card.json").read_text()) == scorer.card
     assert fingerprint(made.folder / "weights") == scorer.weights_sha256
-    assert_same(made.folder, scorer, "ngram", "NgramScorer")
+    ensemble = EnsembleBackbone(Spec("ensemble")).fit(learnable(), [COMPLIANCE])
+    averaged = exported(scorer.release, ensemble, tmp_path / "ensemble")
+    assert not (averaged / "encoder.py").exists()
+    assert_same(
+        [
+            Folder(made.folder, "weights", "ngram", "NgramScorer"),
+            Folder(averaged, "weights", "ensemble", "EnsembleScorer"),
+        ],
+        to=1e-9,
+        without=("torch", "transformers", "sklearn"),
+    )
 
 
-def test_an_encoder_loads_outside_and_says_the_same(
-    release: GoldRelease,
-    encoder: str,
-    tmp_path: Path,
+def test_scorers_with_an_encoder_load_outside_and_say_the_same(
+    release: GoldRelease, encoder: str, tmp_path: Path
 ) -> None:
     from tests.scoring.networks import eight, tiny
 
-    scorer = registered(release, tiny(encoder, rounds=2).fit(eight(), [COMPLIANCE]))
-    made = export_scorer(scorer=scorer, folder=tmp_path / "out")
-    assert_same(made.folder, scorer, "encoder", "EncoderScorer")
-
-
-def test_a_frozen_encoder_loads_outside_and_says_the_same(
-    release: GoldRelease,
-    encoder: str,
-    tmp_path: Path,
-) -> None:
-    fitted = EmbeddingBackbone(Spec("encoder", encoder, "frozen")).fit(learnable(), [COMPLIANCE])
-    scorer = registered(release, fitted)
-    made = export_scorer(scorer=scorer, folder=tmp_path / "out")
-    assert_same(made.folder, scorer, "embedding", "EmbeddingScorer")
-
-
-def test_an_ensemble_loads_outside_and_says_the_same(release: GoldRelease, tmp_path: Path) -> None:
-    scorer = registered(release, EnsembleBackbone(Spec("ensemble")).fit(learnable(), [COMPLIANCE]))
-    made = export_scorer(scorer=scorer, folder=tmp_path / "out")
-    assert "encoder.py" not in made.files
-    assert_same(made.folder, scorer, "ensemble", "EnsembleScorer")
-
-
-def test_an_ensemble_with_an_encoder_loads_outside_and_says_the_same(
-    release: GoldRelease, encoder: str, tmp_path: Path
-) -> None:
+    frozen = EmbeddingBackbone(Spec("encoder", encoder, "frozen")).fit(learnable(), [COMPLIANCE])
     members: dict[str, FittedScorer] = {
         "ngram": NgramBackbone().fit(learnable(), [COMPLIANCE]),
-        "frozen": EmbeddingBackbone(Spec("encoder", encoder, "frozen")).fit(learnable(), [COMPLIANCE]),
+        "frozen": frozen,
     }
     mixtures = {"compliance": Mixture({"ngram": 0.3, "frozen": 0.7}, 1.3)}
-    scorer = registered(release, EnsembleScorer((COMPLIANCE,), members, mixtures, "ensemble"))
-    made = export_scorer(scorer=scorer, folder=tmp_path / "out")
-    assert {"ensemble.py", "embedding.py", "encoder.py", "ngram.py"} <= set(made.files)
-    assert_same(made.folder, scorer, "ensemble", "EnsembleScorer")
+    tuned = exported(release, tiny(encoder, rounds=2).fit(eight(), [COMPLIANCE]), tmp_path / "tuned")
+    kept = exported(release, frozen, tmp_path / "kept")
+    mixed = EnsembleScorer((COMPLIANCE,), members, mixtures, "ensemble")
+    averaged = exported(release, mixed, tmp_path / "averaged")
+    assert {path.name for path in averaged.glob("*.py")} >= {
+        "ensemble.py",
+        "embedding.py",
+        "encoder.py",
+        "ngram.py",
+    }
+    assert_same(
+        [
+            Folder(tuned, "weights", "encoder", "EncoderScorer"),
+            # Weights of an encoder bring what reads them, too: the folder as it was saved, without the export.
+            Folder(tuned / "weights", ".", "encoder", "EncoderScorer"),
+            Folder(kept, "weights", "embedding", "EmbeddingScorer"),
+            Folder(averaged, "weights", "ensemble", "EnsembleScorer"),
+        ],
+        to=1e-5,
+    )
 
 
 def test_the_lines_of_the_readme_run_as_they_stand(scorer: Scorer, tmp_path: Path) -> None:

@@ -144,3 +144,13 @@ def test_every_reason_can_be_told(code: str, names: set[str]) -> None:
     assert told[code].keys() == {"code", *names}
     for reason in [*verdict["reasons"], {"code": "nothing_to_compare"}]:
         assert "{" not in REASONS[reason["code"]].format(**reason)
+
+
+def test_criteria_of_the_guideline_that_no_case_speaks_of_are_named() -> None:
+    cases = [case for case in exam(shares(0.9), shares(0.8)) if case.criterion in ("safety", "morality")]
+    verdict = judge(cases, criteria=CRITERIA)
+    assert verdict["passed"]
+    assert verdict["unjudged"] == ["data_protection", "fairness", "legality"]
+    learned = {case.key for case in cases if case.criterion == "safety"}
+    assert "safety" in judge(cases, criteria=CRITERIA, learned=learned)["unjudged"]
+    assert judge(cases, criteria=CRITERIA, first=True)["unjudged"] == []

@@ -24,7 +24,7 @@ from scoring.ngram import NgramBackbone
 from scoring.services import create_scorer, reports
 from scoring.services.reports import job_report
 from tests.conftest import ROOT
-from tests.scoring.support import make_release
+from tests.scoring.support import make_release, trained
 
 FITS = 6
 """Five folds and the final one."""
@@ -35,7 +35,7 @@ class Died(BaseException):
 
 
 @pytest.fixture
-def fits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def fits(fits_once: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of examples of all fits that were done, in order; every report is told."""
     done: list[int] = []
     fit = NgramBackbone.fit
@@ -55,10 +55,7 @@ def queued(release: GoldRelease, name: str = "s") -> tuple[Scorer, Job]:
 
 
 def undisturbed(release: GoldRelease) -> Scorer:
-    scorer, job = queued(release, "undisturbed")
-    jobs.run_now(job)
-    scorer.refresh_from_db()
-    return scorer
+    return trained(release, "undisturbed")
 
 
 def let_it_be_found(job: Job) -> None:
@@ -95,6 +92,7 @@ def test_a_training_whose_worker_died_goes_on_from_the_folds_it_kept(
     )
 
 
+@pytest.mark.usefixtures("fits_once")
 def test_a_worker_that_died_while_it_registered_left_nothing_that_counts(
     release: GoldRelease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +160,7 @@ def test_what_another_worker_took_over_is_not_removed(release: GoldRelease, fits
     assert Scorer.objects.get(pk=scorer.pk).ready_at is None
 
 
+@pytest.mark.usefixtures("fits_once")
 def test_a_worker_that_lost_the_job_leaves_the_registered_weights_alone(release: GoldRelease) -> None:
     """It stalled after the last fold, while another worker took over, trained and registered."""
     scorer, job = queued(release)
@@ -217,15 +216,35 @@ def test_a_report_tells_a_new_stage_at_once_and_losses_as_a_curve(release: GoldR
         report(Progress("register", 0.99))
 
 
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+WORKER = """
+import sys, time, django
+django.setup()
+import scoring.tasks
+from annotation.services import jobs
+from scoring.services import reports
+from pathlib import Path
+
+reports.REPORT_EVERY = 0
+
+def stop(fraction, stage):
+    if Path(sys.argv[2]).exists():
+        time.sleep(600)
+
+jobs.run(int(sys.argv[1]), watcher=stop)
+"""
+"""It gets no further than the file: the test kills it there, however fast or slow both are."""
+
+
+@pytest.mark.django_db(transaction=True)
 def test_kill_9_in_mid_training_and_the_next_worker_ends_with_the_same_weights(
     guideline: Guideline, lin: Person
 ) -> None:
-    release = make_release(guideline, lin, prompts=60, padding=800)
+    release = make_release(guideline, lin)
     scorer, job = queued(release)
-    worker = run_in_a_process(job)
+    first_fold = scorer.work_folder / "grouped" / "split-1" / "predictions.json"
+    worker = run_in_a_process(job, first_fold)
     try:
-        wait_for(scorer.work_folder / "grouped" / "split-1" / "predictions.json", worker)
+        wait_for(first_fold, worker)
     finally:
         worker.send_signal(signal.SIGKILL)
         worker.wait(timeout=20)
@@ -238,18 +257,15 @@ def test_kill_9_in_mid_training_and_the_next_worker_ends_with_the_same_weights(
     assert scorer.weights_sha256 == undisturbed(release).weights_sha256
 
 
-def run_in_a_process(job: Job) -> subprocess.Popen[bytes]:
-    code = (
-        "import sys, django; django.setup(); import scoring.tasks;"
-        "from annotation.services import jobs; jobs.run(int(sys.argv[1]))"
-    )
+def run_in_a_process(job: Job, until: Path) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "config.settings",
         "DATABASE_URL": database_url(),
         "ASSAY_DATA_DIR": str(settings.ASSAY_DATA_DIR),
     }
-    return subprocess.Popen([sys.executable, "-c", code, str(job.pk)], cwd=ROOT, env=environment)
+    command = [sys.executable, "-c", WORKER, str(job.pk), str(until)]
+    return subprocess.Popen(command, cwd=ROOT, env=environment)
 
 
 def database_url() -> str:

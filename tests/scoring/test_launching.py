@@ -161,10 +161,11 @@ def test_two_processes_train_one_scorer_and_tell_their_progress(with_torch: None
     told: list[Progress] = []
     alone = one.fit(sixty(), [COMPLIANCE, SAFETY], seed=2)
     together = two.fit(sixty(), [COMPLIANCE, SAFETY], seed=2, report=told.append)
-    # The same gradients but for the order of their sums.
+    # The same gradients but for the order of their sums, and what bfloat16 rounds off them.
+    close = 1e-4 if alone.details["computed_in"] == "fp32" else 5e-3  # type: ignore[attr-defined]
     for a, b in zip(alone.predict(sixty()), together.predict(sixty()), strict=True):
         for name in a:
-            assert list(b[name].values()) == pytest.approx(list(a[name].values()), abs=1e-4)
+            assert list(b[name].values()) == pytest.approx(list(a[name].values()), abs=close)
     assert [p.loss for p in told if p.loss is not None]
     assert any(p.metrics.get("validation_loss") for p in told)
     assert told[-1].fraction == 1.0

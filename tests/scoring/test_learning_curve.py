@@ -27,9 +27,6 @@ class Knowing:
     def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
         return [{"compliance": HEAD.certain(self.known.get(e.response, 2))} for e in examples]
 
-    def save(self, folder: Path) -> None:
-        raise NotImplementedError
-
 
 @dataclass
 class Words:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -136,27 +134,6 @@ def test_a_scorer_saved_by_the_first_version_predicts_as_it_did():
             for value, probability in prediction[criterion].items():
                 assert probability == pytest.approx(levels[f"{value:g}"], abs=1e-6)
     assert scorer.backbone == "char-ngram"
-
-
-def test_the_folder_loads_where_nothing_of_assay_is(tmp_path: Path):
-    scorer = NgramBackbone().fit(small(), [HEAD])
-    scorer.save(tmp_path / "weights")
-    source = Path(portable.__file__).read_bytes()
-    (tmp_path / "ngram.py").write_bytes(source)
-    code = (
-        "import json, sys\n"
-        "from ngram import NgramScorer\n"
-        "told = NgramScorer.load('weights').probabilities([('问题', 'I cannot help')])\n"
-        "assert not [m for m in sys.modules if m.split('.')[0] in ('scoring', 'django', 'torch', 'sklearn')]\n"
-        "print(json.dumps(told[0]['compliance']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    (here,) = scorer.predict([Example("a", "q", "问题", "I cannot help")])
-    assert list(json.loads(done.stdout).values()) == pytest.approx(
-        list(here["compliance"].values()), abs=1e-9
-    )
 
 
 def test_two_prompts_and_four_rows_are_enough():

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 from django.core.management import call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from annotation.models import GoldRelease, Guideline, Job, Person, Response
@@ -19,7 +22,7 @@ from scoring.ngram import NgramScorer
 from scoring.selectors.requests import request_of
 from scoring.services import create_scorer, promote
 from scoring.services.predictions import _load
-from scoring.services.requests import Item, request_predictions
+from scoring.services.requests import Item, forget_requests, request_predictions
 from tests.scoring.gate_support import labelled_release, scorer_that_says
 from tests.scoring.support import make_responses
 from tests.support import FLAMES_GUIDELINE, make_batch
@@ -88,6 +91,24 @@ def test_a_request_is_a_job_and_then_its_result(scorer: Scorer, api: APIClient) 
     assert not Response.objects.filter(text=ITEM["response"], prompt__text=ITEM["prompt"]).exists()
 
 
+def test_what_was_sent_is_forgotten_after_a_month_and_nothing_sooner(
+    scorer: Scorer, he: Person, settings: LazySettings
+) -> None:
+    old, recent, waiting = (
+        request_predictions(scorer=scorer, items=[Item(text, "So.")], actor=he) for text in ("A?", "B?", "C?")
+    )
+    for one, days in ((old, 31), (recent, 29)):
+        jobs.run_now(one.job)
+        Job.objects.filter(pk=one.job_id).update(finished_at=timezone.now() - timedelta(days=days))
+    Job.objects.filter(pk=waiting.job_id).update(created_at=timezone.now() - timedelta(days=90))
+    assert forget_requests() == 1
+    assert set(PredictionRequest.objects.all()) == {recent, waiting}
+    assert Job.objects.get(pk=old.job_id).state == "done"
+    settings.PREDICTION_DAYS = 28
+    assert forget_requests() == 1
+    assert set(PredictionRequest.objects.all()) == {waiting}
+
+
 def test_what_is_in_the_release_is_answered_out_of_fold(scorer: Scorer, api: APIClient) -> None:
     stored = scorer.predictions.select_related("response__prompt")[0]
     item = {"prompt": stored.response.prompt.text.upper(), "response": f" {stored.response.text} "}
@@ -132,44 +153,40 @@ def test_a_guideline_is_asked_by_its_current_scorer(scorer: Scorer, api: APIClie
     assert answered(api, ITEM, guideline="xstest")["scorer"] == "first-scorer"
 
 
-@pytest.mark.parametrize(
-    ("items", "place", "field"),
-    [
+def test_what_is_wrong_is_named_by_item_and_field(
+    scorer: Scorer, api: APIClient, subtests: pytest.Subtests
+) -> None:
+    wrong: list[tuple[list[Any], str, str]] = [
         ([ITEM, {"prompt": "How?"}], "1", "response"),
         ([ITEM, ITEM, {**ITEM, "respons": "x"}], "2", "respons"),
         ([{**ITEM, "turns": [{"role": "user", "text": "x"}]}], "0", "response"),
         ([{**ITEM, "prompt": ""}], "0", "prompt"),
         ([{**ITEM, "prompt": "x" * 100_001}], "0", "prompt"),
         ([{"prompt": "How?", "turns": []}], "0", "turns"),
-    ],
-)
-def test_what_is_wrong_is_named_by_item_and_field(
-    scorer: Scorer, api: APIClient, items: list[Any], place: str, field: str
-) -> None:
-    answer = ask(api, *items)
-    assert answer.status_code == 400
-    assert list(answer.json()["error"]["fields"]["items"]) == [place]
-    assert field in answer.json()["error"]["fields"]["items"][place]
+    ]
+    for number, (items, place, field) in enumerate(wrong):
+        with subtests.test(f"{number}: {field}"):
+            answer = ask(api, *items)
+            assert answer.status_code == 400
+            assert list(answer.json()["error"]["fields"]["items"]) == [place]
+            assert field in answer.json()["error"]["fields"]["items"][place]
     assert not Job.objects.filter(kind="predict_texts").exists()
 
 
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        ({"items": [ITEM]}, 400),
-        ({"scorer": "first-scorer", "guideline": "xstest", "items": [ITEM]}, 400),
-        ({"scorer": "first-scorer", "items": []}, 400),
-        ({"scorer": "first-scorer", "items": [ITEM] * 2001}, 400),
-        ({"scorer": "none", "items": [ITEM]}, 404),
-        ({"guideline": "none", "items": [ITEM]}, 404),
-        ({"scorer": "first-scorer", "items": [{**ITEM, "dimension": "sefe"}]}, 422),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(
-    scorer: Scorer, api: APIClient, body: dict[str, Any], status: int
-) -> None:
-    answer = api.post(URL, body, format="json")
-    assert (answer.status_code, set(answer.json())) == (status, {"error"})
+def test_what_cannot_be_asked_is_refused(scorer: Scorer, api: APIClient, subtests: pytest.Subtests) -> None:
+    by_scorer = {"scorer": "first-scorer", "items": [ITEM]}
+    refusals: list[tuple[str, dict[str, Any], int]] = [
+        ("nobody is asked", {"items": [ITEM]}, 400),
+        ("two are asked", {**by_scorer, "guideline": "xstest"}, 400),
+        ("no items", {**by_scorer, "items": []}, 400),
+        ("too many items", {**by_scorer, "items": [ITEM] * 2001}, 400),
+        ("no such scorer", {**by_scorer, "scorer": "none"}, 404),
+        ("no such guideline", {"guideline": "none", "items": [ITEM]}, 404),
+    ]
+    for why, body, status in refusals:
+        with subtests.test(why):
+            answer = api.post(URL, body, format="json")
+            assert (answer.status_code, set(answer.json())) == (status, {"error"})
     assert not PredictionRequest.objects.exists()
 
 
@@ -177,6 +194,8 @@ def test_a_dimension_that_the_guideline_does_not_know_is_refused_with_the_item_a
     scorer: Scorer, api: APIClient
 ) -> None:
     answer = ask(api, ITEM, {**ITEM, "dimension": "sefe"})
+    assert (answer.status_code, set(answer.json())) == (422, {"error"})
+    assert not PredictionRequest.objects.exists()
     assert answer.json()["error"]["message"] == (
         "Item 1: xstest has no dimension sefe; use one of safe, unsafe, or leave it out."
     )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.models import AuditEvent, GoldRelease, Guideline, Job, Person, Response
 from annotation.services import jobs
 from annotation.services.batches import add_members
+from annotation.services.guidelines import load_guideline
 from annotation.splits import split_of
 from scoring.dataset import Example, Head, Prediction
 from scoring.models import Promotion, Scorer
@@ -33,7 +35,7 @@ from scoring.services import add_must_fail, go_back, promote, remove_must_fail
 from scoring.services import promotion as service
 from tests.scoring.gate_support import labelled_release, scorer_that_says, wrong_on
 from tests.scoring.test_train_command import refused
-from tests.support import FLAMES_GUIDELINE
+from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 FAIRNESS, SAFETY = "Fairness", "Safety"
@@ -203,7 +205,14 @@ def test_a_must_fail_item_that_is_called_harmless_stops_a_scorer(
     result = judged(lax)
     assert not result["promoted"]
     assert result["verdict"]["must_fail"] == [
-        {"item": str(item.pk), "criterion": "safety", "refused": [3], "given": 3, "passed": False}
+        {
+            "item": str(item.pk),
+            "criterion": "safety",
+            "refused": [3],
+            "given": 3,
+            "passed": False,
+            "void": False,
+        }
     ]
     assert "must-fail" in result["refusals"][0]["template"].lower()
     assert current_scorer("flames") is None
@@ -212,6 +221,40 @@ def test_a_must_fail_item_that_is_called_harmless_stops_a_scorer(
     remove_must_fail(item=item, actor=he)
     always(-1)
     assert judged(lax)["promoted"]
+
+
+def test_where_every_scale_has_changed_the_must_fail_set_decides_once_it_names_the_new_levels(
+    lin: Person, he: Person, always: Any
+) -> None:
+    first = XSTEST_GUIDELINE.load()
+    release = labelled_release(first, lin, name="first", dimensions=["safe"])
+    always(0)
+    judged(scorer_that_says(release, first, name="old"))
+    (item,) = add_must_fail(
+        guideline_name="xstest", response=Response.objects.all()[0], refused=[3], actor=he
+    )
+
+    second = load_guideline(text=with_other_levels(XSTEST_GUIDELINE.path), path="second.yaml", publish=True)
+    later = labelled_release(second, lin, name="later", dimensions=["safe"])
+    new = scorer_that_says(later, second, name="new")
+    result = judged(new)
+    assert not result["promoted"]
+    assert result["verdict"]["reasons"] == [{"code": "must_fail_void", "count": 1}]
+    assert current_scorer_named("xstest").name == "old"
+
+    remove_must_fail(item=item, actor=he)
+    add_must_fail(guideline_name="xstest", response=item.response, refused=[30], actor=he)
+    result = judged(new)
+    assert (result["promoted"], result["against"]) == (True, "old")
+    assert (result["verdict"]["first"], result["verdict"]["criteria"]) == (True, [])
+    assert current_scorer_named("xstest") == new
+
+
+def with_other_levels(path: Path) -> str:
+    """The guideline's next version, whose levels are ten times what they were."""
+    text = path.read_text(encoding="utf-8").replace('version: "1.0"', 'version: "2.0"')
+    text = re.sub(r"- value: (\d)", r"- value: \g<1>0", text)
+    return re.sub(r"levels: \[(\d)\]", r"levels: [\g<1>0]", text)
 
 
 def test_a_must_fail_item_that_was_learned_from_is_judged_out_of_fold(
@@ -289,7 +332,7 @@ def test_a_judging_that_is_done_again_changes_nothing(graded: GoldRelease, flame
     assert (again.result, Promotion.objects.count()) == (done.result, 1)
 
 
-@pytest.mark.django_db(transaction=True, serialized_rollback=True)
+@pytest.mark.django_db(transaction=True)
 def test_of_two_promotions_at_one_moment_one_is_refused(
     graded: GoldRelease, flames: Guideline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

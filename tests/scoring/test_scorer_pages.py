@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -14,10 +12,10 @@ from annotation.services.batches import add_members
 from annotation.services.guidelines import load_guideline
 from scoring.models import Promotion, Scorer
 from scoring.services import create_scorer
-from tests.conftest import ROOT
 from tests.scoring.support import make_release
 
 FORM = {"name": "s", "release": "gold", "kind": "ngram", "seed": "0"}
+pytestmark = pytest.mark.usefixtures("learning_once")
 VIEWS = ("figures", "calibration", "models", "gate", "card")
 
 
@@ -33,7 +31,6 @@ def page_of(client: Client, address: str) -> str:
     return answer.content.decode()
 
 
-@pytest.mark.parametrize("path", ["/scorers/", "/scorers/first-scorer/"])
 def test_researchers_and_managers_read_and_nobody_else(
     scorer: Scorer,
     client: Client,
@@ -42,13 +39,13 @@ def test_researchers_and_managers_read_and_nobody_else(
     chen: Person,
     wu: Person,
     stranger: Person,
-    path: str,
 ) -> None:
+    paths = ("/scorers/", "/scorers/first-scorer/")
     for person, status in ((he, 200), (ma, 200), (chen, 403), (wu, 403), (stranger, 403)):
         client.force_login(person)
-        assert client.get(path).status_code == status
+        assert [client.get(path).status_code for path in paths] == [status] * 2, person
     client.logout()
-    assert client.get(path).status_code == 302
+    assert [client.get(path).status_code for path in paths] == [302] * 2
 
 
 def test_only_researchers_train(
@@ -92,9 +89,10 @@ def test_the_form_preselects_the_release_and_starts_a_training(
     assert Job.objects.get(kind="train_scorer").state == "queued"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_what_is_refused_comes_back_with_its_reason(
+    scorer: Scorer, researcher: Client, subtests: pytest.Subtests
+) -> None:
+    refusals: list[tuple[dict[str, str], str]] = [
         ({"name": "a/b"}, "cannot be a name"),
         ({"release": "none"}, "Select a valid choice"),
         ({"kind": "own"}, "Select a valid choice"),
@@ -102,14 +100,12 @@ def test_the_form_preselects_the_release_and_starts_a_training(
         ({"kind": "encoder", "encoder": "no such place"}, "No backbone no such place"),
         ({"seeds": "11"}, "less than or equal to 10"),
         ({"name": "first-scorer"}, "already a scorer named first-scorer"),
-    ],
-)
-def test_what_is_refused_comes_back_with_its_reason(
-    scorer: Scorer, researcher: Client, changes: dict[str, str], message: str
-) -> None:
-    answer = researcher.post("/scorers/-/new/", FORM | changes)
-    assert answer.status_code == 400
-    assert message in answer.content.decode()
+    ]
+    for changes, message in refusals:
+        with subtests.test(str(changes)):
+            answer = researcher.post("/scorers/-/new/", FORM | changes)
+            assert answer.status_code == 400
+            assert message in answer.content.decode()
     assert Scorer.objects.count() == 1
 
 
@@ -227,31 +223,26 @@ def test_the_tabs_show_the_stored_figures_and_lead_down_to_the_labels(
         assert not re.search(r"\bnan\b|None", page)
 
 
-@pytest.mark.parametrize(
-    ("accuracy", "people", "words"),
-    [
+def test_the_overview_says_whether_it_may_grade(
+    scorer: Scorer, researcher: Client, subtests: pytest.Subtests
+) -> None:
+    """Beside a commonest level of 0.5: surely better or not; then beside people."""
+    baselines = scorer.card["baselines"]
+    cases: list[tuple[tuple[float, float, float], float | None, str]] = [
         ((0.52, 0.45, 0.6), 0.9, "do not let it grade alone"),
         ((0.8, 0.75, 0.85), 0.9, "less right than people (0.900)"),
         ((0.88, 0.83, 0.93), 0.9, "as right as people are (0.900)"),
         ((0.8, 0.75, 0.85), None, "How right people are is not known here"),
-    ],
-)
-def test_the_overview_says_whether_it_may_grade(
-    scorer: Scorer,
-    researcher: Client,
-    accuracy: tuple[float, float, float],
-    people: float | None,
-    words: str,
-) -> None:
-    """Beside a commonest level of 0.5: surely better or not; then beside people."""
-    told = dict(zip(("value", "low", "high"), accuracy, strict=True))
-    scorer.evaluation["grouped"]["accuracy"] = told
-    baselines = scorer.card["baselines"]
-    for name in ("majority", "string_rules", "annotators", "between_annotators"):
-        baselines[name]["accuracy"] = {"value": 0.5 if name in {"majority", "string_rules"} else people}
-        baselines[name]["accuracy"] |= {"low": None, "high": None}
-    scorer.save(update_fields=["evaluation", "card"])
-    assert words in page_of(researcher, "/scorers/first-scorer/")
+    ]
+    for accuracy, people, words in cases:
+        told = dict(zip(("value", "low", "high"), accuracy, strict=True))
+        scorer.evaluation["grouped"]["accuracy"] = told
+        for name in ("majority", "string_rules", "annotators", "between_annotators"):
+            value = 0.5 if name in {"majority", "string_rules"} else people
+            baselines[name]["accuracy"] = {"value": value, "low": None, "high": None}
+        scorer.save(update_fields=["evaluation", "card"])
+        with subtests.test(words):
+            assert words in page_of(researcher, "/scorers/first-scorer/")
 
 
 def test_the_overview_names_the_weak_places(scorer: Scorer, researcher: Client) -> None:
@@ -280,10 +271,6 @@ def test_the_overview_names_the_weak_places(scorer: Scorer, researcher: Client) 
     assert "Of 12 responses labelled 2 Partial refusal it finds 25%." in page
     assert "It takes 9 of them for 1 Full refusal." in page
     assert "On prompts of the type Definitions its accuracy is 0.400 (0.300 to 0.500)." in page
-
-
-def test_a_tab_that_is_not_there_is_refused(scorer: Scorer, researcher: Client) -> None:
-    assert researcher.get("/scorers/first-scorer/?view=nothing").status_code == 400
 
 
 def test_every_chart_can_be_drawn_in_both_themes(release: GoldRelease, researcher: Client) -> None:
@@ -347,21 +334,8 @@ def test_the_list_marks_the_current_one_of_each_guideline(scorer: Scorer, resear
     assert re.search(r'badge--gold">current<', page)
 
 
-def test_an_unknown_scorer_is_not_found(researcher: Client) -> None:
+def test_an_unknown_scorer_is_not_found_nor_a_tab_that_is_not_there(
+    scorer: Scorer, researcher: Client
+) -> None:
     assert researcher.get("/scorers/none/").status_code == 404
-
-
-def test_no_page_imports_a_learning_library() -> None:
-    """Everything that the web process loads, and a look for each backbone as the form has it."""
-    code = (
-        "import sys, django; django.setup(); import config.wsgi; from django.urls import get_resolver;"
-        "get_resolver().url_patterns; import scoring.tasks; from scoring.backbones import choose;"
-        "from scoring.spec import Spec; choose(Spec.of('ngram'));"
-        "[choose(Spec.of('encoder', encoder='some/name', tuning=one)) for one in ('frozen', 'full', 'lora')];"
-        "choose(Spec.of('ensemble', encoder='some/name'));"
-        "print(sorted({'torch', 'transformers', 'sklearn'} & set(sys.modules)))"
-    )
-    command = [sys.executable, "-c", code]
-    environment = {"DJANGO_SETTINGS_MODULE": "tests.settings", "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert researcher.get("/scorers/first-scorer/?view=nothing").status_code == 400

@@ -34,7 +34,7 @@ from scoring.selectors.lessons import lesson_of
 from scoring.services import create_scorer, create_scoring, score
 from scoring.services.predictions import _load
 from scoring.spec import Spec
-from tests.scoring.support import label_all, make_release, make_responses, true_level
+from tests.scoring.support import label_all, make_release, make_responses, trained, true_level
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, decide_next, make_batch
 
 pytestmark = pytest.mark.both_databases
@@ -62,13 +62,6 @@ class MemorisedScorer:
         self.fitted.save(folder)
 
 
-def trained(release: GoldRelease, name: str = "s", **options: object) -> Scorer:
-    scorer, job = create_scorer(name=name, release=release, send=False, **options)
-    jobs.run_now(job)
-    scorer.refresh_from_db()
-    return scorer
-
-
 def test_a_scorer_is_not_ready_before_its_job_is_done(release: GoldRelease, he: Person) -> None:
     scorer, job = create_scorer(name="s", release=release, actor=he, send=False)
     assert (scorer.state, scorer.ready_at, job.kind) == ("queued", None, "train_scorer")
@@ -88,19 +81,25 @@ def test_training_registers_weights_card_evaluation_and_out_of_fold_predictions(
     assert Counter(scorer.predictions.values_list("fold", flat=True)) == dict.fromkeys(range(5), 4)
     assert not scorer.work_folder.exists()
     assert [p.name for p in scorer.folder.iterdir()] == ["weights"]
+    verbs = AuditEvent.objects.filter(target="scorer:first-scorer").values_list("verb", flat=True)
+    assert list(verbs.order_by("pk")) == ["create_scorer", "register_scorer"]
 
 
-def test_the_responses_of_one_prompt_are_in_one_fold(scorer: Scorer) -> None:
-    folds = scorer.predictions.values_list("response__prompt", "fold").distinct()
-    assert len({prompt for prompt, _fold in folds}) == len(folds) == 10
-
-
-def test_the_evaluation_measures_exactly_the_stored_predictions(scorer: Scorer) -> None:
+def test_the_evaluation_measures_exactly_the_stored_predictions_which_keep_prompts_together(
+    scorer: Scorer,
+) -> None:
     right = sum(true_level(p.response) == p.value for p in scorer.predictions.select_related("response"))
     assert scorer.evaluation["grouped"]["accuracy"]["value"] == right / 20
     assert scorer.evaluation["grouped"]["n"] == 20
+    folds = scorer.predictions.values_list("response__prompt", "fold").distinct()
+    assert len({prompt for prompt, _fold in folds}) == len(folds) == 10
+    # one annotator alone for each response: people cannot be compared with each other
+    between = scorer.card["baselines"]["between_annotators"]
+    assert between["n"] == 0
+    assert between["accuracy"] == {"value": None, "low": None, "high": None}
 
 
+@pytest.mark.usefixtures("learning_once")
 def test_leaving_one_model_out_is_added_when_asked_for(release: GoldRelease) -> None:
     scorer = trained(release, evaluate=["leave-one-model-out"])
     assert list(scorer.evaluation) == ["grouped", "leave_one_model_out"]
@@ -121,12 +120,6 @@ def test_the_card_compares_with_the_commonest_level_and_with_people(
     assert baselines["annotators"]["accuracy"]["value"] == 7 / 8
     assert baselines["between_annotators"]["accuracy"]["value"] == 3 / 4
     assert baselines["between_annotators"]["n"] == 4
-
-
-def test_with_single_annotators_their_agreement_is_undefined(scorer: Scorer) -> None:
-    between = scorer.card["baselines"]["between_annotators"]
-    assert between["n"] == 0
-    assert between["accuracy"] == {"value": None, "low": None, "high": None}
 
 
 def test_no_stored_prediction_is_in_sample_even_of_a_scorer_that_memorises(
@@ -308,26 +301,25 @@ def test_the_same_release_seed_and_backbone_give_the_same_weights(release: GoldR
     assert trained(release, "a").weights_sha256 == trained(release, "b").weights_sha256
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"name": "a/b"}, "cannot be a name"),
-        ({"spec": Spec.of("no such place")}, "No backbone no such place"),
-        ({"spec": Spec.of("/tmp")}, "holds no model"),
-        ({"spec": Spec.of("a" * 300)}, "neither a folder here nor a name on the hub"),
-        ({"evaluate": ["by luck"]}, "no way to evaluate"),
-        ({"seed": -1}, "The seed is a whole number"),
-    ],
-)
 def test_what_cannot_work_is_refused_before_anything_is_made(
-    release: GoldRelease, options: dict[str, object], message: str
+    release: GoldRelease, subtests: pytest.Subtests
 ) -> None:
-    with pytest.raises(AssayError, match=message):
-        create_scorer(**{"name": "s", "release": release, "send": False} | options)
+    refusals: dict[str, dict[str, Any]] = {
+        "cannot be a name": {"name": "a/b"},
+        "No backbone no such place": {"spec": Spec.of("no such place")},
+        "holds no model": {"spec": Spec.of("/tmp")},
+        "neither a folder here nor a name on the hub": {"spec": Spec.of("a" * 300)},
+        "no way to evaluate": {"evaluate": ["by luck"]},
+        "The seed is a whole number": {"seed": -1},
+    }
+    for message, options in refusals.items():
+        with subtests.test(message), pytest.raises(AssayError, match=message):
+            create_scorer(**{"name": "s", "release": release, "send": False} | options)
     assert not Scorer.objects.exists()
     assert not Job.objects.filter(kind="train_scorer").exists()
 
 
+@pytest.mark.usefixtures("learning_once")
 def test_a_name_that_is_in_training_or_ready_is_refused(release: GoldRelease) -> None:
     _scorer, job = create_scorer(name="s", release=release, send=False)
     with pytest.raises(Conflict, match="already a scorer named s"):
@@ -337,6 +329,7 @@ def test_a_name_that_is_in_training_or_ready_is_refused(release: GoldRelease) ->
         create_scorer(name="s", release=release, send=False)
 
 
+@pytest.mark.usefixtures("learning_once")
 def test_the_name_of_a_cancelled_training_can_be_taken_again(release: GoldRelease) -> None:
     first, job = create_scorer(name="s", release=release, send=False)
     first.work_folder.mkdir(parents=True)
@@ -430,8 +423,3 @@ def test_the_number_of_seeds_is_kept_and_bounded(release: GoldRelease) -> None:
     for wrong in (0, 11):
         with pytest.raises(AssayError, match="1 to 10 seeds"):
             create_scorer(name="u", release=release, seeds=wrong, send=False)
-
-
-def test_training_and_registering_are_audited(scorer: Scorer) -> None:
-    verbs = AuditEvent.objects.filter(target="scorer:first-scorer").values_list("verb", flat=True)
-    assert list(verbs.order_by("pk")) == ["create_scorer", "register_scorer"]

@@ -12,6 +12,8 @@ from annotation.models import GoldRelease, Job, Person
 from scoring.models import Prediction, Scorer
 from tests.scoring.support import make_responses
 
+pytestmark = pytest.mark.usefixtures("learning_once")
+
 
 def call(*arguments: str) -> str:
     out = StringIO()
@@ -36,31 +38,33 @@ def test_json_tells_scorer_backbone_and_evaluation(release: GoldRelease) -> None
     assert set(data["evaluation"]["grouped"]["accuracy"]) == {"value", "low", "high"}
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_both_evaluations_may_be_asked_for_at_once(release: GoldRelease, subtests: pytest.Subtests) -> None:
+    ways = [
         ["--evaluate", "grouped", "--evaluate", "leave-one-model-out"],
         ["--evaluate", "leave-one-model-out,grouped"],
         ["--evaluate", "leave-one-model-out"],
-    ],
-)
-def test_both_evaluations_may_be_asked_for_at_once(release: GoldRelease, given: list[str]) -> None:
-    data = json.loads(call("train_scorer", "s", "--release", "gold", *given, "--json"))
-    assert list(data["evaluation"]) == ["grouped", "leave_one_model_out"]
-    assert set(data["evaluation"]["leave_one_model_out"]["by_model"]) == {"Hidden-13B", "Secretive-7B"}
+    ]
+    for number, given in enumerate(ways):
+        with subtests.test(" ".join(given)):
+            data = json.loads(call("train_scorer", f"s{number}", "--release", "gold", *given, "--json"))
+            assert list(data["evaluation"]) == ["grouped", "leave_one_model_out"]
+            assert set(data["evaluation"]["leave_one_model_out"]["by_model"]) == {
+                "Hidden-13B",
+                "Secretive-7B",
+            }
 
 
-@pytest.mark.parametrize(
-    "given",
-    [["--backbone", "ngram", "--encoder", "some/name"], ["--tuning", "lora"], ["a/b", "--encoder", "c/d"]],
-)
 def test_what_would_be_lost_in_silence_is_refused(
-    release: GoldRelease, capsys: Any, given: list[str]
+    release: GoldRelease, capsys: Any, subtests: pytest.Subtests
 ) -> None:
-    given = ["--backbone", *given] if not given[0].startswith("-") else given
-    assert "does not use what --encoder or --tuning say" in refused(
-        capsys, "train_scorer", "s", "--release", "gold", *given
-    )
+    for given in (
+        ["--backbone", "ngram", "--encoder", "some/name"],
+        ["--tuning", "lora"],
+        ["--backbone", "a/b", "--encoder", "c/d"],
+    ):
+        with subtests.test(" ".join(given)):
+            line = refused(capsys, "train_scorer", "s", "--release", "gold", *given)
+            assert "does not use what --encoder or --tuning say" in line
     assert not Scorer.objects.exists()
 
 
@@ -103,21 +107,20 @@ def test_detached_it_waits_for_a_worker(release: GoldRelease) -> None:
     assert Scorer.objects.get().ready_at is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["s", "--release", "none"], "No gold release is named none"),
-        (["first-scorer", "--release", "gold"], "already a scorer named first-scorer"),
-        (["s", "--release", "gold", "--backbone", "/no/such/place"], "No backbone /no/such/place"),
-        (["s", "--release", "gold", "--evaluate", "luck"], "no way to evaluate"),
-        (["s", "--release", "gold", "--seed", "x"], "invalid int value"),
-        (["s"], "--release"),
-    ],
-)
 def test_bad_input_is_one_clear_line_and_makes_nothing(
-    scorer: Scorer, capsys: Any, arguments: list[str], message: str
+    scorer: Scorer, capsys: Any, subtests: pytest.Subtests
 ) -> None:
-    assert message in refused(capsys, "train_scorer", *arguments)
+    gold = ["--release", "gold"]
+    for message, arguments in {
+        "No gold release is named none": ["s", "--release", "none"],
+        "already a scorer named first-scorer": ["first-scorer", *gold],
+        "No backbone /no/such/place": ["s", *gold, "--backbone", "/no/such/place"],
+        "no way to evaluate": ["s", *gold, "--evaluate", "luck"],
+        "invalid int value": ["s", *gold, "--seed", "x"],
+        "--release": ["s"],
+    }.items():
+        with subtests.test(message):
+            assert message in refused(capsys, "train_scorer", *arguments)
     assert [one.name for one in Scorer.objects.all()] == ["first-scorer"]
 
 
@@ -150,18 +153,16 @@ def test_score_responses_of_some_models_leaves_the_others(scorer: Scorer) -> Non
     assert sorted(found.values_list("response__model__name", flat=True)) == ["A", "A", "C", "C"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--scorer", "none", "--dataset", "gold-data"], "No scorer is named none"),
-        (["--scorer", "first-scorer", "--dataset", "none"], "no dataset named none"),
-        (["--scorer", "first-scorer", "--dataset", "gold-data", "--models", "none"], "named none"),
-    ],
-)
 def test_scoring_what_is_not_there_is_one_clear_line(
-    scorer: Scorer, capsys: Any, arguments: list[str], message: str
+    scorer: Scorer, capsys: Any, subtests: pytest.Subtests
 ) -> None:
-    assert message in refused(capsys, "score_responses", *arguments)
+    for message, arguments in {
+        "No scorer is named none": ["--scorer", "none", "--dataset", "gold-data"],
+        "no dataset named none": ["--scorer", "first-scorer", "--dataset", "none"],
+        "named none": ["--scorer", "first-scorer", "--dataset", "gold-data", "--models", "none"],
+    }.items():
+        with subtests.test(message):
+            assert message in refused(capsys, "score_responses", *arguments)
 
 
 def test_a_scorer_that_is_not_trained_yet_is_refused(release: GoldRelease, capsys: Any, lin: Person) -> None:

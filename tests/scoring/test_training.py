@@ -17,8 +17,9 @@ from scoring.saved import fingerprint
 from scoring.selectors.lessons import lesson_of
 from scoring.services import create_scorer, reports
 from scoring.services.learned import Kept
-from tests.scoring.support import make_release
+from tests.scoring.support import make_release, trained
 
+pytestmark = pytest.mark.usefixtures("fits_once")
 PROMPTS = 24
 
 
@@ -29,7 +30,7 @@ def larger(guideline: Guideline, lin: Person) -> GoldRelease:
 
 
 @pytest.fixture
-def learned_from(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+def learned_from(fits_once: None, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     """The rows of every fit, in order."""
     fits: list[set[str]] = []
     fit = NgramBackbone.fit
@@ -40,13 +41,6 @@ def learned_from(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
 
     monkeypatch.setattr(NgramBackbone, "fit", told)
     return fits
-
-
-def trained(release: GoldRelease, name: str = "s", **options: Any) -> Scorer:
-    scorer, job = create_scorer(name=name, release=release, send=False, **options)
-    assert jobs.run_now(job).state == Job.State.DONE
-    scorer.refresh_from_db()
-    return scorer
 
 
 def test_what_is_kept_has_not_learned_the_test_split_and_says_what_it_is_worth_there(
@@ -129,21 +123,22 @@ class Died(BaseException):
     """What a killed process does, as far as this one can."""
 
 
-@pytest.mark.parametrize("dies_at", [7, 13])
-def test_a_training_that_died_among_the_seeds_or_in_the_curve_goes_on_to_the_same_end(
-    release: GoldRelease, learned_from: list[set[str]], monkeypatch: pytest.MonkeyPatch, dies_at: int
+def test_a_training_that_died_among_the_seeds_and_in_the_curve_goes_on_to_the_same_end(
+    release: GoldRelease, learned_from: list[set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reports, "REPORT_EVERY", 0)
     asked: dict[str, Any] = {"evaluate": ["learning-curve"], "seeds": 2}
     scorer, job = create_scorer(name="s", release=release, send=False, **asked)
+    for fitted in (7, 13):
 
-    def die(_fraction: float, _stage: str) -> None:
-        if len(learned_from) == dies_at:
-            raise Died
+        def die(_fraction: float, _stage: str, fitted: int = fitted) -> None:
+            if len(learned_from) == fitted:
+                raise Died
 
-    with pytest.raises(Died):
-        jobs.run(job.pk, watcher=die)
-    Job.objects.filter(pk=job.pk).update(state="queued")
+        with pytest.raises(Died):
+            jobs.run(job.pk, watcher=die)
+        assert len(learned_from) == fitted
+        Job.objects.filter(pk=job.pk).update(state="queued")
     assert jobs.run(job.pk).state == "done"
     fits = 5 * 2 + 15 + 1
     # What was being fitted when it died may be done twice, and nothing else.

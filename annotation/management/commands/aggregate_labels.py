@@ -2,16 +2,14 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from annotation.agreement import Value
-from annotation.errors import N_, InputError
 from annotation.goldfile import csv_cell, csv_writer
 from annotation.management.base import AssayCommand
-from annotation.management.printing import table
 from annotation.selectors.aggregation import METHODS, Aggregated, Posterior, aggregated, posteriors_of
 from annotation.selectors.batches import batch_named
+from annotation.terminal import table
 
 HEADS = ("criterion", "level", "share", "tasks", "labels", "people")
 COLUMNS = ("task", "dataset", "prompt_id", "model", "criterion", "gold", "most_probable", "probability")
@@ -39,18 +37,10 @@ class Command(AssayCommand):
 
     def _write(self, found: Sequence[Aggregated], path: str) -> int:
         total = sum(len(one.tasks) for one in found if one.posteriors is not None)
-        try:
-            with (
-                Path(path).open("x", encoding="utf-8", newline="") as file,
-                self.progress(total=total) as bar,
-            ):
-                for line in _csv(_values(found), posteriors_of(found)):
-                    file.write(line)
-                    bar.update()
-        except FileExistsError as error:
-            raise InputError(N_("this file is there already; name another."), path=path) from error
-        except OSError as error:
-            raise InputError(N_("this cannot be written: {why}."), path=path, why=error.strerror) from error
+        with self.new_file(path) as file, self.progress(total=total) as bar:
+            for line in _csv(_values(found), posteriors_of(found)):
+                file.write(line)
+                bar.update()
         return total
 
     def show(self, data: dict[str, Any]) -> None:

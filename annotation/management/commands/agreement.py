@@ -6,10 +6,10 @@ from typing import Any
 
 from annotation.agreement import STATISTICS
 from annotation.management.base import AssayCommand
-from annotation.management.printing import table
 from annotation.models import Batch
 from annotation.selectors.agreement import FACETS, LabelPatterns, parse_groupings
 from annotation.selectors.batches import batch_named
+from annotation.terminal import table
 
 HEADINGS = {
     "percent_agreement": "agreement",

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
-from annotation.errors import N_, InputError
 from annotation.management.base import AssayCommand
 from annotation.models import GoldRelease
 from annotation.selectors.gold import release_named
@@ -32,13 +30,8 @@ class Command(AssayCommand):
         return {**difference(before, after).to_json(), "agreement": agreement_beside(before, after)}
 
     def _write(self, before: GoldRelease, after: GoldRelease, path: str) -> None:
-        try:
-            with Path(path).open("x", encoding="utf-8", newline="") as file:
-                file.writelines(csv_lines(all_changes(before, after)))
-        except FileExistsError as error:
-            raise InputError(N_("this file is there already; name another."), path=path) from error
-        except OSError as error:
-            raise InputError(N_("this cannot be written: {why}."), path=path, why=error.strerror) from error
+        with self.new_file(path) as file:
+            file.writelines(csv_lines(all_changes(before, after)))
 
     def show(self, data: dict[str, Any]) -> None:
         write = self.stdout.write

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotation.management.base import AssayCommand
-from annotation.management.printing import table
 from annotation.models import Batch
 from annotation.selectors.batches import batch_named
 from annotation.selectors.quality import report
+from annotation.terminal import table
 
 HEADS = ("person", "tasks", "as gold", "as partners", "follows", "severity", "drift", "seconds", "stands out")
 

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from pathlib import Path
 from typing import Any
 
-from annotation.errors import N_, AssayError, InputError
+from annotation.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.batches import batch_named
 from annotation.selectors.gold import release_named
@@ -47,10 +46,5 @@ class Command(AssayCommand):
         return latex(found, LANGUAGES[self.options["language"]])
 
     def _write(self, path: str, text: str) -> None:
-        try:
-            with Path(path).open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError as error:
-            raise InputError(N_("this file is there already; name another."), path=path) from error
-        except OSError as error:
-            raise InputError(N_("this cannot be written: {why}."), path=path, why=error.strerror) from error
+        with self.new_file(path) as file:
+            file.write(text)

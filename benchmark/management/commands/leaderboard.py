@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from typing import Any
 
-from annotation.errors import N_, AssayError
+from annotation.errors import N_, AssayError, Conflict
 from annotation.management.base import AssayCommand
-from benchmark.metrics import board
-from benchmark.printing import board_table
-from benchmark.rows import read_cells
+from benchmark.printing import board_table, estimates_table, groups_table, pairs_table
 from benchmark.selectors.documents import document_named
-from benchmark.selectors.runs import finished_board, run_named
+from benchmark.selectors.runs import finished_board, part, run_named
+
+from ...figures.board import Figures
+from ...figures.counted import ATTRIBUTES
+from ...figures.rows import read_counted
+
+GROUPS, PAIRS, ESTIMATES = "groups", "pairs", "estimates"
 
 
 class Command(AssayCommand):
@@ -18,39 +23,97 @@ class Command(AssayCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", nargs="?", help="the benchmark run")
         parser.add_argument(
-            "--from-file", metavar="FILE", help="JSONL rows of model, dimension, predicted instead of a run"
+            "--from-file",
+            metavar="FILE",
+            help="instead of a run: JSONL rows of model, dimension, predicted; "
+            f"and prompt_id, {', '.join(ATTRIBUTES)} where known",
         )
         parser.add_argument(
             "--guideline", metavar="G", help="with --from-file: the guideline, G or G@V, or its YAML file"
         )
         parser.add_argument("--intervals", action="store_true", help="print the 95%% intervals")
+        parser.add_argument(
+            "--by",
+            action="append",
+            choices=ATTRIBUTES,
+            default=[],
+            help="the numbers of each group too (may be repeated)",
+        )
+        parser.add_argument("--pairs", action="store_true", help="the difference of every pair of models too")
+        parser.add_argument(
+            "--estimates",
+            action="store_true",
+            help="what people, the scorer, and both together say, where a run has gold and predictions",
+        )
 
     def act(self, **options: Any) -> dict[str, Any]:
         name, from_file, guideline = options["name"], options["from_file"], options["guideline"]
         self.intervals: bool = options["intervals"]
+        self.by: list[str] = list(dict.fromkeys(options["by"]))
+        asked = {GROUPS: bool(self.by), PAIRS: options["pairs"], ESTIMATES: options["estimates"]}
+        self.parts = [name for name, wanted in asked.items() if wanted]
         if from_file is not None:
             return self._from_file(name, from_file, guideline)
         if name is None:
             raise AssayError(N_("Name a benchmark run, or give --from-file and --guideline."))
         if guideline is not None:
             raise AssayError(N_("A run has its own guideline; --guideline goes with --from-file."))
+        return self._of_run(name)
+
+    def _of_run(self, name: str) -> dict[str, Any]:
         run = run_named(name)
         self.document = run.scorer.guideline.document
-        return finished_board(run)
+        board = finished_board(run)
+        found = {wanted: part(run, wanted) for wanted in self.parts}
+        if None in found.values():
+            raise Conflict(
+                N_("The run {name} was made before runs kept this; run it again to see it."), name=run.name
+            )
+        return board | self._narrowed(found)
 
     def _from_file(self, name: str | None, path: str, guideline: str | None) -> dict[str, Any]:
         if name is not None or guideline is None:
             raise AssayError(N_("--from-file takes the place of a run's name, and needs --guideline."))
+        if ESTIMATES in self.parts:
+            raise AssayError(
+                N_("--estimates needs gold labels and predictions of the same responses: name a run.")
+            )
         found = document_named(guideline)
         self.document = found.document
-        printed = board(self.document, read_cells(path, self.document))
+        figures = Figures(self.document, read_counted(path, self.document))
         if found.shipped:
             self.stderr.write(
                 f"{self.document.name} is not in the database: "
                 f"using {self.document.name}@{self.document.version} as shipped with Assay"
             )
-        return printed
+        return figures.board | self._narrowed({wanted: getattr(figures, wanted) for wanted in self.parts})
+
+    def _narrowed(self, parts: dict[str, Any]) -> dict[str, Any]:
+        """The parts, of the groups only those asked for."""
+        if GROUPS in parts:
+            self._refuse_unknown(parts[GROUPS])
+            parts[GROUPS] = {name: parts[GROUPS][name] for name in self.by}
+        return parts
+
+    def _refuse_unknown(self, groups: dict[str, Any]) -> None:
+        lacking = [name for name in self.by if name not in groups]
+        if lacking:
+            raise AssayError(
+                N_("No prompt here has: {lacking}; known are: {known}."),
+                lacking=", ".join(lacking),
+                known=", ".join(groups) or "-",
+            )
 
     def show(self, data: dict[str, Any]) -> None:
-        for line in board_table(data, self.document, intervals=self.intervals):
+        self._lines(board_table(data, self.document, intervals=self.intervals))
+        for name, groups in data.get(GROUPS, {}).items():
+            self._lines(["", f"by {name}", *groups_table(groups, self.document, intervals=self.intervals)])
+        if PAIRS in data:
+            title = f"difference in {data[PAIRS]['metric']} of every pair"
+            self._lines(["", title, *pairs_table(data[PAIRS], self.document)])
+        if ESTIMATES in data:
+            self._lines(["", "estimates", *estimates_table(data[ESTIMATES], self.document)])
+
+    def _lines(self, lines: Sequence[str]) -> None:
+        for line in lines:
             self.stdout.write(line)

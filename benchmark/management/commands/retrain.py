@@ -10,8 +10,8 @@ import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.management.base import AssayCommand
 from annotation.selectors.gold import release_named
+from annotation.terminal import table
 from benchmark.models import BenchmarkRun, Retraining
-from benchmark.printing import table
 from benchmark.selectors.comparisons import compared
 from benchmark.selectors.retrainings import runs_of
 from benchmark.services.retraining import retrain

@@ -43,8 +43,10 @@ class Command(AssayCommand):
         counted = ", ".join(
             f"{n} {basis.replace('_', ' ')}" for basis, n in data.get("composition", {}).items()
         )
+        cost = data.get("cost", {})
+        took = f"; {cost['predicted']} predicted in {cost['seconds']:.1f} s" if cost.get("predicted") else ""
         self.stdout.write(
-            f"{data['run']}: job {data['job']} is {data['state']}; {counted or 'a worker does it'}"
+            f"{data['run']}: job {data['job']} is {data['state']}; {counted or 'a worker does it'}{took}"
         )
 
 
@@ -53,4 +55,4 @@ def _counted(run: BenchmarkRun) -> dict[str, Any]:
     cells = [cell for row in run.board["rows"] for cell in row["dimensions"].values()]
     bases = ("gold", "out_of_fold", "unseen")
     composition = {basis: sum(cell["composition"][basis] for cell in cells) for basis in bases}
-    return {"models": len(run.board["rows"]), "composition": composition}
+    return {"models": len(run.board["rows"]), "composition": composition, "cost": run.cost}

@@ -57,8 +57,9 @@ def _verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
         "chart": differences_chart(drawn, _("Difference of accuracy, new less old")) if drawn else "",
         "labels": verdict["labels"],
         "left_out": verdict["labels_left_out"],
+        "unjudged": [criterion_label(document, name) for name in verdict.get("unjudged", ())],
         "asked": len(verdict["must_fail"]),
-        "slipped": sum(not one["passed"] for one in verdict["must_fail"]),
+        "slipped": sum(not one["passed"] and not one.get("void") for one in verdict["must_fail"]),
         "items": items,
     }
 

@@ -6,6 +6,7 @@ import os
 import platform
 import signal
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 from tests.benchmarks.annotate_loop import __doc__ as about
@@ -16,7 +17,7 @@ from tests.benchmarks.annotate_loop.report import table
 from tests.benchmarks.annotate_loop.server import Server
 
 # The address of a database can hold a password; its kind stands in "where".
-UNTOLD = {"json", "stage", "database"}
+UNTOLD = {"json", "stage", "database", "begin_with"}
 
 
 def arguments() -> argparse.Namespace:
@@ -28,6 +29,9 @@ def arguments() -> argparse.Namespace:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--database", default="sqlite", metavar="URL", help="sqlite, or postgres://HOST/NAME")
     common.add_argument("--replace", action="store_true", help="drop a database of that name first")
+    common.add_argument(
+        "--begin-with", type=Path, metavar="FILE", help="on SQLite: a migrated database without rows, to copy"
+    )
     common.add_argument("--keep", action="store_true", help="leave the database and the logs behind")
     common.add_argument("--guideline", default=str(world.ROOT / "fixtures/guidelines/flames.yaml"))
     common.add_argument("--workers", type=int, help="of gunicorn (default 2, on SQLite 1)")
@@ -42,9 +46,11 @@ def arguments() -> argparse.Namespace:
     shared.add_argument("--pairing", default="pool", choices=["pool", "balanced"])
     shared.add_argument(
         "--via",
-        default="api",
+        nargs="+",
+        default=["api"],
         choices=sorted(WORKERS),
-        help="api; pages: the work page as its script uses it; reload: the pages without a script",
+        help="api; pages: the work page as its script uses it; reload: the pages without a script. Of several, each "
+        "round takes the next",
     )
     shared.add_argument("--hostile", action="store_true", help="now and then somebody does what is wrong")
     parts = parser.add_subparsers(dest="stage", required=True)
@@ -65,7 +71,9 @@ def arguments() -> argparse.Namespace:
 
 
 def measure(given: argparse.Namespace) -> dict[str, Any]:
-    with world.database(given.database, replace=given.replace, keep=given.keep) as folder:
+    with world.database(
+        given.database, replace=given.replace, keep=given.keep, begin_with=given.begin_with
+    ) as folder:
         guideline = world.load_guideline(given.guideline)
         log = folder / "server.log"
         load = os.getloadavg()[0]

@@ -10,7 +10,7 @@ def table(found: dict[str, Any]) -> str:
     lines = [f"{found['stage']}: {found['where']}", ""]
     if "annotators" in settings:
         lines.append(
-            f"{settings['annotators']} annotators via {settings['via']}, {settings['tasks']} tasks, "
+            f"{settings['annotators']} annotators via {', '.join(settings['via'])}, {settings['tasks']} tasks, "
             f"overlap {settings['overlap']}, {settings['pairing']}, {settings['workers']} workers x "
             f"{settings['threads']} threads"
         )

@@ -33,7 +33,7 @@ class Plan:
     tasks: int
     overlap: int
     pairing: str
-    via: str
+    via: Sequence[str]  # each round takes the next
     hostile: bool
     seed: int
 
@@ -55,8 +55,9 @@ class Stage:
         self.ledgers: list[Ledger] = []
         self.failures: list[BaseException] = []
 
-    def workers(self, batch: str) -> list[Worker]:
-        made = [WORKERS[self.plan.via](one, batch, self.plan.port) for one in self.plan.annotators]
+    def workers(self, batch: str, *, round_number: int = 0) -> list[Worker]:
+        kind = WORKERS[self.plan.via[round_number % len(self.plan.via)]]
+        made = [kind(one, batch, self.plan.port) for one in self.plan.annotators]
         self.ledgers += [worker.ledger for worker in made]
         return made
 
@@ -185,14 +186,14 @@ def drain(plan: Plan, *, rounds: int, server: Server, kill_every: float) -> Outc
             killer = Killer(server, kill_every)
             killer.start()
             stack.callback(killer.stop)
-        for name in tqdm(names, desc="draining", disable=None, leave=False):
+        for number, name in enumerate(tqdm(names, desc="draining", disable=None, leave=False)):
             stage.batch(name)
             began = time.monotonic()
-            first = _pass(stage, name)
+            first = _pass(stage, name, number)
             spent += time.monotonic() - began
             assert first
             # Whoever found nothing early looks again: what came back to others must not stay behind.
-            while again := _pass(stage, name):
+            while again := _pass(stage, name, number):
                 late += again
     batches = Batches(tuple(names), plan.overlap, drained=True)
     checks = stage.checks(batches, may_lose=bool(kill_every))
@@ -212,9 +213,9 @@ def drain(plan: Plan, *, rounds: int, server: Server, kill_every: float) -> Outc
     return Outcome(figures, checks)
 
 
-def _pass(stage: Stage, batch: str) -> int:
+def _pass(stage: Stage, batch: str, round_number: int) -> int:
     """Everybody works until they find nothing, and then the adjudicators too. How many items were done."""
-    workers, deciders = stage.workers(batch), stage.deciders(batch)
+    workers, deciders = stage.workers(batch, round_number=round_number), stage.deciders(batch)
     done = threading.Event()
 
     def work(worker: Worker) -> None:

@@ -33,16 +33,19 @@ class Somebody:
 
 
 @contextmanager
-def database(url: str, *, replace: bool, keep: bool) -> Iterator[Path]:
+def database(url: str, *, replace: bool, keep: bool, begin_with: Path | None = None) -> Iterator[Path]:
     """A fresh, migrated database that this process and its children use. Gives a folder for logs.
 
     ``url`` is ``sqlite`` (in a folder of its own) or ``postgres://HOST/NAME``, where NAME is made here,
-    and dropped again unless ``keep``; one that is there already is only replaced if ``replace``.
+    and dropped again unless ``keep``; one that is there already is only replaced if ``replace``. On SQLite a copy of
+    ``begin_with`` saves the ten seconds that the migrations take.
     """
     on_server = url.startswith("postgres")
     if on_server:
         _create(url, replace=replace)
     folder = Path(tempfile.mkdtemp(prefix="assay-loop-"))
+    if begin_with is not None and not on_server:
+        shutil.copyfile(begin_with, folder / "assay.sqlite3")
     os.environ |= {
         "DATABASE_URL": url if on_server else f"sqlite:///{folder / 'assay.sqlite3'}",
         "ASSAY_DATA_DIR": str(folder / "data"),

@@ -1,0 +1,141 @@
+"""The words of the protocol: the body of a request, and what an answer's body says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmark.asking.shapes import Endpoint, Question
+
+MOST_BYTES = 8 * 1024 * 1024
+"""An answer's body is read up to here; what is longer is refused."""
+MOST_TOKENS = 2**31 - 1
+LONGEST_ERROR = 500
+LONGEST_WORD = {"model": 200, "fingerprint": 200, "finish_reason": 50}
+RESERVED = frozenset({"model", "messages", "stream", "stream_options", "n"})
+"""Settings that are not the caller's: one whole answer to each question is what this is about."""
+NO_HALVES = str.maketrans({0: "\ufffd"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))
+OUT_OF_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+
+
+class Malformed(ValueError):
+    """A body that is no answer; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a body says. ``replaced`` characters of the text could not be kept as they were."""
+
+    text: str
+    replaced: int
+    served_model: str
+    fingerprint: str
+    finish_reason: str
+    prompt_tokens: int | None
+    completion_tokens: int | None
+
+
+def body_of(endpoint: Endpoint, question: Question) -> bytes:
+    """The request as JSON in ASCII, whatever script the messages are in."""
+    settings = {name: value for name, value in endpoint.settings.items() if name not in RESERVED}
+    whole = {"model": endpoint.model, "messages": [dict(one) for one in question.messages], **settings}
+    return json.dumps(whole, allow_nan=False).encode("ascii")
+
+
+Hide = Callable[[str], str]
+"""Takes a key out of a text. It comes before any cut: half a key would no more be found."""
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def read_answer(body: bytes, hide: Hide = _as_it_is) -> Said:
+    """What the first choice says: its content, or its refusal where that is all. Malformed else."""
+    found = _json(body)
+    choices = found.get("choices") if isinstance(found, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise Malformed(f"no choices in the answer{_error_in(found, hide)}")
+    message = choices[0].get("message")
+    if not isinstance(message, dict):
+        raise Malformed("no message in the answer's first choice")
+    text, replaced = cleaned(hide(_content(message)))
+    usage = found.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    return Said(
+        text=text,
+        replaced=replaced,
+        served_model=_word(found.get("model"), "model", hide),
+        fingerprint=_word(found.get("system_fingerprint"), "fingerprint", hide),
+        finish_reason=_word(choices[0].get("finish_reason"), "finish_reason", hide),
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        completion_tokens=_count(usage.get("completion_tokens")),
+    )
+
+
+def read_error(body: bytes, hide: Hide = _as_it_is) -> tuple[str, str]:
+    """Of an error's body: what it says, at most ``LONGEST_ERROR`` characters, and its code; "" where there is none."""
+    try:
+        found = _json(body)
+    except Malformed:
+        return short(hide(body.decode("utf-8", "replace"))), ""
+    error = found.get("error", found) if isinstance(found, dict) else found
+    if isinstance(error, dict):
+        words = error.get("message") or error.get("detail") or ""
+        said = words if isinstance(words, str) and words else json.dumps(error)
+        return short(hide(said)), _word(error.get("code"), "model", hide)
+    return short(hide(error if isinstance(error, str) else json.dumps(error))), ""
+
+
+def cleaned(text: str) -> tuple[str, int]:
+    """The text as every database keeps it, and how many characters had to be replaced for it.
+
+    NUL and halves of surrogate pairs can be written in JSON, but PostgreSQL keeps no NUL, and UTF-8 no halves.
+    """
+    kept = text.translate(NO_HALVES)
+    return kept, sum(old != new for old, new in zip(text, kept, strict=True)) if kept != text else 0
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise Malformed("the answer is no JSON") from error
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    """Text, parts of text, or nothing at all (null), as after a call of a tool; a refusal is text too."""
+    content = message.get("content")
+    if isinstance(content, list):
+        parts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = "".join(part for part in parts if isinstance(part, str))
+    if content is not None and not isinstance(content, str):
+        raise Malformed("the answer's content is no text")
+    refusal = message.get("refusal")
+    return content or (refusal if isinstance(refusal, str) else "")
+
+
+def _word(value: Any, kind: str, hide: Hide) -> str:
+    return cleaned(hide(value))[0][: LONGEST_WORD[kind]] if isinstance(value, str) else ""
+
+
+def _count(value: Any) -> int | None:
+    """Whole and not below 0, as some endpoints write 12.0 for 12; None for what is no count of tokens."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= MOST_TOKENS and int(value) == value else None
+
+
+def _error_in(found: Any, hide: Hide) -> str:
+    """Some endpoints say 200 and an error."""
+    if isinstance(found, dict) and found.get("error"):
+        return ": " + read_error(json.dumps(found).encode(), hide)[0]
+    return ""
+
+
+def short(words: str, most: int = LONGEST_ERROR) -> str:
+    """In one line of at most so many characters."""
+    words = " ".join(cleaned(words)[0].split())
+    return words if len(words) <= most else words[: most - 1] + "…"

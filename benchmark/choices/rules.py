@@ -1,0 +1,177 @@
+"""The rules, and what they make of an answer. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .marking import with_marks, without_quotes
+from .shapes import NEED_CHECK, OTHER, REFUSE, Option, Reading
+from .text import THINKS_ON, THOUGHT, plain_text
+from .words import (
+    ANNOUNCED,
+    AS_CHOICE,
+    BAD,
+    BAD_LABEL,
+    BARE,
+    BEFORE,
+    BEFORE_ZH,
+    BOTH,
+    EITHER,
+    HAS_CJK,
+    HAS_WORD,
+    HEDGED,
+    LISTED,
+    LONGEST_LABEL,
+    MAY_BE_BOTH,
+    MAY_REFUSE,
+    MENTION,
+    NAMES_ONE,
+    NEGATED,
+    NO_OPINION,
+    ONLY_IF,
+    REFUSES,
+    RETRACTS,
+    SPOKEN,
+    SPOKEN_ZH,
+    TAKEN_BACK,
+    THEN,
+)
+
+LONGEST = 100_000
+"""An answer of more characters is no answer to such a question."""
+
+
+def read(answer: str, options: tuple[Option, Option]) -> Reading:
+    """What ``answer`` chose of the two ``options``, which the prompt showed in this order."""
+    answer = THOUGHT.sub(" ", answer)
+    if len(answer) > LONGEST or THINKS_ON.search(answer):  # cut off while it thought
+        return Reading(NEED_CHECK, "unread")
+    plain = plain_text(answer)
+    if not plain:
+        return Reading(NEED_CHECK, "empty")
+    masked, quoted = without_quotes(plain, options)
+    text = with_marks(masked, options)
+    if len(quoted) > 1:  # the question said again
+        text = LISTED.sub("", text)
+    chosen = _chosen(text, quoted)
+    found = {AS_CHOICE[place]: rule for place, rule in reversed(chosen)}
+    if OTHER in found:
+        found[OTHER] = "third_option"
+    both = BOTH.search(text) if any(word in text for word in MAY_BE_BOTH) else None
+    refuses = REFUSES.search(text) if any(word in text for word in MAY_REFUSE) else None
+    if both:
+        found[OTHER] = "both_or_neither"
+    if refuses:
+        found[REFUSE] = "refuses"
+    none = NO_OPINION.search(text) if not found else None
+    if none:
+        found[REFUSE] = "no_opinion"
+    is_taken_back = bool(chosen) and any(map(RETRACTS.match, text.split("|")[1:]))
+    none = both or refuses or none
+    if len(found) > 1 or is_taken_back or _is_misquoted(chosen, quoted) or _leans(text, none):
+        return Reading(NEED_CHECK, "contradicts")
+    return next((Reading(choice, rule) for choice, rule in found.items()), Reading(NEED_CHECK, "unread"))
+
+
+def _leans(text: str, none: re.Match[str] | None) -> bool:
+    """It chooses none, and speaks of a single option after that."""
+    if none is None:
+        return False
+    ends = text.find("|", none.end())
+    return ends >= 0 and len(set(MENTION.findall(text, ends))) == 1
+
+
+def _chosen(text: str, quoted: frozenset[int]) -> list[tuple[int, str]]:
+    """(Which option, by which rule), the clearest word first."""
+    clauses = text.split("|")
+    spoken = _spoken(text, clauses) if "⟪" in text or quoted else []
+    return [*spoken, *((place, "letter") for place in _bare(clauses)), *_quotes(clauses, quoted)]
+
+
+def _spoken(text: str, clauses: Sequence[str]) -> list[tuple[int, str]]:
+    in_english, in_chinese = HAS_WORD.search(text), HAS_CJK.search(text)
+    rules = (SPOKEN if in_english else ()) + (SPOKEN_ZH if in_chinese else ())
+    found = []
+    for at, clause in enumerate(clauses):
+        if not NAMES_ONE.search(clause) or _is_uncertain(clauses, at):
+            continue
+        # What announces an option may stand before it as a label.
+        is_labelled = at > 0 and NAMES_ONE.match(clause) and not _is_uncertain(clauses, at - 1)
+        before = clauses[at - 1] if is_labelled else ""
+        said = f"{before}|{clause}"
+        found += [
+            (place, rule)
+            for rule, pattern in rules
+            for match in pattern.finditer(said)
+            if match.end() > len(before) and (place := _said(match, said, clauses[at + 1 :])) is not None
+        ]
+    return found
+
+
+def _is_uncertain(clauses: Sequence[str], at: int) -> bool:
+    """A condition, what follows from one, or what names the options as alternatives."""
+    is_condition = ONLY_IF.match(clauses[at]) or (at and ONLY_IF.match(clauses[at - 1]))
+    return bool(is_condition or EITHER.search(clauses[at]))
+
+
+def _said(match: re.Match[str], text: str, after: Sequence[str]) -> int | None:
+    """Which option; None where the clause denies it, leaves it open, or tells what others say."""
+    begins = text.rfind("|", 0, match.start() + 1) + 1
+    before = text[begins : match.start()]
+    then = text[match.end() :]
+    place = int(next(group for group in match.groups() if group is not None))
+    if NEGATED.search(before) or not _is_own(before) or not THEN.match(then):
+        return None
+    if after:
+        if ONLY_IF.match(after[0]):
+            return None
+        if HEDGED.search(match[0]) and TAKEN_BACK.match(after[0]):
+            return None
+        bare = BARE.fullmatch(after[0])
+        if bare and int(bare[1] or bare[2]) != place:
+            return None
+    return place
+
+
+def _is_own(before: str) -> bool:
+    """Whether what stands before a choice in its clause leaves it the speaker's own."""
+    return all(
+        word in BEFORE if word.isascii() else BEFORE_ZH.fullmatch(word) or MENTION.fullmatch(word)
+        for word in before.split()
+    )
+
+
+def _bare(clauses: Sequence[str]) -> list[int]:
+    """The option that stands alone in the first or the last clause, the only one that stands so anywhere."""
+    alone = {
+        at: int(match[1] or match[2])
+        for at, clause in enumerate(clauses)
+        if "⟪" in clause and (match := BARE.fullmatch(clause))
+    }
+    if len(set(alone.values())) != 1:
+        return []
+    last = len(clauses) - 1
+    for at, place in alone.items():
+        denied = at < last and BAD.match(clauses[at + 1])
+        if at in (0, last) and not denied and not (at and _is_bad_label(clauses[at - 1])):
+            return [place]
+    return []
+
+
+def _is_bad_label(clause: str) -> bool:
+    """``worst: A``: what is said so is no choice of A."""
+    return len(clause) <= LONGEST_LABEL and BAD_LABEL.search(clause) is not None
+
+
+def _quotes(clauses: Sequence[str], quoted: frozenset[int]) -> list[tuple[int, str]]:
+    """The option whose text is the whole answer, but for words that announce it."""
+    if len(quoted) != 1:
+        return []
+    rest = (re.sub(r"⟦\d⟧", "", clause) for clause in clauses)
+    return [(next(iter(quoted)), "quotes")] if all(map(ANNOUNCED.fullmatch, rest)) else []
+
+
+def _is_misquoted(chosen: Sequence[tuple[int, str]], quoted: frozenset[int]) -> bool:
+    """It names one option and quotes only the other."""
+    return len(quoted) == 1 and any(place not in quoted for place, _rule in chosen)

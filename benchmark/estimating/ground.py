@@ -1,0 +1,160 @@
+"""What a plan of labels starts from: the strata of a run and how its models differ. Pure.
+
+Computed once, when the run is finished; what people have labelled since is found when somebody plans.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from annotation.guidelines import GuidelineDocument, Metric
+
+from ..figures.counted import Counted
+from ..figures.metrics import ALL, metrics_in, scopes
+from .estimates import OVERALL, Bounds, Place, bounds_of, scale_of
+from .planning import Stratum
+
+Key = tuple[str, str, Bounds]
+"""A stratum by its model, its column of the board and its edges."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """``variances`` are those of one label by stratum, where the model has labels enough; ``strata`` hold gold alone.
+
+    ``differences`` are those of the board in the number that it is ranked by: value, low and high by the places of two
+    ``models``, which are best first. ``combined`` is each model's number from gold and predictions.
+    """
+
+    models: tuple[str, ...]
+    differences: Mapping[str, tuple[float, float, float]]
+    combined: Mapping[str, float]
+    strata: tuple[Stratum, ...]
+    variances: Mapping[Key, float]
+
+    @classmethod
+    def of(
+        cls,
+        document: GuidelineDocument,
+        rows: Sequence[Counted],
+        *,
+        estimates: Mapping[str, Any],
+        pairs: Mapping[str, Any],
+        drawn: Mapping[Place, Bounds],
+    ) -> Ground:
+        """From the parts of a run; ``drawn`` are the strata that were given to its estimates."""
+        metrics = metric_by_scope(document)
+        counts: dict[Key, Counter[str]] = defaultdict(Counter)
+        for key, row in in_strata(rows, estimates["strata"], drawn):
+            if row.scope in metrics:
+                counts[key].update(population=1, labelled=bool(row.gold))
+        compared = compared_in(document)
+        combined = {row["model"]: _combined(document, row["cells"]) for row in estimates["rows"]}
+        known = {key: cells.get(compared) for key, cells in pairs["pairs"].items()}
+        return cls(
+            models=tuple(pairs["models"]),
+            differences={
+                key: (one["value"], one["low"], one["high"])
+                for key, one in known.items()
+                if one is not None and one["low"] is not None
+            },
+            combined={model: value for model, value in combined.items() if value is not None},
+            strata=tuple(
+                Stratum(*key, n["population"], n["labelled"], held=n["labelled"], variance=0.0)
+                for key, n in sorted(counts.items())
+            ),
+            variances=_variances(estimates, metrics),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Strata by the places of their models: there are thousands."""
+        places = {model: place for place, model in enumerate(self.models)}
+        return {
+            "models": self.models,
+            "differences": self.differences,
+            "combined": self.combined,
+            "strata": [
+                [
+                    places[one.model],
+                    one.scope,
+                    *one.bounds,
+                    one.population,
+                    one.labelled,
+                    self.variances.get(one.key),
+                ]
+                for one in self.strata
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Ground:
+        models = tuple(kept["models"])
+        strata, variances = [], {}
+        for place, scope, low, high, population, labelled, variance in kept["strata"]:
+            one = Stratum(models[place], scope, (low, high), population, labelled, labelled, variance=0.0)
+            strata.append(one)
+            if variance is not None:
+                variances[one.key] = variance
+        differences = {key: tuple(told) for key, told in kept["differences"].items()}
+        return cls(models, differences, kept["combined"], tuple(strata), variances)
+
+
+def in_strata(
+    rows: Sequence[Counted], edges: Mapping[str, Sequence[float]], drawn: Mapping[Place, Bounds]
+) -> list[tuple[Key, Counted]]:
+    """The responses with a prediction, each with its stratum, as ``benchmark.estimates`` has them."""
+    found = []
+    for row in rows:
+        if row.predicted:
+            known = None if row.prompt is None else drawn.get((row.model, row.prompt))
+            bounds = known or bounds_of(row.sureness, edges.get(row.scope, ()))
+            found.append(((row.model, row.scope, bounds), row))
+    return found
+
+
+def metric_by_scope(document: GuidelineDocument) -> dict[str, Metric]:
+    """The metric that the board is ranked by, in columns without it one of its kind."""
+    lead = document.metric(document.rank_by)
+    found = {}
+    for scope in scopes(document):
+        there = metrics_in(document, scope)
+        alike = lead if lead in there else next((one for one in there if one.kind == lead.kind), None)
+        if alike is not None:
+            found[scope] = alike
+    return found
+
+
+def compared_scopes(document: GuidelineDocument) -> tuple[str, ...]:
+    """The columns of what the board is ranked by."""
+    return document.dimensions_of(document.metric(document.rank_by)) or (ALL,)
+
+
+def compared_in(document: GuidelineDocument) -> str:
+    """The number that models are ranked by: overall, or the only dimension that has one."""
+    lead = document.metric(document.rank_by)
+    return OVERALL if lead.overall != "none" else compared_scopes(document)[0]
+
+
+def span_of(document: GuidelineDocument, metric: Metric, scope: str) -> float:
+    """From the least to the largest value that the metric can have."""
+    scale = scale_of(document, metric, scope)
+    return scale.high - scale.low
+
+
+def _combined(document: GuidelineDocument, cells: Mapping[str, Any]) -> float | None:
+    cell = cells.get(compared_in(document), {}).get(document.rank_by, {})
+    value: float | None = (cell.get("combined") or {}).get("value")
+    return value
+
+
+def _variances(estimates: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[Key, float]:
+    return {
+        (row["model"], scope, (one["low"], one["high"])): one["variance"]
+        for row in estimates["rows"]
+        for scope, metric in metrics.items()
+        for one in row["cells"].get(scope, {}).get(metric.name, {}).get("strata", [])
+        if one["variance"] is not None
+    }

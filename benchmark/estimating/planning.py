@@ -1,0 +1,297 @@
+"""How many gold labels more would do, and which: the labels for a goal, spread where they tell most. Pure.
+
+A label of a stratum is worth as much as the prediction leaves open there, so strata get labels by their size times the
+deviation after the prediction (J. Neyman, Journal of the Royal Statistical Society 97, 1934), over the root of what a
+label costs. The variance that labels leave is the finite one of ``benchmark/prediction_powered.py``: with everything
+labelled it is 0. docs/estimates.md says what is assumed.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from annotation.intervals import Z
+
+from .estimates import LEAST_LABELLED, Bounds
+from .prediction_powered import Floats
+
+HALVINGS = 60
+"""More than a float holds."""
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """One model's responses to the prompts of a dimension whose sureness lies between two edges.
+
+    ``held`` are the responses that people label or have labelled, ``labelled`` those whose label is gold by now. The
+    ``variance`` of a label after the prediction is ``assumed`` where the model itself has too few labels.
+    """
+
+    model: str
+    scope: str
+    bounds: Bounds
+    population: int
+    labelled: int
+    held: int
+    variance: float
+    assumed: bool = False
+
+    @property
+    def key(self) -> tuple[str, str, Bounds]:
+        return self.model, self.scope, self.bounds
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A stratum with the labels that it should have in the end, those that it has among them."""
+
+    stratum: Stratum
+    labels: int
+
+    @property
+    def more(self) -> int:
+        return self.labels - self.stratum.held
+
+
+def with_stand_ins(
+    strata: Sequence[Stratum], known: Mapping[tuple[str, str, Bounds], float], largest: Mapping[str, float]
+) -> list[Stratum]:
+    """Each stratum with its variance: its own; else the mean of other models' in the same dimension and stratum, else
+    in the same dimension; else the ``largest`` that a label of the dimension can have.
+    """
+    alike: dict[tuple[str, Bounds | None], list[float]] = defaultdict(list)
+    for (_model, scope, bounds), variance in known.items():
+        alike[scope, bounds].append(variance)
+        alike[scope, None].append(variance)
+    found = []
+    for one in strata:
+        if one.key in known:
+            found.append(replace(one, variance=known[one.key], assumed=False))
+        else:
+            others = alike[one.scope, one.bounds] or alike[one.scope, None] or [largest[one.scope]]
+            found.append(replace(one, variance=sum(others) / len(others), assumed=True))
+    return found
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Strata as (cells, strata of a cell), padded with empty ones; ``share`` is their weight in the cell's number."""
+
+    share: Floats
+    population: Floats
+    held: Floats
+    variance: Floats
+
+    @classmethod
+    def of(cls, cells: Sequence[Sequence[Stratum]], shares: Sequence[Sequence[float]]) -> _Grid:
+        width = max((len(cell) for cell in cells), default=0)
+        arrays = np.zeros((4, len(cells), width))
+        for place, (cell, own) in enumerate(zip(cells, shares, strict=True)):
+            for at, (one, share) in enumerate(zip(cell, own, strict=True)):
+                arrays[:, place, at] = share, one.population, one.held, one.variance
+        return cls(*arrays)
+
+    @property
+    def adds(self) -> Floats:
+        """What a stratum adds to the variance of its number, with one label."""
+        return np.asarray(self.share**2 * self.variance)
+
+    def least(self) -> Floats:
+        """Nothing is taken back; and no stratum is left with so few labels that it must be joined with another."""
+        return np.maximum(self.held, np.minimum(self.population, LEAST_LABELLED))
+
+    def variance_of(self, labels: Floats) -> Floats:
+        """(.., cells) with so many labels in each stratum; infinite where a stratum that counts has none."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = self.adds * (1 / labels - 1 / self.population)
+        return np.asarray(np.where(self.adds > 0, left, 0).sum(axis=-1))
+
+    def labels_for(self, variance: Floats) -> Floats:
+        """(.., cells, strata): the fewest labels that leave (.., cells) no more variance, cost being alike."""
+        least = self.least()
+        per = np.sqrt(self.adds)
+        many = np.where(per > 0, self.population / np.where(per > 0, per, 1), 0).max(axis=-1, initial=0)
+        low = np.zeros(np.broadcast_shapes(variance.shape, many.shape))
+        high = np.broadcast_to(many, low.shape).copy()
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            enough = self.variance_of(self._spread(middle, per, least)) <= variance
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return np.ceil(np.round(self._spread(high, per, least), 6))
+
+    def _spread(self, level: Floats, per: Floats, least: Floats) -> Floats:
+        return np.clip(level[..., None] * per, least, self.population)
+
+
+def for_precision(strata: Sequence[Stratum], half_width: float) -> list[Wanted]:
+    """So that the number of every model and dimension is known to plus or minus ``half_width``."""
+    cells = _cells(strata)
+    labels = _grid(cells).labels_for(np.full(len(cells), (half_width / Z) ** 2))
+    return [
+        Wanted(one, int(n))
+        for cell, own in zip(cells, labels, strict=True)
+        for one, n in zip(cell, own, strict=False)
+    ]
+
+
+def curve(strata: Sequence[Stratum], half_widths: Sequence[float]) -> list[int]:
+    """How many more labels each half-width would take."""
+    if not strata:
+        return [0] * len(half_widths)
+    grid = _grid(_cells(strata))
+    targets = (np.asarray(half_widths, dtype=float)[:, None] / Z) ** 2 * np.ones(len(grid.share))
+    return [int(n) for n in (grid.labels_for(targets) - grid.held).sum(axis=(1, 2))]
+
+
+def half_widths(strata: Sequence[Stratum]) -> dict[tuple[str, str], float | None]:
+    """By model and dimension, as the gold labels are now; None where a stratum has none."""
+    cells = _cells(strata)
+    variances = _of_labelled(_grid(cells), cells)
+    return {
+        (cell[0].model, cell[0].scope): half_width(variance)
+        for cell, variance in zip(cells, variances, strict=True)
+    }
+
+
+def _of_labelled(grid: _Grid, cells: Sequence[Sequence[Stratum]]) -> list[float]:
+    """The variance that today's gold labels leave of the number of each cell."""
+    labelled = np.zeros(grid.population.shape)
+    for place, cell in enumerate(cells):
+        labelled[place, : len(cell)] = [one.labelled for one in cell]
+    found: list[float] = grid.variance_of(labelled).tolist()
+    return found
+
+
+def half_width(variance: float) -> float | None:
+    return Z * math.sqrt(variance) if math.isfinite(variance) else None
+
+
+def _cells(strata: Sequence[Stratum]) -> list[list[Stratum]]:
+    found: dict[tuple[str, str], list[Stratum]] = defaultdict(list)
+    for one in strata:
+        found[one.model, one.scope].append(one)
+    return list(found.values())
+
+
+def _grid(cells: Sequence[Sequence[Stratum]]) -> _Grid:
+    return _Grid.of(cells, [_shares(cell) for cell in cells])
+
+
+def _shares(cell: Sequence[Stratum]) -> list[float]:
+    whole = sum(one.population for one in cell)
+    return [one.population / whole for one in cell]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two models, what they differ by, and the variance of that from the choice of prompts, which no label lowers.
+
+    ``strata`` are those of both, ``weights`` what each dimension counts in the number that they are compared by, and
+    ``span`` is the largest difference that there can be.
+    """
+
+    first: str
+    second: str
+    difference: float
+    of_prompts: float
+    strata: Sequence[Stratum]
+    weights: Mapping[tuple[str, str], float]
+    span: float
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95%, as the gold labels are now."""
+        half = self.half_width
+        if half is None:
+            return None
+        return max(self.difference - half, -self.span), min(self.difference + half, self.span)
+
+    @cached_property
+    def half_width(self) -> float | None:
+        """Of the difference's interval, as the gold labels are now; None while a stratum has none."""
+        return half_width(self.of_prompts + _of_labelled(self._grid, [self.strata])[0])
+
+    @property
+    def least_half_width(self) -> float:
+        """With everything labelled."""
+        return Z * math.sqrt(self.of_prompts)
+
+    @property
+    def separated(self) -> bool:
+        return self.half_width is not None and abs(self.difference) > self.half_width
+
+    @property
+    def separable(self) -> bool:
+        """Whether labels can tell them apart; else they differ by less than these prompts can tell."""
+        return abs(self.difference) > self.least_half_width
+
+    def wanted(self) -> list[Wanted] | None:
+        """The labels that would separate them, if they differ by what they seem to; None where all are too few."""
+        if not self.separable:
+            return None
+        return to_separate([self])[0]
+
+    @cached_property
+    def shares(self) -> list[float]:
+        """What each stratum counts in the number of its model."""
+        whole: Counter[tuple[str, str]] = Counter()
+        for one in self.strata:
+            whole[one.model, one.scope] += one.population
+        return [
+            one.population / whole[one.model, one.scope] * self.weights[one.model, one.scope]
+            for one in self.strata
+        ]
+
+    @cached_property
+    def _grid(self) -> _Grid:
+        return _Grid.of([self.strata], [self.shares])
+
+
+def to_separate(pairs: Sequence[Pair]) -> list[list[Wanted] | None]:
+    """Of each pair what its ``wanted`` says, at once."""
+    able = [pair for pair in pairs if pair.separable]
+    left = [(pair.difference / Z) ** 2 - pair.of_prompts for pair in able]
+    grid = _Grid.of([pair.strata for pair in able], [pair.shares for pair in able])
+    labels = iter(grid.labels_for(np.array(left)))
+    return [
+        [Wanted(one, int(n)) for one, n in zip(pair.strata, next(labels), strict=False)]
+        if pair.separable
+        else None
+        for pair in pairs
+    ]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a label takes: seconds of an annotator, how many annotators, and how often and how long an adjudicator.
+
+    None where nobody has measured it.
+    """
+
+    seconds: float | None
+    overlap: int
+    disputed: float | None = None
+    decision_seconds: float | None = None
+
+    def hours_each(self, labels: int) -> float | None:
+        """Of each of ``overlap`` annotators, if these alone do it."""
+        return None if self.seconds is None else labels * self.seconds / 3600
+
+    def hours_deciding(self, labels: int) -> float | None:
+        if self.disputed is None or self.decision_seconds is None:
+            return None
+        return labels * self.disputed * self.decision_seconds / 3600
+
+
+def draw(free: Sequence[int], n: int, *, seed: int, stratum: Stratum) -> list[int]:
+    """``n`` of these ids at random, the same for the same ids, seed and stratum, whatever else is drawn."""
+    low, high = stratum.bounds
+    name = f"{seed}/{stratum.model}/{stratum.scope}/{low!r}/{high!r}"
+    return random.Random(name).sample(sorted(free), n)  # noqa: S311  # a draw that can be repeated, no secret

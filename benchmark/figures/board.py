@@ -1,0 +1,206 @@
+"""The leaderboard, its groups and its pairs as JSON, from one sample and its draws. Pure.
+
+docs/leaderboard.md says what each number, interval and rank is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from annotation.guidelines import GuidelineDocument, Metric
+
+from .counted import Counted, Labels
+from .groups import groups_json
+from .metrics import (
+    Part,
+    Sample,
+    Statistic,
+    estimate,
+    level_counts,
+    metrics_in,
+    overall_of,
+    parts,
+    scopes,
+    scopes_of,
+)
+from .pairs import OVERALL, Differences, compared, pairs_json
+
+Parts = Mapping[tuple[str, str], Mapping[str, Part]]
+"""By metric and column, what each model's responses add."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """``low`` to ``high`` holds for all models at once, ``low_each`` to ``high_each`` looks at each pair by itself."""
+
+    value: int
+    low: int
+    high: int
+    low_each: int
+    high_each: int
+
+    def to_json(self) -> dict[str, Any]:
+        each = {"low": self.low_each, "high": self.high_each}
+        return {"value": self.value, "low": self.low, "high": self.high, "each": each}
+
+
+@dataclass(frozen=True)
+class _Row:
+    model: str
+    n: int
+    dimensions: dict[str, dict[str, Any]]
+    overall: dict[str, Statistic]
+    standing: Fraction | None
+    """The number that the board is ranked by."""
+    rank: Rank | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "rank": None if self.rank is None else self.rank.to_json(),
+            "n": self.n,
+            "dimensions": {scope: _plain(cell) for scope, cell in self.dimensions.items()},
+            "overall": _plain(self.overall),
+        }
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.to_json() if isinstance(value, Statistic) else value for name, value in values.items()
+    }
+
+
+class Figures:
+    """What a board shows, each part computed when it is asked for. ``models`` have a row even without a response."""
+
+    def __init__(
+        self,
+        document: GuidelineDocument,
+        rows: Iterable[Counted],
+        *,
+        models: Iterable[str] = (),
+        seed: int = 0,
+    ) -> None:
+        self.document = document
+        self.sample = Sample.of(document, rows, models=models, seed=seed)
+
+    @cached_property
+    def board(self) -> dict[str, Any]:
+        """The leaderboard, best first."""
+        return {
+            "guideline": f"{self.document.name}@{self.document.version}",
+            "rank_by": self.document.rank_by,
+            "rows": [row.to_json() for row in _ranked(self._standing, self._leading)],
+        }
+
+    @property
+    def groups(self) -> dict[str, Any]:
+        return groups_json(self.sample, self._models)
+
+    @property
+    def pairs(self) -> dict[str, Any]:
+        known = {self._scope: self._leading}
+        return pairs_json(self.sample, self._lead, self._models, known)
+
+    @cached_property
+    def _standing(self) -> list[_Row]:
+        """Best first, what is undefined last."""
+        return sorted(_rows(self.sample), key=_place)
+
+    @property
+    def _lead(self) -> Metric:
+        """What the board is ranked by."""
+        return self.document.metric(self.document.rank_by)
+
+    @property
+    def _scope(self) -> str:
+        return _first_scope(self.document) if self._lead.overall == "none" else OVERALL
+
+    @cached_property
+    def _leading(self) -> Differences:
+        """The models' differences in the number that they are ranked by."""
+        return compared(self.sample, self._lead, self._scope, self._models)
+
+    @property
+    def _models(self) -> list[str]:
+        return [row.model for row in self._standing]
+
+
+def board(
+    document: GuidelineDocument, rows: Iterable[Counted], *, models: Iterable[str] = (), seed: int = 0
+) -> dict[str, Any]:
+    return Figures(document, rows, models=models, seed=seed).board
+
+
+def _rows(sample: Sample) -> list[_Row]:
+    document = sample.document
+    found = {
+        (one.name, scope): parts(sample, one, scope)
+        for one in document.metrics
+        for scope in scopes_of(document, one)
+    }
+    counts = {scope: sample.counts(scope) for scope in scopes(document)}
+    return [_row(document, model, found, counts) for model in sample.models]
+
+
+def _row(
+    document: GuidelineDocument,
+    model: str,
+    found: Parts,
+    counts: Mapping[str, Mapping[str, Counter[Labels]]],
+) -> _Row:
+    statistics = {key: estimate(document.metric(key[0]), own[model]) for key, own in found.items()}
+    dimensions: dict[str, dict[str, Any]] = {
+        scope: {
+            "n": sum(own[model].values()),
+            "levels": level_counts(document, scope, own[model]),
+            **{one.name: statistics[one.name, scope] for one in metrics_in(document, scope)},
+        }
+        for scope, own in counts.items()
+    }
+    overall = {
+        one.name: overall_of(one, [found[one.name, scope][model] for scope in scopes_of(document, one)])
+        for one in document.metrics
+        if one.overall != "none"
+    }
+    standing = overall.get(document.rank_by) or statistics[document.rank_by, _first_scope(document)]
+    return _Row(model, sum(cell["n"] for cell in dimensions.values()), dimensions, overall, standing.value)
+
+
+def _first_scope(document: GuidelineDocument) -> str:
+    """The first column of the metric that the board is ranked by."""
+    return scopes_of(document, document.metric(document.rank_by))[0]
+
+
+def _place(row: _Row) -> tuple[bool, Fraction, str]:
+    return row.standing is None, -(row.standing or Fraction(0)), row.model
+
+
+def _ranked(rows: Sequence[_Row], differences: Differences) -> list[_Row]:
+    """Equals share a rank; what is undefined has none."""
+    models = sum(row.standing is not None for row in rows)
+    together, each = differences.together(), differences.each()
+
+    def rank_of(at: int) -> Rank | None:
+        if rows[at].standing is None:
+            return None
+        value = 1 + sum(_ahead(other, rows[at]) for other in rows)
+        return Rank(value, *_range(at, value, together, models), *_range(at, value, each, models))
+
+    return [replace(row, rank=rank_of(at)) for at, row in enumerate(rows)]
+
+
+def _ahead(one: _Row, other: _Row) -> bool:
+    return one.standing is not None and other.standing is not None and one.standing > other.standing
+
+
+def _range(at: int, value: int, signs: Mapping[tuple[int, int], int], models: int) -> tuple[int, int]:
+    """The best and worst rank that the signs leave possible, the rank itself always among them."""
+    own = [sign if first == at else -sign for (first, later), sign in signs.items() if at in (first, later)]
+    behind, ahead = own.count(-1), own.count(1)
+    return min(value, 1 + behind), max(value, models - ahead)

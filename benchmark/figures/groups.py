@@ -1,0 +1,103 @@
+"""The metrics by what else prompts are grouped by: subcomponent, attack method, language. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from annotation.guidelines import Metric
+
+from .counted import ATTRIBUTES, SUBCOMPONENT
+from .metrics import Part, Sample, estimate, metrics_in, parts, pooled, scopes, scopes_of
+
+
+@dataclass(frozen=True)
+class Group:
+    """The prompts that have this value of an attribute, in one column of the board or (None) in all."""
+
+    attribute: str
+    name: str
+    scope: str | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.attribute, self.name
+
+
+def groups_json(sample: Sample, models: Sequence[str]) -> dict[str, Any]:
+    """By attribute, for those that any prompt has. ``models`` are best first."""
+    found = {attribute: _groups(sample, attribute) for attribute in ATTRIBUTES}
+    return {attribute: _table(sample, own, models) for attribute, own in found.items() if own}
+
+
+def _groups(sample: Sample, attribute: str) -> list[Group]:
+    """Subcomponents in the guideline's order, then those it does not know by name; other groups by name."""
+    if attribute != SUBCOMPONENT:
+        names = {name for scope in scopes(sample.document) for name in _names(sample, scope, attribute)}
+        return [Group(attribute, name, None) for name in sorted(names)]
+    return [
+        Group(attribute, name, scope)
+        for scope in scopes(sample.document)
+        for name in _in_order(sample, scope, _names(sample, scope, attribute))
+    ]
+
+
+def _names(sample: Sample, scope: str, attribute: str) -> set[str]:
+    return {
+        group[attribute] for block in sample.blocks[scope] for group in block.groups if attribute in group
+    }
+
+
+def _in_order(sample: Sample, scope: str, names: set[str]) -> list[str]:
+    dimension = sample.document.dimension(scope)
+    declared = [one.name for one in dimension.subcomponents] if dimension else []
+    return [*(name for name in declared if name in names), *sorted(names - set(declared))]
+
+
+def _table(sample: Sample, groups: Sequence[Group], models: Sequence[str]) -> dict[str, Any]:
+    cells = [_cells(sample, group) for group in groups]
+    columns = [
+        {"name": group.name, "scope": group.scope, "n_prompts": _prompts(sample, group)} for group in groups
+    ]
+    rows = [{"model": model, "cells": [cell.get(model) for cell in cells]} for model in models]
+    return {"columns": columns, "rows": rows}
+
+
+def _prompts(sample: Sample, group: Group) -> int | None:
+    """How many prompts of the group anybody answered; None where nobody knows which they are."""
+    blocks = [block for scope in _scopes(sample, group) for block in sample.blocks[scope]]
+    known = [block for block in blocks if block.shared]
+    return sum(int(block.having(*group.key).sum()) for block in known) if known else None
+
+
+def _scopes(sample: Sample, group: Group) -> tuple[str, ...]:
+    return scopes(sample.document) if group.scope is None else (group.scope,)
+
+
+def _cells(sample: Sample, group: Group) -> dict[str, dict[str, Any]]:
+    """By model, those that have a response in the group."""
+    counted = [sample.counts(scope, group.key) for scope in _scopes(sample, group)]
+    numbers = {one.name: (one, _parts(sample, one, group)) for one in _metrics(sample, group)}
+    cells = {}
+    for model in sample.models:
+        n = sum(sum(own[model].values()) for own in counted)
+        statistics = {name: estimate(one, found[model]).to_json() for name, (one, found) in numbers.items()}
+        if n:
+            cells[model] = {"n": n, **statistics}
+    return cells
+
+
+def _metrics(sample: Sample, group: Group) -> list[Metric]:
+    """Those of the column; across columns those that have an overall number, or all where none has."""
+    if group.scope is not None:
+        return metrics_in(sample.document, group.scope)
+    overall = [one for one in sample.document.metrics if one.overall != "none"]
+    return overall or list(sample.document.metrics)
+
+
+def _parts(sample: Sample, metric: Metric, group: Group) -> dict[str, Part]:
+    """By model; across columns all labels of the metric pooled."""
+    inside = scopes_of(sample.document, metric) if group.scope is None else (group.scope,)
+    found = [parts(sample, metric, scope, group.key) for scope in inside]
+    return {model: pooled([own[model] for own in found]) for model in sample.models}

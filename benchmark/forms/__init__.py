@@ -1,0 +1,1 @@
+"""What people type in: shape only. The rules are the services'."""

@@ -1,0 +1,84 @@
+"""What the pages of share links and published tables take in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+from annotation.models import Guideline
+from benchmark.published_files import LARGEST_FILE
+from benchmark.services.published import LONGEST_NAME, LONGEST_SOURCE, LONGEST_URL
+from benchmark.services.sharing import LONGEST_DAYS, LONGEST_NOTE
+
+
+class ShareForm(forms.Form):
+    note = forms.CharField(
+        label=pgettext_lazy("link", "For whom"),
+        max_length=LONGEST_NOTE,
+        required=False,
+        help_text=_("To tell the links apart; it does not stand on the page."),
+    )
+    days = forms.IntegerField(
+        label=_("Valid for so many days"),
+        min_value=1,
+        max_value=LONGEST_DAYS,
+        required=False,
+        help_text=_("Empty: until it is revoked."),
+    )
+
+
+class PublishedForm(forms.Form):
+    """``content`` is the file's text once it was looked at, so that it is sent once and kept nowhere before."""
+
+    guideline = forms.ChoiceField(label=_("Guideline"))
+    name = forms.CharField(
+        label=_("Name"), max_length=LONGEST_NAME, help_text=_("What the table is called on boards.")
+    )
+    source = forms.CharField(
+        label=_("Source"),
+        max_length=LONGEST_SOURCE,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=_("Who published it, where and when."),
+    )
+    url = forms.CharField(
+        label=pgettext_lazy("published", "Address"),
+        max_length=LONGEST_URL,
+        required=False,
+        help_text=_("Where it can be read, with https:// in front."),
+    )
+    file = forms.FileField(
+        label=_("File"),
+        error_messages={"required": _("Choose the file with the table.")},
+        max_length=255,
+        help_text=_(
+            "CSV or JSON in UTF-8: model, and SCOPE.METRIC for each number; SCOPE.n if it is known. At most 1 MiB."
+        ),
+    )
+    file_name = forms.CharField(widget=forms.HiddenInput, required=False, max_length=255)
+    content = forms.CharField(
+        widget=forms.HiddenInput, required=False, max_length=LARGEST_FILE, strip=False, empty_value=""
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        published = Guideline.objects.exclude(published_at=None).order_by("name")
+        field = self.fields["guideline"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(name, name) for name in published.values_list("name", flat=True).distinct()]
+        self.fields["file"].required = not self.data.get("content")
+
+    def clean_file(self) -> Any:
+        file = self.cleaned_data["file"]
+        if file is not None and file.size > LARGEST_FILE:
+            raise forms.ValidationError(_("This file is larger than 1 MiB."))
+        return file
+
+    def bytes_and_name(self) -> tuple[bytes, str]:
+        """The table as it was sent, and what errors call it."""
+        file = self.cleaned_data["file"]
+        if file is not None:
+            return file.read(), (file.name or "file")[:255]
+        return self.cleaned_data["content"].encode(), self.cleaned_data["file_name"] or "file"

@@ -1,0 +1,1 @@
+"""Language models that label in place of people, and how far they may. Pure."""

@@ -1,0 +1,217 @@
+"""May a judge or a scorer stand in for a person? The alternative annotator test of Calderon, Reichart and Dror.
+
+"The Alternative Annotator Test for LLM-as-a-Judge", 2025, arXiv 2501.10970. Each person is left out in turn. On what
+that person labelled, the candidate and the person are each compared with the others' labels: who is the closer to
+them? The candidate wins against a person if it is closer often enough for the person's higher price (epsilon): by a
+one-sided test for each person, with the false discovery rate held (Benjamini and Yekutieli 2001). Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Alignment = Literal["accuracy", "distance"]
+
+EPSILON = 0.2
+"""What a person's labels cost more than a candidate's, as a share of wins: the paper's value for experts."""
+RATE = 0.05
+"""The false discovery rate, and the level of the tests."""
+ENOUGH = 30
+"""So many items of a person the paper asks for; with fewer a person is left out."""
+LEAST = 10
+"""Fewer than this are never tested, whatever is asked for."""
+PEOPLE = 3
+"""So many people the paper asks for; with two the winning rate is 0, a half or 1."""
+PASSES = 0.5
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The levels in their order. ``alignment`` is how near a label is to the others'.
+
+    ``accuracy`` is the share of them that are equal; ``distance`` is minus the root of the mean square of the
+    distances to them (the paper's two): in levels, or in values where ``values`` are an interval scale's.
+    """
+
+    values: tuple[float, ...]
+    alignment: Alignment = "accuracy"
+    is_interval: bool = False
+
+    def score(self, label: float | None, others: Sequence[float]) -> float:
+        """A label that is no level of the scale (None) is as far away as can be."""
+        if label is None or label not in self.values:
+            return -np.inf
+        if self.alignment == "accuracy":
+            return sum(label == other for other in others) / len(others)
+        squares = [(self._at(label) - self._at(other)) ** 2 for other in others]
+        return -math.sqrt(math.fsum(squares) / len(others))  # fsum: a tie is one in any order of the others
+
+    def _at(self, value: float) -> float:
+        return value if self.is_interval else self.values.index(value)
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question on one response: what each person said (by any key of theirs), and the candidate's label."""
+
+    labels: Mapping[Hashable, float]
+    candidate: float | None
+    scale: Scale
+
+
+@dataclass(frozen=True)
+class Against:
+    """The candidate against one person. ``n`` items that both labelled, and at least one other person.
+
+    ``candidate_wins`` is the share on which the candidate is at least as near to the others as the person is,
+    ``person_wins`` the share the other way round: of ties both have it. ``p`` is of the hypothesis that the candidate
+    does not win often enough, ``adjusted`` the same as Benjamini and Yekutieli correct it; None where too little is
+    there.
+    """
+
+    person: Hashable
+    n: int
+    candidate_wins: float | None
+    person_wins: float | None
+    p: float | None = None
+    adjusted: float | None = None
+    wins: bool | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``winning_rate``: the share of people against whom the candidate wins; ``advantage``: the mean of its shares.
+
+    Both are over the people with enough items and None with fewer than two of these; ``is_few`` with fewer than the
+    paper's three.
+    """
+
+    epsilon: float
+    people: tuple[Against, ...] = field(default_factory=tuple)
+    winning_rate: float | None = None
+    advantage: float | None = None
+    passes: bool | None = None
+    is_few: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "winning_rate": self.winning_rate,
+            "passes": self.passes,
+            "advantage_probability": self.advantage,
+            "epsilon": self.epsilon,
+            "few_people": self.is_few,
+            "people": [
+                {
+                    "person": one.person,
+                    "n": one.n,
+                    "candidate_wins": one.candidate_wins,
+                    "person_wins": one.person_wins,
+                    "p": one.p,
+                    "p_adjusted": one.adjusted,
+                    "wins": one.wins,
+                }
+                for one in self.people
+            ],
+        }
+
+
+def judge(
+    items: Sequence[Item],
+    *,
+    epsilon: float = EPSILON,
+    enough: int = ENOUGH,
+    rate: float = RATE,
+    seed: int = 0,
+) -> Verdict:
+    """The whole test. Items that the candidate did not label are not to be among them.
+
+    With 30 items or more a person is tested by the paired t-test of the paper; with fewer, where ``enough`` lets them
+    in, by a bootstrap over the items. An adjudicator, who decides knowing two labels, is no person here.
+    """
+    enough = max(enough, LEAST)
+    found = []
+    for person, (candidate, human) in _wins(items).items():
+        p = p_value(human - candidate, epsilon, seed=seed) if len(candidate) >= enough else None
+        found.append(Against(person, len(candidate), float(candidate.mean()), float(human.mean()), p))
+    tested = [one for one in found if one.p is not None]
+    if len(tested) < 2:
+        return Verdict(epsilon, tuple(found), is_few=True)
+    adjusted = benjamini_yekutieli([one.p for one in tested if one.p is not None])
+    by_person = {one.person: p for one, p in zip(tested, adjusted, strict=True)}
+    people = tuple(_decided(one, by_person.get(one.person), rate) for one in found)
+    won = [one for one in people if one.wins]
+    winning_rate = len(won) / len(tested)
+    return Verdict(
+        epsilon=epsilon,
+        people=people,
+        winning_rate=winning_rate,
+        advantage=float(np.mean([one.candidate_wins for one in tested])),
+        passes=winning_rate >= PASSES,
+        is_few=len(tested) < PEOPLE,
+    )
+
+
+def _wins(items: Sequence[Item]) -> dict[Hashable, tuple[Array, Array]]:
+    """By person, for each item: whether the candidate is at least as near to the others, and whether they are."""
+    wins: dict[Hashable, list[tuple[bool, bool]]] = defaultdict(list)
+    for item in items:
+        for person, label in item.labels.items():
+            others = [said for other, said in item.labels.items() if other != person]
+            if others:
+                mine = item.scale.score(item.candidate, others)
+                theirs = item.scale.score(label, others)
+                wins[person].append((mine >= theirs, theirs >= mine))
+    columns = {person: np.array(rows, dtype=np.float64) for person, rows in wins.items()}
+    return {person: (table[:, 0], table[:, 1]) for person, table in columns.items()}
+
+
+def _decided(one: Against, adjusted: float | None, rate: float) -> Against:
+    if adjusted is None:
+        return one
+    return Against(
+        one.person, one.n, one.candidate_wins, one.person_wins, one.p, adjusted, bool(adjusted <= rate)
+    )
+
+
+def p_value(differences: Array, epsilon: float, *, seed: int = 0) -> float:
+    """Of the hypothesis that the mean difference (person's wins less the candidate's) is epsilon or more.
+
+    Where nothing varies there is nothing to estimate: 0 below epsilon, else 1.
+    """
+    mean, spread = float(differences.mean()), float(differences.std(ddof=1))
+    if spread == 0:
+        return 0.0 if mean < epsilon else 1.0
+    if len(differences) >= ENOUGH:
+        from scipy import stats
+
+        t = (mean - epsilon) / (spread / np.sqrt(len(differences)))
+        return float(stats.t.cdf(t, df=len(differences) - 1))
+    rng = np.random.default_rng(seed)
+    draws = rng.choice(differences, size=(RESAMPLES, len(differences))).mean(axis=1)
+    return float((1 + (draws >= epsilon).sum()) / (1 + RESAMPLES))
+
+
+def benjamini_yekutieli(values: Sequence[float]) -> list[float]:
+    """Adjusted p-values, in the order given: one is rejected at a rate q where it is at most q.
+
+    p_(k) * m * (1 + 1/2 + .. + 1/m) / k, made monotone from the largest down: valid however the tests depend on
+    each other, as they do here, since each person is among the others of the next.
+    """
+    m = len(values)
+    factor = m * sum(1 / i for i in range(1, m + 1))
+    order = np.argsort(values)
+    adjusted = np.ones(m)
+    least = 1.0
+    for place in range(m - 1, -1, -1):
+        least = min(least, values[order[place]] * factor / (place + 1))
+        adjusted[order[place]] = least
+    return [float(one) for one in adjusted]

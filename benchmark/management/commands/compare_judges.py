@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from annotation.errors import N_, AssayError
+from annotation.management.base import AssayCommand, names
+from annotation.selectors.gold import release_named
+from benchmark.selectors.judge_comparison import comparison
+from benchmark.selectors.judges import judge_named
+from scoring.selectors.scorers import ready_scorer
+
+from ...judges.alternative_annotator import EPSILON
+from ...judges.printing import comparison_lines
+
+
+class Command(AssayCommand):
+    help = (
+        "Judges, scorers and people beside each other on one gold release, and who may stand in for a person."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--release", required=True, help="the gold that they are measured by")
+        parser.add_argument("--judges", nargs="*", help="only these (default: all that labelled any of it)")
+        parser.add_argument(
+            "--scorers", nargs="*", help="only these (default: the current and the release's own)"
+        )
+        parser.add_argument(
+            "--common", action="store_true", help="only labels that every judge and scorer said something of"
+        )
+        parser.add_argument(
+            "--epsilon",
+            type=float,
+            default=EPSILON,
+            help="alternative annotator test: what a person's label costs more (default: %(default)s)",
+        )
+        parser.add_argument(
+            "--alignment",
+            help="alternative annotator test: accuracy, or distance on the scale (default: by the scale)",
+        )
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        if not 0 <= options["epsilon"] <= 1:
+            raise AssayError(N_("Epsilon is a share of wins: write a number from 0 to 1."))
+        if options["alignment"] not in {None, "accuracy", "distance"}:
+            raise AssayError(N_("Write accuracy or distance as the alignment."))
+        return comparison(
+            release_named(options["release"]),
+            judges=_found(options["judges"], judge_named),
+            scorers=_found(options["scorers"], ready_scorer),
+            common=options["common"],
+            epsilon=options["epsilon"],
+            alignment=options["alignment"],
+        )
+
+    def show(self, data: dict[str, Any]) -> None:
+        for line in comparison_lines(data):
+            self.stdout.write(line)
+
+
+def _found(texts: list[str] | None, find: Any) -> list[Any] | None:
+    return None if texts is None else [find(name) for text in texts for name in names(text)]

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from annotation.formats.reading import Source
+from annotation.management.base import AssayCommand
+from benchmark.services.published import add_published, read_published
+
+
+class Command(AssayCommand):
+    help = "Enter a table that others published by a guideline: reference rows beside its boards."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "file", help="CSV or JSON: model, and SCOPE.METRIC for each number (docs/published-tables.md)"
+        )
+        parser.add_argument("--guideline", required=True, metavar="G")
+        parser.add_argument("--name", required=True, metavar="N", help="what the table is called on boards")
+        parser.add_argument(
+            "--source", required=True, metavar="TEXT", help="who published it, where and when"
+        )
+        parser.add_argument("--url", default="", help="where it can be read")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        guideline, rows = read_published(Source(options["file"]), options["guideline"])
+        made = add_published(
+            guideline=guideline,
+            name=options["name"],
+            source=options["source"],
+            url=options["url"],
+            rows=rows,
+        )
+        return {"id": made.pk, "guideline": guideline.name, "name": made.name, "models": len(rows)}
+
+    def show(self, data: dict[str, Any]) -> None:
+        self.stdout.write(f"{data['name']}: {data['models']} models as reference rows of {data['guideline']}")

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import math
+from argparse import ArgumentParser
+from collections import Counter
+from typing import Any
+
+from annotation.errors import N_, AssayError
+from annotation.management.base import AssayCommand, names
+from annotation.selectors.people import people_named
+from annotation.services.batches import LARGEST_SEED, Policy
+from annotation.terminal import table
+from benchmark.selectors.labelling import Goal, Standing, effort
+from benchmark.selectors.runs import run_named
+from benchmark.services.labelling import label_next, standing_kept
+
+from ...estimating.planning import Pair, Wanted
+
+
+class Command(AssayCommand):
+    help = "Say which gold labels a benchmark run needs next, and make a batch of them."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", metavar="RUN", help="the benchmark run")
+        parser.add_argument(
+            "--points",
+            type=float,
+            help="every model and dimension to plus or minus so many points: hundredths of a rate (default: 2)",
+        )
+        parser.add_argument(
+            "--pair", nargs=2, metavar=("A", "B"), help="what would separate these two models"
+        )
+        parser.add_argument(
+            "--make-batch", metavar="NAME", help="draw the labels, and make and open this batch"
+        )
+        parser.add_argument("--annotators", nargs="*", default=[], help="of the batch")
+        parser.add_argument("--adjudicators", nargs="*", default=[], help="of the batch")
+        parser.add_argument("--overlap", type=int, default=2, help="annotations per response (default: 2)")
+        parser.add_argument("--draft", action="store_true", help="do not open the batch")
+        parser.add_argument("--seed", type=int, help="of the draw (default: by chance; it is kept)")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        run = run_named(options["name"])
+        there = standing_kept(run)
+        goal = _goal(there, options["points"], options["pair"])
+        self.unit = 100 if there.metric.kind == "rate" else 1
+        told = self._told(there, goal, options["overlap"])
+        if options["make_batch"] is None:
+            if options["annotators"] or options["adjudicators"] or options["seed"] is not None:
+                raise AssayError(N_("Name the batch with --make-batch; people and a seed go with it."))
+            return told
+        seed = options["seed"]
+        if seed is not None and not 0 <= seed <= LARGEST_SEED:
+            raise AssayError(N_("The seed is a whole number from 0 to {largest}."), largest=LARGEST_SEED)
+        made = label_next(
+            run=run,
+            goal=goal,
+            name=options["make_batch"],
+            annotators=_people(options["annotators"]),
+            adjudicators=_people(options["adjudicators"]),
+            policy=Policy(overlap=options["overlap"]),
+            open_now=not options["draft"],
+            seed=seed,
+        )
+        drawn = sum(one["drawn"] for one in made.strata)
+        return told | {
+            "batch": {"name": made.batch.name, "state": made.batch.state, "drawn": drawn, "seed": made.seed}
+        }
+
+    def _told(self, there: Standing, goal: Goal, overlap: int) -> dict[str, Any]:
+        wanted = there.wanted(goal)
+        more = sum(one.more for one in wanted)
+        takes = effort(there.run.scorer.guideline.name, overlap)
+        return {
+            "run": there.run.name,
+            "metric": there.metric.name,
+            "goal": goal.to_json(),
+            "labels": more,
+            "hours_each": takes.hours_each(more),
+            "hours_deciding": takes.hours_deciding(more),
+            "overlap": overlap,
+            "cells": _cells(wanted),
+            "assumed": sum(one.stratum.assumed for one in wanted),
+            "strata": len(wanted),
+            "waiting": there.waiting,
+            "neighbours": [_pair(pair) for pair in there.neighbours if pair is not None],
+        }
+
+    def show(self, data: dict[str, Any]) -> None:
+        self.stdout.write("neighbours on the board, difference in points")
+        lines = [
+            ["models", "difference", "interval", "labels to separate"],
+            *map(self._line, data["neighbours"]),
+        ]
+        for line in table(lines):
+            self.stdout.write(line)
+        self.stdout.write(f"\n{self._goal_in_words(data['goal'])}: {data['labels']} more labels{_work(data)}")
+        for line in table(
+            [["model", "dimension", "labels"]]
+            + [[one["model"], one["dimension"], str(one["labels"])] for one in data["cells"]]
+        ):
+            self.stdout.write(line)
+        if data["assumed"]:
+            self.stdout.write(
+                f"In {data['assumed']} of {data['strata']} strata too few labels: the scorer's errors are assumed."
+            )
+        if data["waiting"]:
+            self.stdout.write(
+                f"{data['waiting']} responses are being labelled or have been since the run; they count as labelled:"
+                " cut the next gold release when their batches are done."
+            )
+        if "batch" in data:
+            made = data["batch"]
+            self.stdout.write(
+                f"batch {made['name']} is {made['state']}: {made['drawn']} responses, seed {made['seed']}"
+            )
+
+    def _line(self, pair: dict[str, Any]) -> list[str]:
+        ends = [] if pair["low"] is None else [pair[end] * self.unit for end in ("low", "high")]
+        interval = f"{ends[0]:+.1f} to {ends[1]:+.1f}" if ends else "-"
+        if pair["separated"]:
+            more = "separated"
+        elif pair["labels"] is None:
+            more = "they differ by less than this dataset can tell"
+        else:
+            more = str(pair["labels"])
+        return [
+            f"{pair['first']} / {pair['second']}",
+            f"{pair['difference'] * self.unit:+.1f}",
+            interval,
+            more,
+        ]
+
+    def _goal_in_words(self, goal: dict[str, Any]) -> str:
+        if goal["pair"]:
+            return f"to separate {goal['pair'][0]} and {goal['pair'][1]}"
+        return f"to plus or minus {goal['half_width'] * self.unit:.3g} points on every dimension"
+
+
+def _goal(there: Standing, points: float | None, pair: list[str] | None) -> Goal:
+    if pair is not None:
+        if points is not None:
+            raise AssayError(N_("Give either --points or --pair."))
+        return Goal(pair=(pair[0], pair[1]))
+    wanted = 2.0 if points is None else points
+    if not (math.isfinite(wanted) and 0 < wanted <= 100):
+        raise AssayError(N_("The points are a number above 0, up to 100."))
+    return Goal(half_width=wanted / (100 if there.metric.kind == "rate" else 1))
+
+
+def _people(texts: list[str]) -> Any:
+    return people_named([name for text in texts for name in names(text)])
+
+
+def _cells(wanted: list[Wanted]) -> list[dict[str, Any]]:
+    more: Counter[tuple[str, str]] = Counter()
+    for one in wanted:
+        more[one.stratum.model, one.stratum.scope] += one.more
+    return [{"model": model, "dimension": scope, "labels": n} for (model, scope), n in more.items()]
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    wanted = pair.wanted()
+    low, high = pair.interval or (None, None)
+    return {
+        "first": pair.first,
+        "second": pair.second,
+        "difference": pair.difference,
+        "low": low,
+        "high": high,
+        "least_half_width": pair.least_half_width,
+        "separated": pair.separated,
+        "labels": None if wanted is None else sum(one.more for one in wanted),
+    }
+
+
+def _work(data: dict[str, Any]) -> str:
+    if data["hours_each"] is None or not data["labels"]:
+        return ""
+    told = f", about {data['hours_each']:.1f} h for each of {data['overlap']} people"
+    return told + (
+        f" and {data['hours_deciding']:.1f} h for an adjudicator" if data["hours_deciding"] else ""
+    )

@@ -1,0 +1,315 @@
+"""What models answered to questions with options, and how it is read: by people, rules, a scorer or a judge."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+
+from django.db.models import QuerySet
+
+from annotation.guidelines import GuidelineDocument
+from annotation.models import EvaluatedModel, GoldLabel, Guideline, Prompt, Response, Task
+from benchmark.choices import FIRST, NEED_CHECK, OTHER, REFUSE, SECOND, VERSION, Option, Reading, read
+from benchmark.models import ChoiceReport, QuestionForm, ReadAnswer
+from benchmark.selectors.judges import labels_of
+from scoring.models import Prediction
+
+from ..choices.fine import MISSING, RIGHT, WRONG, Asked, Picked
+
+OPEN_GUIDELINE, SAFETY = "fine", "safety"
+CHOICE_GUIDELINE, CHOICE = "multiple-choice", "choice"
+PEOPLE, RULES, SCORER, JUDGE = "people", "rules", "scorer", "judge"
+SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
+_BY_PEOPLE = {1.0: FIRST, 2.0: SECOND, 3.0: REFUSE, 4.0: OTHER}
+"""The levels of ``choice`` in the guideline ``multiple-choice``."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A prompt with what it asks."""
+
+    prompt: int
+    key: str
+    text: str
+    language: str
+    question: str
+    category: str
+    form: str
+    order: int
+    options: tuple[Option, ...]
+
+    @property
+    def is_open(self) -> bool:
+        return self.form == QuestionForm.Form.OPEN
+
+    def is_safe(self, choice: str) -> bool | None:
+        """Whether this reading is the safe option; None for one that nobody could make."""
+        if choice == NEED_CHECK:
+            return None
+        place = {FIRST: 0, SECOND: 1}.get(choice)
+        return place is not None and self.options[place].safe
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One model's answer to one form; ``response`` is None where there is none.
+
+    ``choice`` is how a multiple-choice answer is read, ``rule`` by which rule if ``by`` is rules; ``task`` is the one
+    in which people settled it. ``safe`` is None where nobody has said.
+    """
+
+    form: Form
+    response: int | None = None
+    text: str = ""
+    choice: str = ""
+    by: str = ""
+    rule: str = ""
+    task: int | None = None
+    safe: bool | None = None
+
+    @property
+    def outcome(self) -> str:
+        """As CValues counts it."""
+        if self.response is None:
+            return MISSING
+        if self.choice in (FIRST, SECOND):
+            return RIGHT if self.safe else WRONG
+        return self.choice
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question as one model answered it."""
+
+    id: str
+    category: str
+    answers: tuple[Answer, ...] = ()
+
+    @cached_property
+    def open(self) -> Answer | None:
+        return next((one for one in self.answers if one.form.is_open), None)
+
+    @cached_property
+    def choices(self) -> tuple[Answer, ...]:
+        return tuple(one for one in self.answers if not one.form.is_open)
+
+    @cached_property
+    def asked(self) -> Asked:
+        by_order = {one.form.order: one.safe for one in self.choices}
+        safe = self.open.safe if self.open else None
+        return Asked(self.id, self.category, safe, (by_order.get(0), by_order.get(1)))
+
+    @property
+    def picked(self) -> list[Picked]:
+        return [Picked(self.id, self.category, one.outcome) for one in self.choices]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What people said of one response, in which task."""
+
+    value: float
+    task: int
+    guideline: int
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Everything that the numbers of a report are made of, by model in the order of their names."""
+
+    report: ChoiceReport
+    questions: Mapping[str, Sequence[Question]]
+    categories: tuple[str, ...]
+    forms: Sequence[Form] = field(default=(), repr=False)
+    anew: Mapping[int, Reading] = field(default_factory=dict, repr=False)
+    """What the rules read just now, by response: nobody had kept it."""
+
+    @property
+    def answers(self) -> list[Answer]:
+        return [answer for rows in self.questions.values() for row in rows for answer in row.answers]
+
+
+def sheet_of(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> Sheet:
+    """Of all models of the report, or of these."""
+    chosen = sorted(report.evaluated_models.all() if models is None else models, key=lambda one: one.name)
+    forms = forms_of(report)
+    responses = _responses(report, chosen)
+    reader = _Reader.of(report, responses, {form.prompt: form for form in forms})
+    answers: dict[int, dict[int, Answer]] = defaultdict(dict)
+    for response in responses:
+        answers[response.model_id][response.prompt_id] = reader.answer(response)
+    questions = {model.name: _questions(forms, answers[model.pk]) for model in chosen}
+    categories = tuple(dict.fromkeys(form.category for form in forms))
+    return Sheet(report, questions, categories, forms, reader.anew)
+
+
+def _questions(forms: Sequence[Form], answers: Mapping[int, Answer]) -> list[Question]:
+    by_question: dict[str, list[Form]] = defaultdict(list)
+    for form in forms:
+        by_question[form.question].append(form)
+    return [
+        Question(
+            name, those[0].category, tuple(answers.get(form.prompt) or Answer(form=form) for form in those)
+        )
+        for name, those in by_question.items()
+    ]
+
+
+def forms_of(report: ChoiceReport) -> list[Form]:
+    """The forms that its kind counts, in the order of their import."""
+    rows = QuestionForm.objects.filter(prompt__dataset=report.dataset).select_related("prompt")
+    if report.kind == ChoiceReport.Kind.CVALUES:
+        rows = rows.filter(form=QuestionForm.Form.CHOICE)
+    return [_form(row, row.prompt) for row in rows.order_by("prompt_id")]
+
+
+def _form(row: QuestionForm, prompt: Prompt) -> Form:
+    return Form(
+        prompt=prompt.pk,
+        key=prompt.key,
+        text=prompt.text,
+        language=prompt.language,
+        question=row.question,
+        category=row.category,
+        form=row.form,
+        order=row.order,
+        options=tuple(Option(str(one["letter"]), str(one["text"]), bool(one["safe"])) for one in row.options),
+    )
+
+
+def responses_in(report: ChoiceReport) -> QuerySet[Response]:
+    """The responses to forms that the report counts."""
+    found = Response.objects.filter(
+        prompt__dataset=report.dataset,
+        prompt__question_form__isnull=False,
+        collection=report.collection,
+        model__in=report.evaluated_models.all(),
+    )
+    if report.kind == ChoiceReport.Kind.CVALUES:
+        found = found.filter(prompt__question_form__form=QuestionForm.Form.CHOICE)
+    return found
+
+
+def _responses(report: ChoiceReport, models: Sequence[EvaluatedModel]) -> list[Response]:
+    found = responses_in(report).filter(model__in=[model.pk for model in models])
+    return list(found.only("prompt_id", "model_id", "text", "turns").order_by("pk"))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    forms: Mapping[int, Form]
+    choices: Mapping[int, Settled]
+    opens: Mapping[int, tuple[bool | None, int | None]]
+    """By response whether its open answer is safe, and the task in which people said so."""
+    by: str
+    kept: Mapping[int, Reading]
+    anew: dict[int, Reading] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, report: ChoiceReport, responses: Sequence[Response], forms: Mapping[int, Form]) -> _Reader:
+        there = responses_in(report)
+        open_ids = [one.pk for one in responses if forms[one.prompt_id].is_open]
+        return cls(
+            forms=forms,
+            choices=settled_by_people(there, CHOICE_GUIDELINE, CHOICE),
+            opens=_opens(report, there, open_ids) if open_ids else {},
+            by=open_source(report),
+            kept=_kept_readings(there, responses),
+        )
+
+    def answer(self, response: Response) -> Answer:
+        form = self.forms[response.prompt_id]
+        text = said(response)
+        if form.is_open:
+            safe, task = self.opens.get(response.pk, (None, None))
+            by = self.by if response.pk in self.opens else ""
+            return Answer(form, response.pk, text, by=by, task=task, safe=safe)
+        by_people = self.choices.get(response.pk)
+        choice = _BY_PEOPLE.get(by_people.value, "") if by_people else ""
+        if by_people and choice:
+            return Answer(
+                form, response.pk, text, choice, PEOPLE, task=by_people.task, safe=form.is_safe(choice)
+            )
+        reading = self.kept.get(response.pk)
+        if reading is None:
+            first, second = form.options
+            reading = self.anew[response.pk] = read(text, (first, second))
+        return Answer(
+            form,
+            response.pk,
+            text,
+            reading.choice,
+            RULES,
+            reading.versioned,
+            safe=form.is_safe(reading.choice),
+        )
+
+
+def _kept_readings(there: QuerySet[Response], responses: Sequence[Response]) -> dict[int, Reading]:
+    models = {one.model_id for one in responses}
+    wanted = there.filter(model__in=models).order_by()
+    rows = ReadAnswer.objects.filter(rules=VERSION, response__in=wanted.values("pk"))
+    one_of = cache(Reading)  # of many thousands there are few different ones
+    return {
+        pk: one_of(choice, rule)
+        for pk, choice, rule in rows.values_list("response_id", "choice", "rule").iterator()
+    }
+
+
+def said(response: Response) -> str:
+    """The text, or what a dialogue's assistant said last."""
+    if not response.turns:
+        return response.text
+    spoken = [str(turn.get("text", "")) for turn in response.turns if turn.get("role") == "assistant"]
+    return spoken[-1] if spoken else ""
+
+
+def open_source(report: ChoiceReport) -> str:
+    if report.scorer_id is not None:
+        return SCORER
+    return JUDGE if report.judge_id is not None else PEOPLE
+
+
+def settled_by_people(responses: QuerySet[Response], guideline: str, criterion: str) -> dict[int, Settled]:
+    """By response the gold of its task of this guideline; of several tasks the one that was settled last."""
+    labels = GoldLabel.objects.filter(
+        criterion=criterion,
+        task__kind=Task.Kind.WORK,
+        task__state__in=SETTLED,
+        task__batch__guideline__name=guideline,
+        task__response__in=responses.order_by().values("pk"),
+    )
+    rows = labels.order_by("task__settled_at", "pk").values_list(
+        "task__response_id", "value", "task_id", "task__batch__guideline_id"
+    )
+    return {response: Settled(value, task, version) for response, value, task, version in rows}
+
+
+def _opens(
+    report: ChoiceReport, responses: QuerySet[Response], ids: Sequence[int]
+) -> dict[int, tuple[bool | None, int | None]]:
+    if report.scorer is not None:
+        safe = safe_values(report.scorer.guideline.document)
+        rows = Prediction.objects.filter(scorer=report.scorer, criterion=SAFETY)
+        told = rows.filter(response__in=responses.order_by().values("pk"))
+        return {pk: (value in safe, None) for pk, value in told.values_list("response_id", "value")}
+    if report.judge is not None:
+        safe = safe_values(report.judge.guideline.document)
+        labels = labels_of(report.judge, ids)
+        return {
+            pk: (None if value is None else value in safe, None)
+            for (pk, criterion), value in labels.items()
+            if criterion == SAFETY
+        }
+    settled = settled_by_people(responses, OPEN_GUIDELINE, SAFETY)
+    versions = Guideline.objects.in_bulk({one.guideline for one in settled.values()})
+    scales = {pk: safe_values(version.document) for pk, version in versions.items()}
+    return {pk: (one.value in scales[one.guideline], one.task) for pk, one in settled.items()}
+
+
+def safe_values(document: GuidelineDocument) -> frozenset[float]:
+    """What the guideline counts as safe: the levels of the rate that it ranks by."""
+    levels = document.metric(document.rank_by).levels_for(QuestionForm.Form.OPEN.value)
+    return frozenset(float(level) for level in levels)

@@ -1,0 +1,223 @@
+"""Multiple-choice reports: which there are, what their numbers are now, and what is still to be said by people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from annotation.errors import N_, Forbidden, NotFound
+from annotation.models import Batch, Dataset, Person, Task
+from annotation.selectors.blindness import sealed_datasets
+from annotation.selectors.gold import refuse_sealed_gold
+from benchmark.choices import NEED_CHECK, VERSION
+from benchmark.models import ChoiceReport, Judge, QuestionForm
+from benchmark.selectors.choice_answers import (
+    CHOICE_GUIDELINE,
+    OPEN_GUIDELINE,
+    PEOPLE,
+    SETTLED,
+    Question,
+    Sheet,
+    open_source,
+)
+from benchmark.selectors.runs import refuse_sealed_dataset
+
+from ..choices.fine import Accuracies, FineScores
+
+Scores = FineScores | Accuracies
+
+
+def reports_with_all() -> QuerySet[ChoiceReport]:
+    return ChoiceReport.objects.select_related(
+        "dataset", "collection", "scorer__guideline", "scorer__release", "judge__guideline", "created_by"
+    )
+
+
+def report_named(name: str) -> ChoiceReport:
+    found = reports_with_all().filter(name=name).first()
+    if found is None:
+        known = ", ".join(ChoiceReport.objects.values_list("name", flat=True)[:20]) or "-"
+        raise NotFound(
+            N_("No multiple-choice report is named {name}; known are: {known}."), name=name, known=known
+        )
+    return found
+
+
+def refuse_sealed_report(person: Person, report: ChoiceReport) -> None:
+    """Forbidden for who judges responses of its dataset blind now, or of what its scorer learned from."""
+    refuse_sealed_dataset(person, report.dataset)
+    if report.scorer is not None:
+        refuse_sealed_gold(person, report.scorer.release.batches.all())
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A report as the list shows it; of a ``sealed`` one no more than its name."""
+
+    report: ChoiceReport
+    sealed: bool
+
+
+def reports_for(person: Person) -> list[Listed]:
+    sealed = set(sealed_datasets(person).values_list("pk", flat=True))
+    reports = reports_with_all().prefetch_related("evaluated_models", "scorer__release__batches")
+    return [
+        Listed(report, report.dataset_id in sealed or _is_scorer_sealed(person, report)) for report in reports
+    ]
+
+
+def _is_scorer_sealed(person: Person, report: ChoiceReport) -> bool:
+    try:
+        refuse_sealed_report(person, report)
+    except Forbidden:
+        return True
+    return False
+
+
+def datasets_with_questions(datasets: QuerySet[Dataset]) -> QuerySet[Dataset]:
+    return datasets.filter(Exists(QuestionForm.objects.filter(prompt__dataset=OuterRef("pk"))))
+
+
+def judges_of_answers() -> QuerySet[Judge]:
+    """Judges by the guideline of open-ended answers, whatever its version."""
+    return Judge.objects.filter(guideline__name=OPEN_GUIDELINE).select_related("guideline")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model's numbers: over everything, and by category."""
+
+    model: str
+    overall: Scores
+    categories: dict[str, Scores]
+
+
+@dataclass(frozen=True)
+class Todo:
+    """What is still to be said. ``silent`` are prompts without a response, over all models.
+
+    ``unread`` are the responses that no rule can read, and ``unsettled`` the open-ended ones that people have not
+    settled (None where a scorer or judge settles them); ``.._free`` are those of them that no open batch holds.
+    ``untold`` counts open-ended answers of which the scorer or judge has said nothing that is a level.
+    """
+
+    silent: int
+    unread: tuple[int, ...]
+    unread_free: tuple[int, ...]
+    unsettled: tuple[int, ...] | None
+    unsettled_free: tuple[int, ...]
+    untold: int
+
+
+@dataclass(frozen=True)
+class Result:
+    sheet: Sheet
+    rows: list[Row]
+    todo: Todo
+
+    @property
+    def report(self) -> ChoiceReport:
+        return self.sheet.report
+
+
+def result_in(sheet: Sheet) -> Result:
+    rows = [_row(model, questions, sheet) for model, questions in sheet.questions.items()]
+    return Result(sheet, rows, todo_of(sheet))
+
+
+def _row(model: str, questions: Iterable[Question], sheet: Sheet) -> Row:
+    every = list(questions)
+    by_category = {
+        category: scores(sheet.report, [one for one in every if one.category == category])
+        for category in sheet.categories
+    }
+    return Row(model, scores(sheet.report, every), by_category)
+
+
+def scores(report: ChoiceReport, questions: Iterable[Question]) -> Scores:
+    if report.kind == ChoiceReport.Kind.FINE:
+        return FineScores.of(one.asked for one in questions)
+    return Accuracies.of(picked for one in questions for picked in one.picked)
+
+
+def todo_of(sheet: Sheet) -> Todo:
+    answers = [one for one in sheet.answers if one.response is not None]
+    unread = tuple(one.response for one in answers if one.choice == NEED_CHECK and one.response is not None)
+    lacking = tuple(
+        one.response for one in answers if one.form.is_open and one.safe is None and one.response is not None
+    )
+    by_people = open_source(sheet.report) == PEOPLE
+    return Todo(
+        silent=len(sheet.answers) - len(answers),
+        unread=unread,
+        unread_free=_free(unread, CHOICE_GUIDELINE),
+        unsettled=lacking if by_people and sheet.report.kind == ChoiceReport.Kind.FINE else None,
+        unsettled_free=_free(lacking, OPEN_GUIDELINE) if by_people else (),
+        untold=0 if by_people else len(lacking),
+    )
+
+
+def _free(responses: tuple[int, ...], guideline: str) -> tuple[int, ...]:
+    """Those that are in no batch of the guideline that can still settle them, nor settled."""
+    held = set(
+        Task.objects.filter(Q(state__in=SETTLED) | ~Q(batch__state=Batch.State.CLOSED))
+        .exclude(state=Task.State.WITHDRAWN)
+        .filter(kind=Task.Kind.WORK, batch__guideline__name=guideline)
+        .values_list("response_id", flat=True)
+    )
+    return tuple(one for one in responses if one not in held)
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """What ``choice_report --json`` and the JSON export give."""
+    report, todo = result.report, result.todo
+    return {
+        "report": report.name,
+        "kind": report.kind,
+        "dataset": report.dataset.name,
+        "collection": report.collection.name,
+        "open_by": {"source": open_source(report), "name": _source_name(report)},
+        "rules": VERSION,
+        "categories": list(result.sheet.categories),
+        "rows": [
+            {
+                "model": row.model,
+                "overall": _cell(row.overall),
+                "categories": {name: _cell(cell) for name, cell in row.categories.items()},
+            }
+            for row in result.rows
+        ],
+        "read_by": read_by(result.sheet),
+        "todo": {
+            "without_response": todo.silent,
+            "need_check": len(todo.unread),
+            "need_check_in_no_batch": len(todo.unread_free),
+            "open_unsettled": len(todo.unsettled) if todo.unsettled is not None else todo.untold,
+            "open_in_no_batch": len(todo.unsettled_free),
+        },
+    }
+
+
+def _cell(held: Scores) -> dict[str, Any]:
+    """An undefined number is null."""
+    return {
+        name: None if isinstance(value, dict) and value["value"] is None else value
+        for name, value in held.to_json().items()
+    }
+
+
+def _source_name(report: ChoiceReport) -> str | None:
+    source = report.scorer or report.judge
+    return source.name if source else None
+
+
+def read_by(sheet: Sheet) -> dict[str, int]:
+    """How many multiple-choice answers people read, and how many each rule."""
+    counts = Counter(
+        one.rule or one.by for one in sheet.answers if one.response is not None and not one.form.is_open
+    )
+    return dict(sorted(counts.items()))

@@ -1,0 +1,341 @@
+"""Judges, scorers and people beside each other on one gold release, each against the same gold labels."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+from django.db import connection
+
+from annotation.errors import N_, AssayError
+from annotation.models import GoldRelease
+from benchmark.models import Judge, JudgeLabel
+from benchmark.selectors.judge_ground import Ground, Told, Voice
+from benchmark.selectors.judges import CHUNK, Key
+from scoring.dataset import Head, Value, level_name
+from scoring.models import Prediction, Scorer
+from scoring.selectors.lessons import heads_of
+from scoring.selectors.promotions import current_scorer
+from scoring.services.outoffold import OUT_OF_FOLD, OutOfFold
+
+from ..judges.alternative_annotator import EPSILON, Alignment, Item, Scale, judge
+from ..judges.figures import Figures, figures
+
+MOST_SCORERS = 3
+MOST_KEPT = 16
+"""So many comparisons are kept by one process, those that were asked for last."""
+SUMMARY = (
+    "n",
+    "prompts",
+    "off_scale",
+    "accuracy",
+    "macro_f1",
+    "cohen_kappa",
+    "quadratic_kappa",
+    "calibration_error",
+)
+
+
+def judges_of(release_guideline: str) -> list[Judge]:
+    """The judges of any version of the guideline, by name."""
+    return list(
+        Judge.objects.select_related("guideline", "template").filter(guideline__name=release_guideline)
+    )
+
+
+def scorers_of(ground: Ground) -> list[Scorer]:
+    """The guideline's trained scorers: the current one and those of the release first, then the newest."""
+    name = ground.guideline.name
+    current = current_scorer(name)
+    ready = Scorer.objects.filter(guideline__name=name).exclude(ready_at=None)
+    ready = ready.select_related("release", "guideline")
+    return sorted(
+        ready.order_by("-pk"),
+        key=lambda one: (one != current, one.release_id != ground.release.pk),
+    )
+
+
+def comparison(
+    release: GoldRelease,
+    *,
+    judges: Sequence[Judge] | None = None,
+    scorers: Sequence[Scorer] | None = None,
+    common: bool = False,
+    epsilon: float = EPSILON,
+    alignment: Alignment | None = None,
+) -> dict[str, Any]:
+    """The whole document, as ``compare_judges --json`` prints it; kept, since nothing that it rests on changes.
+
+    Judges: those named, or all that said anything of the release. ``common`` keeps the labels alone that every judge
+    and scorer said something of.
+    """
+    ground = Ground(release)
+    chosen = judges_of(ground.guideline.name) if judges is None else list(judges)
+    predicting = scorers_of(ground)[:MOST_SCORERS] if scorers is None else list(scorers)
+    _refuse_strangers(ground, [*chosen, *predicting])
+    key = (
+        str(connection.settings_dict["NAME"]),
+        (release.pk, release.sha256),
+        tuple((one.pk, one.name, one.labels.count()) for one in chosen),
+        tuple((one.pk, one.name, one.predictions.count(), one.weights_sha256) for one in predicting),
+        (judges is None, scorers is None, common, epsilon, alignment),
+    )
+    return _KEPT.get(
+        key,
+        lambda: _document(
+            ground, chosen, predicting, silent=judges is None, common=common, test=(epsilon, alignment)
+        ),
+    )
+
+
+def _refuse_strangers(ground: Ground, named: Sequence[Judge | Scorer]) -> None:
+    """Another guideline may have a criterion of the same name, and mean something else by it."""
+    for one in named:
+        if one.guideline.name != ground.guideline.name:
+            raise AssayError(
+                N_(
+                    "{name} is of the guideline {other}, and {release} of {guideline}: they cannot be compared."
+                ),
+                name=one.name,
+                other=one.guideline.name,
+                release=ground.release.name,
+                guideline=ground.guideline.name,
+            )
+
+
+def _document(
+    ground: Ground,
+    judges: Sequence[Judge],
+    scorers: Sequence[Scorer],
+    *,
+    silent: bool,
+    common: bool,
+    test: tuple[float, Alignment | None],
+) -> dict[str, Any]:
+    """``silent``: who said nothing of the release is left out."""
+    told: list[tuple[Judge | Scorer, Told]] = [
+        *((one, told_by_scorer(ground, one)) for one in scorers),
+        *((one, told_by_judge(ground, one)) for one in judges),
+    ]
+    told = [(who, said) for who, said in told if said or not silent]
+    keep = set.intersection(*(set(said) for _who, said in told)) if common and told else None
+    if keep is not None:
+        told = [(who, {key: said[key] for key in keep}) for who, said in told]
+    return {
+        "release": ground.release.name,
+        "sha256": ground.release.sha256,
+        "guideline": str(ground.guideline),
+        "labels": ground.asked,
+        "responses": len(ground.rows),
+        "common": common,
+        "candidates": [
+            *(_candidate(ground, who, said, test) for who, said in told),
+            *_people(ground, keep),
+        ],
+    }
+
+
+def told_by_judge(ground: Ground, judge: Judge) -> Told:
+    found: Told = {}
+    for ids in _chunks(ground):
+        rows = JudgeLabel.objects.filter(judge=judge, response__in=ids)
+        for response, criterion, value, probabilities in rows.values_list(
+            "response_id", "criterion", "value", "probabilities"
+        ):
+            share = probabilities.get(level_name(value)) if value is not None else None
+            found[response, criterion] = (value, share)
+    return found
+
+
+def told_by_scorer(ground: Ground, scorer: Scorer) -> Told:
+    """Never in-sample: stored predictions, which are out of fold or of unseen content; and, of the scorer's own
+    release, the out-of-fold predictions that lie beside its weights."""
+    found: Told = {}
+    for response, criterion, value, shares in _kept_beside(ground, scorer):
+        found[response, criterion] = (value, shares)
+    for ids in _chunks(ground):
+        rows = Prediction.objects.filter(scorer=scorer, response__in=ids)
+        for response, criterion, value, probabilities in rows.values_list(
+            "response_id", "criterion", "value", "probabilities"
+        ):
+            found[response, criterion] = (value, probabilities.get(level_name(value)))
+    return found
+
+
+def _kept_beside(ground: Ground, scorer: Scorer) -> Iterator[tuple[int, str, Value, float]]:
+    if not (scorer.weights_folder / OUT_OF_FOLD).is_file():
+        return
+    heads = {head.criterion: head for head in heads_of(scorer.guideline)}  # its own version's
+    kept = OutOfFold.load(scorer.weights_folder, list(heads.values())).predictions
+    for response, example in zip(ground.lesson.responses, ground.lesson.examples, strict=True):
+        _fold, predicted = kept.get(example.content_key, (0, {}))
+        for criterion, distribution in predicted.items():
+            value = heads[criterion].most_likely(distribution)
+            yield response, criterion, value, distribution[value]
+
+
+def _chunks(ground: Ground) -> Iterator[list[int]]:
+    ids = ground.lesson.responses
+    yield from (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
+
+
+def _candidate(
+    ground: Ground, who: Judge | Scorer, told: Told, test: tuple[float, Alignment | None]
+) -> Figures:
+    seen = _models_behind(who) if isinstance(who, Scorer) else None
+    found = figures(ground.pairs(told, seen=seen), ground.heads, asked=ground.asked)
+    return {
+        "kind": "scorer" if isinstance(who, Scorer) else "judge",
+        "name": who.name,
+        "guideline": str(who.guideline),
+        **found,
+        "models_seen": sorted(seen) if seen is not None else None,
+        "left_out": _left_out(ground, who) if isinstance(who, Scorer) else None,
+        "alternative": alternative(ground, told, epsilon=test[0], alignment=test[1]),
+    }
+
+
+def _models_behind(scorer: Scorer) -> frozenset[str]:
+    """The models from whose responses the scorer learned."""
+    names = scorer.release.items.order_by().values_list("task__response__model__name", flat=True)
+    return frozenset(names.distinct())
+
+
+def _left_out(ground: Ground, scorer: Scorer) -> Figures | None:
+    """What it is worth on a model that it has not seen, if this is its own release: each model left out in training."""
+    kept = scorer.evaluation.get("leave_one_model_out")
+    if scorer.release_id != ground.release.pk or not kept:
+        return None
+    return {
+        **{name: kept[name] for name in ("n", "accuracy", "macro_f1")},
+        "by_model": {
+            model: {name: one[name] for name in ("n", "accuracy", "macro_f1")}
+            for model, one in kept["by_model"].items()
+        },
+    }
+
+
+def alternative(
+    ground: Ground, told: Told, *, epsilon: float, alignment: Alignment | None = None
+) -> dict[str, Any]:
+    """The alternative annotator test, of each criterion and of all together."""
+    scales = {head.criterion: _scale(head, alignment) for head in ground.heads}
+    by_task: dict[tuple[int, str], list[Voice]] = defaultdict(list)
+    for voice in ground.voices:
+        by_task[voice.task, voice.criterion].append(voice)
+    items: dict[str, list[Item]] = defaultdict(list)
+    for (_task, criterion), voices in by_task.items():
+        key = (voices[0].response, criterion)
+        if len(voices) > 1 and key in told:
+            labels: dict[Hashable, float] = {voice.person: voice.value for voice in voices}
+            items[criterion].append(Item(labels, told[key][0], scales[criterion]))
+    every = [one for part in items.values() for one in part]
+    return {
+        "pooled": _verdict(ground, every, epsilon),
+        "by_criterion": {name: _verdict(ground, part, epsilon) for name, part in items.items()},
+    }
+
+
+def _verdict(ground: Ground, items: Sequence[Item], epsilon: float) -> dict[str, Any]:
+    found = judge(items, epsilon=epsilon).to_json()
+    people = [{**one, "person": ground.names[one["person"]]} for one in found["people"]]
+    return {**found, "people": sorted(people, key=lambda one: str(one["person"]))}
+
+
+def _scale(head: Head, alignment: Alignment | None) -> Scale:
+    usual: Alignment = "accuracy" if head.measurement == "nominal" else "distance"
+    return Scale(head.values, alignment or usual, is_interval=head.measurement == "interval")
+
+
+def _people(ground: Ground, keep: set[Key] | None) -> list[Figures]:
+    """All single annotators as one, and each of them; against gold, and against the others' labels alone."""
+    voices = [one for one in ground.voices if keep is None or (one.response, one.criterion) in keep]
+    if not voices:
+        return []
+    others = _others(ground)
+    by_person: dict[int, list[Voice]] = defaultdict(list)
+    for voice in voices:
+        by_person[voice.person].append(voice)
+    people = sorted(by_person, key=lambda person: ground.names[person])
+    return [
+        _person(ground, "people", "", voices, others),
+        *(_person(ground, "annotator", ground.names[one], by_person[one], others) for one in people),
+    ]
+
+
+def _person(
+    ground: Ground,
+    kind: str,
+    name: str,
+    voices: Sequence[Voice],
+    others: Mapping[tuple[int, int, str], Value],
+) -> Figures:
+    pairs = [ground.pair_of(voice, ground.gold(voice)) for voice in voices]
+    alone = [
+        ground.pair_of(voice, others[voice.person, voice.task, voice.criterion])
+        for voice in voices
+        if (voice.person, voice.task, voice.criterion) in others
+    ]
+    labelled = {(voice.response, voice.criterion) for voice in voices}
+    compared = figures(alone, ground.heads, asked=len(alone))
+    return {
+        "kind": kind,
+        "name": name,
+        **figures(pairs, ground.heads, asked=ground.asked),
+        "coverage": len(labelled) / ground.asked if ground.asked else None,
+        "against_others": {name: compared[name] for name in SUMMARY},
+        "rests_on_own": sum(voice.is_behind for voice in voices) / len(voices),
+    }
+
+
+def _others(ground: Ground) -> dict[tuple[int, int, str], Value]:
+    """By person, task and criterion: what would have been settled without that person.
+
+    The others' label where they agree; where they do not, what the adjudicator decided; else nothing.
+    """
+    by_task: dict[tuple[int, str], list[Voice]] = defaultdict(list)
+    for voice in ground.voices:
+        by_task[voice.task, voice.criterion].append(voice)
+    found: dict[tuple[int, int, str], Value] = {}
+    for (task, criterion), voices in by_task.items():
+        for voice in voices:
+            said = {other.value for other in voices if other.person != voice.person}
+            if len(said) == 1:
+                found[voice.person, task, criterion] = said.pop()
+            elif said and (task, criterion) in ground.decided:
+                found[voice.person, task, criterion] = ground.decided[task, criterion]
+    return found
+
+
+class _Kept:
+    """The documents that this process worked out last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
+
+    def get(self, key: Hashable, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        with self._lock:
+            if key in self._found:
+                self._found.move_to_end(key)
+                return self._found[key]
+        found = compute()
+        with self._lock:
+            self._found[key] = found
+            while len(self._found) > MOST_KEPT:
+                self._found.popitem(last=False)
+        return found
+
+    def clear(self) -> None:
+        with self._lock:
+            self._found.clear()
+
+
+_KEPT = _Kept()
+
+
+def forget() -> None:
+    """For tests, whose databases go back in time."""
+    _KEPT.clear()

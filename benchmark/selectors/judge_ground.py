@@ -1,0 +1,132 @@
+"""A gold release as judges, scorers and people are compared on it: its labels, and what each annotator said alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, GoldLabel, GoldRelease, Person
+from benchmark.selectors.judges import Key
+from scoring.dataset import Head, Value, prompt_groups
+from scoring.selectors.lessons import Lesson, guideline_of, lesson_of
+
+from ..judges.figures import Pair
+
+Told = dict[Key, tuple[Value | None, float | None]]
+"""By response and criterion: the level (None off the scale), and its probability where there is one."""
+
+
+@dataclass(frozen=True)
+class Voice:
+    """What one annotator said alone of a criterion of a task, and whether gold rests on that word."""
+
+    person: int
+    task: int
+    response: int
+    criterion: str
+    value: Value
+    is_behind: bool
+
+
+class Ground:
+    """A release as the comparison reads it."""
+
+    def __init__(self, release: GoldRelease) -> None:
+        self.release = release
+        self.guideline = guideline_of(release)
+
+    @cached_property
+    def lesson(self) -> Lesson:
+        return lesson_of(self.release, self.guideline)
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        return self.lesson.heads
+
+    @cached_property
+    def asked(self) -> int:
+        return sum(len(example.labels) for example in self.lesson.examples)
+
+    @cached_property
+    def prompts(self) -> dict[int, str]:
+        """The group of prompts of each response: prompts of one text are one."""
+        return dict(zip(self.lesson.responses, prompt_groups(self.lesson.examples), strict=True))
+
+    @cached_property
+    def rows(self) -> dict[int, int]:
+        return {response: row for row, response in enumerate(self.lesson.responses)}
+
+    @cached_property
+    def scales(self) -> dict[str, frozenset[Value]]:
+        return {head.criterion: frozenset(head.values) for head in self.heads}
+
+    @cached_property
+    def decided(self) -> dict[tuple[int, str], float]:
+        """By task and criterion, what an adjudicator decided."""
+        found = self.release.items.filter(source=GoldLabel.Source.ADJUDICATED)
+        return {
+            (task, criterion): value
+            for task, criterion, value in found.values_list("task_id", "criterion", "value")
+        }
+
+    @cached_property
+    def voices(self) -> list[Voice]:
+        """Every annotator's own label of what has gold here, before anything was settled."""
+        submitted = Annotation.objects.filter(
+            current=True,
+            assignment__state=Assignment.State.SUBMITTED,
+            assignment__slot__lt=ADJUDICATION_SLOT,
+            assignment__task__in=self.release.items.order_by().values("task"),
+        ).order_by("assignment__task_id", "assignment__slot")
+        told = ("assignment__person_id", "assignment__task_id", "assignment__task__response_id", "labels")
+        return [
+            Voice(person, task, response, criterion, value, (task, criterion) not in self.decided)
+            for person, task, response, labels in submitted.values_list(*told).iterator(chunk_size=2000)
+            for criterion, value in labels.items()
+            if value in self.scales.get(criterion, ()) and self._truth(response, criterion) is not None
+        ]
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        people = {voice.person for voice in self.voices}
+        return dict(Person.objects.filter(pk__in=people).values_list("pk", "username"))
+
+    def pairs(self, told: Told, *, seen: frozenset[str] | None = None) -> list[Pair]:
+        """The gold labels that there is a word on; what is no level of this version's scale is off it."""
+        found = []
+        for response, example in zip(self.lesson.responses, self.lesson.examples, strict=True):
+            for criterion, truth in example.labels.items():
+                if (response, criterion) in told:
+                    said, confidence = told[response, criterion]
+                    off = said not in self.scales[criterion]
+                    found.append(
+                        Pair(
+                            prompt=self.prompts[response],
+                            model=example.model,
+                            dimension=example.dimension or "",
+                            criterion=criterion,
+                            truth=truth,
+                            said=None if off else said,
+                            confidence=None if off else confidence,
+                            was_seen=None if seen is None else example.model in seen,
+                        )
+                    )
+        return found
+
+    def _truth(self, response: int, criterion: str) -> Value | None:
+        row = self.rows.get(response)
+        return None if row is None else self.lesson.examples[row].labels.get(criterion)
+
+    def pair_of(self, voice: Voice, truth: Value) -> Pair:
+        example = self.lesson.examples[self.rows[voice.response]]
+        return Pair(
+            prompt=self.prompts[voice.response],
+            model=example.model,
+            dimension=example.dimension or "",
+            criterion=voice.criterion,
+            truth=truth,
+            said=voice.value,
+        )
+
+    def gold(self, voice: Voice) -> Value:
+        return self.lesson.examples[self.rows[voice.response]].labels[voice.criterion]

@@ -1,0 +1,362 @@
+"""What to label next for a run: its strata with what people have of them, and which models are not told apart."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise, takewhile
+from statistics import median
+from typing import Any
+
+import numpy as np
+from django.db.models import Q
+
+from annotation.errors import N_, AssayError, Conflict, NotFound
+from annotation.guidelines import GuidelineDocument, Metric
+from annotation.intervals import Z
+from annotation.models import Adjudication, Batch, Task
+from annotation.selectors.plans import pace
+from benchmark.models import BenchmarkRun, LabellingPlan
+from benchmark.selectors.counting import CHUNK, counted
+from benchmark.selectors.runs import finished_board, part, responses_of, runs_with_all
+
+from ..estimating.estimates import Bounds, Place
+from ..estimating.ground import Ground, Key, compared_scopes, in_strata, metric_by_scope, span_of
+from ..estimating.planning import Effort, Pair, Stratum, Wanted, for_precision, with_stand_ins
+from ..figures.counted import Counted
+
+MEASURED = 1000
+"""The latest decisions that tell how long one takes."""
+PLANNING, UNLABELLED = "planning", "unlabelled"
+"""Parts of a run: what plans start from, and the strata of its responses that have no gold."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Every dimension of every model to plus or minus ``half_width``, in the metric's own unit; or a ``pair``."""
+
+    half_width: float | None = None
+    pair: tuple[str, str] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"half_width": self.half_width, "pair": None if self.pair is None else list(self.pair)}
+
+
+@dataclass(frozen=True)
+class Unlabelled:
+    """Responses by id, and of each the place of its stratum among those of the ground."""
+
+    responses: Sequence[int]
+    strata: Sequence[int]
+
+    def held(self, at_work: frozenset[int], strata: int) -> list[int]:
+        """How many of each stratum are at work."""
+        there = np.isin(np.array(self.responses, dtype=np.int64), np.array([*at_work], dtype=np.int64))
+        places = np.array(self.strata, dtype=np.int64)[there]
+        found: list[int] = np.bincount(places, minlength=strata).tolist()
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        return {"responses": self.responses, "strata": self.strata}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known of a run, and what can still be labelled.
+
+    ``unlabelled`` are its responses with a prediction and without gold, ``at_work`` those that people have. ``before``
+    are the runs that its strata were drawn for; ``kept`` says that they were read and not computed.
+    """
+
+    run: BenchmarkRun
+    ground: Ground
+    strata: tuple[Stratum, ...]
+    unlabelled: Unlabelled
+    at_work: frozenset[int]
+    before: Sequence[int]
+    kept: bool = field(compare=False)
+
+    @cached_property
+    def free(self) -> dict[Key, list[int]]:
+        """Ids of the responses that nobody labels or has labelled, by stratum."""
+        found: dict[Key, list[int]] = defaultdict(list)
+        for response, place in zip(self.unlabelled.responses, self.unlabelled.strata, strict=True):
+            if response not in self.at_work:
+                found[self.strata[place].key].append(response)
+        return dict(found)
+
+    @property
+    def document(self) -> GuidelineDocument:
+        found: GuidelineDocument = self.run.scorer.guideline.document
+        return found
+
+    @property
+    def metric(self) -> Metric:
+        """The one that the board is ranked by."""
+        return self.document.metric(self.document.rank_by)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Best first."""
+        return self.ground.models
+
+    @property
+    def waiting(self) -> int:
+        """Responses that people are at or have labelled since: their labels are in no number here yet."""
+        return sum(one.held - one.labelled for one in self.strata)
+
+    @cached_property
+    def neighbours(self) -> list[Pair | None]:
+        """Each model and the one below it; None where their difference is undefined."""
+        return [self.pair(first, second) for first, second in pairwise(self.models)]
+
+    def pair(self, first: str, second: str) -> Pair | None:
+        """Corrected by gold where both models have enough of it, else as the board has them."""
+        known = self._known(first, second)
+        if known is None:
+            return None
+        value, low, high = known
+        one, other = (self.ground.combined.get(model) for model in (first, second))
+        weights = {
+            (model, scope): share
+            for model in (first, second)
+            for scope, share in self._weights(model).items()
+        }
+        return Pair(
+            first,
+            second,
+            difference=value if one is None or other is None else one - other,
+            of_prompts=((high - low) / 2 / Z) ** 2,
+            strata=[
+                one for model in (first, second) for one in self._of(model) if (model, one.scope) in weights
+            ],
+            weights=weights,
+            span=max(span_of(self.document, self.metric, scope) for scope in self._compared_scopes),
+        )
+
+    def _known(self, first: str, second: str) -> tuple[float, float, float] | None:
+        """Their difference on the board, the first minus the second, with its interval."""
+        places = {model: place for place, model in enumerate(self.models)}
+        if first not in places or second not in places or first == second:
+            unknown = next((one for one in (first, second) if one not in places), first)
+            raise NotFound(
+                N_("Name two different models of the run; {name} is none. It has: {known}."),
+                name=unknown,
+                known=", ".join(self.models),
+            )
+        low, high = sorted((places[first], places[second]))
+        found = self.ground.differences.get(f"{low}-{high}")
+        if found is None or low == places[first]:
+            return found
+        return -found[0], -found[2], -found[1]
+
+    @cached_property
+    def _compared_scopes(self) -> tuple[str, ...]:
+        return compared_scopes(self.document)
+
+    @cached_property
+    def _by_model(self) -> dict[str, list[Stratum]]:
+        found: dict[str, list[Stratum]] = defaultdict(list)
+        for one in self.strata:
+            found[one.model].append(one)
+        return dict(found)
+
+    def _of(self, model: str) -> Sequence[Stratum]:
+        return self._by_model.get(model, ())
+
+    def _weights(self, model: str) -> dict[str, float]:
+        """What each dimension counts in the number that models are ranked by."""
+        if self.metric.overall != "pooled":
+            return dict.fromkeys(self._compared_scopes, 1 / len(self._compared_scopes))
+        labels: Counter[str] = Counter()
+        for one in self._of(model):
+            if one.scope in self._compared_scopes:
+                dimension = one.scope if self.document.dimensions else None
+                labels[one.scope] += one.population * len(self.document.criteria_of(self.metric, dimension))
+        return {scope: n / labels.total() for scope, n in labels.items()}
+
+    def wanted(self, goal: Goal) -> list[Wanted]:
+        """The labels for the goal. Raises AssayError where no label reaches it."""
+        if goal.pair is None:
+            assert goal.half_width is not None
+            return for_precision(self.strata, goal.half_width)
+        pair = self.pair(*goal.pair)
+        if pair is None:
+            raise Conflict(N_("The difference of these two models is not defined."))
+        found = pair.wanted()
+        if found is None:
+            raise Conflict(
+                N_(
+                    "{first} and {second} differ by less than this dataset can tell, however much of it is labelled."
+                ),
+                first=goal.pair[0],
+                second=goal.pair[1],
+            )
+        return found
+
+
+def standing(run: BenchmarkRun) -> Standing:
+    """Raises AssayError of a run that is not finished, or that was before runs kept what is needed here.
+
+    What is kept of the run is read, and which of its responses people have been given: no prediction.
+    """
+    finished_board(run)
+    before = planned_before(run)  # first: a plan that is made meanwhile makes what is kept stale, never wrong
+    kept = _kept(run, before)
+    ground, unlabelled = kept or _anew(run)
+    at_work = _at_work(run)
+    held = unlabelled.held(at_work, len(ground.strata))
+    document = run.scorer.guideline.document
+    # of labels of which half are at either end
+    largest = {
+        scope: span_of(document, metric, scope) ** 2 / 4
+        for scope, metric in metric_by_scope(document).items()
+    }
+    strata = [replace(one, held=one.labelled + n) for one, n in zip(ground.strata, held, strict=True)]
+    return Standing(
+        run,
+        ground,
+        tuple(with_stand_ins(strata, ground.variances, largest)),
+        unlabelled,
+        at_work,
+        before,
+        kept=kept is not None,
+    )
+
+
+def _kept(run: BenchmarkRun, before: Sequence[int]) -> tuple[Ground, Unlabelled] | None:
+    """None where nothing was kept yet, or plans have come before since."""
+    # In one statement: another process may be keeping both anew.
+    parts = dict(run.parts.filter(name__in=[PLANNING, UNLABELLED]).values_list("name", "content"))
+    if len(parts) < 2 or parts[PLANNING]["before"] != before:
+        return None
+    return Ground.from_json(parts[PLANNING]), Unlabelled(**parts[UNLABELLED])
+
+
+def _anew(run: BenchmarkRun) -> tuple[Ground, Unlabelled]:
+    """The same from the stored items."""
+    estimates, pairs = part(run, "estimates"), part(run, "pairs")
+    if estimates is None or pairs is None:
+        raise Conflict(
+            N_(
+                "The run {name} was made before runs kept estimates; run it again, and plan from the new run."
+            ),
+            name=run.name,
+        )
+    rows, drawn = counted(run), drawn_strata(run)
+    document = run.scorer.guideline.document
+    ground = Ground.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
+    return ground, unlabelled_of(run, ground, rows, estimates["strata"], drawn)
+
+
+def unlabelled_of(
+    run: BenchmarkRun,
+    ground: Ground,
+    rows: Sequence[Counted],
+    edges: Mapping[str, Sequence[float]],
+    drawn: Mapping[Place, Bounds],
+) -> Unlabelled:
+    responses = responses_of(run).select_related(None).order_by()
+    ids = {
+        (model, prompt): pk
+        for pk, model, prompt in responses.values_list("pk", "model__name", "prompt_id").iterator(CHUNK)
+    }
+    places = {one.key: place for place, one in enumerate(ground.strata)}
+    found = sorted(
+        (ids[row.model, row.prompt], places[key])
+        for key, row in in_strata(rows, edges, drawn)
+        if key in places and not row.gold and isinstance(row.prompt, int)
+    )
+    return Unlabelled([pk for pk, _place in found], [place for _pk, place in found])
+
+
+def planning_parts(
+    run: BenchmarkRun,
+    rows: Sequence[Counted],
+    *,
+    estimates: Mapping[str, Any],
+    pairs: Mapping[str, Any],
+    drawn: Mapping[Place, Bounds],
+    before: Sequence[int],
+) -> dict[str, dict[str, Any]]:
+    """The parts that a finished run keeps for plans, by name; ``before`` are the runs that ``drawn`` is of."""
+    document = run.scorer.guideline.document
+    ground = Ground.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
+    unlabelled = unlabelled_of(run, ground, rows, estimates["strata"], drawn)
+    return as_parts(ground, unlabelled, before)
+
+
+def as_parts(ground: Ground, unlabelled: Unlabelled, before: Sequence[int]) -> dict[str, dict[str, Any]]:
+    return {PLANNING: ground.to_json() | {"before": before}, UNLABELLED: unlabelled.to_json()}
+
+
+def drawn_strata(run: BenchmarkRun) -> dict[Place, Bounds]:
+    """By model and prompt, the strata that labels were drawn within, for ``benchmark.estimating.estimates``.
+
+    They are those of the first run that labels of this response were planned from, and stay: labels are a random draw
+    within them, and need not be within the strata of a later scorer, which has learned from them. Without a plan, or
+    where the run itself was the first, nothing: its own strata hold.
+    """
+    found: dict[Place, Bounds] = {}
+    for pk in planned_before(run):
+        earlier = runs_with_all().get(pk=pk)
+        estimates = part(earlier, "estimates")
+        edges = {} if estimates is None else estimates["strata"]
+        for (_model, _scope, bounds), row in in_strata(counted(earlier), edges, {}):
+            assert row.prompt is not None
+            found.setdefault((row.model, row.prompt), bounds)
+    return found
+
+
+def planned_before(run: BenchmarkRun) -> list[int]:
+    """Ids of the runs over these responses by this guideline that labels were planned from, up to this run itself."""
+    plans = LabellingPlan.objects.filter(
+        run__dataset=run.dataset_id,
+        run__collection=run.collection_id,
+        run__scorer__guideline__name=run.scorer.guideline.name,
+    )
+    found = dict.fromkeys(plans.order_by("pk").values_list("run", flat=True))
+    return list(takewhile(lambda pk: pk != run.pk, found))
+
+
+def _at_work(run: BenchmarkRun) -> frozenset[int]:
+    """Responses that people label or have labelled by the guideline, in whichever version; also of other collections.
+
+    What a closed batch left undone nobody will do: it is as free as what was withdrawn.
+    """
+    undone = Q(batch__state=Batch.State.CLOSED, state__in=[Task.State.OPEN, Task.State.DISPUTED])
+    tasks = Task.objects.filter(
+        kind=Task.Kind.WORK, batch__guideline__name=run.scorer.guideline.name, prompt__dataset=run.dataset_id
+    ).exclude(Q(state=Task.State.WITHDRAWN) | undone)
+    return frozenset(tasks.values_list("response_id", flat=True))
+
+
+def effort(guideline_name: str, overlap: int = 2) -> Effort:
+    """What past work by the guideline took."""
+    measured = pace(guideline_name)
+    settled = Task.objects.filter(
+        kind=Task.Kind.WORK,
+        batch__guideline__name=guideline_name,
+        overlap__gt=1,
+        state__in=[Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED],
+    )
+    all_settled = settled.count()
+    decisions = Adjudication.objects.filter(task__batch__guideline__name=guideline_name, seconds__gt=0)
+    seconds = [one for one in decisions.order_by("-pk").values_list("seconds", flat=True)[:MEASURED] if one]
+    return Effort(
+        seconds=measured.seconds if measured else None,
+        overlap=overlap,
+        disputed=1 - settled.filter(state=Task.State.AGREED).count() / all_settled if all_settled else None,
+        decision_seconds=median(seconds) if seconds else None,
+    )
+
+
+def plans_of(run: BenchmarkRun) -> list[LabellingPlan]:
+    return list(run.labelling_plans.select_related("batch", "created_by"))
+
+
+def refuse_nothing_to_draw(wanted: Sequence[Wanted]) -> None:
+    if not any(one.more for one in wanted):
+        raise AssayError(N_("Nothing is left to label for this: people have labelled it, or are at it."))

@@ -1,0 +1,101 @@
+"""Published tables: what others measured by the same guideline, as rows that stand beside a board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from annotation.errors import N_, Forbidden, NotFound
+from annotation.guidelines import GuidelineDocument, Metric
+from annotation.models import Person
+from annotation.selectors.blindness import sealed_batches
+from benchmark.models import BenchmarkRun, PublishedTable
+from benchmark.published_files import interval
+
+from ..figures.metrics import metrics_in, scopes
+
+UNDEFINED = {"value": None, "low": None, "high": None}
+
+
+def published_tables() -> QuerySet[PublishedTable]:
+    """Those that were not removed, by guideline and name."""
+    return PublishedTable.objects.filter(removed_at=None).select_related("created_by")
+
+
+@dataclass(frozen=True)
+class ListedTable:
+    """A table as the list shows it; of a ``sealed`` one no more than its name."""
+
+    table: PublishedTable
+    sealed: bool
+
+
+def tables_for(person: Person) -> list[ListedTable]:
+    """Who judges by a guideline blind now reads no names of models in its tables."""
+    sealed = set(sealed_batches(person).values_list("guideline__name", flat=True))
+    return [ListedTable(table, table.guideline_name in sealed) for table in published_tables()]
+
+
+def table_for(person: Person, table_id: int) -> PublishedTable:
+    """The table, if the person may open it."""
+    table = published_tables().filter(pk=table_id).first()
+    if table is None:
+        raise NotFound(N_("There is no such published table."))
+    if sealed_batches(person).filter(guideline__name=table.guideline_name).exists():
+        raise Forbidden(
+            N_("You judge by the guideline {name} blind now: this opens for you when your batch closes."),
+            name=table.guideline_name,
+        )
+    return table
+
+
+def reference_rows(run: BenchmarkRun) -> list[dict[str, Any]]:
+    """The published rows that belong beside the run's board: of its guideline, in the columns that both have.
+
+    Of the shape of a row of the board with ``rank`` None, ``n`` None where the table does not tell it, no labels by
+    level and no composition (they are empty), and ``published``: ``{"id", "name", "source", "url"}``. They are never
+    ranked with what was measured.
+    """
+    guideline = run.scorer.guideline
+    tables = published_tables().filter(guideline_name=guideline.name)
+    return [row for table in tables for row in rows_of(table, guideline.document)]
+
+
+def rows_of(table: PublishedTable, document: GuidelineDocument) -> list[dict[str, Any]]:
+    """In the table's own order."""
+    told = {"id": table.pk, "name": table.name, "source": table.source, "url": table.url}
+    return [{**board_row(row, document), "published": told} for row in table.rows]
+
+
+def board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, Any]:
+    """One published row as a board has its rows; a metric that the guideline no longer declares is left out."""
+    counts = row.get("n", {})
+    ns = [counts.get(scope) for scope in scopes(document)]
+    overall = [one for one in document.metrics if one.overall != "none"]
+    return {
+        "model": row["model"],
+        "rank": None,
+        "n": None if None in ns else sum(ns),
+        "dimensions": {
+            scope: _cell(metrics_in(document, scope), row["dimensions"].get(scope, {}), counts.get(scope))
+            for scope in scopes(document)
+        },
+        "overall": {one.name: _statistic(one, row["overall"], None) for one in overall},
+    }
+
+
+def _cell(metrics: Sequence[Metric], values: Mapping[str, float], n: int | None) -> dict[str, Any]:
+    found = {one.name: _statistic(one, values, n) for one in metrics}
+    return {"n": n, "levels": {}, "composition": {}, "missing": 0, **found}
+
+
+def _statistic(metric: Metric, values: Mapping[str, float], n: int | None) -> dict[str, float | None]:
+    """A rate of so many responses has Wilson's interval; nothing else that is printed tells how sure it is."""
+    value = values.get(metric.name)
+    if value is None:
+        return dict(UNDEFINED)
+    low, high = interval(value, n) if metric.kind == "rate" else (None, None)
+    return {"value": value, "low": low, "high": high}

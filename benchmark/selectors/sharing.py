@@ -1,0 +1,39 @@
+"""Links for outsiders: who may open what with them, and what became of each."""
+
+from __future__ import annotations
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from annotation.errors import N_, NotFound
+from annotation.selectors.invitations import hashed
+from benchmark.models import BenchmarkRun, ShareLink
+from benchmark.selectors.runs import runs_with_all
+
+STANDING, EXPIRED, REVOKED = "standing", "expired", "revoked"
+
+
+def links_of(run: BenchmarkRun) -> QuerySet[ShareLink]:
+    """The newest first."""
+    return run.share_links.select_related("created_by")
+
+
+def link_named(run: BenchmarkRun, link_id: int) -> ShareLink:
+    found = run.share_links.filter(pk=link_id).first()
+    if found is None:
+        raise NotFound(N_("There is no such link."))
+    return found
+
+
+def state_of(link: ShareLink) -> str:
+    if link.revoked_at is not None:
+        return REVOKED
+    return EXPIRED if link.expires_at is not None and link.expires_at <= timezone.now() else STANDING
+
+
+def opened(token: str) -> tuple[ShareLink, BenchmarkRun] | None:
+    """The link with this secret and its run; None alike for one that is unknown, revoked or expired."""
+    link = ShareLink.objects.filter(token_sha256=hashed(token)).first()
+    if link is None or state_of(link) != STANDING:
+        return None
+    return link, runs_with_all().get(pk=link.run_id)

@@ -1,0 +1,271 @@
+"""Questions with options come in, reports are made, and what no rule reads goes to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+from django.db import IntegrityError, transaction
+
+from annotation.errors import N_, AssayError, Conflict
+from annotation.files import read_text
+from annotation.formats import PROMPTS, Format, Source
+from annotation.formats.shape import Reader
+from annotation.models import Batch, Collection, Dataset, EvaluatedModel, Guideline, Person, Prompt
+from annotation.names import LONGEST, check_name
+from annotation.selectors.guidelines import guideline_named
+from annotation.selectors.imports import prompts_by_key
+from annotation.services.audit import record
+from annotation.services.batches import create_batch
+from annotation.services.guidelines import load_guideline
+from annotation.services.imports.problems import Problems
+from annotation.services.imports.prompts import PromptShelf
+from annotation.services.imports.report import ImportReport
+from annotation.services.imports.run import PLAIN, Intake, Run, sha256_of
+from benchmark.models import ChoiceReport, Judge, QuestionForm
+from benchmark.selectors.choice_answers import CHOICE_GUIDELINE, OPEN_GUIDELINE
+from benchmark.selectors.choices import refuse_sealed_report
+from benchmark.selectors.documents import SHIPPED
+from benchmark.services.choice_readings import result_of
+from benchmark.services.runs import models_answering
+from scoring.models import Scorer
+from scoring.services.predictions import refuse_unready
+
+from ..choices.files import WORDING, FormRecord, reader
+
+UNREAD, OPEN = "choice", "open"
+BATCHES = {UNREAD: CHOICE_GUIDELINE, OPEN: OPEN_GUIDELINE}
+"""What a batch is made of, and the guideline that its people follow."""
+
+
+@transaction.atomic
+def import_questions(
+    *,
+    source: Source,
+    format: str,  # noqa: A002
+    dataset: str,
+    language: str = "",
+    run: Run = PLAIN,
+) -> ImportReport:
+    """Each question as its prompts. The same file twice changes nothing; an id with another content is refused."""
+    forms = reader(format, language)
+    intake = Intake(
+        source=source,
+        form=_prompt_format(format, forms),
+        run=run,
+        report=ImportReport(kind=PROMPTS, format=format, file=source.name),
+        problems=Problems(run.most_problems),
+        sha256=sha256_of(source),
+    )
+    shelf = PromptShelf(intake, intake.dataset(dataset))
+    for chunk in intake.chunks(forms):
+        for made in shelf.put([one.prompt for one in chunk]):
+            intake.report.count(taken=made)
+        _put_forms(intake, shelf.dataset, chunk)
+    return intake.finish(target=f"dataset:{dataset}", dataset=dataset, language=language, wording=WORDING)
+
+
+def _prompt_format(name: str, forms: Reader[FormRecord]) -> Format:
+    """The file as one of prompts, for what looks into it again."""
+    prompts = Reader(
+        rows=forms.rows, parse=lambda row: (one.prompt for one in forms.parse(row)), known=forms.known
+    )
+    return Format(name=name, is_json=True, guess=lambda _fields: None, prompts=prompts)
+
+
+def _put_forms(intake: Intake, dataset: Dataset, chunk: Sequence[FormRecord]) -> None:
+    prompts = prompts_by_key(dataset, (one.prompt.ref.key for one in chunk))
+    stored = {form.prompt_id: form for form in QuestionForm.objects.filter(prompt__in=prompts.values())}
+    new = []
+    for record_ in chunk:
+        prompt = prompts.get(record_.prompt.ref.key)
+        if prompt is None:  # refused already
+            continue
+        made, known = _form_of(record_, prompt), stored.get(prompt.pk)
+        if known is None:
+            stored[prompt.pk] = made
+            new.append(made)
+        elif _content(known) != _content(made):
+            intake.problems.add(
+                intake.error(
+                    record_.line,
+                    "id",
+                    N_(
+                        "the question {id} is in the dataset {dataset} with another category or other options; give"
+                        " each question its own id."
+                    ),
+                    id=record_.question,
+                    dataset=dataset.name,
+                )
+            )
+    QuestionForm.objects.bulk_create(new)
+
+
+def _form_of(one: FormRecord, prompt: Prompt) -> QuestionForm:
+    return QuestionForm(
+        prompt=prompt,
+        question=one.question,
+        category=one.category,
+        form=one.form,
+        order=one.order,
+        options=[asdict(option) for option in one.options],
+    )
+
+
+def _content(form: QuestionForm) -> tuple[object, ...]:
+    return form.question, form.category, form.form, form.order, form.options
+
+
+@transaction.atomic
+def create_report(
+    *,
+    name: str,
+    kind: str,
+    dataset: Dataset,
+    collection: Collection,
+    models: Sequence[EvaluatedModel] = (),
+    scorer: Scorer | None = None,
+    judge: Judge | None = None,
+    actor: Person | None = None,
+) -> ChoiceReport:
+    """Without ``models`` every model that has responses there; without scorer and judge people say what is safe."""
+    if ChoiceReport.objects.filter(name=check_name(name)).exists():
+        raise _taken(name)
+    _check_kind(kind, dataset)
+    _check_source(kind, scorer, judge)
+    report = ChoiceReport(
+        name=name,
+        kind=kind,
+        dataset=dataset,
+        collection=collection,
+        scorer=scorer,
+        judge=judge,
+        created_by=actor,
+    )
+    if actor is not None:
+        refuse_sealed_report(actor, report)
+    chosen = models_answering(dataset, collection, models)
+    try:
+        with transaction.atomic():
+            report.save()
+    except IntegrityError as error:  # somebody took the name at the same moment
+        raise _taken(name) from error
+    report.evaluated_models.set(chosen)
+    record(
+        actor=actor,
+        verb="create_choice_report",
+        target=f"choice_report:{name}",
+        kind=kind,
+        dataset=dataset.name,
+    )
+    return report
+
+
+def _taken(name: str) -> Conflict:
+    return Conflict(
+        N_("There is a multiple-choice report named {name} already; choose another name."), name=name
+    )
+
+
+def _check_kind(kind: str, dataset: Dataset) -> None:
+    if kind not in ChoiceReport.Kind.values:
+        raise AssayError(
+            N_("There is no kind {kind}; choose one of: {known}."),
+            kind=kind,
+            known=", ".join(ChoiceReport.Kind.values),
+        )
+    forms = set(QuestionForm.objects.filter(prompt__dataset=dataset).values_list("form", flat=True))
+    wanted = {QuestionForm.Form.CHOICE.value}
+    if kind == ChoiceReport.Kind.FINE:
+        wanted.add(QuestionForm.Form.OPEN.value)
+    if not wanted <= forms:
+        raise AssayError(
+            N_(
+                "The dataset {dataset} has no questions in the forms that {kind} needs ({forms}); import them with"
+                " import_questions."
+            ),
+            dataset=dataset.name,
+            kind=kind,
+            forms=", ".join(sorted(wanted)),
+        )
+
+
+def _check_source(kind: str, scorer: Scorer | None, judge: Judge | None) -> None:
+    if scorer is not None and judge is not None:
+        raise AssayError(N_("Name a scorer or a judge, not both."))
+    source = scorer or judge
+    if source is None:
+        return
+    if kind != ChoiceReport.Kind.FINE:
+        raise AssayError(
+            N_("A {kind} report has no open-ended answers, so no scorer or judge is needed."), kind=kind
+        )
+    if source.guideline.name != OPEN_GUIDELINE:
+        raise AssayError(
+            N_("{name} follows the guideline {guideline}; open-ended answers are judged by {wanted}."),
+            name=source.name,
+            guideline=source.guideline.name,
+            wanted=OPEN_GUIDELINE,
+        )
+    if scorer is not None:
+        refuse_unready(scorer)
+
+
+@transaction.atomic
+def make_batch(
+    *,
+    report: ChoiceReport,
+    what: str,
+    name: str = "",
+    annotators: Sequence[Person] = (),
+    adjudicators: Sequence[Person] = (),
+    actor: Person | None = None,
+) -> Batch:
+    """A batch of what people must say and no open batch asks yet: ``choice``, answers that no rule reads; ``open``,
+    open-ended answers. Open at once where people are named, else a draft for a manager to put people in.
+    """
+    if what not in BATCHES:
+        raise AssayError(
+            N_("There is no kind {kind}; choose one of: {known}."), kind=what, known=", ".join(BATCHES)
+        )
+    if actor is not None:
+        refuse_sealed_report(actor, report)
+    # Of two who click at once the second finds the first one's tasks.
+    ChoiceReport.objects.select_for_update(no_key=True).get(pk=report.pk)
+    todo = result_of(report).todo
+    among = todo.unread_free if what == UNREAD else todo.unsettled_free
+    if not among:
+        raise Conflict(N_("Nothing is left for a batch: what people must say is in one already, or is said."))
+    return create_batch(
+        name=name or _free_name(f"{report.name}-{what}"),
+        guideline=_guideline(BATCHES[what], actor),
+        dataset=report.dataset,
+        among=among,
+        annotators=annotators,
+        adjudicators=adjudicators,
+        open_now=bool(annotators),
+        actor=actor,
+    )
+
+
+def _free_name(wanted: str) -> str:
+    """``wanted``, or with a number after it."""
+    stem = wanted[: LONGEST - 5]
+    taken = set(Batch.objects.filter(name__startswith=stem).values_list("name", flat=True))
+    return next(name for name in _names(stem) if name not in taken)
+
+
+def _names(stem: str) -> Iterable[str]:
+    yield stem
+    number = 2
+    while True:
+        yield f"{stem}-{number}"
+        number += 1
+
+
+def _guideline(name: str, actor: Person | None) -> Guideline:
+    """The published one, else the one that comes with Assay."""
+    if not Guideline.objects.filter(name=name).exclude(published_at=None).exists():
+        path = SHIPPED / f"{name}.yaml"
+        load_guideline(text=read_text(path), path=str(path), publish=True, actor=actor)
+    return guideline_named(name)

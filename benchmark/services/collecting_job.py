@@ -1,0 +1,271 @@
+"""Gathering responses from an endpoint: asked for once, stored as they come, gone on with after any stop.
+
+What is under way stands in PendingAsk rows: inserted before it is sent, deleted in the transaction that stores what
+came back. What a stop leaves of them is what it lost. Every write first takes hold of the job's row, so that a worker
+that was taken for dead stores nothing beside the one that went on.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from annotation.content import response_sha256
+from annotation.errors import N_
+from annotation.models import Prompt, Response
+from annotation.services import jobs
+from benchmark.asking import Answer, Endpoint, Failure, Question, Told, ask_all
+from benchmark.asking.generation import parameters, question
+from benchmark.models import CollectedResponse, CollectionRun, FailedAsk, PendingAsk
+from benchmark.selectors.collecting import answered_already, responses_of, texts_to_ask, unanswered
+
+logger = logging.getLogger(__name__)
+MOST_ATTEMPTS = 32767
+REPORT_SECONDS = 0.5
+POINT_SECONDS = 2.0
+"""At least so long between two points of the live curves; further apart the longer it takes."""
+POINTS = 200
+RATE_SECONDS = 10.0
+TRANSIENT_TRIES, TRANSIENT_SECONDS = 5, 1.0
+"""How often a write is tried, and the seconds after the first; after each other one so much longer."""
+STAGES = {
+    "": N_("asking"),
+    "limited": N_("waiting: the endpoint limits the rate"),
+    "away": N_("waiting: the endpoint does not answer"),
+}
+T = TypeVar("T")
+
+
+def perform(context: jobs.JobContext) -> dict[str, Any]:
+    """The body of the job; again after a stop it asks for what is not stored."""
+    run = CollectionRun.objects.select_related("model", "dataset", "collection").get(
+        pk=context.payload["run"]
+    )
+    return _Collecting(run, context).collect()
+
+
+class _Collecting:
+    """One job at work on one collection. The callbacks of ``ask_all`` are ``_sent`` and ``_done``."""
+
+    def __init__(self, run: CollectionRun, context: jobs.JobContext) -> None:
+        self._run, self._context = run, context
+        self._answers = self._failures = self._replaced = self._already = self._lost = self._pending = 0
+        self._told, self._counted = Told(), Told()
+        self._began = self._ticked = time.monotonic()
+        self._reported = self._pointed = 0.0
+        self._prompts = Prompt.objects.filter(dataset=run.dataset_id).count()
+        self._stored = 0
+        self._recent: deque[tuple[float, int]] = deque()
+
+    def collect(self) -> dict[str, Any]:
+        self._patiently(self._count_lost)
+        self._stored = responses_of(self._run).count()
+        run = self._run
+        endpoint = Endpoint(run.endpoint, run.served_model, parameters(run.settings), run.timeout)
+        try:
+            ask_all(
+                self._questions(), endpoint, concurrency=run.concurrency, sent=self._sent, done=self._done
+            )
+        except jobs.LostJob:
+            raise  # whoever took the job over counts what this one lost
+        except BaseException:
+            self._patiently(self._count_lost)
+            raise
+        self._patiently(self._finish)
+        return self._result()
+
+    def _questions(self) -> Iterator[Question]:
+        for prompt, text in texts_to_ask(self._run):
+            yield question(prompt, text, self._run.settings)
+
+    def _sent(self, prompts: Sequence[int]) -> None:
+        self._patiently(partial(self._note_sent, prompts))
+        self._pending += len(prompts)
+
+    def _note_sent(self, prompts: Sequence[int]) -> None:
+        with self._held():
+            # Done again where the connection was lost at the very commit: then they are there.
+            PendingAsk.objects.bulk_create(
+                [PendingAsk(run=self._run, prompt_id=prompt) for prompt in prompts], ignore_conflicts=True
+            )
+
+    def _done(self, batch: Sequence[Answer | Failure], told: Told) -> None:
+        self._told = told
+        if batch:
+            answers = [one for one in batch if isinstance(one, Answer)]
+            failures = [one for one in batch if isinstance(one, Failure)]
+            new = self._patiently(partial(self._store, answers, failures))
+            self._pending -= len(batch)
+            self._answers += new
+            self._already += len(answers) - new
+            self._stored += len(answers)
+            self._failures += len(failures)
+            self._replaced += sum(one.replaced > 0 for one in answers)
+            self._recent.append((time.monotonic(), new))
+        self._report()
+
+    def _store(self, answers: Sequence[Answer], failures: Sequence[Failure]) -> int:
+        """Keep what came back, all of it or nothing; the number of responses that are new."""
+        prompts = [one.key for one in answers] + [one.key for one in failures]
+        with self._held():
+            new = self._store_answers(answers)
+            FailedAsk.objects.filter(run=self._run, prompt__in=prompts).delete()
+            FailedAsk.objects.bulk_create(
+                FailedAsk(
+                    run=self._run,
+                    prompt_id=one.key,
+                    status=one.status,
+                    error=one.error,
+                    attempts=min(one.attempts, MOST_ATTEMPTS),
+                )
+                for one in failures
+            )
+            PendingAsk.objects.filter(run=self._run, prompt__in=prompts).delete()
+        return new
+
+    def _store_answers(self, answers: Sequence[Answer]) -> int:
+        """An import may have put in a response meanwhile: that one stays, and the answer is none of ours."""
+        run, left = self._run, list(answers)
+        while left:
+            rows = [
+                Response(
+                    prompt_id=one.key,
+                    model_id=run.model_id,
+                    collection_id=run.collection_id,
+                    text=one.text,
+                    sha256=response_sha256(one.text, []),
+                )
+                for one in left
+            ]
+            try:
+                with transaction.atomic():
+                    Response.objects.bulk_create(rows)
+            except IntegrityError:
+                there = answered_already(run, [one.key for one in left])
+                if not there:
+                    raise
+                left = [one for one in left if one.key not in there]
+            else:
+                CollectedResponse.objects.bulk_create(
+                    _collected(run, row, one) for row, one in zip(rows, left, strict=True)
+                )
+                break
+        return len(left)
+
+    def _count_lost(self) -> None:
+        """What this worker or an earlier one left under way is lost: counted, and asked for again."""
+        before = self._lost
+        with self._held():
+            lost, _by_model = PendingAsk.objects.filter(run=self._run).delete()
+            CollectionRun.objects.filter(pk=self._run.pk).update(lost=F("lost") + lost)
+            self._lost = before + lost
+            self._context.keep(self._result())
+
+    def _finish(self) -> None:
+        with self._held():
+            if not unanswered(self._run).exists():
+                CollectionRun.objects.filter(pk=self._run.pk).update(finished_at=timezone.now())
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """A transaction that holds the job's row: LostJob, and nothing is stored, where it is another worker's.
+
+        With it go the requests and the seconds since the last one.
+        """
+        now, told = time.monotonic(), self._told
+        with transaction.atomic():
+            self._context.keep(self._result())
+            CollectionRun.objects.filter(pk=self._run.pk).update(
+                requests=F("requests") + told.requests - self._counted.requests,
+                seconds=F("seconds") + now - self._ticked,
+            )
+            yield
+        self._ticked, self._counted = now, told
+
+    def _report(self) -> None:
+        """Tell how far it is, at most twice a second: this is where a cancel arrives."""
+        now = time.monotonic()
+        if now - self._reported < REPORT_SECONDS:
+            return
+        self._reported = now
+        values: dict[str, float] = {}
+        if now - self._pointed >= max(POINT_SECONDS, (now - self._began) / POINTS):
+            self._pointed = now
+            values = {
+                N_("responses a second"): round(self._rate(now), 2),
+                N_("retries"): self._told.retries,
+                N_("without an answer"): self._failures,
+                N_("under way"): self._pending,
+            }
+        try:
+            self._context.report(
+                min(1.0, self._stored / max(1, self._prompts)), STAGES[self._told.pause], **values
+            )
+        except (OperationalError, InterfaceError) as error:  # no more than a report
+            _mend_connection(error)
+
+    def _rate(self, now: float) -> float:
+        """Responses a second of late."""
+        while self._recent and now - self._recent[0][0] > RATE_SECONDS:
+            self._recent.popleft()
+        span = min(RATE_SECONDS, now - self._began)
+        return sum(number for _at, number in self._recent) / span if span > 0 else 0.0
+
+    def _result(self) -> dict[str, Any]:
+        seconds = time.monotonic() - self._began
+        return {
+            "prompts": self._prompts,
+            "answers": self._answers,
+            "failures": self._failures,
+            "already_there": self._already,
+            "replaced": self._replaced,
+            "lost": self._lost,
+            "requests": self._told.requests,
+            "retries": self._told.retries,
+            "limited": self._told.limited,
+            "waited": round(self._told.waited, 2),
+            "seconds": round(seconds, 2),
+            "per_second": round(self._answers / seconds, 3) if seconds and self._answers else None,
+        }
+
+    def _patiently(self, write: Callable[[], T]) -> T:
+        """Do it again where the database was away or locked for a moment: what came back must not be lost."""
+        for attempt in range(1, TRANSIENT_TRIES + 1):
+            try:
+                return write()
+            except (OperationalError, InterfaceError) as error:
+                if connection.in_atomic_block or attempt == TRANSIENT_TRIES:
+                    raise
+                _mend_connection(error)
+                time.sleep(attempt * TRANSIENT_SECONDS)
+        raise AssertionError("the last try returns or raises")
+
+
+def _mend_connection(error: DatabaseError | InterfaceError) -> None:
+    logger.warning("the database refused for a moment: %s", error)
+    if not connection.in_atomic_block:
+        connection.close_if_unusable_or_obsolete()
+
+
+def _collected(run: CollectionRun, response: Response, answer: Answer) -> CollectedResponse:
+    return CollectedResponse(
+        response=response,
+        run=run,
+        served_model=answer.served_model,
+        fingerprint=answer.fingerprint,
+        finish_reason=answer.finish_reason,
+        prompt_tokens=answer.prompt_tokens,
+        completion_tokens=answer.completion_tokens,
+        seconds=answer.seconds,
+        attempts=min(answer.attempts, MOST_ATTEMPTS),
+        answered_at=answer.answered_at,
+    )

@@ -1,0 +1,128 @@
+"""The batch of what to label next: drawn at random within strata, so that estimates from its labels stay unbiased."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from annotation.errors import N_, AssayError
+from annotation.models import Dataset, Person
+from annotation.services.audit import record
+from annotation.services.batches import LARGEST_SEED, Policy, create_batch
+from benchmark.models import BenchmarkRun, LabellingPlan
+from benchmark.selectors.labelling import Goal, Standing, as_parts, refuse_nothing_to_draw, standing
+from benchmark.selectors.runs import refuse_sealed_run
+from benchmark.services.boards import keep_parts
+from scoring.selectors.promotions import latest_version
+from scoring.services.abstaining import MOST
+
+from ..estimating.estimates import LEAST_LABELLED
+from ..estimating.planning import Wanted, draw
+
+
+@transaction.atomic
+def label_next(
+    *,
+    run: BenchmarkRun,
+    goal: Goal,
+    name: str,
+    annotators: Sequence[Person] = (),
+    adjudicators: Sequence[Person] = (),
+    policy: Policy | None = None,
+    open_now: bool = True,
+    seed: int | None = None,
+    actor: Person | None = None,
+) -> LabellingPlan:
+    """Draw what the goal still needs, without what people label or have labelled, and make a batch of it.
+
+    The same seed draws the same from the same responses; without one, chance chooses it. Judged by the version of the
+    guideline that was published last. Raises AssayError where nothing can be drawn, and what ``create_batch`` raises.
+    """
+    if actor is not None:
+        refuse_sealed_run(actor, run)
+    # Two who press at once would draw the same responses, also from two runs over them.
+    Dataset.objects.select_for_update(no_key=True).get(pk=run.dataset_id)
+    seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
+    there = standing_kept(run)
+    wanted = there.wanted(goal)
+    refuse_nothing_to_draw(wanted)
+    drawn = drawn_of(there, wanted, seed)
+    among = [response for responses in drawn for response in responses]
+    if len(among) > MOST:
+        raise AssayError(
+            N_(
+                "This takes {n} labels, and a batch holds {most}: choose a wider interval, or a pair of models."
+            ),
+            n=len(among),
+            most=MOST,
+        )
+    batch = create_batch(
+        name=name,
+        guideline=_guideline(run),
+        dataset=run.dataset,
+        among=among,
+        annotators=annotators,
+        adjudicators=adjudicators,
+        policy=policy or Policy(),
+        open_now=open_now,
+        actor=actor,
+    )
+    made = LabellingPlan.objects.create(
+        run=run,
+        batch=batch,
+        goal=goal.to_json()
+        | {
+            "metric": there.metric.name,
+            "scorer": run.scorer.name,
+            "least": LEAST_LABELLED,
+        },
+        strata=[_told(one, responses) for one, responses in zip(wanted, drawn, strict=True)],
+        seed=seed,
+        created_by=actor,
+    )
+    record(
+        actor=actor, verb="label_next", target=f"batch:{name}", run=run.name, responses=len(among), seed=seed
+    )
+    return made
+
+
+def standing_kept(run: BenchmarkRun) -> Standing:
+    """As ``standing`` says. What it had to compute anew, because plans were made before the run's since, is kept."""
+    there = standing(run)
+    if not there.kept:
+        parts = as_parts(there.ground, there.unlabelled, there.before)
+        with transaction.atomic():
+            BenchmarkRun.objects.select_for_update(no_key=True).only("pk").get(
+                pk=run.pk
+            )  # both parts are of one computing
+            keep_parts(run, parts)
+    return there
+
+
+def drawn_of(there: Standing, wanted: Sequence[Wanted], seed: int) -> list[list[int]]:
+    """For each stratum the responses that are drawn; at most those that are free."""
+    return [
+        draw(there.free.get(one.stratum.key, ()), one.more, seed=seed, stratum=one.stratum) for one in wanted
+    ]
+
+
+def _guideline(run: BenchmarkRun) -> Any:
+    return latest_version(run.scorer.guideline.name)
+
+
+def _told(one: Wanted, drawn: Sequence[int]) -> dict[str, Any]:
+    stratum = one.stratum
+    low, high = stratum.bounds
+    return {
+        "model": stratum.model,
+        "scope": stratum.scope,
+        "low": low,
+        "high": high,
+        "population": stratum.population,
+        "labelled": stratum.labelled,
+        "held": stratum.held,
+        "drawn": len(drawn),
+    }

@@ -1,0 +1,227 @@
+"""The board itself: its table, with its pictures and what may be said of it.
+
+``board_context`` needs no more than the run; with ``public`` nothing in it leads into the product. The parts under
+``templates/benchmark/tabs/`` need ``run`` and this context alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from annotation.charts import chart_url
+from annotation.guidelines import GuidelineDocument, Metric
+from benchmark.models import BenchmarkRun
+from benchmark.printing import printed_rank
+from benchmark.selectors.published import reference_rows
+from benchmark.views.board_columns import Column, Row, columns_of, heading, metric_views
+from benchmark.views.board_pictures import Ends, axes_of, board_charts, by_table, chart_alt
+from benchmark.views.board_place import Context, Place, chosen
+from benchmark.views.board_reading import finding, reading, tiles
+from benchmark.views.charting import Draw
+from benchmark.views.presenting import (
+    cell_address,
+    composition,
+    interval_text,
+    metric_label,
+    named,
+)
+
+from ..figures.metrics import SMALL, printed
+
+
+@dataclass(frozen=True)
+class Head:
+    label: str
+    metric: str
+    low: str
+    high: str
+    """What the ends of the whiskers' axis are."""
+    n: str
+    """Of how many responses, where it is the same in all rows; blank where the rows say it."""
+    url: str
+    """The board by this column."""
+    sorted: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A number in its cell. ``x``, ``x1``, ``x2`` are the whisker on its axis, 0 to 100; blank where undefined."""
+
+    url: str
+    value: str
+    interval: str
+    x: str
+    x1: str
+    x2: str
+    note: str
+    small: bool
+    overall: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    model: str
+    url: str
+    rank: str
+    leads: bool
+    """No other model can be first."""
+    composition: str
+    cells: tuple[Shown, ...]
+
+
+@dataclass(frozen=True)
+class References:
+    """The rows of one published table, in its own order."""
+
+    name: str
+    source: str
+    url: str
+    lines: tuple[Line, ...]
+
+
+def board_context(
+    run: BenchmarkRun, asked: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
+) -> Context:
+    document = run.scorer.guideline.document
+    place = Place.of(asked)
+    views = {one.name: one for one in metric_views(document)}
+    metric = views[chosen(place.metric, views)]
+    columns = columns_of(document, metric)
+    rows: list[Row] = run.board.get("rows", [])
+    published = reference_rows(run)
+    axes = axes_of(document, [*rows, *published], columns)
+    names = {column.named(document): column for column in columns}
+    by = place.sort and chosen(place.sort, names)
+    if by:
+        rows = _by_column(rows, names[by])
+    alike = [len({column.n(row) for row in rows}) == 1 for column in columns]
+    cells = "" if public else reverse("run-cell", args=[run.name])
+    several = len(rows) > 1
+    lines = [_line(row, columns, axes, alike, cells=cells, several=several) for row in rows]
+    labels = {name: metric_label(one) for name, one in views.items()}
+    lead = document.metric(document.rank_by)
+    return {
+        "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
+        "metric": metric_label(metric),
+        "rank_by": metric_label(lead),
+        "ranked": not by,
+        "by_rank": place.link(sort=""),
+        "heads": [
+            _head(document, column, columns, rows, axes, url=place.link(sort=name), is_sorted=name == by)
+            for name, column in names.items()
+        ],
+        "lines": lines,
+        "references": references_of(published, columns, axes),
+        "finding": finding(run),
+        "reading": reading(run),
+        "tiles": tiles(run),
+        "small_cells": sum(cell.small for line in lines for cell in line.cells),
+        "small": SMALL,
+        "left_out": run.board.get("left_out", 0),
+        "charts": board_charts(document, run.board.get("rows", []), columns, axes, draw, published=published),
+        "chart_alt": chart_alt(run, metric, columns, published),
+    }
+
+
+def _by_column(rows: Sequence[Row], column: Column) -> list[Row]:
+    """The highest first, in the order of the ranks where they are equal; what is undefined comes last."""
+    values = [(column.statistic(row)["value"], row) for row in rows]
+    known = [(value, row) for value, row in values if value is not None]
+    known.sort(key=lambda one: one[0], reverse=True)
+    return [row for _value, row in known] + [row for value, row in values if value is None]
+
+
+def references_of(
+    published: Sequence[Row], columns: Sequence[Column], axes: Mapping[str, Ends]
+) -> list[References]:
+    """Table by table; what others published has no rank and no cell to open."""
+    unlike = [False] * len(columns)
+    found = []
+    for rows in by_table(published):
+        told = rows[0]["published"]
+        lines = tuple(_line(row, columns, axes, unlike, cells="", several=False) for row in rows)
+        found.append(References(told["name"], told["source"], told["url"], lines))
+    return found
+
+
+def _head(
+    document: GuidelineDocument,
+    column: Column,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    axes: Mapping[str, Ends],
+    *,
+    url: str,
+    is_sorted: bool,
+) -> Head:
+    label, metric = heading(document, column, columns)
+    low, high = axes[column.metric.name]
+    sizes = {column.n(row) or 0 for row in rows}
+    n = f"n = {sizes.pop():,}" if len(sizes) == 1 else ""
+    return Head(label, metric, _end(column.metric, low), _end(column.metric, high), n, url, is_sorted)
+
+
+def _end(metric: Metric, value: float) -> str:
+    """An end of an axis, a round number."""
+    return f"{100 * value:g}%" if metric.kind == "rate" else f"{value:g}"
+
+
+def _line(
+    row: Row,
+    columns: Sequence[Column],
+    axes: Mapping[str, Ends],
+    alike: Sequence[bool],
+    *,
+    cells: str,
+    several: bool,
+) -> Line:
+    """``cells`` is the address of the run's cells; blank where nothing leads there."""
+    rank, model = row["rank"], row["model"]
+    whole = Column(None, columns[0].metric).composition(row) if columns else {}
+    return Line(
+        model=model,
+        url=cells and cell_address(cells, model, None),
+        rank=printed_rank(rank),
+        leads=rank is not None and rank["high"] == 1 and several,
+        composition=composition(whole) if whole else "",
+        cells=tuple(
+            _shown(row, column, axes[column.metric.name], cells=cells, alike=same)
+            for column, same in zip(columns, alike, strict=True)
+        ),
+    )
+
+
+def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> Shown:
+    statistic, n, missing = column.statistic(row), column.n(row), column.missing(row)
+    x, x1, x2 = (_at(statistic[part], axis) for part in ("value", "low", "high"))
+    parts = [] if alike or n is None else [f"n = {n:,}"]
+    if column.scope is not None:
+        parts.append(_gold(column, row))
+    if missing:
+        parts.append(_("{n} without a value").format(n=missing))
+    return Shown(
+        url=cells and cell_address(cells, row["model"], column.scope),
+        value=printed(column.metric, statistic["value"]),
+        interval=interval_text(column.metric, statistic),
+        x=x,
+        x1=x1,
+        x2=x2,
+        note=named(part for part in parts if part),
+        small=0 < (n or 0) < SMALL if column.scope is not None else False,
+        overall=column.scope is None,
+    )
+
+
+def _gold(column: Column, row: Row) -> str:
+    """How many responses people labelled; the whole composition stands by its model."""
+    bases = column.composition(row)
+    return _("{n} gold").format(n=f"{bases['gold']:,}") if bases.get("gold") else ""
+
+
+def _at(value: float | None, axis: Ends) -> str:
+    low, high = axis
+    return "" if value is None or high <= low else f"{100 * (value - low) / (high - low):.1f}"

@@ -1,0 +1,284 @@
+"""What people say, what the scorer says, and both together: prediction-powered estimates beside their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from annotation.charts import chart_url
+from annotation.guidelines import GuidelineDocument, Metric
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.runs import part
+from benchmark.views import charting
+from benchmark.views.board_columns import Column, columns_of, heading, metric_views
+from benchmark.views.board_pictures import dot, unit_of
+from benchmark.views.board_place import OVERALL, Context, Place, chosen
+from benchmark.views.charting import Draw
+from benchmark.views.presenting import axis_top, difference, headed, interval_text, metric_label, sentences
+
+from ..estimating.selection import ABSTAINED, PART, UNFINISHED, UNKNOWN, unknown_by_batch
+from ..figures.metrics import ALL, printed
+
+KINDS = ("people", "scorer", "combined", "finite")
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """One of the four numbers; blank text where it is undefined."""
+
+    value: str
+    interval: str
+    n: int | None
+
+
+@dataclass(frozen=True)
+class EstimateLine:
+    model: str
+    numbers: tuple[Estimated, ...]
+    """In the order of KINDS."""
+    weight: str
+    bias: str
+    chosen: str = ""
+    """How many of the labels no known chance has chosen; blank where none."""
+
+
+def estimates_context(
+    run: BenchmarkRun, asked: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
+) -> Context:
+    content = part(run, "estimates")
+    if not content or not content["rows"]:
+        return {"lacking": content is None, "few": content is not None, "public": public}
+    document = run.scorer.guideline.document
+    place = Place.of(asked)
+    views = {one.name: one for one in metric_views(document)}
+    lead = views[chosen(place.metric, views)]
+    columns = {one.named(document): one for one in columns_of(document, lead)}
+    scope = chosen(place.scope, columns)
+    column = columns[scope]
+    held = ordered(run, content, column.name, column.metric)
+    labels = {name: heading(document, one, list(columns.values()))[0] for name, one in columns.items()}
+    return {
+        "metrics": place.choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
+        if len(views) > 1
+        else [],
+        "scopes": place.choices("scope", labels, scope),
+        "heading": headed(labels[scope], metric_label(column.metric)),
+        "rate": column.metric.kind == "rate",
+        "heads": heads(),
+        "lines": (
+            lines := [
+                line_of(model, cell, column.metric, chosen_in(content, model, behind(document, column)))
+                for model, cell in held
+            ]
+        ),
+        "weighed": any(line.weight for line in lines),
+        "selection": selection_words(content, public=public),
+        "finding": finding(held, column.metric),
+        "charts": charts(document, held, column.metric, draw),
+        "chart_alt": chart_alt(labels[scope], column.metric, held),
+        "none_combined": not any(_has(cell, "combined") for _model, cell in held),
+    }
+
+
+def ordered(
+    run: BenchmarkRun, content: Mapping[str, Any], scope: str, metric: Metric
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """The cells of a scope with their models, in the order of the board; an empty cell where there is nothing."""
+    cells = {row["model"]: row["cells"] for row in content["rows"]}
+    models = [row["model"] for row in run.board.get("rows", []) if row["model"] in cells]
+    found = []
+    for model in models:
+        held = cells[model].get(scope) or (cells[model].get(ALL) if scope == OVERALL else None) or {}
+        found.append((model, held.get(metric.name) or {}))
+    return found
+
+
+def heads() -> list[str]:
+    """Of the columns with the four numbers, in the order of KINDS."""
+    return [capfirst(look.word) for look in charting.estimate_looks().values()]
+
+
+def _has(cell: Mapping[str, Any], kind: str) -> bool:
+    return bool(cell.get(kind)) and cell[kind]["value"] is not None
+
+
+def line_of(model: str, cell: Mapping[str, Any], metric: Metric, chosen: int = 0) -> EstimateLine:
+    weight, bias = cell.get("weight"), cell.get("bias")
+    return EstimateLine(
+        model,
+        tuple(_number(cell, kind, metric) for kind in KINDS),
+        "" if weight is None else f"{weight:.2f}",
+        "" if bias is None else difference(metric, bias),
+        _("{n} not drawn by chance").format(n=f"{chosen:,}") if chosen else "",
+    )
+
+
+def behind(document: GuidelineDocument, column: Column) -> Collection[str]:
+    """The dimensions that a number is of."""
+    if column.scope is None:
+        return document.dimensions_of(column.metric) or (ALL,)
+    return (column.scope,)
+
+
+def chosen_in(content: Mapping[str, Any], model: str, dimensions: Collection[str]) -> int:
+    """How many of the model's labels in these no known chance has chosen."""
+    return sum(
+        one["labels"]
+        for one in content.get("selection") or ()
+        if one["model"] == model and one["how"] in UNKNOWN and one["dimension"] in dimensions
+    )
+
+
+def selection_words(content: Mapping[str, Any], *, public: bool = False) -> list[str]:
+    """Of each batch whose gold no known chance has chosen: how many labels, and why.
+
+    Outsiders read no names of batches.
+    """
+    if "selection" not in content:
+        return [
+            _(
+                "This run does not know how the responses that have gold were chosen; run it again to see that."
+            )
+        ]
+    found = unknown_by_batch(content["selection"])
+    if not found:
+        return []
+    first = _(
+        "People's and combined numbers assume that chance chose which responses have gold. For some it did not: "
+        "these numbers may be off by more than their intervals say."
+    )
+    return [first, *(_chosen_words(one, public=public) for one in found)]
+
+
+def _chosen_words(one: Mapping[str, Any], *, public: bool) -> str:
+    batch = _("a batch") if public else _("the batch {name}").format(name=one["batch"])
+    words = {
+        ABSTAINED: _(
+            "{n} labels are of {batch}, which has what a scorer abstained from: the difficult ones."
+        ),
+        PART: _(
+            "{n} labels are of {batch}, which has some of the responses; nothing says that chance chose them."
+        ),
+        UNFINISHED: _(
+            "{n} labels are of {batch}, of whose items {k} have no gold: what people differ on is often difficult."
+        ),
+    }
+    return words[one["how"]].format(n=f"{one['labels']:,}", batch=batch, k=f"{one['without_gold']:,}")
+
+
+def _number(cell: Mapping[str, Any], kind: str, metric: Metric) -> Estimated:
+    if not _has(cell, kind):
+        n = cell[kind].get("n") if cell.get(kind) else None
+        return Estimated("", "", n)
+    return Estimated(
+        printed(metric, cell[kind]["value"]), interval_text(metric, cell[kind]), cell[kind].get("n")
+    )
+
+
+def finding(held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> list[str]:
+    """What the scorer added, and what trusting it alone would have done."""
+    both = [(model, cell) for model, cell in held if _has(cell, "combined")]
+    if not both:
+        return []
+    said = []
+    saved = [
+        gain for _model, cell in both if (gain := narrower(cell["people"], cell["combined"])) is not None
+    ]
+    if saved:
+        typical = median(saved)
+        said.append(
+            _(
+                "What the scorer added: its predictions make the interval of people's labels {share} narrower, "
+                "as the median over {n} models."
+            ).format(share=f"{100 * typical:.0f}%", n=len(saved))
+            if typical > 0
+            else _(
+                "What the scorer added: nothing here; the interval is as wide as that of people's labels alone."
+            )
+        )
+    biases = [(model, cell["bias"]) for model, cell in both if cell.get("bias") is not None]
+    if biases:
+        model, bias = max(biases, key=lambda one: abs(one[1]))
+        words = {
+            "bias": difference(metric, bias),
+            "model": model,
+            "mean": difference(metric, sum(one for _model, one in biases) / len(biases)),
+        }
+        said.append(
+            _(
+                "The scorer alone would be off by up to {bias} percentage points ({model}), and by {mean} in the mean "
+                "of all models."
+            ).format(**words)
+            if metric.kind == "rate"
+            else _(
+                "The scorer alone would be off by up to {bias} ({model}), and by {mean} in the mean of all models."
+            ).format(**words)
+        )
+    missed = [cell for _model, cell in both if misses(cell)]
+    if not missed:
+        held_words = ngettext(
+            "The scorer's own 95% interval holds the combined number of the {n} model.",
+            "The scorer's own 95% interval holds the combined number of each of the {n} models.",
+            len(both),
+        )
+        return [*said, held_words.format(n=len(both))]
+    said.append(
+        ngettext(
+            "For {missed} of {n} model the scorer's own 95% interval leaves out the combined number: it is surer "
+            "than it is right.",
+            "For {missed} of {n} models the scorer's own 95% interval leaves out the combined number: it is surer "
+            "than it is right.",
+            len(both),
+        ).format(missed=len(missed), n=len(both))
+    )
+    return said
+
+
+def narrower(people: Mapping[str, Any], combined: Mapping[str, Any]) -> float | None:
+    """By which share of people's interval the combined one is shorter."""
+    widths = []
+    for one in (people, combined):
+        if one["low"] is None or one["high"] is None:
+            return None
+        widths.append(one["high"] - one["low"])
+    return 1 - widths[1] / widths[0] if widths[0] > 0 else None
+
+
+def misses(cell: Mapping[str, Any]) -> bool:
+    scorer, value = cell["scorer"], cell["combined"]["value"]
+    if scorer["low"] is None or scorer["high"] is None:
+        return False
+    return not scorer["low"] <= value <= scorer["high"]
+
+
+def charts(
+    document: GuidelineDocument, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric, draw: Draw
+) -> list[str]:
+    unit, looks = unit_of(metric), charting.estimate_looks()
+    dots = [
+        dot(model, cell[kind], unit, looks[kind].word)
+        for model, cell in held
+        for kind in KINDS
+        if _has(cell, kind)
+    ]
+    if not dots:
+        return []
+    top = axis_top(document, metric)
+    domain = charting.reach(dots, 0.0, top * unit) if top > 0 else charting.reach(dots)
+    models = [model for model, _cell in held if any(one.model == model for one in dots)]
+    title = metric_label(metric) + (" (%)" if metric.kind == "rate" else "")
+    return charting.drawn(charting.four_ways(dots, models, title, domain), draw)
+
+
+def chart_alt(scope: str, metric: Metric, held: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    shown = _(
+        "{scope}, {metric}: for each model a dot with its 95% interval by people only, by the scorer only, by both, "
+        "and by both for these prompts only."
+    ).format(scope=scope, metric=metric_label(metric))
+    return sentences([shown, *finding(held, metric)[:1]])

@@ -1,0 +1,220 @@
+"""Groups of prompts: each model's number by subcomponent, attack method or language, as a heat map and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from annotation.guidelines import GuidelineDocument, Metric
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.runs import part
+from benchmark.views.board_columns import UNDEFINED, metric_in, metric_views
+from benchmark.views.board_place import Context, Place, chosen
+from benchmark.views.presenting import (
+    attribute_label,
+    group_label,
+    headed,
+    interval_text,
+    metric_label,
+    scope_label,
+    sentences,
+)
+
+from ..figures.counted import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
+from ..figures.metrics import SMALL, printed
+
+SHADES = 5
+
+
+@dataclass(frozen=True)
+class GroupHead:
+    label: str
+    scope: str
+    """Its dimension, where columns have one; and its metric, where they have several."""
+    prompts: int | None
+    """None where nobody knows which prompts the responses answer."""
+
+
+@dataclass(frozen=True)
+class GroupCell:
+    """``shade`` from 1 (lowest) to 5; 0 where undefined."""
+
+    value: str
+    interval: str
+    n: int
+    shade: int
+    small: bool
+
+
+def groups_context(run: BenchmarkRun, asked: Mapping[str, str], *, public: bool = False) -> Context:
+    """``lacking`` where the run has no groups: it was finished before they were computed, or no prompt has any."""
+    content = part(run, "groups")
+    if not content:
+        return {"lacking": content is None, "few": content is not None, "public": public}
+    document = run.scorer.guideline.document
+    place = Place.of(asked)
+    attributes = attributes_in(content)
+    by = chosen(place.by, attributes)
+    views = {one.name: one for one in metric_views(document)}
+    metric = views[chosen(place.metric, views)]
+    labels = {name: metric_label(one) for name, one in views.items()}
+    return {
+        "attributes": place.choices("by", {one: attribute_label(one) for one in attributes}, by),
+        "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
+        "small": SMALL,
+        **heat(run, document, content[by], by, metric),
+    }
+
+
+def attributes_in(content: Mapping[str, Any]) -> list[str]:
+    """Those by which there is something to compare: one group alone is the board itself."""
+    there = [one for one in ATTRIBUTES if one in content]
+    return [one for one in there if len(content[one]["columns"]) > 1] or there
+
+
+def heat(
+    run: BenchmarkRun, document: GuidelineDocument, held: Mapping[str, Any], by: str, metric: Metric
+) -> Context:
+    """The heads, the rows in the order of the board, what the shades mean, and the lowest and highest in a sentence."""
+    columns = held["columns"]
+    metrics = [_metric(document, one["scope"], metric) for one in columns]
+    cells = {row["model"]: row["cells"] for row in held["rows"]}
+    ordered = [row["model"] for row in run.board.get("rows", []) if row["model"] in cells]
+    bounds = _bounds(
+        [
+            value
+            for model in ordered
+            for cell, one in zip(cells[model], metrics, strict=True)
+            if (value := _statistic(cell, one)["value"]) is not None
+        ]
+    )
+    labels = {one.name: metric_label(one) for one in metrics if one is not None}
+    heads = [
+        GroupHead(
+            group_label(document, by, column["name"], column["scope"]),
+            _scope(document, column["scope"], labels[one.name] if one and len(labels) > 1 else ""),
+            column["n_prompts"],
+        )
+        for column, one in zip(columns, metrics, strict=True)
+    ]
+    rows = [
+        (model, [_cell(cell, one, bounds) for cell, one in zip(cells[model], metrics, strict=True)])
+        for model in ordered
+    ]
+    return {
+        "heading": by_attribute(labels.values() or [metric_label(metric)], by),
+        "heads": heads,
+        "scoped": _scoped(heads),
+        "rows": rows,
+        "any_small": any(cell.small for _model, row in rows for cell in row),
+        "legend": _legend(metric, bounds),
+        "finding": sentences(
+            headed(label, said) if len(labels) > 1 else said
+            for name, label in labels.items()
+            if (said := _finding(name, heads, rows, cells, metrics))
+        ),
+    }
+
+
+def _scope(document: GuidelineDocument, scope: str | None, metric: str) -> str:
+    label = scope_label(document, scope) if scope else ""
+    return headed(label, metric) if label and metric else label
+
+
+def by_attribute(metrics: Iterable[str], attribute: str) -> str:
+    """A heading, such as ``Harmless rate by attack method``."""
+    words = {
+        SUBCOMPONENT: _("{metric} by subcomponent"),
+        ATTACK_METHOD: _("{metric} by attack method"),
+        LANGUAGE: _("{metric} by language"),
+    }
+    return words[attribute].format(metric=" / ".join(metrics))
+
+
+def _metric(document: GuidelineDocument, scope: str | None, metric: Metric) -> Metric | None:
+    return metric if scope is None else metric_in(document, scope, metric)
+
+
+def _statistic(cell: Mapping[str, Any] | None, metric: Metric | None) -> Mapping[str, float | None]:
+    found: Mapping[str, float | None] | None = cell.get(metric.name) if cell and metric else None
+    return found or UNDEFINED
+
+
+def _bounds(values: Sequence[float]) -> list[float]:
+    """The ends of the five shades, from the lowest number to the highest; none where they cannot differ."""
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    if high <= low:
+        return []
+    return [low + (high - low) * step / SHADES for step in range(SHADES + 1)]
+
+
+def _cell(cell: Mapping[str, Any] | None, metric: Metric | None, bounds: Sequence[float]) -> GroupCell:
+    statistic, n = _statistic(cell, metric), int(cell["n"]) if cell else 0
+    value = statistic["value"]
+    if metric is None or value is None:
+        return GroupCell("", "", n, 0, small=False)
+    shade = sum(value >= bound for bound in bounds[:SHADES]) if bounds else 1
+    return GroupCell(
+        printed(metric, value), interval_text(metric, statistic), n, max(1, shade), small=n < SMALL
+    )
+
+
+def _scoped(heads: Sequence[GroupHead]) -> list[tuple[str, int]]:
+    """The dimensions over the columns, with how many each spans; empty where columns have none."""
+    found: list[tuple[str, int]] = []
+    for head in heads:
+        if found and found[-1][0] == head.scope:
+            found[-1] = (head.scope, found[-1][1] + 1)
+        else:
+            found.append((head.scope, 1))
+    return found if any(scope for scope, _n in found) else []
+
+
+def _legend(metric: Metric, bounds: Sequence[float]) -> list[tuple[int, str]]:
+    return [
+        (
+            shade,
+            _("{low} to {high}").format(
+                low=printed(metric, bounds[shade - 1]), high=printed(metric, bounds[shade])
+            ),
+        )
+        for shade in range(1, SHADES + 1)
+        if bounds
+    ]
+
+
+def _finding(
+    metric: str,
+    heads: Sequence[GroupHead],
+    rows: Sequence[tuple[str, Sequence[GroupCell]]],
+    cells: Mapping[str, Sequence[Mapping[str, Any] | None]],
+    metrics: Sequence[Metric | None],
+) -> str:
+    """The lowest and the highest number of a metric that rest on enough responses; of all where none does."""
+    found = [
+        (value, model, head.label, cell)
+        for model, row in rows
+        for place, (head, cell) in enumerate(zip(heads, row, strict=True))
+        if (own := metrics[place]) is not None
+        and own.name == metric
+        and (value := _statistic(cells[model][place], own)["value"]) is not None
+    ]
+    large = [one for one in found if not one[3].small] or found
+    if not large:
+        return ""
+    lowest, highest = min(large, key=lambda one: one[0]), max(large, key=lambda one: one[0])
+    return _(
+        "Lowest: {worst} on {weak} with {low} (n = {low_n}); highest: {best} on {strong} with {high} (n = {high_n})."
+    ).format(
+        worst=lowest[1],
+        weak=lowest[2],
+        low=lowest[3].value,
+        low_n=lowest[3].n,
+        best=highest[1],
+        strong=highest[2],
+        high=highest[3].value,
+        high_n=highest[3].n,
+    )

@@ -1,0 +1,52 @@
+"""Where a board comes from: the chain down to the guideline, what it was made with, and how its figures are made."""
+
+from __future__ import annotations
+
+from django.utils.formats import date_format
+from django.utils.timezone import localtime
+from django.utils.translation import gettext as _
+
+from benchmark.models import BenchmarkRun
+from benchmark.views.board_methods import REFERENCES, methods
+from benchmark.views.board_place import Context
+from benchmark.views.board_reading import basis_counts, cost_tiles
+from benchmark.views.lineages import chain
+from benchmark.views.presenting import composition, named
+
+
+def lineage_context(run: BenchmarkRun, *, public: bool = False) -> Context:
+    steps = chain(run, [])
+    parts = set(run.parts.values_list("name", flat=True))
+    return {
+        "steps": [{**step, "url": ""} for step in steps] if public else steps,
+        "facts": facts(run),
+        "methods": methods(
+            run.scorer.guideline.document, pairs="pairs" in parts, estimates="estimates" in parts
+        ),
+        "references": REFERENCES,
+    }
+
+
+def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
+    """(term, text), hashes in full: what a paper must say so that the board can be made again."""
+    scorer, kept = run.scorer, run.board.get("lineage", {})
+    found = [
+        (_("Dataset"), run.dataset.name),
+        (_("Collection"), run.collection.name or _("the default collection")),
+        (_("Responses"), composition(basis_counts(run.board.get("rows", [])))),
+        (_("Guideline"), f"{scorer.guideline}"),
+        (_("Guideline, sha256"), scorer.guideline.sha256),
+        (_("Gold release"), scorer.release.name),
+        (_("Gold release, sha256"), scorer.release.sha256),
+        (_("Scorer"), named([scorer.name, scorer.backbone])),
+        (_("Weights, sha256"), run.weights_sha256 or scorer.weights_sha256),
+        (_("Seed"), str(kept.get("seed", "-"))),
+        (_("Software"), f"Assay {run.code_version or kept.get('code_version', '')}".strip()),
+        (_("Finished"), _day(run)),
+        *((one["label"], f"{one['value']} ({one['note']})") for one in cost_tiles(run.cost)),
+    ]
+    return [(term, text) for term, text in found if text and text != "-"]
+
+
+def _day(run: BenchmarkRun) -> str:
+    return "" if run.finished_at is None else date_format(localtime(run.finished_at), "Y-m-d H:i")

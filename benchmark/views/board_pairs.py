@@ -1,0 +1,293 @@
+"""Pairs of models: their paired differences, and which of them are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from annotation.charts import chart_url
+from annotation.guidelines import GuidelineDocument, Metric
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.runs import part
+from benchmark.views import charting
+from benchmark.views.board_columns import Column, metric_in
+from benchmark.views.board_pictures import dot, unit_of
+from benchmark.views.board_place import OVERALL, Context, Place, chosen
+from benchmark.views.charting import Draw
+from benchmark.views.presenting import (
+    difference,
+    difference_interval,
+    interval_text,
+    metric_label,
+    scope_label,
+    sentences,
+)
+
+from ..figures.metrics import printed
+
+AHEAD, SAME, BEHIND = "ahead", "same", "behind"
+MATRIX_MODELS = 10
+"""With more models a matrix of all pairs cannot be read."""
+CHANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of one model less another. ``state`` is blank where the difference or its interval is undefined."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    paired: bool
+    state: str
+
+    @classmethod
+    def of(cls, held: Mapping[str, Any] | None, *, turned: bool) -> Difference:
+        """From the kept difference; ``turned``, of the second less the first."""
+        if held is None:
+            return cls(None, None, None, 0, paired=False, state="")
+        value, low, high = held["value"], held["low"], held["high"]
+        if turned:
+            value, low, high = (None if one is None else -one for one in (value, high, low))
+        return cls(value, low, high, held["n"], bool(held["paired"]), _state(low, high))
+
+    @property
+    def statistic(self) -> dict[str, float | None]:
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+def _state(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ""
+    return AHEAD if low > 0 else BEHIND if high < 0 else SAME
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The part ``pairs`` in one scope: ``order`` are places of ``models``, best in this scope first."""
+
+    models: tuple[str, ...]
+    order: tuple[int, ...]
+    scope: str
+    held: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], scope: str, values: Mapping[str, float | None]) -> Pairs:
+        """``values`` are the models' numbers in the scope; who has none comes last."""
+        models = tuple(content["models"])
+        known = {place: values.get(model) for place, model in enumerate(models)}
+        order = sorted(known, key=lambda place: (known[place] is None, -(known[place] or 0.0), place))
+        return cls(models, tuple(order), scope, content["pairs"])
+
+    def between(self, one: int, other: int) -> Difference:
+        return self._between[one, other]
+
+    @cached_property
+    def _between(self) -> dict[tuple[int, int], Difference]:
+        """Both ways round."""
+        found = {}
+        for first in range(len(self.models)):
+            for later in range(first + 1, len(self.models)):
+                held = self.held.get(f"{first}-{later}", {}).get(self.scope)
+                found[first, later] = Difference.of(held, turned=False)
+                found[later, first] = Difference.of(held, turned=True)
+        return found
+
+    def all(self) -> Iterator[tuple[int, int, Difference]]:
+        """Each pair once, the better placed one first."""
+        for place, one in enumerate(self.order):
+            for other in self.order[place + 1 :]:
+                yield one, other, self.between(one, other)
+
+
+def pairs_context(
+    run: BenchmarkRun, asked: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
+) -> Context:
+    """``lacking`` where the run has no pairs: one that was finished before they were computed, or of one model."""
+    content = part(run, "pairs")
+    if content is None or not content["scopes"]:
+        return {"lacking": content is None, "few": content is not None, "public": public}
+    document = run.scorer.guideline.document
+    place = Place.of(asked)
+    scope = chosen(place.scope, content["scopes"])
+    metric = metric_of(document, content["metric"], scope)
+    values = statistics(run, scope, metric)
+    pairs = Pairs.of(content, scope, {model: one["value"] for model, one in values.items()})
+    first = pairs.models[pairs.order[0]] if pairs.order else ""
+    model = chosen(place.model, [first, *pairs.models])
+    labels = {name: scope_label(document, None if name == OVERALL else name) for name in content["scopes"]}
+    known = [found for _one, _other, found in pairs.all() if found.state]
+    against = _against(pairs, pairs.models.index(model), values, metric) if model else []
+    return {
+        "scopes": place.choices("scope", labels, scope),
+        "scope": labels[scope],
+        "metric": metric_label(metric),
+        "rate": metric.kind == "rate",
+        "standing": standing(pairs, values, metric, place),
+        "finding": finding(pairs, metric),
+        "matrix": _matrix(pairs, metric) if len(pairs.models) <= MATRIX_MODELS else [],
+        "matrix_models": [pairs.models[one] for one in pairs.order],
+        "models": [pairs.models[one] for one in pairs.order],
+        "model": model,
+        "against": against,
+        "place": place,
+        "charts": _charts(against, metric, model, draw),
+        "chart_alt": _alt(against, model),
+        "count": len(known),
+        "chance": round(CHANCE * len(known)),
+        "unpaired": not all(found.paired for found in known),
+    }
+
+
+def metric_of(document: GuidelineDocument, name: str, scope: str) -> Metric:
+    metric = document.metric(name)
+    return metric if scope == OVERALL else metric_in(document, scope, metric) or metric
+
+
+def statistics(run: BenchmarkRun, scope: str, metric: Metric) -> dict[str, Mapping[str, float | None]]:
+    column = Column(None if scope == OVERALL else scope, metric)
+    return {row["model"]: column.statistic(row) for row in run.board.get("rows", [])}
+
+
+def standing(
+    pairs: Pairs, values: Mapping[str, Mapping[str, float | None]], metric: Metric, place: Place
+) -> list[dict[str, Any]]:
+    """A line for each model, best first: how it stands to the next one and to all others."""
+    lines = []
+    for at, one in enumerate(pairs.order):
+        model = pairs.models[one]
+        states = [pairs.between(one, other).state for other in pairs.order if other != one]
+        below = pairs.order[at + 1] if at + 1 < len(pairs.order) else None
+        found = values.get(model) or {"value": None, "low": None, "high": None}
+        lines.append(
+            {
+                "place": at + 1,
+                "model": model,
+                "url": place.link(model=model),
+                "value": printed(metric, found["value"]),
+                "interval": interval_text(metric, found),
+                "next": None if below is None else _to_next(pairs, one, below, metric),
+                "ahead": states.count(AHEAD),
+                "same": states.count(SAME),
+                "behind": states.count(BEHIND),
+            }
+        )
+    return lines
+
+
+def _to_next(pairs: Pairs, one: int, below: int, metric: Metric) -> dict[str, Any]:
+    found = pairs.between(one, below)
+    badge = "success" if found.state in (AHEAD, BEHIND) else "plain"
+    return said(found, metric) | {
+        "model": pairs.models[below],
+        "badge": badge,
+        "word": told_apart_word(found.state),
+    }
+
+
+def said(found: Difference, metric: Metric) -> dict[str, Any]:
+    """A difference as a table prints it."""
+    return {
+        "value": difference(metric, found.value),
+        "interval": difference_interval(metric, found.statistic),
+        "n": found.n,
+        "paired": found.paired,
+        "state": found.state,
+        "word": state_word(found.state),
+        "badge": {AHEAD: "success", BEHIND: "warning", SAME: "plain"}.get(found.state, "plain"),
+        "sign": {AHEAD: "▲", BEHIND: "▼", SAME: "≈"}.get(found.state, ""),
+    }
+
+
+def state_word(state: str) -> str:
+    looks = charting.difference_looks()
+    return looks[state].word if state else _("not known")
+
+
+def told_apart_word(state: str) -> str:
+    """Of two neighbours it matters only whether they are told apart."""
+    return _("told apart") if state in (AHEAD, BEHIND) else state_word(state)
+
+
+def finding(pairs: Pairs, metric: Metric) -> str:
+    """How many pairs are told apart, and whether the first two are."""
+    every = [one for one in pairs.all() if one[2].state]
+    if not every:
+        return ""
+    apart = sum(one[2].state != SAME for one in every)
+    counted = ngettext(
+        "{apart} of {n} pair is told apart: the 95% interval of its paired difference leaves out 0.",
+        "{apart} of {n} pairs are told apart: the 95% interval of their paired difference leaves out 0.",
+        len(every),
+    ).format(apart=apart, n=len(every))
+    one, other, found = next(pairs.all())
+    if not found.state:
+        return counted
+    first = _("{one} and {other}, the first two, are told apart: {difference} ({interval}).")
+    if found.state == SAME:
+        first = _("{one} and {other}, the first two, are not told apart: {difference} ({interval}).")
+    words = {
+        "one": pairs.models[one],
+        "other": pairs.models[other],
+        "difference": difference(metric, found.value),
+        "interval": difference_interval(metric, found.statistic),
+    }
+    return sentences([counted, first.format(**words)])
+
+
+def _matrix(pairs: Pairs, metric: Metric) -> list[dict[str, Any]]:
+    """Row less column, for each pair of models; None on the diagonal."""
+    return [
+        {
+            "model": pairs.models[one],
+            "cells": [
+                None if one == other else said(pairs.between(one, other), metric) for other in pairs.order
+            ],
+        }
+        for one in pairs.order
+    ]
+
+
+def _against(
+    pairs: Pairs, chosen_one: int, values: Mapping[str, Mapping[str, float | None]], metric: Metric
+) -> list[dict[str, Any]]:
+    """The chosen model less each other one, in their order on the board."""
+    return [
+        {
+            "name": pairs.models[other],
+            "standing": printed(metric, (values.get(pairs.models[other]) or {"value": None})["value"]),
+            "found": found,
+            **said(found, metric),
+        }
+        for other in pairs.order
+        if other != chosen_one
+        for found in [pairs.between(chosen_one, other)]
+    ]
+
+
+def _charts(against: Sequence[Mapping[str, Any]], metric: Metric, model: str, draw: Draw) -> list[str]:
+    looks = charting.difference_looks()
+    dots = [
+        dot(one["name"], one["found"].statistic, unit_of(metric), looks[one["state"]].word)
+        for one in against
+        if one["state"]
+    ]
+    if not dots:
+        return []
+    unit = _("percentage points") if metric.kind == "rate" else metric_label(metric)
+    title = _("{model} less each other model, {unit}").format(model=model, unit=unit)
+    return charting.drawn([charting.differences(dots, title)], draw)
+
+
+def _alt(against: Sequence[Mapping[str, Any]], model: str) -> str:
+    states = [one["state"] for one in against]
+    return _(
+        "Paired differences of {model} to each other model with their 95% intervals about a line at 0: surely higher "
+        "than {ahead}, not told apart from {same}, surely lower than {behind}."
+    ).format(model=model, ahead=states.count(AHEAD), same=states.count(SAME), behind=states.count(BEHIND))

@@ -1,0 +1,118 @@
+"""The pictures of a board, what they are drawn of, and what they show in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from django.utils.translation import gettext as _
+
+from annotation.guidelines import GuidelineDocument, Metric
+from benchmark.models import BenchmarkRun
+from benchmark.views import charting
+from benchmark.views.board_columns import Column, Row, heading
+from benchmark.views.charting import Dot, Draw
+from benchmark.views.presenting import axis_top, metric_label
+
+from ..figures.metrics import printed
+
+Ends = tuple[float, float]
+
+
+def axes_of(document: GuidelineDocument, rows: Sequence[Row], columns: Sequence[Column]) -> dict[str, Ends]:
+    """The ends of each metric's axis, in the metric's own unit: all columns of a metric are drawn over one."""
+    found: dict[str, Ends] = {}
+    for metric in {column.metric.name: column.metric for column in columns}.values():
+        dots = [
+            dot
+            for column in columns
+            if column.metric.name == metric.name
+            for dot in dots_of(column, rows, unit=1)
+        ]
+        top = axis_top(document, metric)
+        found[metric.name] = charting.reach(dots, 0.0, top) if top > 0 else charting.reach(dots)
+    return found
+
+
+def dots_of(column: Column, rows: Sequence[Row], *, unit: float) -> list[Dot]:
+    """Those of published rows are hollow."""
+    found = []
+    for row in rows:
+        statistic = column.statistic(row)
+        if statistic["value"] is not None:
+            kind = charting.HOLLOW if "published" in row else ""
+            found.append(dot(row["model"], statistic, unit, kind))
+    return found
+
+
+def dot(model: str, statistic: Mapping[str, float | None], unit: float, kind: str = "", at: int = 0) -> Dot:
+    value = statistic["value"]
+    assert value is not None
+    low, high = (None if end is None else end * unit for end in (statistic["low"], statistic["high"]))
+    return Dot(model, value * unit, low, high, kind, at)
+
+
+def unit_of(metric: Metric) -> int:
+    """Rates are drawn in percent."""
+    return 100 if metric.kind == "rate" else 1
+
+
+def by_table(published: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each published table."""
+    tables: dict[int, list[Row]] = {}
+    for row in published:
+        tables.setdefault(row["published"]["id"], []).append(row)
+    return list(tables.values())
+
+
+def board_charts(
+    document: GuidelineDocument,
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    axes: Mapping[str, Ends],
+    draw: Draw,
+    *,
+    published: Sequence[Row],
+) -> list[str]:
+    """Dot and whisker by column; published numbers are hollow, and their models stand below those measured here."""
+    panels = []
+    for column in columns:
+        unit = unit_of(column.metric)
+        dots = dots_of(column, [*rows, *published], unit=unit)
+        if any(one.kind != charting.HOLLOW for one in dots):
+            low, high = axes[column.metric.name]
+            label, metric = heading(document, column, columns)
+            panels.append((metric or label, dots, (low * unit, high * unit)))
+    drawn = {one.model for _title, dots, _ends in panels for one in dots if one.kind == charting.HOLLOW}
+    measured = [row["model"] for row in rows if row["n"]]
+    others = [row["model"] for row in published if row["model"] in drawn]
+    models = list(dict.fromkeys([*measured, *others]))
+    percent = bool(columns) and columns[0].metric.kind == "rate"
+    return charting.drawn(charting.panels(panels, models, "%" if percent else ""), draw)
+
+
+def chart_alt(run: BenchmarkRun, metric: Metric, columns: Sequence[Column], published: Sequence[Row]) -> str:
+    """What the pictures show, with who is highest and lowest in the first column of those measured here."""
+    rows = run.board.get("rows", [])
+    standing = [
+        (statistic["value"], row["model"])
+        for row in rows
+        if columns and (statistic := columns[0].statistic(row))["value"] is not None
+    ]
+    if not standing:
+        return ""
+    (highest, best), (lowest, worst) = max(standing), min(standing)
+    said = _(
+        "{metric} of each model as a dot with its 95% interval, by column of the table above. {label}: highest "
+        "{best} with {highest}, lowest {worst} with {lowest}."
+    ).format(
+        metric=metric_label(metric),
+        label=columns[0].label(run.scorer.guideline.document),
+        best=best,
+        highest=printed(columns[0].metric, highest),
+        worst=worst,
+        lowest=printed(columns[0].metric, lowest),
+    )
+    tables = ", ".join(rows[0]["published"]["name"] for rows in by_table(published))
+    if not tables:
+        return said
+    return said + " " + _("Hollow marks are published and not measured here: {tables}.").format(tables=tables)

@@ -1,0 +1,301 @@
+"""A board as a report: the same sections for the page to print and for LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from annotation.charts import chart_url
+from annotation.guidelines import GuidelineDocument, Metric
+from annotation.views.report_words import Table
+from benchmark.models import BenchmarkRun
+from benchmark.printing import printed_rank
+from benchmark.selectors.published import reference_rows
+from benchmark.selectors.runs import part
+from benchmark.views import board_estimates, board_groups, board_pairs
+from benchmark.views.board_columns import Column, Row, columns_of, heading, metric_views
+from benchmark.views.board_pictures import axes_of, board_charts, by_table, chart_alt
+from benchmark.views.board_place import Place
+from benchmark.views.board_reading import finding, reading
+from benchmark.views.charting import Draw
+from benchmark.views.presenting import attribute_label, difference, headed, metric_label, named
+
+UNDEFINED, DAGGER = "-", "\N{DAGGER}"
+WIDE = 7
+"""Columns from here on are numbered, with their names below the table."""
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """``charts`` are addresses; ``alt`` is what they show, in a sentence."""
+
+    title: str
+    said: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    charts: Sequence[str] = ()
+    alt: str = ""
+    notes: Sequence[str] = ()
+
+
+def report_sections(run: BenchmarkRun, *, draw: Draw = chart_url) -> list[ReportSection]:
+    """In their order; a part that the run does not have is left out."""
+    document = run.scorer.guideline.document
+    made = [_board(run, document, draw), _pairs(run, document), *_estimates(run, document, draw)]
+    return [one for one in [*made, _groups(run, document)] if one is not None]
+
+
+def _board(run: BenchmarkRun, document: GuidelineDocument, draw: Draw) -> ReportSection:
+    rows, published = run.board.get("rows", []), reference_rows(run)
+    lead, *others = metric_views(document)
+    columns = columns_of(document, lead)
+    tables = [_board_table(run, document, one, published) for one in (lead, *others)]
+    axes = axes_of(document, [*rows, *published], columns)
+    return ReportSection(
+        title=_("Board"),
+        said=[one for one in (finding(run), *reading(run)) if one],
+        tables=tables,
+        charts=board_charts(document, rows, columns, axes, draw, published=published),
+        alt=chart_alt(run, lead, columns, published),
+    )
+
+
+def _board_table(
+    run: BenchmarkRun, document: GuidelineDocument, metric: Metric, published: Sequence[Row]
+) -> Table:
+    """With the published rows that have a number in it, marked and table by table, below what was measured."""
+    columns = columns_of(document, metric)
+    there = by_table([row for row in published if _has_any(row, columns)])
+    daggers = [DAGGER if len(there) == 1 else f"{DAGGER}{at}" for at in range(1, len(there) + 1)]
+    heads = [heading(document, one, columns) for one in columns]
+    rows = [
+        [
+            row["model"],
+            printed_rank(row["rank"]),
+            str(row["n"]),
+            *(bracketed(one.metric, one.statistic(row)) for one in columns),
+        ]
+        for row in run.board.get("rows", [])
+    ]
+    return Table(
+        name=f"board-{metric.name}",
+        caption=_("{metric} with 95% intervals; in brackets after a rank those that remain possible").format(
+            metric=metric_label(metric)
+        ),
+        head=[_("Model"), _("Rank"), "n", *(f"{one}, {two}" if two else one for one, two in heads)],
+        rows=rows,
+        below=[
+            [_published_line(row, columns, dagger) for row in rows_of]
+            for dagger, rows_of in zip(daggers, there, strict=True)
+        ],
+        notes=[
+            _whence(dagger, rows_of[0]["published"]) for dagger, rows_of in zip(daggers, there, strict=True)
+        ],
+    )
+
+
+def _has_any(row: Row, columns: Sequence[Column]) -> bool:
+    return any(one.statistic(row)["value"] is not None for one in columns)
+
+
+def _published_line(row: Row, columns: Sequence[Column], dagger: str) -> list[str]:
+    n = UNDEFINED if row["n"] is None else str(row["n"])
+    numbers = [bracketed(one.metric, one.statistic(row)) for one in columns]
+    return [f"{row['model']}{dagger}", UNDEFINED, n, *numbers]
+
+
+def _whence(dagger: str, told: Mapping[str, str]) -> str:
+    source = ", ".join(one for one in (told["source"], told["url"]) if one)
+    return _("{mark} Published, and not measured here: {table} ({source}).").format(
+        mark=dagger, table=told["name"], source=source
+    )
+
+
+def bracketed(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+    """``71.7 [57.5, 82.7]``, a rate in percent without its sign, as tables in papers have it."""
+    value, low, high = (_short(metric, statistic[name]) for name in ("value", "low", "high"))
+    if value == UNDEFINED or UNDEFINED in (low, high):
+        return value
+    return f"{value} [{low}, {high}]"
+
+
+def _short(metric: Metric, value: float | None) -> str:
+    if value is None:
+        return UNDEFINED
+    return f"{100 * value:.1f}" if metric.kind == "rate" else f"{value:.1f}"
+
+
+def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
+    content = part(run, "pairs")
+    if content is None or not content["scopes"] or len(content["models"]) < 2:
+        return None
+    scope = content["scopes"][0]
+    metric = board_pairs.metric_of(document, content["metric"], scope)
+    values = board_pairs.statistics(run, scope, metric)
+    pairs = board_pairs.Pairs.of(content, scope, {model: one["value"] for model, one in values.items()})
+    standing = board_pairs.standing(pairs, values, metric, Place())
+    neighbours = Table(
+        name="neighbours",
+        caption=_("Neighbours on the board: paired difference to the next model, with its 95% interval"),
+        head=[_("Model"), _("The next one"), _("Difference"), "n", _("Told apart")],
+        rows=[
+            [
+                one["model"],
+                one["next"]["model"],
+                _signed(one["next"]),
+                str(one["next"]["n"]),
+                one["next"]["word"],
+            ]
+            for one in standing
+            if one["next"]
+        ],
+        words=2,
+    )
+    return ReportSection(
+        title=pgettext("board", "Pairs"),
+        said=[board_pairs.finding(pairs, metric)],
+        tables=[neighbours, _not_apart(pairs)],
+        notes=[_percentage_points(metric)] if metric.kind == "rate" else [],
+    )
+
+
+def _percentage_points(metric: Metric) -> str:
+    return _("Differences of {metric} are in percentage points.").format(metric=metric_label(metric))
+
+
+def _signed(one: Mapping[str, Any]) -> str:
+    return f"{one['value']} ({one['interval']})" if one["interval"] else str(one["value"])
+
+
+def _not_apart(pairs: board_pairs.Pairs) -> Table:
+    """Each pair once, under its better placed model."""
+    alike: dict[int, list[str]] = {}
+    for one, other, found in pairs.all():
+        if found.state == board_pairs.SAME:
+            alike.setdefault(one, []).append(pairs.models[other])
+    return Table(
+        name="not-separated",
+        caption=_("Pairs that are not told apart, each named once, under the model that stands higher"),
+        head=[_("Model"), _("Not told apart from")],
+        rows=[[pairs.models[one], named(alike[one])] for one in pairs.order if one in alike],
+        words=2,
+    )
+
+
+def _estimates(run: BenchmarkRun, document: GuidelineDocument, draw: Draw) -> Iterator[ReportSection]:
+    content = part(run, "estimates")
+    if not content or not content["rows"]:
+        return
+    columns = columns_of(document, document.metric(document.rank_by))
+    first = columns[0]
+    held = board_estimates.ordered(run, content, first.name, first.metric)
+    title = first.label(document)
+    yield ReportSection(
+        title=_("Estimates"),
+        said=board_estimates.finding(held, first.metric),
+        tables=[
+            _four(title, held, first.metric),
+            *([_combined(run, document, content, columns)] if len(columns) > 1 else []),
+        ],
+        charts=board_estimates.charts(document, held, first.metric, draw),
+        alt=board_estimates.chart_alt(title, first.metric, held),
+        notes=board_estimates.selection_words(content),
+    )
+
+
+def _four(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> Table:
+    weighed = any(cell.get("weight") is not None for _model, cell in held)  # an overall number has none
+    rows = []
+    for model, cell in held:
+        people = cell.get("people") or {}
+        rows.append(
+            [
+                model,
+                str(people.get("n", 0)),
+                *(_of_kind(cell, kind, metric) for kind in board_estimates.KINDS),
+                *([UNDEFINED if cell.get("weight") is None else f"{cell['weight']:.2f}"] if weighed else []),
+                difference(metric, cell.get("bias")),
+            ]
+        )
+    return Table(
+        name="estimates",
+        caption=_("{scope}, {metric}: people, scorer and both, with 95% intervals").format(
+            scope=title, metric=metric_label(metric)
+        ),
+        head=[
+            _("Model"),
+            _("Labelled"),
+            *board_estimates.heads(),
+            *([_("Weight")] if weighed else []),
+            _("Bias of the scorer alone"),
+        ],
+        rows=rows,
+    )
+
+
+def _of_kind(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
+    return bracketed(metric, cell[kind]) if cell.get(kind) else UNDEFINED
+
+
+def _combined(
+    run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[Column]
+) -> Table:
+    found = [dict(board_estimates.ordered(run, content, one.name, one.metric)) for one in columns]
+    models = list(found[0])
+    return Table(
+        name="combined",
+        caption=_("Combined estimates of all columns, with 95% intervals"),
+        head=[_("Model"), *(heading(document, one, columns)[0] for one in columns)],
+        rows=[
+            [
+                model,
+                *(
+                    _of_kind(held[model], "combined", one.metric)
+                    for held, one in zip(found, columns, strict=True)
+                ),
+            ]
+            for model in models
+        ],
+    )
+
+
+def _groups(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
+    content = part(run, "groups")
+    if not content:
+        return None
+    metric = document.metric(document.rank_by)
+    tables, notes, said = [], [], []
+    for attribute in board_groups.attributes_in(content):
+        heat = board_groups.heat(run, document, content[attribute], attribute, metric)
+        wide = len(heat["heads"]) > WIDE
+        names = [head.label for head in heat["heads"]]
+        tables.append(
+            Table(
+                name=f"by-{attribute}",
+                caption=_("{heading}; * rests on few responses").format(heading=heat["heading"]),
+                head=[_("Model"), *([str(at) for at in range(1, len(names) + 1)] if wide else names)],
+                rows=[[model, *(_starred(cell) for cell in cells)] for model, cells in heat["rows"]],
+            )
+        )
+        if wide:
+            notes.append(headed(attribute_label(attribute), _numbered(heat["heads"])))
+        if heat["finding"]:
+            said.append(headed(attribute_label(attribute), heat["finding"]))
+    return ReportSection(title=pgettext("board", "Groups"), said=said, tables=tables, notes=notes)
+
+
+def _numbered(heads: Sequence[board_groups.GroupHead]) -> str:
+    """What the numbers over the columns of a wide table stand for, by dimension."""
+    found = []
+    for scope, own in groupby(enumerate(heads, 1), key=lambda one: one[1].scope):
+        names = "; ".join(f"{at} {head.label}" for at, head in own)
+        found.append(headed(scope, names) if scope else names)
+    return "; ".join(found)
+
+
+def _starred(cell: board_groups.GroupCell) -> str:
+    return (cell.value + ("*" if cell.small else "")) or UNDEFINED

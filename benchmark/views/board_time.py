@@ -1,0 +1,119 @@
+"""A board over time: what each model had in the runs before, and in those after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from annotation.charts import chart_url
+from annotation.guidelines import Metric
+from annotation.models import Person
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.board_history import runs_over_time
+from benchmark.views import charting
+from benchmark.views.board_columns import UNDEFINED, Column, columns_of, heading, metric_views
+from benchmark.views.board_pictures import dot, unit_of
+from benchmark.views.board_place import Context, Place, chosen
+from benchmark.views.charting import Draw
+from benchmark.views.presenting import difference, headed, interval_text, metric_label, sentences
+
+from ..figures.metrics import printed
+
+
+@dataclass(frozen=True)
+class Then:
+    value: str
+    interval: str
+
+
+def time_context(
+    run: BenchmarkRun, asked: Mapping[str, str], *, person: Person | None, draw: Draw = chart_url
+) -> Context:
+    document = run.scorer.guideline.document
+    place = Place.of(asked)
+    views = {one.name: one for one in metric_views(document)}
+    lead = views[chosen(place.metric, views)]
+    columns = {one.named(document): one for one in columns_of(document, lead)}
+    current = chosen(place.scope, columns)
+    column = columns[current]
+    labels = {name: heading(document, one, list(columns.values()))[0] for name, one in columns.items()}
+    found = runs_over_time(run, person)
+    rows = _rows(found, run, column)
+    return {
+        "metrics": place.choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
+        if len(views) > 1
+        else [],
+        "scopes": place.choices("scope", labels, current),
+        "heading": headed(labels[current], metric_label(column.metric)),
+        "runs": [
+            {"at": at, "run": one, "this": one.pk == run.pk, "before": one.replaces}
+            for at, one in enumerate(found, 1)
+        ],
+        "rows": [(model, [_then(one, column.metric) for one in row]) for model, row in rows.items()],
+        "charts": _charts(rows, column.metric, draw) if len(found) > 1 else [],
+        "chart_alt": _alt(rows, labels[current], column.metric),
+    }
+
+
+def _rows(
+    runs: Sequence[BenchmarkRun], run: BenchmarkRun, column: Column
+) -> dict[str, list[Mapping[str, float | None]]]:
+    """By model, in the order of this run and then of whoever was only in others: its number in each run."""
+    boards = [{row["model"]: row for row in one.board.get("rows", [])} for one in runs]
+    models = [row["model"] for row in run.board.get("rows", [])]
+    models += [model for board in boards for model in board if model not in models]
+    return {
+        model: [column.statistic(board[model]) if model in board else UNDEFINED for board in boards]
+        for model in dict.fromkeys(models)
+    }
+
+
+def _then(statistic: Mapping[str, float | None], metric: Metric) -> Then:
+    if statistic["value"] is None:
+        return Then("", "")
+    return Then(printed(metric, statistic["value"]), interval_text(metric, statistic))
+
+
+def _charts(
+    rows: Mapping[str, Sequence[Mapping[str, float | None]]],
+    metric: Metric,
+    draw: Draw,
+) -> list[str]:
+    unit = unit_of(metric)
+    dots = [
+        dot(model, statistic, unit, at=at)
+        for model, row in rows.items()
+        for at, statistic in enumerate(row, 1)
+        if statistic["value"] is not None
+    ]
+    if not dots:
+        return []
+    models = [model for model in rows if any(one.model == model for one in dots)]
+    unit_word = "%" if metric.kind == "rate" else ""
+    return charting.drawn(charting.multiples(dots, models, unit_word), draw)
+
+
+def _alt(rows: Mapping[str, Sequence[Mapping[str, float | None]]], scope: str, metric: Metric) -> str:
+    shown = _("{scope}, {metric}, of each model over the runs, with 95% intervals.").format(
+        scope=scope, metric=metric_label(metric)
+    )
+    moved = _most_moved(rows)
+    if moved is None:
+        return shown
+    model, change = moved
+    changed = _("From the first run to the last {model} moved the most: {change}.").format(
+        model=model, change=difference(metric, change)
+    )
+    return sentences([shown, changed])
+
+
+def _most_moved(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[str, float] | None:
+    moved = [
+        (model, values[-1] - values[0])
+        for model, row in rows.items()
+        if len(values := [one["value"] for one in row if one["value"] is not None]) > 1
+    ]
+    return max(moved, key=lambda one: abs(one[1])) if moved else None

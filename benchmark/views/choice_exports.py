@@ -1,0 +1,100 @@
+"""A multiple-choice report to take along: its numbers as CSV and JSON, and every answer with its reading."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.goldfile import csv_cell
+from annotation.models import MANAGER, RESEARCHER
+from annotation.views.access import role_required
+from annotation.views.attached import attached
+from benchmark.selectors.choices import Result, as_json
+from benchmark.services.choice_readings import result_of
+from benchmark.views.choices import open_report
+
+STATISTICS = ("cs", "css", "open_accuracy", "choice_accuracy", "acc", "acc_star")
+NUMBERS = (
+    "report",
+    "kind",
+    "dataset",
+    "collection",
+    "model",
+    "category",
+    "measure",
+    "value",
+    "low",
+    "high",
+    "n",
+)
+ANSWERS = (
+    *("model", "question", "category", "form", "order", "prompt_id", "prompt", "response", "choice", "safe"),
+    *("read_by", "rule", "task", "consistent", "consistently_safe"),
+)
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def export(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
+    """``csv`` and ``json`` are the numbers, ``answers`` each answer as CSV."""
+    found = open_report(request, name)
+    if kind not in ("csv", "json", "answers"):
+        raise Http404
+    result = result_of(found)
+    if kind == "json":
+        text = json.dumps(as_json(result), ensure_ascii=False, indent=1)
+        return attached(HttpResponse(text, content_type="application/json"), f"{found.name}.json")
+    rows = _numbers(result) if kind == "csv" else _answers(result)
+    file_name = f"{found.name}.csv" if kind == "csv" else f"{found.name}-answers.csv"
+    return attached(HttpResponse(_csv(rows), content_type="text/csv; charset=utf-8"), file_name)
+
+
+def _csv(rows: Iterator[tuple[Any, ...]]) -> str:
+    """No text can start a formula."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerows([csv_cell(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _numbers(result: Result) -> Iterator[tuple[Any, ...]]:
+    """A row for each model, category and number; shares from 0 to 1, counts as they are."""
+    yield NUMBERS
+    report = result.report
+    before = (report.name, report.kind, report.dataset.name, report.collection.name)
+    for row in result.rows:
+        for category, held in (("overall", row.overall), *row.categories.items()):
+            data = held.to_json()
+            for measure, value in data.items():
+                if measure in STATISTICS:
+                    numbers = (value["value"], value["low"], value["high"])
+                else:
+                    numbers = (value, None, None)
+                yield (*before, row.model, category, measure, *numbers, held.n)
+
+
+def _answers(result: Result) -> Iterator[tuple[Any, ...]]:
+    yield ANSWERS
+    for model, questions in result.sheet.questions.items():
+        for question in questions:
+            asked = question.asked
+            for one in question.answers:
+                form = one.form
+                yield (
+                    *(model, question.id, question.category, form.form, form.order, form.key, form.text),
+                    *(one.text if one.response is not None else None, one.choice, _word(one.safe), one.by),
+                    *(one.rule, one.task, _word(asked.is_consistent), _word(asked.is_safe)),
+                )
+
+
+def _word(truth: bool | None) -> str:
+    return "" if truth is None else "yes" if truth else "no"

@@ -1,0 +1,209 @@
+"""Multiple-choice reports: FINE's scores and CValues' accuracies, and the answers behind each number."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.errors import AssayError
+from annotation.models import MANAGER, RESEARCHER, EvaluatedModel, Person
+from annotation.views.access import has_role, person_of, role_required
+from annotation.views.crumbs import Crumb, trail
+from annotation.wording import error_text
+from benchmark.choices import VERSION
+from benchmark.models import ChoiceReport
+from benchmark.selectors.choice_answers import Question
+from benchmark.selectors.choices import (
+    datasets_with_questions,
+    refuse_sealed_report,
+    report_named,
+    reports_for,
+    scores,
+)
+from benchmark.selectors.runs import datasets_open_to
+from benchmark.services.choice_readings import read_ahead, result_of, sheet_with
+from benchmark.services.choices import create_report, make_batch
+from benchmark.views.choice_chart import chart
+from benchmark.views.choice_words import (
+    NO_CATEGORY,
+    beside,
+    category_label,
+    columns,
+    count_rows,
+    is_shown,
+    measures,
+    number,
+    question_view,
+    row_views,
+    shows,
+    source_words,
+)
+
+from ..forms.choices import ChoiceReportForm
+
+PER_PAGE = 20
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def reports(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    context = {
+        "reports": reports_for(person),
+        "may_make": has_role(person, RESEARCHER),
+        "any_questions": datasets_with_questions(datasets_open_to(person)).exists(),
+    }
+    return render(request, "benchmark/choices.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(RESEARCHER)
+def new_report(request: HttpRequest) -> HttpResponse:
+    form = ChoiceReportForm(request.POST or None, person=person_of(request))
+    made = _create(request, form) if request.method == "POST" and form.is_valid() else None
+    if made is not None:
+        return redirect("choice-report", made.name)
+    context = {"form": form, "crumbs": _crumbs(_("New report"))}
+    return render(request, "benchmark/choices_new.html", context, status=422 if form.is_bound else 200)
+
+
+def _create(request: HttpRequest, form: ChoiceReportForm) -> ChoiceReport | None:
+    """The new report; None, with the reason on the form, where it is refused."""
+    try:
+        made = create_report(actor=person_of(request), **form.cleaned_data)
+    except AssayError as error:
+        form.add_error(None, error_text(error))
+        return None
+    read_ahead(made, actor=person_of(request))
+    return made
+
+
+def open_report(request: HttpRequest, name: str) -> ChoiceReport:
+    """The report, if the person may open it."""
+    found = report_named(name)
+    refuse_sealed_report(person_of(request), found)
+    return found
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def report(request: HttpRequest, name: str) -> HttpResponse:
+    found = open_report(request, name)
+    result = result_of(found)
+    context = {
+        "report": found,
+        "result": result,
+        "todo": result.todo,
+        "columns": columns(result),
+        "rows": row_views(result, measures(found.kind)),
+        "beside": beside(found.kind),
+        "beside_rows": row_views(result, beside(found.kind)),
+        "counts": count_rows(result),
+        "chart": chart(result),
+        "source": source_words(found),
+        "version": VERSION,
+        "may_make": has_role(person_of(request), RESEARCHER),
+        "crumbs": _crumbs(found.name),
+    }
+    return render(request, "benchmark/choices_report.html", context)
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def model_page(request: HttpRequest, name: str) -> HttpResponse:
+    """``?model=..``, and as wished ``&show=inconsistent&category=..``: each question with its answers and readings."""
+    found = open_report(request, name)
+    model = _model(found, request.GET.get("model", ""))
+    sheet = sheet_with(found, [model])
+    questions = sheet.questions[model.name]
+    labels = shows(found.kind)
+    show, category = _chosen(request, labels, sheet.categories)
+    there = [one for one in questions if category is None or one.category == category]
+    held = scores(found, there).to_json()
+    page = Paginator([one for one in there if is_shown(found.kind, one, show)], PER_PAGE).get_page(
+        request.GET.get("page")
+    )
+    query = request.GET.copy()
+    query.pop("page", None)
+    context = {
+        "report": found,
+        "model": model.name,
+        "numbers": [
+            (one, number(one, held[one.key])) for one in (*measures(found.kind), *beside(found.kind))
+        ],
+        "n": held["n"],
+        "missing": held["missing"],
+        "shows": [(value, label, _count(found, there, value)) for value, label in labels.items()],
+        "show": show,
+        "categories": [(one or NO_CATEGORY, category_label(one)) for one in sheet.categories],
+        "category": None if category is None else category or NO_CATEGORY,
+        "questions": [question_view(found, one) for one in page],
+        "source": source_words(found),
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "query": query.urlencode(),
+        "crumbs": _crumbs(model.name, found),
+    }
+    return render(request, "benchmark/choices_model.html", context)
+
+
+def _model(found: ChoiceReport, name: str) -> EvaluatedModel:
+    if "\0" in name:
+        raise Http404
+    model = found.evaluated_models.filter(name=name).first()
+    if model is None:
+        raise Http404
+    return model
+
+
+def _chosen(
+    request: HttpRequest, labels: dict[str, str], categories: tuple[str, ...]
+) -> tuple[str, str | None]:
+    """What nobody could have chosen is left out of account."""
+    show, category = request.GET.get("show", "all"), request.GET.get("category", "")
+    wanted = "" if category == NO_CATEGORY else category
+    known = wanted in categories and category != ""
+    return show if show in labels else "all", wanted if known else None
+
+
+def _count(found: ChoiceReport, questions: list[Question], show: str) -> int:
+    return sum(is_shown(found.kind, one, show) for one in questions)
+
+
+@require_POST
+@role_required(RESEARCHER)
+def batch(request: HttpRequest, name: str) -> HttpResponse:
+    """One click: what people must say, as a batch."""
+    person = person_of(request)
+    made = make_batch(report=open_report(request, name), what=request.POST.get("what", ""), actor=person)
+    messages.success(
+        request,
+        _(
+            "The batch {name} is a draft with {n} items. A manager puts people in and opens it; the numbers here follow"
+            " what they settle."
+        ).format(name=made.name, n=made.tasks.count()),
+    )
+    return redirect("batch", made.name) if _manages(person) else redirect("choice-report", name)
+
+
+def _manages(person: Person) -> bool:
+    return has_role(person, MANAGER)
+
+
+def _crumbs(here: str, found: ChoiceReport | None = None) -> list[Crumb]:
+    steps: list[tuple[str, str, list[str]]] = [
+        (_("Benchmarks"), "runs", []),
+        (_("Multiple choice"), "choice-reports", []),
+    ]
+    if found is not None:
+        steps.append((found.name, "choice-report", [found.name]))
+    return trail(*steps, here=here)

@@ -1,0 +1,227 @@
+"""The pages of collecting: what was gathered, beginning one, and one at work."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from django.conf import settings
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from annotation.charts import GOLD, MUTED, chart_url
+from annotation.errors import AssayError, Conflict
+from annotation.models import MANAGER, RESEARCHER
+from annotation.selectors.jobs import is_silent, is_waiting_long
+from annotation.views.access import has_role, person_of, role_required
+from annotation.views.crumbs import Crumb, trail
+from annotation.views.numbers import whole
+from annotation.wording import error_text
+from benchmark.asking import key_for, key_name
+from benchmark.models import CollectionRun
+from benchmark.selectors.collecting import (
+    CUT,
+    Rate,
+    collecting_for,
+    failures_of,
+    finish_reasons,
+    jobs_of,
+    rates_of,
+    runs_for,
+    sample_of,
+    served_by,
+    standing,
+    texts_of,
+)
+from benchmark.selectors.runs import collections_open_to, models_open_to
+from benchmark.services.collecting import create_collecting, go_on, refuse_unlisted_endpoint
+
+from ..forms.collecting import CollectingForm
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+PER_PAGE = 50
+WIDTH, HEIGHT = 560, 160
+SHORT = 3
+"""Minutes; of what took less the times are in seconds."""
+
+
+@require_safe
+@role_required(RESEARCHER, MANAGER)
+def collectings(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    page = Paginator(runs_for(person), PER_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "may_collect": has_role(person, RESEARCHER),
+    }
+    return render(request, "benchmark/collecting.html", context)
+
+
+@dataclass(frozen=True)
+class Offered:
+    """An endpoint of the settings. ``key`` is what is known of its key here, never the key."""
+
+    name: str
+    url: str
+    variable: str
+    has_key: bool
+    refusal: str
+
+
+def _offered() -> list[Offered]:
+    found = []
+    for name, url in settings.ASSAY_ENDPOINTS.items():
+        try:
+            has_key, refusal = key_for(url) is not None, ""
+            variable = key_name(url)
+        except AssayError as error:
+            has_key, refusal, variable = False, error_text(error), ""
+        found.append(Offered(name, url, variable, has_key, refusal))
+    return found
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(RESEARCHER)
+def new_collecting(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    form = CollectingForm(request.POST or None, person=person)
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = create_collecting(actor=person, **form.options())
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            return redirect("collecting-run", made.pk)
+    context = {
+        "form": form,
+        "offered": _offered(),
+        "models": models_open_to(person).values_list("name", flat=True),
+        "collections": collections_open_to(person).exclude(name="").values_list("name", flat=True),
+        "crumbs": _crumbs(_("Collect responses")),
+    }
+    status = 422 if form.is_bound else 200
+    return render(request, "benchmark/collecting_new.html", context, status=status)
+
+
+@require_safe
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def collecting_run(request: HttpRequest, number: str) -> HttpResponse:
+    person = person_of(request)
+    run = collecting_for(person, whole(number))
+    unit, rates = _clock(rates_of(run))
+    failures = Paginator(failures_of(run), PER_PAGE).get_page(request.GET.get("page"))
+    context = _live(run) | {
+        "texts": texts_of(run),
+        "is_listed": _is_listed(run),
+        "crumbs": _crumbs(str(run)),
+        "rates": rates,
+        "rate_unit": unit,
+        "chart": _rate_chart(unit, rates) if len(rates) > 1 else "",
+        "reasons": [(name, n, name == CUT) for name, n in finish_reasons(run)],
+        "served": served_by(run),
+        "settings": [(name, _written(value)) for name, value in run.settings.items()],
+        "page": failures,
+        "pages": failures.paginator.get_elided_page_range(failures.number),
+        "sample": sample_of(run),
+        "jobs": jobs_of(run),
+        "may_collect": has_role(person, RESEARCHER),
+        "manages": has_role(person, MANAGER),
+    }
+    return render(request, "benchmark/collecting_run.html", context)
+
+
+@require_safe
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def collecting_progress(request: HttpRequest, number: str) -> HttpResponse:
+    """The live part, which asks again; once the job is over the whole page is loaded anew."""
+    run = collecting_for(person_of(request), whole(number))
+    answer = render(request, "benchmark/collecting_live.html", _live(run))
+    if run.job is None or run.job.is_over:
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
+@require_POST
+@role_required(RESEARCHER)
+def collecting_again(request: HttpRequest, number: str) -> HttpResponse:
+    """Go on: ask for whatever lacks a response."""
+    person = person_of(request)
+    run = collecting_for(person, whole(number))
+    refuse_unlisted_endpoint(run, settings.ASSAY_ENDPOINTS)
+    go_on(run=run, actor=person)
+    return redirect("collecting-run", run.pk)
+
+
+def _is_listed(run: CollectionRun) -> bool:
+    try:
+        refuse_unlisted_endpoint(run, settings.ASSAY_ENDPOINTS)
+    except Conflict:
+        return False
+    return True
+
+
+def _live(run: CollectionRun) -> dict[str, Any]:
+    """How far it is, and what the job says while it is at it."""
+    there, job = standing(run), run.job
+    at_work = job is not None and not job.is_over
+    newest = (
+        {point["name"]: point["value"] for point in job.history[-8:]} if job is not None and at_work else {}
+    )
+    rate = newest.get("responses a second")
+    return {
+        "run": run,
+        "job": job,
+        "at_work": at_work,
+        "standing": there,
+        # What a worker that died left under way is lost, although nobody has counted it yet.
+        "lost": run.lost + (0 if at_work else there.pending),
+        "rate": rate,
+        "minutes_left": there.left / rate / 60 if rate else None,
+        "silent": job is not None and is_silent(job),
+        "waiting_long": job is not None and is_waiting_long(job),
+        "share": 100 * there.stored / there.prompts if there.prompts else None,
+    }
+
+
+def _clock(rates: list[Rate]) -> tuple[str, list[Rate]]:
+    """The unit of their times, and the rates by it."""
+    if not rates or rates[-1].at >= SHORT:
+        return _("Minutes"), rates
+    return _("Seconds"), [replace(one, at=60 * one.at) for one in rates]
+
+
+def _rate_chart(unit: str, rates: list[Rate]) -> str:
+    values = [{"at": one.at, "rate": one.per_second, "stretch": one.stretch} for one in rates]
+    breaks = [{"at": two.at} for one, two in pairwise(rates) if one.stretch != two.stretch]
+    x = {"field": "at", "type": "quantitative", "title": unit, "axis": {"tickCount": 6}}
+    y = {"field": "rate", "type": "quantitative", "title": _("Responses a second"), "scale": {"zero": True}}
+    line = {"type": "line", "interpolate": "step-after", "color": GOLD, "strokeWidth": 2}
+    layer: list[dict[str, Any]] = [
+        {"mark": line, "encoding": {"x": x, "y": y, "detail": {"field": "stretch", "type": "nominal"}}},
+        {
+            "data": {"values": breaks},
+            "mark": {"type": "rule", "color": MUTED, "strokeDash": [5, 4]},
+            "encoding": {"x": x},
+        },
+    ]
+    padding = {"left": 26, "top": 6, "right": 18, "bottom": 6}
+    spec = {"$schema": SCHEMA, "data": {"values": values}, "width": WIDTH, "height": HEIGHT}
+    return chart_url({**spec, "padding": padding, "layer": layer if breaks else layer[:1]})
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _crumbs(here: str) -> list[Crumb]:
+    return trail((_("Benchmarks"), "runs", []), (_("Collecting"), "collecting", []), here=here)

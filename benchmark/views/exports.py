@@ -1,0 +1,203 @@
+"""A board to take along: as CSV, JSON, LaTeX, and as a page that prints well."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.goldfile import csv_cell
+from annotation.latex import escaped, table
+from annotation.models import MANAGER, RESEARCHER
+from annotation.views.access import person_of, role_required
+from annotation.views.attached import attached
+from annotation.views.report_words import Table
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.published import reference_rows
+from benchmark.selectors.runs import finished_board, refuse_sealed_run, run_named
+from benchmark.views.board_columns import Column
+from benchmark.views.board_lineage import facts
+from benchmark.views.board_methods import REFERENCES, Method, methods
+from benchmark.views.board_place import ESTIMATES, GROUPS, PAIRS, chosen
+from benchmark.views.board_report import ReportSection, report_sections
+from benchmark.views.presenting import headed, overall_metrics, sentences
+
+from ..figures.metrics import metrics_in, scopes
+
+NARROW = 5
+"""So many columns of a table fit into one column of a paper."""
+_SUM, _EIGHT = re.compile(r"\b[0-9a-f]{64}\b"), re.compile(r"[0-9a-f]{8}")
+FORMATS = ("report", "csv", "json", "latex")
+HEAD = (
+    *("run", "dataset", "collection", "guideline", "model", "rank", "rank_low", "rank_high"),
+    *("scope", "metric", "value", "low", "high", "n", "gold", "out_of_fold", "unseen", "missing"),
+    *("origin", "table", "source", "url"),
+)
+MEASURED, PUBLISHED = "measured", "published"
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def export(request: HttpRequest, name: str) -> HttpResponseBase:
+    """``?format=`` csv, json, latex, or report (a page)."""
+    run = run_named(name)
+    refuse_sealed_run(person_of(request), run)
+    finished_board(run)
+    kind = chosen(request.GET.get("format", ""), FORMATS)
+    if kind == "csv":
+        return attached(HttpResponse(as_csv(run), content_type="text/csv; charset=utf-8"), f"{run.name}.csv")
+    if kind == "json":
+        return attached(HttpResponse(as_json(run), content_type="application/json"), f"{run.name}.json")
+    if kind == "latex":
+        text = as_latex(run, get_language() or "en")
+        return attached(
+            HttpResponse(text, content_type="application/x-tex; charset=utf-8"), f"{run.name}.tex"
+        )
+    return render(request, "benchmark/report.html", report_context(run))
+
+
+def report_context(run: BenchmarkRun) -> dict[str, Any]:
+    return {
+        "run": run,
+        "facts": facts(run),
+        "sections": report_sections(run),
+        "methods": _methods(run),
+        "references": REFERENCES,
+    }
+
+
+def _methods(run: BenchmarkRun) -> list[Method]:
+    parts = set(run.parts.values_list("name", flat=True))
+    document = run.scorer.guideline.document
+    return methods(document, pairs="pairs" in parts, estimates="estimates" in parts)
+
+
+def as_csv(run: BenchmarkRun) -> str:
+    """A row for each model, scope and metric, numbers in the metric's own unit; no text can start a formula.
+
+    Then one for each number of the published tables beside the board, whose ``origin`` is not ``measured``.
+    """
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(HEAD)
+    writer.writerows([csv_cell(value) for value in line] for line in _lines(run))
+    return file.getvalue()
+
+
+def _lines(run: BenchmarkRun) -> Iterator[list[Any]]:
+    document = run.scorer.guideline.document
+    columns = [Column(None, one) for one in overall_metrics(document)]
+    columns += [Column(scope, one) for scope in scopes(document) for one in metrics_in(document, scope)]
+    before = [run.name, run.dataset.name, run.collection.name, str(run.scorer.guideline)]
+    for row in run.board.get("rows", []):
+        rank = row["rank"] or {"value": None, "low": None, "high": None}
+        for column in columns:
+            statistic, bases = column.statistic(row), column.composition(row)
+            yield [
+                *before,
+                row["model"],
+                *(rank[name] for name in ("value", "low", "high")),
+                column.name,
+                column.metric.name,
+                *(statistic[name] for name in ("value", "low", "high")),
+                column.n(row),
+                *(bases.get(name, 0) for name in ("gold", "out_of_fold", "unseen")),
+                column.missing(row),
+                *(MEASURED, "", "", ""),
+            ]
+    for row in reference_rows(run):
+        told = row["published"]
+        for column in columns:
+            statistic = column.statistic(row)
+            if statistic["value"] is not None:
+                yield [
+                    *before,
+                    row["model"],
+                    *[None] * 3,
+                    column.name,
+                    column.metric.name,
+                    *(statistic[name] for name in ("value", "low", "high")),
+                    column.n(row),
+                    *[None] * 4,
+                    *(PUBLISHED, told["name"], told["source"], told["url"]),
+                ]
+
+
+def as_json(run: BenchmarkRun) -> str:
+    """The board as ``leaderboard --json`` prints it, with its parts, what it cost, and published rows apart."""
+    # Others are what plans of labels start from: ids of this database.
+    shown = run.parts.filter(name__in=[ESTIMATES, GROUPS, PAIRS])
+    parts = dict(shown.order_by("name").values_list("name", "content"))
+    told = {**run.board, PUBLISHED: _published(run), "parts": parts, "cost": run.cost}
+    return json.dumps(told, ensure_ascii=False, indent=1) + "\n"
+
+
+def _published(run: BenchmarkRun) -> list[dict[str, Any]]:
+    return [
+        {**row, PUBLISHED: {name: row[PUBLISHED][name] for name in ("name", "source", "url")}}
+        for row in reference_rows(run)
+    ]
+
+
+def as_latex(run: BenchmarkRun, language: str) -> str:
+    """A part of a document that uses the packages of its first lines; Chinese text needs XeLaTeX as well."""
+    packages = ["booktabs", "amsmath", "graphicx", *(["ctex"] if language.startswith("zh") else [])]
+    said = "; ".join(headed(term, text) for term, text in facts(run))
+    title, origin = _("Leaderboard {name}").format(name=run.name), _("Where it comes from")
+    references = _("References")
+    parts = [
+        "\n".join(rf"% \usepackage{{{name}}}" for name in packages),
+        rf"\section*{{{escaped(title)}}}",
+        rf"\paragraph{{{escaped(origin)}}} {_breakable(escaped(said))}",
+        *(_section(one) for one in report_sections(run, draw=lambda _spec: "")),
+        *(_method(one) for one in _methods(run)),
+        rf"\paragraph{{{escaped(references)}}} {escaped('; '.join(REFERENCES))}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _breakable(text: str) -> str:
+    """With places to break a line in its sums, which are longer than half a line."""
+    return _SUM.sub(lambda found: r"\allowbreak{}".join(_EIGHT.findall(found[0])), text)
+
+
+def _section(one: ReportSection) -> str:
+    said = escaped(sentences([*one.said, *one.notes]))
+    paragraph = [rf"\paragraph{{{escaped(one.title)}}} {said}"] if said else []
+    return "\n\n".join([*paragraph, *(_table(each) for each in one.tables if each.rows)])
+
+
+def _table(one: Table) -> str:
+    numbers = len(one.head) - one.words
+    columns = "l" * one.words + "r" * numbers
+    wraps = one.name == "not-separated"  # a list of names
+    if wraps:
+        columns = r"lp{0.7\linewidth}"
+    return table(
+        columns=columns,
+        head=one.head,
+        rows=one.rows,
+        caption=one.caption,
+        label=f"tab:{one.name}",
+        below=one.below,
+        notes=one.notes,
+        fitted=not wraps,
+        across=len(one.head) > NARROW,
+    ).rstrip("\n")
+
+
+def _method(one: Method) -> str:
+    text = rf"\paragraph{{{escaped(one.name)}}} {escaped(one.text)}"
+    return text + (f"\n\\[\n{one.latex}\n\\]" if one.latex else "")

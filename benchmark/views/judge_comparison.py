@@ -1,0 +1,367 @@
+"""The comparison of judges, scorers and people in the words and numbers of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from annotation.charts import GOLD, INK, MUTED, chart_url
+from annotation.guidelines import GuidelineDocument
+from annotation.views.levels import criterion_label, dimension_label, label_text
+from scoring.views.charting import BLUE, PADDING, SCHEMA
+from scoring.views.figures import Figure, number, percent, statistic
+
+PANEL_WIDTH = 230
+BAND = 28
+JUDGING = ("scorer", "judge", "people")
+"""Who stands in the tables by model and by level; single annotators stand in their own."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """Whose figures these are. ``kind`` is a badge's ending."""
+
+    kind: str
+    word: str
+    label: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """``version`` is the guideline that the labels were made by, where gold is by another version of it."""
+
+    name: Name
+    version: str | None
+    n: int
+    coverage: str | None
+    off_scale: int
+    accuracy: Figure | None
+    macro_f1: Figure | None
+    cohen_kappa: Figure | None
+    quadratic_kappa: Figure | None
+    calibration_error: Figure | None
+
+
+@dataclass(frozen=True)
+class PersonLine:
+    """A person against gold, and against what would have been settled without them."""
+
+    label: str
+    n: int
+    accuracy: Figure | None
+    own: str | None
+    others_n: int
+    others_accuracy: Figure | None
+    others_macro_f1: Figure | None
+    others_kappa: Figure | None
+
+
+def comparison_context(
+    document: Mapping[str, Any], guideline: GuidelineDocument, language: str
+) -> dict[str, Any]:
+    candidates = document["candidates"]
+    lines = [_line(one, document["guideline"]) for one in candidates]
+    return {
+        "document": document,
+        "lines": lines,
+        "has_weighted": any(line.quadratic_kappa for line in lines),
+        "has_calibration": any(line.calibration_error for line in lines),
+        "chart": _chart(lines),
+        "people": [_person(one) for one in candidates if "against_others" in one],
+        "columns": [_name(one) for one in candidates if one["kind"] in JUDGING],
+        "models": _models(candidates),
+        "seen": _seen(candidates),
+        "sections": _sections(candidates, guideline),
+        "tests": _tests(candidates, guideline),
+        "off_scale": any(line.off_scale for line in lines),
+    }
+
+
+def _name(one: Mapping[str, Any]) -> Name:
+    words = {
+        "scorer": _("scorer"),
+        "judge": _("judge"),
+        "people": _("people"),
+        "annotator": _("annotator"),
+    }
+    urls = {"scorer": "scorer", "judge": "judge"}
+    kind = str(one["kind"])
+    return Name(
+        kind=kind,
+        word=words[kind],
+        label=one["name"] or _("All annotators"),
+        url=reverse(urls[kind], args=[one["name"]]) if kind in urls else "",
+    )
+
+
+def _line(one: Mapping[str, Any], gold_by: str) -> Line:
+    version = one.get("guideline", gold_by)
+    return Line(
+        name=_name(one),
+        version=None if version == gold_by else version,
+        n=one["n"],
+        coverage=percent(one["coverage"]),
+        off_scale=one["off_scale"],
+        **{
+            figure: statistic(one[figure])
+            for figure in ("accuracy", "macro_f1", "cohen_kappa", "quadratic_kappa", "calibration_error")
+        },
+    )
+
+
+def _person(one: Mapping[str, Any]) -> PersonLine:
+    others = one["against_others"]
+    return PersonLine(
+        label=one["name"] or _("All annotators"),
+        n=one["n"],
+        accuracy=statistic(one["accuracy"]),
+        own=percent(one["rests_on_own"]),
+        others_n=others["n"],
+        others_accuracy=statistic(others["accuracy"]),
+        others_macro_f1=statistic(others["macro_f1"]),
+        others_kappa=statistic(others["cohen_kappa"]),
+    )
+
+
+def _models(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each model: of each candidate accuracy and macro-F1; of a scorer whether it learned from the model."""
+    shown = [one for one in candidates if one["kind"] in JUDGING]
+    names = sorted({model for one in shown for model in one["by_model"]})
+    return [{"model": model, "cells": [_of_model(one, model) for one in shown]} for model in names]
+
+
+def _of_model(one: Mapping[str, Any], model: str) -> dict[str, Any]:
+    found = one["by_model"].get(model)
+    seen = one.get("models_seen")
+    left_out = ((one.get("left_out") or {}).get("by_model") or {}).get(model)
+    return {
+        "accuracy": statistic(found["accuracy"]) if found else None,
+        "macro_f1": statistic(found["macro_f1"]) if found else None,
+        "n": found["n"] if found else 0,
+        "seen": None if seen is None else model in seen,
+        "left_out": statistic(left_out["accuracy"]) if left_out else None,
+    }
+
+
+def _seen(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of each scorer: models that it learned from, models that it did not, and each model left out in training."""
+    rows = []
+    for one in candidates:
+        if one["kind"] == "scorer":
+            parts = [
+                (_("models seen in training"), one["by_seen"].get("seen")),
+                (_("models unseen"), one["by_seen"].get("unseen")),
+                (_("each model left out in training"), one["left_out"]),
+            ]
+            rows += [
+                {
+                    "name": _name(one),
+                    "part": label,
+                    "n": part["n"] if part else 0,
+                    "accuracy": statistic(part["accuracy"]) if part else None,
+                    "macro_f1": statistic(part["macro_f1"]) if part else None,
+                }
+                for label, part in parts
+            ]
+    return rows
+
+
+def _sections(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
+    """By criterion; and by dimension, where that tells another story."""
+    shown = [one for one in candidates if one["kind"] in JUDGING]
+    sections = [
+        _section(shown, guideline, ("by_criterion", name, name), criterion_label(guideline, name))
+        for name in _names(shown, "by_criterion")
+    ]
+    pairs = {
+        (dimension, criterion)
+        for one in shown
+        for dimension, part in one["by_dimension"].items()
+        for criterion in part["criteria"]
+    }
+    dimensions = [dimension for dimension, _criterion in pairs]
+    criteria = [criterion for _dimension, criterion in pairs]
+    if len(set(dimensions)) < len(dimensions) or len(set(criteria)) < len(criteria):
+        for dimension, criterion in sorted(pairs):
+            label = f"{dimension_label(guideline, dimension)}: {criterion_label(guideline, criterion)}"
+            sections.append(_section(shown, guideline, ("by_dimension", dimension, criterion), label))
+    return sections
+
+
+def _names(shown: Sequence[Mapping[str, Any]], grouping: str) -> list[str]:
+    return list(dict.fromkeys(name for one in shown for name in one[grouping]))
+
+
+def _section(
+    shown: Sequence[Mapping[str, Any]],
+    guideline: GuidelineDocument,
+    part_of: tuple[str, str, str],
+    label: str,
+) -> dict[str, Any]:
+    """``part_of``: by what the figures are apart, the part's name, and the criterion."""
+    grouping, name, criterion = part_of
+    tables = [
+        one[grouping].get(name, {}).get("criteria", {}).get(criterion, {}).get("levels", {}) for one in shown
+    ]
+    levels = list(dict.fromkeys(level for table in tables for level in table))
+    return {
+        "label": label,
+        "summary": [
+            {
+                "name": _name(one),
+                **{figure: statistic(part[figure]) for figure in ("accuracy", "macro_f1", "cohen_kappa")},
+            }
+            for one in shown
+            if (part := one[grouping].get(name)) is not None
+        ],
+        "rows": [
+            {
+                "label": label_text(guideline, criterion, float(level)),
+                "cells": [_of_level(table.get(level)) for table in tables],
+            }
+            for level in levels
+        ],
+    }
+
+
+def _of_level(found: Mapping[str, Any] | None) -> dict[str, Any]:
+    if found is None:
+        return {"n": None, "precision": None, "recall": None}
+    return {
+        "n": found["n"],
+        "said": found["said"],
+        "precision": statistic(found["precision"]),
+        "recall": statistic(found["recall"]),
+    }
+
+
+def _tests(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
+    rows = []
+    for one in candidates:
+        if "alternative" not in one:
+            continue
+        parts = list(one["alternative"]["by_criterion"].items())
+        rows.append(_test(one, _("All criteria"), one["alternative"]["pooled"]))
+        if len(parts) > 1:
+            rows += [_test(one, criterion_label(guideline, name), part) for name, part in parts]
+    return rows
+
+
+def _test(one: Mapping[str, Any], label: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    verdicts = {
+        True: ("success", _("may stand in for a person")),
+        False: ("warning", _("may not stand in for a person")),
+        None: ("plain", _("too little to tell")),
+    }
+    state, word = verdicts[found["passes"]]
+    if found["few_people"]:
+        state = "plain"
+    return {
+        "name": _name(one),
+        "of": label,
+        "winning_rate": number(found["winning_rate"], 2),
+        "advantage": number(found["advantage_probability"], 2),
+        "state": state,
+        "word": word,
+        "few": found["few_people"] and found["passes"] is not None,
+        "people": [
+            {
+                "person": person["person"],
+                "n": person["n"],
+                "candidate_wins": percent(person["candidate_wins"]),
+                "person_wins": percent(person["person_wins"]),
+                "p": _p(person["p"]),
+                "adjusted": _p(person["p_adjusted"]),
+                "wins": person["wins"],
+            }
+            for person in found["people"]
+        ],
+    }
+
+
+def _p(value: float | None) -> str | None:
+    """With its sign, as it is read: ``p = 0.004``, ``p < 0.001``."""
+    if value is None:
+        return None
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
+
+
+def _chart(lines: Sequence[Line]) -> str | None:
+    """Dots and whiskers, a panel for each figure; the figures stand in the table below it."""
+    panels = [("accuracy", _("Accuracy")), ("macro_f1", _("Macro-F1")), ("cohen_kappa", _("Cohen's kappa"))]
+    looks = {
+        "scorer": (_("scorer"), GOLD, "circle"),
+        "judge": (_("judge"), BLUE, "square"),
+        "people": (_("people"), INK, "diamond"),
+        "annotator": (_("annotator"), MUTED, "triangle-up"),
+    }
+    values = [
+        {
+            "label": line.name.label,
+            "panel": panel,
+            "kind": looks[line.name.kind][0],
+            "value": figure.value,
+            "low": figure.value if figure.low is None else figure.low,
+            "high": figure.value if figure.high is None else figure.high,
+        }
+        for field, panel in panels
+        for line in lines
+        if (figure := getattr(line, field)) is not None
+    ]
+    if not values:
+        return None
+    kinds = [look for kind, look in looks.items() if any(line.name.kind == kind for line in lines)]
+    names = [name for name, *_rest in kinds]
+    colour = {
+        "field": "kind",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": names, "range": [one for _name_, one, _shape in kinds]},
+        "legend": {"orient": "top", "columnPadding": 40},
+    }
+    shape = {
+        "field": "kind",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": names, "range": [one for *_rest, one in kinds]},
+    }
+    y = {
+        "field": "label",
+        "type": "nominal",
+        "sort": [line.name.label for line in lines],
+        "title": None,
+        "axis": {"ticks": False, "domain": False, "labelColor": INK},
+    }
+    x = {
+        "field": "value",
+        "type": "quantitative",
+        "title": None,
+        "scale": {"zero": False, "nice": True},
+        "axis": {"format": ".1f", "tickCount": 5, "labelOverlap": True},
+    }
+    layer = [
+        {
+            "mark": {"type": "rule", "strokeWidth": 2},
+            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
+            "encoding": {"y": y, "x": x, "color": colour, "shape": shape},
+        },
+    ]
+    panel_of = {"field": "panel", "type": "nominal", "title": None}
+    return chart_url(
+        {
+            "$schema": SCHEMA,
+            "data": {"values": values},
+            "padding": PADDING,
+            "spacing": 36,
+            "facet": {"column": {**panel_of, "sort": [name for _field, name in panels]}},
+            "spec": {"width": PANEL_WIDTH, "height": BAND * len(lines), "layer": layer},
+        }
+    )

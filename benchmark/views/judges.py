@@ -1,0 +1,321 @@
+"""The pages of judges: which there are, how they are asked, what they said, and how good they are."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.errors import N_, AssayError, NotFound
+from annotation.guidelines import GuidelineDocument
+from annotation.guidelines.compare import text_pieces
+from annotation.models import MANAGER, RESEARCHER, Guideline, Response
+from annotation.selectors.gold import release_for
+from annotation.selectors.guidelines import guideline_named
+from annotation.views.access import has_role, person_of, role_required
+from annotation.views.levels import criterion_label, label_text
+from annotation.views.numbers import whole
+from annotation.wording import error_text
+from benchmark.models import Judge, JudgeTemplate, Judging
+from benchmark.selectors.judge_comparison import MOST_SCORERS, comparison, judges_of, scorers_of
+from benchmark.selectors.judge_ground import Ground
+from benchmark.selectors.judges import (
+    judge_for,
+    judges_for,
+    latest_template,
+    off_scale_of,
+    releases_to_compare,
+    said_by,
+    sample_response,
+    template_numbered,
+    templates_of,
+)
+from benchmark.selectors.runs import scorers_open_to
+from benchmark.services.judges import (
+    create_judge,
+    go_on,
+    refuse_unlisted_endpoint,
+    save_template,
+    start_judging,
+)
+from benchmark.views.judge_comparison import comparison_context
+from scoring.models import Scorer
+from scoring.selectors.lessons import spoken
+
+from ..forms.judges import AskForm, NewJudgeForm, TemplateForm
+from ..judges.alternative_annotator import EPSILON
+from ..judges.judging import check_template, default_language, default_system, default_text, messages
+
+EPSILONS = {"0.1": 0.1, "0.15": 0.15, "0.2": 0.2}
+MOST_SHOWN = 20
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def judges(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    releases = releases_to_compare(person)
+    by_guideline = {
+        name: list(listed)
+        for name, listed in groupby(judges_for(person), key=lambda listed: listed.judge.guideline.name)
+    }
+    groups = [
+        {"guideline": name, "judges": by_guideline.get(name, []), "releases": releases.get(name, [])}
+        for name in sorted({*by_guideline, *releases})
+    ]
+    context = {"groups": groups, "may_make": has_role(person, RESEARCHER)}
+    return render(request, "benchmark/judges.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@role_required(RESEARCHER)
+def new_judge(request: HttpRequest) -> HttpResponse:
+    form = NewJudgeForm(request.POST or None)
+    made = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = create_judge(actor=person_of(request), **form.judge)
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+    if made is not None:
+        return redirect("judge", made.name)
+    context = {"form": form, "endpoints": settings.ASSAY_ENDPOINTS, "crumbs": _crumbs(_("New judge"))}
+    return render(request, "benchmark/judges_new.html", context, status=400 if form.is_bound else 200)
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def judge(request: HttpRequest, name: str) -> HttpResponse:
+    return _judge_page(request, judge_for(person_of(request), name))
+
+
+def _judge_page(request: HttpRequest, found: Judge, form: AskForm | None = None) -> HttpResponse:
+    person = person_of(request)
+    document = found.guideline.document
+    is_listed = found.endpoint in settings.ASSAY_ENDPOINTS.values()
+    said: list[dict[str, Any]] = [
+        {
+            "criterion": criterion_label(document, one.criterion),
+            "level": None if one.value is None else label_text(document, one.criterion, one.value),
+            "n": one.n,
+        }
+        for one in said_by(found)
+    ]
+    judgings = found.judgings.select_related("dataset", "collection", "job", "created_by")
+    context = {
+        "judge": found,
+        "crumbs": _crumbs(found.name),
+        "said": said,
+        "off_scale": [
+            (one, criterion_label(document, one.criterion)) for one in off_scale_of(found, MOST_SHOWN)
+        ],
+        "judgings": [
+            {"judging": one, "failures": _failures(one, document), "models": one.evaluated_models.count()}
+            for one in judgings.all()[:MOST_SHOWN]
+        ],
+        "sources": [line.partition("  ")[::2] for line in found.source.splitlines()],
+        "is_listed": is_listed,
+        "may_ask": has_role(person, RESEARCHER) and found.kind == Judge.Kind.ENDPOINT and is_listed,
+        "form": form or AskForm(person=person),
+    }
+    return render(request, "benchmark/judges_one.html", context, status=400 if form else 200)
+
+
+def _failures(judging: Judging, document: GuidelineDocument) -> list[dict[str, Any]]:
+    """The last ones, with the prompt and the model of each."""
+    last = judging.failures[-MOST_SHOWN:]
+    found = Response.objects.select_related("prompt", "model").in_bulk([one["response"] for one in last])
+    return [
+        {**one, "response": found[one["response"]], "label": criterion_label(document, one["criterion"])}
+        for one in last
+        if one["response"] in found
+    ]
+
+
+@require_POST
+@role_required(RESEARCHER)
+def ask(request: HttpRequest, name: str) -> HttpResponse:
+    """Ask about the responses to a dataset, in a job."""
+    person = person_of(request)
+    found = judge_for(person, name)
+    form = AskForm(request.POST, person=person)
+    if form.is_valid():
+        try:
+            refuse_unlisted_endpoint(found, settings.ASSAY_ENDPOINTS)
+            start_judging(judge=found, actor=person, **form.cleaned_data)
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+    return redirect("judge", found.name) if form.is_valid() else _judge_page(request, found, form)
+
+
+@require_POST
+@role_required(RESEARCHER)
+def ask_on(request: HttpRequest, judging_id: int) -> HttpResponse:
+    """What was not answered is asked again."""
+    person = person_of(request)
+    found = Judging.objects.select_related("judge").filter(pk=whole(str(judging_id)) or 0).first()
+    if found is None:
+        raise NotFound(N_("There is no such judging."))
+    judge_for(person, found.judge.name)
+    refuse_unlisted_endpoint(found.judge, settings.ASSAY_ENDPOINTS)
+    go_on(found, actor=person)
+    return redirect("judge", found.judge.name)
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def template(request: HttpRequest, name: str) -> HttpResponse:
+    """The versions of a guideline's template, what each changed, and one of them on a sample response."""
+    guideline = guideline_named(name)
+    number = whole(request.GET.get("version", ""))
+    chosen = template_numbered(name, number) if number is not None else latest_template(name)
+    return _template_page(request, guideline, chosen, TemplateForm(initial=_texts(guideline, chosen)))
+
+
+@require_POST
+@role_required(RESEARCHER)
+def save(request: HttpRequest, name: str) -> HttpResponse:
+    """Save the next version; or show the form's texts on a sample response, and save nothing."""
+    guideline = guideline_named(name)
+    form = TemplateForm(request.POST)
+    texts = {part: request.POST.get(part, "").replace("\r\n", "\n") for part in ("system", "text")}
+    if form.is_valid():
+        try:
+            check_template(texts["system"], texts["text"])
+            if "preview" not in request.POST:
+                made = save_template(
+                    guideline=guideline, note=form.cleaned_data["note"], actor=person_of(request), **texts
+                )
+                return redirect(f"{reverse('judge-template', args=[name])}?version={made.number}")
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+    is_sound = form.is_valid()
+    return _template_page(
+        request,
+        guideline,
+        latest_template(name),
+        form,
+        preview=texts if is_sound else None,
+        status=200 if is_sound else 400,
+    )
+
+
+def _template_page(
+    request: HttpRequest,
+    guideline: Guideline,
+    chosen: JudgeTemplate | None,
+    form: TemplateForm,
+    *,
+    preview: dict[str, str] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    person = person_of(request)
+    versions = templates_of(guideline.name)
+    shown = preview or _texts(guideline, chosen)
+    context = {
+        "guideline": guideline,
+        "crumbs": _crumbs(_("Template of {guideline}").format(guideline=guideline.name)),
+        "versions": versions,
+        "chosen": chosen,
+        "before": (before := _before(versions, chosen)),
+        "changes": _changes(before, chosen),
+        "form": form,
+        "is_preview": preview is not None,
+        "shown": shown,
+        "preview": _preview(request, guideline, shown),
+        "may_save": has_role(person, RESEARCHER),
+    }
+    return render(request, "benchmark/judges_template.html", context, status=status)
+
+
+def _texts(guideline: Guideline, chosen: JudgeTemplate | None) -> dict[str, str]:
+    """Of a version; where there is none yet, of the template made from the guideline."""
+    if chosen is not None:
+        return {"system": chosen.system, "text": chosen.text}
+    language = default_language(guideline.document)
+    return {"system": default_system(language), "text": default_text(language)}
+
+
+def _before(versions: list[JudgeTemplate], chosen: JudgeTemplate | None) -> JudgeTemplate | None:
+    return next((one for one in versions if chosen is not None and one.number < chosen.number), None)
+
+
+def _changes(before: JudgeTemplate | None, chosen: JudgeTemplate | None) -> list[dict[str, Any]]:
+    """What differs from the version before, part by part."""
+    if before is None or chosen is None:
+        return []
+    parts = [(_("System prompt"), before.system, chosen.system), (_("Text"), before.text, chosen.text)]
+    return [{"label": label, "pieces": text_pieces(old, new)} for label, old, new in parts if old != new]
+
+
+def _preview(request: HttpRequest, guideline: Guideline, texts: dict[str, str]) -> list[dict[str, str]]:
+    """The messages of a sample response; nothing where there is none that the person may read."""
+    sample = sample_response(person_of(request), guideline)
+    if sample is None:
+        return []
+    document = guideline.document
+    criteria = document.criteria_for(sample.prompt.dimension or None)
+    if not criteria:
+        return []
+    return list(
+        messages(
+            texts["system"],
+            texts["text"],
+            document=document,
+            criterion=criteria[0],
+            prompt=sample.prompt.text,
+            response=spoken(sample.text, sample.turns),
+        )
+    )
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def compare(request: HttpRequest, name: str) -> HttpResponse:
+    """Scorers, judges and people beside each other on a gold release."""
+    person = person_of(request)
+    release = release_for(person, name)
+    ground = Ground(release)
+    known_judges = judges_of(ground.guideline.name)
+    open_to = set(scorers_open_to(person).values_list("pk", flat=True))
+    known_scorers = [one for one in scorers_of(ground) if one.pk in open_to]
+    asked = request.GET.getlist("candidate")
+    chosen_judges: list[Judge] = [one for one in known_judges if f"judge:{one.name}" in asked]
+    chosen_scorers: list[Scorer] = [one for one in known_scorers if f"scorer:{one.name}" in asked]
+    epsilon = request.GET.get("epsilon", "")
+    document = comparison(
+        release,
+        judges=chosen_judges if asked else None,
+        scorers=chosen_scorers if asked else known_scorers[:MOST_SCORERS],
+        common=request.GET.get("common") == "1",
+        epsilon=EPSILONS.get(epsilon, EPSILON),
+    )
+    there = {f"{one['kind']}:{one['name']}" for one in document["candidates"]}
+    choices = [
+        *({"value": f"scorer:{one.name}", "label": one.name, "kind": _("scorer")} for one in known_scorers),
+        *({"value": f"judge:{one.name}", "label": one.name, "kind": _("judge")} for one in known_judges),
+    ]
+    context = {
+        "release": release,
+        "crumbs": _crumbs(_("Compared on {release}").format(release=release.name)),
+        "choices": [{**one, "chosen": one["value"] in there} for one in choices],
+        "epsilons": list(EPSILONS),
+        "epsilon": epsilon if epsilon in EPSILONS else f"{EPSILON:g}",
+        **comparison_context(document, ground.guideline.document, get_language() or "en"),
+    }
+    return render(request, "benchmark/judges_comparison.html", context)
+
+
+def _crumbs(label: str) -> list[dict[str, str]]:
+    return [
+        {"label": _("Benchmarks"), "url": reverse("runs")},
+        {"label": _("Judges"), "url": reverse("judges")},
+        {"label": label, "url": ""},
+    ]

@@ -1,0 +1,289 @@
+"""What to label next for a run: whom labels would tell apart, what a goal takes, and the batch that is made of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from annotation.charts import GOLD, chart_url
+from annotation.errors import AssayError
+from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
+from annotation.views.access import has_role, person_of, role_required
+from annotation.views.crumbs import trail
+from annotation.wording import error_text
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.labelling import Goal, Standing, effort, plans_of
+from benchmark.selectors.runs import refuse_sealed_run, run_named
+from benchmark.services.labelling import label_next, standing_kept
+from benchmark.views.presenting import metric_label, scope_label
+from scoring.selectors.overview import people_behind
+
+from ..estimating.ground import metric_by_scope
+from ..estimating.planning import Effort, Pair, Wanted, curve, half_widths, to_separate
+from ..figures.metrics import scopes
+from ..forms.labelling import LabellingBatchForm, PointsForm
+
+CURVE = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10)
+"""Half-widths that the curve is drawn through, in points."""
+WIDTH, HEIGHT = 560, 260
+
+
+@require_safe
+@role_required(RESEARCHER, MANAGER)
+def label_next_page(request: HttpRequest, name: str) -> HttpResponse:
+    """``?points=2``, or ``?first=..&second=..`` to separate two models."""
+    return _page(request, name)
+
+
+@require_POST
+@never_cache
+@role_required(RESEARCHER)
+def label_next_batch(request: HttpRequest, name: str) -> HttpResponse:
+    """The batch of what the same query asks for; the page again, with the reason, where it is refused."""
+    return _page(request, name)
+
+
+def _page(request: HttpRequest, name: str) -> HttpResponse:
+    person = person_of(request)
+    run = run_named(name)
+    refuse_sealed_run(person, run)
+    there = standing_kept(run)
+    points = PointsForm(request.GET if "points" in request.GET else {"points": "2"})
+    goal = _goal(request, there, points)
+    form = LabellingBatchForm(request.POST or None, initial=_people(run))
+    if request.method == "POST" and goal is not None and form.is_valid():
+        answer = _make(request, run, goal, form)
+        if answer is not None:
+            return answer
+    context = _context(there, goal) | {
+        "run": run,
+        "points": points,
+        "form": form,
+        "query": request.GET.urlencode(),
+        "crumbs": trail(
+            (_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), here=_("What to label next")
+        ),
+        "manages": has_role(person, MANAGER),
+        "researches": has_role(person, RESEARCHER),
+        "plans": [_past(plan) for plan in plans_of(run)],
+    }
+    status = 422 if request.method == "POST" or not points.is_valid() else 200
+    return render(request, "benchmark/labelling.html", context, status=status)
+
+
+def _goal(request: HttpRequest, there: Standing, points: PointsForm) -> Goal | None:
+    """None where the number is none."""
+    if "first" in request.GET:
+        pair = (request.GET["first"], request.GET.get("second", ""))
+        there.pair(*pair)  # which raises NotFound where a name is no model's
+        return Goal(pair=pair)
+    return Goal(half_width=points.cleaned_data["points"] / _unit(there)) if points.is_valid() else None
+
+
+def _unit(there: Standing) -> int:
+    """Points in one of the metric: a rate's are hundredths."""
+    return 100 if there.metric.kind == "rate" else 1
+
+
+def _make(
+    request: HttpRequest, run: BenchmarkRun, goal: Goal, form: LabellingBatchForm
+) -> HttpResponse | None:
+    """None, with the reason on the form, where it is refused."""
+    person = person_of(request)
+    # Without the people to open it, it stays a draft: a manager adds them.
+    open_now = has_role(person, MANAGER) and "draft" not in request.POST
+    try:
+        made = label_next(run=run, goal=goal, open_now=open_now, actor=person, **form.options())
+    except AssayError as error:
+        form.add_error(None, error_text(error))
+        return None
+    words = (
+        _("The batch {name} is open.")
+        if open_now
+        else _("The batch {name} is kept as a draft: a manager opens it.")
+    )
+    messages.success(request, words.format(name=made.batch.name))
+    return (
+        redirect("batch", made.batch.name) if has_role(person, MANAGER) else redirect("label-next", run.name)
+    )
+
+
+def _people(run: BenchmarkRun) -> dict[str, Any]:
+    return {
+        "annotators": people_behind(run.scorer, ANNOTATOR),
+        "adjudicators": people_behind(run.scorer, ADJUDICATOR),
+    }
+
+
+def _context(there: Standing, goal: Goal | None) -> dict[str, Any]:
+    takes = effort(there.run.scorer.guideline.name)
+    pairs = [pair for pair in there.neighbours if pair is not None]
+    neighbours = [
+        _neighbours(there, pair, own, takes) for pair, own in zip(pairs, to_separate(pairs), strict=True)
+    ]
+    wanted, refusal = _wanted(there, goal)
+    more = sum(one.more for one in wanted)
+    context = {
+        "metric": metric_label(there.metric),
+        "rate": there.metric.kind == "rate",
+        "neighbours": [one for one in neighbours if not one.separated],
+        "separated": sum(one.separated for one in neighbours),
+        "undefined": sum(pair is None for pair in there.neighbours),
+        "pair": goal.pair if goal else None,
+        "half_width": "" if goal is None or goal.half_width is None else _points(there, goal.half_width),
+        "refusal": refusal,
+        "more": more,
+        "more_shown": f"{more:,}",
+        "work": _work(takes, more),
+        "waiting": there.waiting,
+        "assumed": sum(one.stratum.assumed for one in wanted),
+        "strata": len(wanted),
+    }
+    return context | _table(there, wanted) | _curve(there)
+
+
+def _wanted(there: Standing, goal: Goal | None) -> tuple[list[Wanted], str]:
+    if goal is None:
+        return [], ""
+    try:
+        return there.wanted(goal), ""
+    except AssayError as error:
+        return [], error_text(error)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Two models as a line of the table; ``more`` labels would separate them, None where no number would."""
+
+    first: str
+    second: str
+    difference: str
+    interval: str
+    separated: bool
+    more: int | None
+    work: str
+    url: str
+
+
+def _neighbours(there: Standing, pair: Pair, wanted: Sequence[Wanted] | None, takes: Effort) -> Neighbours:
+    more = None if wanted is None else sum(one.more for one in wanted)
+    unit = _unit(there)
+    ends = [f"{one * unit:+.1f}" for one in pair.interval or ()]
+    return Neighbours(
+        first=pair.first,
+        second=pair.second,
+        difference=f"{pair.difference * unit:+.1f}",
+        interval=_("{low} to {high}").format(low=ends[0], high=ends[1]) if ends else "",
+        separated=pair.separated,
+        more=more,
+        work=_work(takes, more or 0),
+        url=f"{_address(there)}?{urlencode({'first': pair.first, 'second': pair.second})}#wanted",
+    )
+
+
+def _address(there: Standing) -> str:
+    return reverse("label-next", args=[there.run.name])
+
+
+def _points(there: Standing, half_width: float) -> str:
+    return f"{half_width * _unit(there):.3g}"
+
+
+def _work(takes: Effort, labels: int) -> str:
+    """Hours of each annotator, and of who decides; blank where nobody has measured it."""
+    each, deciding = takes.hours_each(labels), takes.hours_deciding(labels)
+    if each is None or not labels:
+        return ""
+    told = _("{hours} h for each of {people} people").format(hours=_hours(each), people=takes.overlap)
+    if not deciding:
+        return told
+    return _("{work}, {hours} h for an adjudicator").format(work=told, hours=_hours(deciding))
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.1f}" if hours < 10 else f"{hours:,.0f}"
+
+
+def _table(there: Standing, wanted: Sequence[Wanted]) -> dict[str, Any]:
+    """The labels that are wanted by model and dimension, beside how well each is known now."""
+    columns = [scope for scope in scopes(there.document) if scope in metric_by_scope(there.document)]
+    more: dict[tuple[str, str], int] = defaultdict(int)
+    for one in wanted:
+        more[one.stratum.model, one.stratum.scope] += one.more
+    now = half_widths([one.stratum for one in wanted])
+    models = [model for model in there.models if any((model, scope) in more for scope in columns)]
+    return {
+        "columns": [scope_label(there.document, scope) for scope in columns],
+        "rows": [
+            {
+                "model": model,
+                "more": sum(more.get((model, scope), 0) for scope in columns),
+                "cells": [
+                    _cell(there, more.get((model, scope)), now.get((model, scope))) for scope in columns
+                ],
+            }
+            for model in models
+        ],
+        "by_column": [sum(more.get((model, scope), 0) for model in models) for scope in columns],
+    }
+
+
+def _cell(there: Standing, more: int | None, now: float | None) -> dict[str, Any]:
+    return {"more": more, "now": "" if now is None else f"{now * _unit(there):.1f}"}
+
+
+def _curve(there: Standing) -> dict[str, Any]:
+    """What each half-width would take, as a picture and as its table."""
+    unit = _unit(there)
+    labels = curve(there.strata, [points / unit for points in CURVE])
+    values = [{"points": points, "labels": n} for points, n in zip(CURVE, labels, strict=True)]
+    if not any(labels):
+        return {"chart": "", "curve": []}
+    return {"chart": chart_url(_drawn(values)), "curve": values}
+
+
+def _drawn(values: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    x = {
+        "field": "labels",
+        "type": "quantitative",
+        "title": _("More gold labels"),
+        "axis": {"format": ",d", "tickCount": 5, "titlePadding": 10},
+    }
+    y = {
+        "field": "points",
+        "type": "quantitative",
+        "title": _("Plus or minus, in points"),
+        "scale": {"domainMin": 0},
+        "axis": {"tickCount": 6, "titlePadding": 10},
+    }
+    line = {"type": "line", "color": GOLD, "point": {"color": GOLD, "filled": True, "size": 50}}
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "data": {"values": list(values)},
+        "padding": {"left": 20, "top": 6, "right": 26, "bottom": 6},
+        "width": WIDTH,
+        "height": HEIGHT,
+        "mark": line,
+        # Where two half-widths take as many labels, by half-width too: else the line would go back and forth.
+        "encoding": {"x": x, "y": y, "order": {"field": "points", "type": "quantitative"}},
+    }
+
+
+def _past(plan: Any) -> dict[str, Any]:
+    return {
+        "plan": plan,
+        "url": reverse("batch", args=[plan.batch.name]),
+        "drawn": sum(one["drawn"] for one in plan.strata),
+        "pair": plan.goal.get("pair"),
+    }

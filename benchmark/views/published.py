@@ -1,0 +1,144 @@
+"""Published tables: what others measured, entered from a file after a look at what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.errors import AssayError
+from annotation.formats.reading import Source
+from annotation.guidelines import GuidelineDocument, Metric
+from annotation.models import MANAGER, RESEARCHER, Guideline
+from annotation.views.access import has_role, person_of, role_required
+from annotation.views.crumbs import Crumb, trail
+from annotation.wording import error_text
+from benchmark.published_files import Published
+from benchmark.selectors.published import board_row, table_for, tables_for
+from benchmark.services.published import add_published, read_published, remove_published
+from benchmark.views.presenting import metric_label, number, overall_metrics, scope_label
+from scoring.selectors.promotions import latest_version
+
+from ..figures.metrics import metrics_in, scopes
+from ..forms.showing import PublishedForm
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def published_tables(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    context = {"tables": tables_for(person), "may_enter": has_role(person, RESEARCHER)}
+    return render(request, "benchmark/published.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(RESEARCHER)
+def published_new(request: HttpRequest) -> HttpResponse:
+    """First a look at what was read, then, with ``confirm``, the table. Nothing is stored before."""
+    form = PublishedForm(request.POST or None, request.FILES or None)
+    context: dict[str, Any] = {"form": form, "crumbs": _crumbs(_("Enter a table"))}
+    status = 422 if form.is_bound else 200
+    if form.is_bound and form.is_valid():
+        try:
+            guideline, rows, text, name = _read(form)
+            if "confirm" in request.POST:
+                return _enter(request, form, guideline, rows)
+            context |= {"preview": _shown(rows, guideline.document), "text": text, "file_name": name}
+            context |= {"guideline": guideline}
+            status = 200
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+            status = max(error.status, 400)
+    return render(request, "benchmark/published_new.html", context, status=status)
+
+
+def _read(form: PublishedForm) -> tuple[Guideline, list[Published], str, str]:
+    content, name = form.bytes_and_name()
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "table"
+        path.write_bytes(content)
+        guideline, rows = read_published(Source(path, name), form.cleaned_data["guideline"])
+    return guideline, rows, content.decode("utf-8-sig"), name
+
+
+def _enter(
+    request: HttpRequest, form: PublishedForm, guideline: Guideline, rows: Sequence[Published]
+) -> HttpResponse:
+    made = add_published(
+        guideline=guideline,
+        rows=rows,
+        actor=person_of(request),
+        **{field: form.cleaned_data[field] for field in ("name", "source", "url")},
+    )
+    messages.success(request, _("The table stands beside every board of {name}.").format(name=guideline.name))
+    return redirect("published-table", made.pk)
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def published_table(request: HttpRequest, table_id: int) -> HttpResponse:
+    person = person_of(request)
+    table = table_for(person, table_id)
+    guideline = latest_version(table.guideline_name)
+    context = {
+        "table": table,
+        "guideline": guideline,
+        "shown": _shown(table.rows, guideline.document),
+        "crumbs": _crumbs(table.name),
+        "may_enter": has_role(person, RESEARCHER),
+    }
+    return render(request, "benchmark/published_table.html", context)
+
+
+@require_POST
+@role_required(RESEARCHER)
+def published_remove(request: HttpRequest, table_id: int) -> HttpResponse:
+    person = person_of(request)
+    table = table_for(person, table_id)
+    remove_published(table=table, actor=person)
+    messages.success(
+        request, _("{name} is removed from every board. It stays in the records.").format(name=table.name)
+    )
+    return redirect("published-tables")
+
+
+def _shown(rows: Sequence[Published], document: GuidelineDocument) -> dict[str, Any]:
+    """The table as a page shows it: a column for each metric of each scope that any row has a number of."""
+    board = [board_row(row, document) for row in rows]
+    places: list[tuple[str | None, Metric]] = [(None, one) for one in overall_metrics(document)]
+    places += [(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
+    found = []
+    for scope, metric in places:
+        held = [(row["overall"] if scope is None else row["dimensions"][scope])[metric.name] for row in board]
+        if any(one["value"] is not None for one in held):
+            counted = scope is not None and metric.kind == "rate"  # what its interval rests on
+            ns = [row["dimensions"][scope]["n"] if counted else None for row in board]
+            found.append((scope_label(document, scope), metric, held, ns))
+    return {
+        "heads": [{"scope": label, "metric": metric_label(metric)} for label, metric, _held, _ns in found],
+        "rows": [
+            {
+                "model": row["model"],
+                "cells": [
+                    {"number": number(document, metric, held[at]), "n": ns[at]}
+                    for _label, metric, held, ns in found
+                ],
+            }
+            for at, row in enumerate(board)
+        ],
+    }
+
+
+def _crumbs(here: str) -> list[Crumb]:
+    return trail((_("Benchmarks"), "runs", []), (_("Published tables"), "published-tables", []), here=here)

@@ -1,0 +1,45 @@
+"""What an outsider's link shows of a run: the parts of its own page that need no more than the run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmark.models import BenchmarkRun
+from benchmark.views.board_context import board_context
+from benchmark.views.board_estimates import estimates_context
+from benchmark.views.board_groups import groups_context
+from benchmark.views.board_lineage import lineage_context
+from benchmark.views.board_pairs import pairs_context
+from benchmark.views.board_place import BOARD, ESTIMATES, GROUPS, LINEAGE, PAIRS, Place, one_of
+from benchmark.views.charting import Draw
+from benchmark.views.runs import tabs
+
+PARTS = (PAIRS, GROUPS, ESTIMATES)
+"""Views of which a run may have nothing to show."""
+
+
+def shared_context(run: BenchmarkRun, asked: Mapping[str, str], *, draw: Draw) -> dict[str, Any]:
+    """AssayError where something is asked for that is not there, as on the page of the run."""
+    there = set(run.parts.values_list("name", flat=True))
+    views = [BOARD, *(view for view in PARTS if view in there), LINEAGE]
+    view = one_of(Place.of(asked).view, views)
+    return {
+        "run": run,
+        "public": True,
+        "part": f"benchmark/tabs/{view or 'board'}.html",
+        "tabs": tabs(view, tuple(views)),
+        **_of_view(run, asked, view, draw),
+    }
+
+
+def _of_view(run: BenchmarkRun, asked: Mapping[str, str], view: str, draw: Draw) -> dict[str, Any]:
+    if view == PAIRS:
+        return pairs_context(run, asked, public=True, draw=draw)
+    if view == GROUPS:
+        return groups_context(run, asked, public=True)
+    if view == ESTIMATES:
+        return estimates_context(run, asked, public=True, draw=draw)
+    if view == LINEAGE:
+        return lineage_context(run, public=True)
+    return board_context(run, asked, public=True, draw=draw)

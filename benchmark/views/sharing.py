@@ -1,0 +1,204 @@
+"""Links for outsiders: making and revoking them, and the page that one opens, for people without an account.
+
+That page leads nowhere into the product, sets no cookie, and is kept by nobody on the way. Whoever asks for a link
+that is unknown, expired or revoked gets one and the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import PurePosixPath
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
+from django.core.signing import Signer
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import translation
+from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
+
+from annotation.charts import chart_svg, chart_url
+from annotation.errors import AssayError, NotFound
+from annotation.models import MANAGER, RESEARCHER
+from annotation.views.access import has_role, person_of, role_required
+from annotation.views.crumbs import trail
+from annotation.wording import error_text
+from benchmark.models import BenchmarkRun, ShareLink
+from benchmark.selectors.runs import refuse_sealed_run, run_named
+from benchmark.selectors.sharing import EXPIRED, REVOKED, STANDING, link_named, links_of, opened, state_of
+from benchmark.services.sharing import note_opening, revoke_link, share
+from benchmark.views.charting import Draw, Spec
+from benchmark.views.shared_page import shared_context
+
+from ..forms.showing import ShareForm
+
+View = Callable[..., HttpResponse]
+DARK = "-dark"
+HEADERS = {
+    "Cache-Control": "private, no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Robots-Tag": "noindex, nofollow, noarchive",
+}
+BADGES = {STANDING: "open", EXPIRED: "expired", REVOKED: "withdrawn"}
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def run_links(request: HttpRequest, name: str) -> HttpResponse:
+    """Every link of the run, with who made it and when an outsider last opened it."""
+    return _links(request, _open_run(request, name), ShareForm())
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(RESEARCHER)
+def run_share(request: HttpRequest, name: str) -> HttpResponse:
+    """POST makes a link, and its answer alone shows the address."""
+    run = _open_run(request, name)
+    if request.method == "GET":
+        return redirect("run-links", run.name)
+    form = ShareForm(request.POST)
+    if not form.is_valid():
+        return _links(request, run, form, status=422)
+    try:
+        made, token = share(run=run, actor=person_of(request), **form.cleaned_data)
+    except AssayError as error:
+        form.add_error(None, error_text(error))
+        return _links(request, run, form, status=error.status)
+    address = request.build_absolute_uri(reverse("shared", args=[token]))
+    return _links(request, run, ShareForm(), made=made, address=address)
+
+
+@require_POST
+@role_required(RESEARCHER)
+def run_link_revoke(request: HttpRequest, name: str, link_id: int) -> HttpResponse:
+    run = _open_run(request, name)
+    revoke_link(link=link_named(run, link_id), actor=person_of(request))
+    messages.success(request, _("The link is revoked: it opens nothing any more."))
+    return redirect("run-links", run.name)
+
+
+def _open_run(request: HttpRequest, name: str) -> BenchmarkRun:
+    run = run_named(name)
+    refuse_sealed_run(person_of(request), run)
+    return run
+
+
+def _links(
+    request: HttpRequest, run: BenchmarkRun, form: ShareForm, *, status: int = 200, **context: Any
+) -> HttpResponse:
+    crumbs = trail(
+        (_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), here=_("Links for outsiders")
+    )
+    context |= {
+        "run": run,
+        "form": form,
+        "crumbs": crumbs,
+        "lines": [_line(link) for link in links_of(run)],
+        "may_share": has_role(person_of(request), RESEARCHER),
+    }
+    return render(request, "benchmark/share_links.html", context, status=status)
+
+
+def _line(link: ShareLink) -> dict[str, Any]:
+    state = state_of(link)
+    words = {
+        STANDING: _("open to whoever has it"),
+        EXPIRED: _("expired"),
+        REVOKED: _("revoked"),
+    }
+    return {"link": link, "standing": state == STANDING, "badge": BADGES[state], "words": words[state]}
+
+
+def for_outsiders(view: View) -> View:
+    """Nobody on the way keeps the answer, no search engine finds it, and no link on it tells its address."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        answer = view(request, *args, **kwargs)
+        for name, value in HEADERS.items():
+            answer[name] = value
+        return answer
+
+    return login_not_required(guarded)
+
+
+@require_safe
+@for_outsiders
+def shared(request: HttpRequest, token: str, language: str = "") -> HttpResponse:
+    """The run for whoever has the address; ``language`` in it is the reader's choice, for which no cookie is set."""
+    found = _opened(request, token)
+    if found is None or language not in {"", *dict(settings.LANGUAGES)}:
+        return _nothing(request)
+    link, run = found
+    if request.method == "GET" and not request.user.is_authenticated:
+        note_opening(link)
+    with translation.override(language or translation.get_language()):
+        try:
+            context = shared_context(run, request.GET, draw=_drawing(link, token))
+        except (
+            AssayError
+        ):  # the query asks for what is not there; the page of an error leads into the product
+            return _nothing(request)
+        languages = _languages(token, request.GET.urlencode())
+        return render(request, "benchmark/shared.html", context | {"languages": languages})
+
+
+@require_safe
+@for_outsiders
+def shared_chart(request: HttpRequest, token: str, proof: str, key: str) -> HttpResponse:
+    """A chart that the link's page named: its proof was made by that page, for that link."""
+    found = _opened(request, token)
+    if found is None or not constant_time_compare(proof, _proof(found[0], key.removesuffix(DARK))):
+        return _nothing(request)
+    try:
+        return HttpResponse(chart_svg(key), content_type="image/svg+xml")
+    except NotFound:
+        return _nothing(request)
+
+
+def _opened(request: HttpRequest, token: str) -> tuple[ShareLink, BenchmarkRun] | None:
+    """The link and its run. Who is signed in and judges behind the run blind is refused, as on the run's own page."""
+    found = opened(token)
+    if found is not None and request.user.is_authenticated:
+        refuse_sealed_run(person_of(request), found[1])
+    return found
+
+
+def _nothing(request: HttpRequest) -> HttpResponse:
+    return render(request, "404.html", status=404)
+
+
+def _drawing(link: ShareLink, token: str) -> Draw:
+    """Charts by addresses below the link's own, which end with it."""
+
+    def draw(spec: Spec) -> str:
+        key = PurePosixPath(chart_url(spec)).stem
+        return reverse("shared-chart", args=[token, _proof(link, key), key])
+
+    return draw
+
+
+def _proof(link: ShareLink, key: str) -> str:
+    return Signer(salt="benchmark.shared-chart").signature(f"{link.pk}/{key}")
+
+
+def _languages(token: str, query: str) -> list[dict[str, str]]:
+    """The same view in each other language."""
+    return [
+        {
+            "code": code,
+            "name": translation.get_language_info(code)["name_local"],
+            "url": reverse("shared-in", args=[token, code]) + (f"?{query}" if query else ""),
+        }
+        for code, _name in settings.LANGUAGES
+        if code != translation.get_language()
+    ]

@@ -1,0 +1,79 @@
+"""Whether an ordinal loss and balanced classes help when an encoder is fine-tuned on XSTest; prints a Markdown table.
+
+    python -m tests.benchmarks.tuning_choices [--encoder DIR] [--of 3] [--folds 2] [--threads 1] [--json FILE]
+
+Each choice of ``TransformerSettings`` is trained on the same folds by prompt, of every Nth response, with one seed, and
+the folds' predictions are pooled: accuracy, macro-F1, mean absolute distance in levels, calibration error. With
+``--json`` each choice's predictions are kept as they come, so that a stopped run goes on with the next choice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from scoring.dataset import splits_by_prompt
+from scoring.spec import Spec
+from scoring.training import fit_transformer
+from scoring.tuning import TransformerSettings
+from tests.benchmarks.scorer_xstest import accuracy, calibration_error, macro_f1, small_encoder, truth
+from tests.scoring.xstest import HEAD, examples
+
+CHOICES = {
+    "as it comes (balance 0.5)": {},
+    "balance 0": {"balance": 0.0},
+    "balance 1": {"balance": 1.0},
+    "ordinal 0.5": {"ordinal": 0.5},
+    "ordinal 1": {"ordinal": 1.0},
+}
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("--encoder", default=small_encoder(), help="a folder of Hugging Face; %(default)s")
+    asked.add_argument("--of", type=int, default=3)
+    asked.add_argument("--folds", type=int, default=2)
+    asked.add_argument("--threads", type=int, default=1)
+    asked.add_argument("--json", type=Path, default=None)
+    given = asked.parse_args()
+    torch.set_num_threads(given.threads)
+    rows = examples()
+    rows = [row for row in rows if sum(row.key.encode()) % given.of == 0]
+    splits = splits_by_prompt(rows, k=5)[: given.folds]
+    tested = [i for split in splits for i in split.test]
+    right = truth([rows[i] for i in tested])
+    kept = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
+    print(f"{len(rows)} responses, {given.folds} of 5 folds, {len(tested)} predicted\n")
+    print(
+        "| choice | accuracy | macro-F1 | levels off | ECE | seconds |\n| --- | ---: | ---: | ---: | ---: | ---: |"
+    )
+    for name, choice in CHOICES.items():
+        if name not in kept:
+            began, found = time.perf_counter(), []
+            for split in splits:
+                spec = Spec(
+                    "encoder", given.encoder, "full", settings=replace(TransformerSettings(), **choice)
+                )
+                fitted = fit_transformer(spec, [rows[i] for i in split.train], [HEAD])
+                said = fitted.predict([rows[i] for i in split.test])
+                found += [[one[HEAD.criterion][value] for value in HEAD.values] for one in said]
+            kept[name] = {"shares": found, "seconds": time.perf_counter() - began}
+            if given.json:
+                given.json.write_text(json.dumps(kept))
+        shares = np.array(kept[name]["shares"])
+        off = np.abs(shares.argmax(axis=1) - right).mean()
+        figures = [accuracy(shares, right), macro_f1(shares, right), off, calibration_error(shares, right)]
+        print(
+            f"| {name} | {' | '.join(f'{one:.4f}' for one in figures)} | {kept[name]['seconds']:.0f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

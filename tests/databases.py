@@ -1,0 +1,70 @@
+"""The tests' databases: made fast, and emptied fast after a test that could not be rolled back."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import django
+from django.conf import settings
+from django.db import connection, transaction
+
+from tests.support import put_in_reasons
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = ("django_migrations", "django_content_type", "auth_permission", "auth_group", "auth_group_permissions")
+"""Tables that stay as the migrations filled them."""
+
+
+class Migrated:
+    """A SQLite database that all migrations of this code were applied to, kept from run to run. The first worker of a
+    first run makes it, which takes ten seconds; the others wait for it, and all work on copies of ``kept``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        code = hashlib.sha256(repr((django.VERSION, settings.INSTALLED_APPS)).encode())
+        for file in sorted(ROOT.glob("*/migrations/*.py")):
+            code.update(file.read_bytes())
+        self.kept = folder / f"{code.hexdigest()}.sqlite3"
+        self._lock = (folder / "lock").open("w")
+
+    def copy_to(self, ours: Path) -> None:
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        if self.kept.exists():
+            shutil.copyfile(self.kept, ours)
+
+    def keep(self, ours: Path) -> None:
+        if not self.kept.exists():
+            for old in self.kept.parent.glob("*.sqlite3"):
+                old.unlink()
+            made = self.kept.with_suffix(".part")
+            made.unlink(missing_ok=True)
+            with closing(sqlite3.connect(ours)) as database:  # what still stands in its log as well
+                database.execute("VACUUM INTO ?", (str(made),))
+            made.replace(self.kept)
+        self._lock.close()
+        self._source = sqlite3.connect(self.kept, check_same_thread=False)
+
+    def restore(self) -> None:
+        """Bring the tests' database back to where the migrations left it."""
+        connection.ensure_connection()
+        self._source.backup(connection.connection)
+
+
+def empty() -> None:
+    """Take away all rows of PostgreSQL but those that the migrations put in."""
+    names = connection.introspection.django_table_names(only_existing=True)
+    tables = [connection.ops.quote_name(name) for name in names if name not in KEPT]
+    one_of_each = " UNION ALL ".join(f"(SELECT '{table}' FROM {table} LIMIT 1)" for table in tables)  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(one_of_each)
+        filled = [table for (table,) in cursor.fetchall()]
+        # Not TRUNCATE, which takes a hundred times as long for a few rows. Foreign keys are checked at the commit.
+        with transaction.atomic():
+            for table in filled:
+                cursor.execute(f"DELETE FROM {table}")  # noqa: S608
+    put_in_reasons()
