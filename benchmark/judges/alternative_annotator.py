@@ -3,7 +3,8 @@
 "The Alternative Annotator Test for LLM-as-a-Judge", 2025, arXiv 2501.10970. Each person is left out in turn. On what
 that person labelled, the candidate and the person are each compared with the others' labels: who is the closer to
 them? The candidate wins against a person if it is closer often enough for the person's higher price (epsilon): by a
-one-sided test for each person, with the false discovery rate held (Benjamini and Yekutieli 2001). Pure.
+one-sided test for each person, with the false discovery rate held (Benjamini and Yekutieli 2001). Responses to one
+prompt are not independent, so the test's standard error is over prompts. Pure.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+Prompts = npt.NDArray[np.int64]
 Alignment = Literal["accuracy", "distance"]
 
 EPSILON = 0.2
@@ -25,9 +27,9 @@ EPSILON = 0.2
 RATE = 0.05
 """The false discovery rate, and the level of the tests."""
 ENOUGH = 30
-"""So many items of a person the paper asks for; with fewer a person is left out."""
+"""So many independent items of a person the paper asks for; with items of fewer prompts a person is left out."""
 LEAST = 10
-"""Fewer than this are never tested, whatever is asked for."""
+"""Fewer prompts than this are never tested, whatever is asked for."""
 PEOPLE = 3
 """So many people the paper asks for; with two the winning rate is 0, a half or 1."""
 PASSES = 0.5
@@ -61,16 +63,20 @@ class Scale:
 
 @dataclass(frozen=True)
 class Item:
-    """One question on one response: what each person said (by any key of theirs), and the candidate's label."""
+    """One question on one response: what each person said (by any key of theirs), and the candidate's label.
+
+    Items of one ``prompt`` may go together; one without is independent of all others.
+    """
 
     labels: Mapping[Hashable, float]
     candidate: float | None
     scale: Scale
+    prompt: Hashable = None
 
 
 @dataclass(frozen=True)
 class Against:
-    """The candidate against one person. ``n`` items that both labelled, and at least one other person.
+    """The candidate against one person. ``n`` items of ``prompts`` that both labelled, and at least one other person.
 
     ``candidate_wins`` is the share on which the candidate is at least as near to the others as the person is,
     ``person_wins`` the share the other way round: of ties both have it. ``p`` is of the hypothesis that the candidate
@@ -80,6 +86,7 @@ class Against:
 
     person: Hashable
     n: int
+    prompts: int
     candidate_wins: float | None
     person_wins: float | None
     p: float | None = None
@@ -113,6 +120,7 @@ class Verdict:
                 {
                     "person": one.person,
                     "n": one.n,
+                    "prompts": one.prompts,
                     "candidate_wins": one.candidate_wins,
                     "person_wins": one.person_wins,
                     "p": one.p,
@@ -134,14 +142,15 @@ def judge(
 ) -> Verdict:
     """The whole test. Items that the candidate did not label are not to be among them.
 
-    With 30 items or more a person is tested by the paired t-test of the paper; with fewer, where ``enough`` lets them
-    in, by a bootstrap over the items. An adjudicator, who decides knowing two labels, is no person here.
+    With items of 30 prompts or more a person is tested by the paired t-test of the paper; with fewer, where ``enough``
+    lets them in, by a bootstrap over the prompts. An adjudicator, who decides knowing two labels, is no person here.
     """
     enough = max(enough, LEAST)
     found = []
-    for person, (candidate, human) in _wins(items).items():
-        p = p_value(human - candidate, epsilon, seed=seed) if len(candidate) >= enough else None
-        found.append(Against(person, len(candidate), float(candidate.mean()), float(human.mean()), p))
+    for person, (candidate, human, prompts) in _wins(items).items():
+        n, groups = len(candidate), len(np.unique(prompts))
+        p = p_value(human - candidate, epsilon, prompts=prompts, seed=seed) if groups >= enough else None
+        found.append(Against(person, n, groups, float(candidate.mean()), float(human.mean()), p))
     tested = [one for one in found if one.p is not None]
     if len(tested) < 2:
         return Verdict(epsilon, tuple(found), is_few=True)
@@ -160,44 +169,57 @@ def judge(
     )
 
 
-def _wins(items: Sequence[Item]) -> dict[Hashable, tuple[Array, Array]]:
-    """By person, for each item: whether the candidate is at least as near to the others, and whether they are."""
-    wins: dict[Hashable, list[tuple[bool, bool]]] = defaultdict(list)
-    for item in items:
+def _wins(items: Sequence[Item]) -> dict[Hashable, tuple[Array, Array, Prompts]]:
+    """By person, for each item: is the candidate at least as near to the others, are they, and the prompt's number."""
+    wins: dict[Hashable, list[tuple[bool, bool, int]]] = defaultdict(list)
+    numbers: dict[Hashable, int] = {}
+    for place, item in enumerate(items):
+        own = (place,) if item.prompt is None else (item.prompt, None)
+        prompt = numbers.setdefault(own, len(numbers))
         for person, label in item.labels.items():
             others = [said for other, said in item.labels.items() if other != person]
             if others:
                 mine = item.scale.score(item.candidate, others)
                 theirs = item.scale.score(label, others)
-                wins[person].append((mine >= theirs, theirs >= mine))
-    columns = {person: np.array(rows, dtype=np.float64) for person, rows in wins.items()}
-    return {person: (table[:, 0], table[:, 1]) for person, table in columns.items()}
+                wins[person].append((mine >= theirs, theirs >= mine, prompt))
+    columns = {person: np.array(rows) for person, rows in wins.items()}
+    return {
+        person: (table[:, 0].astype(np.float64), table[:, 1].astype(np.float64), table[:, 2])
+        for person, table in columns.items()
+    }
 
 
 def _decided(one: Against, adjusted: float | None, rate: float) -> Against:
     if adjusted is None:
         return one
-    return Against(
-        one.person, one.n, one.candidate_wins, one.person_wins, one.p, adjusted, bool(adjusted <= rate)
-    )
+    return replace(one, adjusted=adjusted, wins=bool(adjusted <= rate))
 
 
-def p_value(differences: Array, epsilon: float, *, seed: int = 0) -> float:
+def p_value(differences: Array, epsilon: float, *, prompts: Prompts | None = None, seed: int = 0) -> float:
     """Of the hypothesis that the mean difference (person's wins less the candidate's) is epsilon or more.
 
-    Where nothing varies there is nothing to estimate: 0 below epsilon, else 1.
+    A t-test with G - 1 degrees of freedom for G prompts, whose variance is that of a ratio of the prompts' sums:
+    G / (G - 1) * sum over prompts of (sum of d - mean of d)^2 / n^2 (Liang and Zeger 1986; Cochran 1977, 6.4). With one
+    item for each prompt, as without ``prompts``, it is the paired t-test. Where nothing varies there is nothing to
+    estimate: 0 below epsilon, else 1.
     """
-    mean, spread = float(differences.mean()), float(differences.std(ddof=1))
-    if spread == 0:
+    n = len(differences)
+    at = np.arange(n) if prompts is None else np.unique(prompts, return_inverse=True)[1]
+    sizes = np.bincount(at)
+    sums, groups = np.bincount(at, weights=differences), len(sizes)
+    mean = float(differences.mean())
+    residuals = sums - mean * sizes
+    if np.allclose(residuals, 0):
         return 0.0 if mean < epsilon else 1.0
-    if len(differences) >= ENOUGH:
+    if groups >= ENOUGH:
         from scipy import stats
 
-        t = (mean - epsilon) / (spread / np.sqrt(len(differences)))
-        return float(stats.t.cdf(t, df=len(differences) - 1))
+        variance = groups / (groups - 1) * float((residuals**2).sum()) / n**2
+        return float(stats.t.cdf((mean - epsilon) / math.sqrt(variance), df=groups - 1))
     rng = np.random.default_rng(seed)
-    draws = rng.choice(differences, size=(RESAMPLES, len(differences))).mean(axis=1)
-    return float((1 + (draws >= epsilon).sum()) / (1 + RESAMPLES))
+    drawn = rng.integers(groups, size=(RESAMPLES, groups))
+    means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    return float((1 + (means >= epsilon).sum()) / (1 + RESAMPLES))
 
 
 def benjamini_yekutieli(values: Sequence[float]) -> list[float]:

@@ -230,7 +230,8 @@ def alternative(
         key = (voices[0].response, criterion)
         if len(voices) > 1 and key in told:
             labels: dict[Hashable, float] = {voice.person: voice.value for voice in voices}
-            items[criterion].append(Item(labels, told[key][0], scales[criterion]))
+            prompt = ground.prompts[voices[0].response]
+            items[criterion].append(Item(labels, told[key][0], scales[criterion], prompt))
     every = [one for part in items.values() for one in part]
     return {
         "pooled": _verdict(ground, every, epsilon),

@@ -273,6 +273,7 @@ def _test(one: Mapping[str, Any], label: str, found: Mapping[str, Any]) -> dict[
             {
                 "person": person["person"],
                 "n": person["n"],
+                "prompts": person["prompts"],
                 "candidate_wins": percent(person["candidate_wins"]),
                 "person_wins": percent(person["person_wins"]),
                 "p": _p(person["p"]),

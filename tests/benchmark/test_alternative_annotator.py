@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.regression.linear_model import OLS
 
 from benchmark.judges.alternative_annotator import Item, Scale, Verdict, benjamini_yekutieli, judge, p_value
 
@@ -69,6 +70,41 @@ def test_p_is_that_of_a_one_sided_t_test() -> None:
     differences = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], 80)
     expected = stats.ttest_1samp(differences, 0.2, alternative="less").pvalue
     assert p_value(differences, 0.2) == pytest.approx(expected)
+
+
+def test_over_prompts_it_is_the_cluster_robust_t_test_of_statsmodels() -> None:
+    rng = np.random.default_rng(2)
+    prompts = rng.integers(0, 40, 150)
+    differences = rng.choice([-1.0, 0.0, 1.0], 150) + rng.normal(size=40)[prompts]
+    fitted = OLS(differences - 0.2, np.ones(150)).fit(
+        cov_type="cluster", cov_kwds={"groups": prompts}, use_t=True
+    )
+    # Theirs has (n - 1) / (n - p) besides, which is 1 for a mean.
+    expected = stats.t.cdf(fitted.tvalues[0], df=len(np.unique(prompts)) - 1)
+    assert p_value(differences, 0.2, prompts=prompts) == pytest.approx(expected)
+
+
+def test_the_same_said_again_of_one_prompt_is_no_more_evidence() -> None:
+    rng = np.random.default_rng(4)
+    labels = [({"a": 1, "b": int(rng.integers(1, 3))}, int(rng.integers(1, 3))) for _ in range(50)]
+    once = [Item(said, candidate, THREE, number) for number, (said, candidate) in enumerate(labels)]
+    found, thrice = judge(once), judge(once * 3)
+    assert [one.p for one in found.people] == pytest.approx([one.p for one in thrice.people])
+    assert [(one.n, one.prompts) for one in thrice.people] == [(150, 50)] * 2
+    alone = [Item(item.labels, item.candidate, THREE) for item in once]
+    assert [one.p for one in judge(alone).people] == [one.p for one in found.people]
+    assert judge(once[:29] * 3).winning_rate is None  # 87 items, but of 29 prompts
+
+
+def test_with_prompts_that_go_together_it_errs_as_often_as_its_level_says() -> None:
+    """Of each prompt five differences that share most of what they are; their mean is the hypothesis itself."""
+    rng = np.random.default_rng(6)
+    prompts = np.repeat(np.arange(60), 5)
+    drawn = [rng.choice([-1.0, 0.0, 1.0], 60)[prompts] * (rng.random(300) < 0.9) for _ in range(800)]
+    p = np.array([[p_value(one, 0.0, prompts=of) for of in (prompts, None)] for one in drawn])
+    over_prompts, over_items = (p <= 0.05).mean(axis=0)
+    assert 0.03 <= over_prompts <= 0.08
+    assert over_items > 0.15
 
 
 def test_a_few_items_are_tested_by_bootstrap_where_asked_for() -> None:
