@@ -232,7 +232,7 @@ def started(tmp_path: Path) -> Iterator[dict[str, Any]]:
         told += line
     yield {"process": process, "log": log, "environment": environment, "port": port, **json.loads(told)}
     process.terminate()
-    process.wait(timeout=30)
+    process.wait(timeout=90)
     process.stdout.close()
 
 
@@ -265,7 +265,7 @@ def test_the_command_serves_at_once_signs_in_revives_the_dead_and_leaves_no_orph
 
     family = descendants_of(process.pid)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=90) == 0
     eventually(lambda: not [pid for pid in family if runs(pid)])
     assert not answers(f"{address}demo/")
 
@@ -329,7 +329,7 @@ def descendants_of(parent: int) -> list[int]:
     return children + [pid for child in children for pid in descendants_of(child)]
 
 
-def eventually(condition: Any, *, seconds: float = 30) -> None:
+def eventually(condition: Any, *, seconds: float = 90) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end

@@ -229,7 +229,7 @@ def at_once(calls: Sequence[Callable[[], Person]]) -> list[str]:
     start = Barrier(len(calls))
 
     def one(call: Callable[[], Person]) -> str:
-        start.wait(timeout=30)
+        start.wait(timeout=120)
         try:
             return str(call())
         except AssayError as refusal:

@@ -29,7 +29,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 WINDOW = {"width": 1280, "height": 800}
-PATIENCE = 10_000  # milliseconds; two busy cores are slow
+PATIENCE = 30_000  # milliseconds; two busy cores are slow
 
 expect.set_options(timeout=PATIENCE)
 

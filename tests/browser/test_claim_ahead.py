@@ -14,7 +14,7 @@ from playwright.sync_api import Page, Route, expect
 
 from annotation.models import Annotation, Assignment, Batch, Draft, Guideline, Person
 from annotation.services.batches import set_state
-from tests.browser.conftest import SignIn
+from tests.browser.conftest import PATIENCE, SignIn
 from tests.browser.test_annotating import answer, given, press, sent, shown
 from tests.support import label_next, make_batch, make_corpus
 
@@ -54,7 +54,7 @@ def follow(page: Page, *keys: str) -> None:
 
 def until(is_so: Callable[[], bool]) -> None:
     """Wait for what no page tells of."""
-    ends = time.monotonic() + 10
+    ends = time.monotonic() + PATIENCE / 1000
     while not is_so():
         assert time.monotonic() < ends
         time.sleep(0.05)
@@ -95,7 +95,7 @@ def test_the_next_item_is_claimed_while_one_reads_and_shown_at_once(
     second = the_other(lin, first)
     hold(page)  # no answer ever comes
     press(page, "3", "Enter")
-    expect(page.locator(f"form[data-item='{second}']")).to_be_visible(timeout=1000)
+    expect(page.locator(f"form[data-item='{second}']")).to_be_visible()
     assert holding(lin) == {first, second}
     expect(page.get_by_text("1 waiting to be sent")).to_be_visible()  # it takes long, and is said
 

@@ -344,7 +344,7 @@ def test_of_two_promotions_at_one_moment_one_is_refused(
 
     def together(*scorers: Any, **options: Any) -> dict[str, Any]:
         verdict = gather(*scorers, **options)
-        both.wait(timeout=30)  # both have compared with the same current scorer, which is none
+        both.wait(timeout=120)  # both have compared with the same current scorer, which is none
         return verdict
 
     monkeypatch.setattr(service, "gather", together)
