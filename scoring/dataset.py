@@ -1,4 +1,4 @@
-"""What a scorer learns from, as plain values: examples, heads, folds by prompt or by model, one template.
+"""What a scorer learns from, as plain values: examples, heads, folds by prompt or by model.
 
 Pure: no Django, no database, no learning library.
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -149,12 +149,11 @@ def members_of(spec: Spec, launch: str = "") -> list[Member]:
     ]
     if not spec.encoder:
         return found
-    if spec.tuning == "frozen":
-        alone = Spec("encoder", spec.encoder, "frozen", spec.remote_code, spec.settings)
+    alone = replace(spec, kind="encoder")
+    if not spec.is_tuned:
         return [*found, SimpleMember("encoder", embedding.EmbeddingBackbone(alone), embedding.recipe(alone))]
     from scoring.backbones import TransformerBackbone
 
-    alone = Spec("encoder", spec.encoder, spec.tuning, spec.remote_code, spec.settings)
     return [*found, FittedMember("encoder", TransformerBackbone(alone, launch))]
 
 

@@ -21,6 +21,7 @@ from transformers.utils.logging import disable_progress_bar
 from annotation.errors import N_, AssayError
 from scoring.dataset import Head, Value
 from scoring.portable.encoder import (
+    HEADINGS,
     Pooling,
     Reader,
     ScorerModel,
@@ -120,7 +121,17 @@ class Pretrained:
         for name in ATTENTION_DROPOUTS:
             if hasattr(config, name):
                 setattr(config, name, 0.0)
-        reader = Reader(tokenizer, token_limit(tokenizer, config, spec.settings.max_tokens))
+        limit = token_limit(tokenizer, config, spec.settings.max_tokens)
+        reader = Reader(tokenizer, limit, spec.headings or HEADINGS)
+        if reader.fixed > limit // 2:
+            raise AssayError(
+                N_(
+                    "The guideline's scorer_template takes {fixed} of the {limit} tokens that this encoder reads, and "
+                    "leaves less than half for prompt and response: shorten it in a new version of the guideline."
+                ),
+                fixed=reader.fixed,
+                limit=limit,
+            )
         return cls(spec, config, reader)
 
     def model(self, heads: Sequence[Head], dtype: Any = torch.float32) -> ScorerModel:

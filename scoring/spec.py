@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from annotation.errors import N_, AssayError
+from annotation.guidelines.values import PROMPT, RESPONSE
 from scoring.tuning import TransformerSettings
 
 Kind = Literal["ngram", "encoder", "ensemble"]
@@ -25,7 +26,7 @@ class Spec:
 
     ``tuning`` says what of the encoder learns: ``frozen`` nothing (a linear head reads its embeddings), ``full``
     everything, ``lora`` low-rank additions. ``settings`` are those of ``full`` and ``lora``. Code that comes with an
-    encoder runs only with ``remote_code``.
+    encoder runs only with ``remote_code``. ``template`` is the guideline's for such an encoder; empty the standard one.
     """
 
     kind: Kind = EMBEDDED
@@ -33,6 +34,7 @@ class Spec:
     tuning: Tuning = "frozen"
     remote_code: bool = False
     settings: TransformerSettings = field(default_factory=TransformerSettings)
+    template: str = ""
 
     @classmethod
     def of(cls, name: str = "", *, encoder: str = "", tuning: str = "", default_encoder: str = "") -> Spec:
@@ -55,6 +57,23 @@ class Spec:
 
     def at(self, encoder: str) -> Spec:
         return replace(self, encoder=encoder)
+
+    def under(self, template: str | None) -> Spec:
+        """With the guideline's template, if it has one and the encoder reads prompt and response together."""
+        return replace(self, template=template or "") if self.is_tuned else self
+
+    @property
+    def is_tuned(self) -> bool:
+        return bool(self.encoder) and self.tuning != "frozen"
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """What stands before the prompt, before the response and behind it; none for the standard template."""
+        if not self.template:
+            return ()
+        before, _, rest = self.template.partition(PROMPT)
+        between, _, after = rest.partition(RESPONSE)
+        return before, between, after
 
     @property
     def title(self) -> str:

@@ -231,6 +231,7 @@ def _head(document: GuidelineDocument, language: str) -> Iterator[tuple[Key, _Wr
         "source": document.source,
         "languages": _listed(document.languages),
         "rank_by": document.rank_by,
+        **({"scorer_template": document.scorer_template} if document.scorer_template else {}),
     }
     yield ("document",), _Written("document", ("document",), fields["title"], fields)
 

@@ -21,6 +21,7 @@ from .values import (
     LocalizedText,
     MetricName,
     Number,
+    ScorerTemplate,
     Slug,
     TaxonomyName,
     Text,
@@ -201,6 +202,7 @@ class GuidelineDocument(Frozen):
     criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)]
     metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
     rank_by: MetricName
+    scorer_template: ScorerTemplate | None = None
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:

@@ -14,6 +14,8 @@ from annotation.errors import N_
 
 FLAW = "guideline"
 LARGEST = 1_000_000
+PROMPT, RESPONSE = "{prompt}", "{response}"
+LONGEST_TEMPLATE = 2000
 FORMULA = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*\*\s*mean\s*(?:/\s*([0-9]+(?:\.[0-9]+)?)\s*)?")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
@@ -72,8 +74,23 @@ def _read_text(text: str) -> str:
     return text.strip()
 
 
+def _read_template(text: str) -> str:
+    for place in (PROMPT, RESPONSE):
+        if text.count(place) != 1:
+            raise flaw(N_("This must hold {place} once; it stands for the text."), place=place)
+    if text.index(PROMPT) > text.index(RESPONSE):
+        raise flaw(
+            N_("{response} comes before {prompt} here; turn them round."), prompt=PROMPT, response=RESPONSE
+        )
+    if len(text) > LONGEST_TEMPLATE:
+        raise flaw(N_("This is longer than {most} characters; shorten it."), most=LONGEST_TEMPLATE)
+    return text
+
+
 Number: TypeAlias = Annotated[int | float, BeforeValidator(_read_number)]
 Text: TypeAlias = Annotated[str, Strict(), AfterValidator(_read_text)]
+ScorerTemplate: TypeAlias = Annotated[Text, AfterValidator(_read_template)]
+"""How an encoder is given a prompt and its response: a text that holds ``{prompt}`` and, behind it, ``{response}``."""
 Identifier: TypeAlias = Annotated[str, Strict(), StringConstraints(pattern=r"^[a-z_]+$", max_length=50)]
 MetricName: TypeAlias = Annotated[
     str, Strict(), StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=50)

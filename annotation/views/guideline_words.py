@@ -31,6 +31,7 @@ FIELDS = {
     "formula": gettext_lazy("Formula"),
     "dimensions": gettext_lazy("Dimensions"),
     "criteria": gettext_lazy("Criteria"),
+    "scorer_template": gettext_lazy("What scorers read"),
 }
 KINDS = {
     "document": gettext_lazy("The whole"),

@@ -32,7 +32,8 @@ WEIGHTS = "weights.safetensors"
 ENCODER = "encoder"
 
 HEADINGS = ("Prompt:\n", "\n\nResponse:\n")
-"""The template: each stands before its text. A saved scorer's card names those that it learned with."""
+"""The standard template: each stands before its text. A saved scorer's card names those that it learned with, and a
+third where something stands behind the response."""
 
 BATCH_TOKENS = {"cpu": 1024, "cuda": 16384}
 BATCH_ROWS = 128
@@ -75,7 +76,7 @@ def both_ends(tokens: Sequence[int], budget: int) -> list[int]:
 
 
 class Reader:
-    """Turns texts into token ids: the one template, cut where it is too long, with the ends marked."""
+    """Turns texts into token ids: one template, cut where it is too long, with the ends marked."""
 
     def __init__(self, tokenizer: Any, max_tokens: int, headings: Sequence[str] = HEADINGS) -> None:
         self.tokenizer = tokenizer
@@ -83,23 +84,36 @@ class Reader:
         self.headings = tuple(headings)
         self._start = _first_known(tokenizer.cls_token_id, tokenizer.bos_token_id)
         self._end = _first_known(tokenizer.sep_token_id, tokenizer.eos_token_id)
-        self._before_prompt, self._before_response = self.tokens(self.headings)
+        self._before_prompt, self._before_response, self._after = self.tokens((*self.headings, "")[:3])
 
     @property
     def padding(self) -> int:
         """Any id will do where the model has none of its own: what is padded is masked."""
         return int(self.tokenizer.pad_token_id or 0)
 
+    @property
+    def fixed(self) -> int:
+        """So many tokens of each row are the template's."""
+        parts = self._start, self._before_prompt, self._before_response, self._after, self._end
+        return sum(map(len, parts))
+
     def read(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """Prompt and response together, in the template."""
-        fixed = sum(map(len, (self._start, self._before_prompt, self._before_response, self._end)))
-        budget = max(self.max_tokens - fixed, 0)
+        budget = max(self.max_tokens - self.fixed, 0)
         prompts = self.tokens([prompt for prompt, _response in pairs])
         responses = self.tokens([response for _prompt, response in pairs])
         rows = []
         for long_prompt, long_response in zip(prompts, responses, strict=True):
             prompt, response = trim(long_prompt, long_response, budget)
-            ids = (self._start, self._before_prompt, prompt, self._before_response, response, self._end)
+            ids = (
+                self._start,
+                self._before_prompt,
+                prompt,
+                self._before_response,
+                response,
+                self._after,
+                self._end,
+            )
             rows.append([token for part in ids for token in part])
         return rows
 

@@ -68,7 +68,7 @@ def create_scorer(
     guideline = guideline_of(release)
     _check_adaptation(base, adapt_to, release, guideline)
     inherited = default_spec() if base is None else base.spec
-    spec = _had(inherited if spec is None else spec)
+    spec = _had((inherited if spec is None else spec).under(guideline.document.scorer_template))
     _free(check_name(name))
     scorer = _new(
         Scorer(
@@ -111,7 +111,7 @@ def _check_seed(seed: int) -> None:
 def _seeds(seeds: int | None, spec: Spec) -> int:
     """How many seeds; of fine-tuning one alone says little."""
     if seeds is None:
-        return TUNED_SEEDS if spec.encoder and spec.tuning != "frozen" else 1
+        return TUNED_SEEDS if spec.is_tuned else 1
     if not 1 <= seeds <= MOST_SEEDS:
         raise AssayError(N_("An evaluation is made with 1 to {most} seeds."), most=MOST_SEEDS)
     return seeds

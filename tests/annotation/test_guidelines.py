@@ -145,6 +145,14 @@ def test_what_is_no_guideline_is_refused_at_its_line(text: str | bytes, line: in
     assert says in str(error)
 
 
+def test_without_a_template_a_guideline_has_the_hash_that_it_had() -> None:
+    template = "提示：{prompt}\\n回复：{response}"
+    found = read(GUIDELINE + f'scorer_template: "{template}"\n')
+    assert (read().scorer_template, found.scorer_template) == (None, "提示：{prompt}\n回复：{response}")
+    assert found.sha256 != read().sha256
+    assert "scorer_template" not in read().model_dump(exclude_defaults=True)
+
+
 def test_a_mark_of_utf_8_and_windows_line_ends_are_accepted() -> None:
     windows = GUIDELINE.replace("\n", "\r\n").encode("utf-8-sig")
     assert read(windows) == read()
@@ -164,6 +172,22 @@ MISTAKES = [
     ("rank_by: sweet_rate\n", "rank_by: sweet_rate\nrank: x\n", "rank: x", "rank", "no such field"),
     ("    kind: rate\n", "    kind: rate\n    unit: x\n", "unit: x", "metrics[0].unit", "no such field"),
     ("    kind: rate\n", "    kind: rate\n    kind: mean\n", 54, "metrics[0].kind", "twice"),
+    *(
+        (
+            "rank_by: sweet_rate\n",
+            f"rank_by: sweet_rate\nscorer_template: {text}\n",
+            text,
+            "scorer_template",
+            says,
+        )
+        for text, says in (
+            ('"Asked {prompt}"', "{response} once"),
+            ('"{prompt} {prompt} {response}"', "{prompt} once"),
+            ('"{response} {prompt}"', "turn them round"),
+            (f'"{"x" * 2000} {{prompt}} {{response}}"', "2000 characters"),
+            ("[a]", "text"),
+        )
+    ),
     ('version: "1.0"', "version: 1.0", 2, "version", "quotes"),
     ('version: "1.0"', 'version: "1@0"', 2, "version", "must match"),
     ("title: {zh: 茶, en: Tea}", "title: Tea", 4, "title", "each declared language"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from annotation.models import GoldRelease, Guideline, Person
 from scoring import tasks  # noqa: F401 (registers the handlers)
 from scoring.models import Scorer
+from tests.conftest import missing
 from tests.scoring.support import FIT, LEARNING, find_once, make_release, trained
 
 
@@ -51,6 +53,8 @@ def scorer(release: GoldRelease) -> Scorer:
 @pytest.fixture
 def encoder(tmp_path: Path) -> str:
     """The folder of a random two-layer encoder."""
+    if find_spec("torch") is None:
+        missing("torch", "an encoder needs requirements-encoder.txt")
     from tests.scoring.networks import encoder_in
 
     return encoder_in(tmp_path)

@@ -33,7 +33,7 @@ from scoring.saved import fingerprint
 from scoring.selectors.lessons import lesson_of
 from scoring.services import create_scorer, create_scoring, score
 from scoring.services.predictions import _load
-from scoring.spec import Spec
+from scoring.spec import Spec, Tuning
 from tests.scoring.support import label_all, make_release, make_responses, trained, true_level
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, decide_next, make_batch
 
@@ -67,6 +67,19 @@ def test_a_scorer_is_not_ready_before_its_job_is_done(release: GoldRelease, he: 
     assert (scorer.state, scorer.ready_at, job.kind) == ("queued", None, "train_scorer")
     with pytest.raises(Conflict, match="not ready"):
         score(scorer=scorer, responses=Response.objects.all())
+
+
+@pytest.mark.parametrize("tuning", ["full", "frozen"])
+def test_a_tuned_encoder_is_given_responses_in_the_guidelines_template(
+    lin: Person, encoder: str, tuning: Tuning
+) -> None:
+    template = "问：{prompt} 答：{response}"
+    text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8").replace('version: "1.0"', 'version: "1.1"')
+    guideline = load_guideline(text=f'{text}\nscorer_template: "{template}"\n', path="x", publish=True)
+    release = make_release(guideline, lin)
+    scorer, _job = create_scorer(name="s", release=release, spec=Spec("encoder", encoder, tuning), send=False)
+    scorer.refresh_from_db()
+    assert scorer.spec.template == (template if tuning == "full" else "")
 
 
 def test_training_registers_weights_card_evaluation_and_out_of_fold_predictions(scorer: Scorer) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.errors import AssayError
-from scoring.backbones import choose, load
+from scoring.backbones import TransformerBackbone, choose, load
 from scoring.dataset import Example, Head
 from scoring.evaluation import evaluate_grouped
 from scoring.interface import Cancelled, Progress
@@ -212,6 +212,25 @@ def test_a_long_text_is_cut_to_the_limit_and_keeps_its_ends():
     assert len(ids) == 40
     assert text[9:13] == ["x", "x", "x", "q"]
     assert "".join(text[25:39]) == "b" + "y" * 12 + "z"
+
+
+def test_a_template_stands_around_both_texts_and_is_kept_with_the_weights(encoder: str, tmp_path: Path):
+    spec = replace(tiny(encoder, rounds=1).spec, template="ask {prompt} got {response} so")
+    assert spec.headings == ("ask ", " got ", " so")
+    scorer = TransformerBackbone(spec).fit(eight(), [COMPLIANCE])
+    scorer.save(tmp_path / "saved")
+    loaded = load(tmp_path / "saved")
+    assert loaded.predict(eight()) == scorer.predict(eight())
+    reader = loaded.portable.reader  # type: ignore[attr-defined]
+    said = "".join(reader.tokenizer.convert_ids_to_tokens(reader.read([("why", "yes")])[0]))
+    assert said == "[CLS]ask why got yes so[SEP]"
+    assert scorer.predict(eight()) != tiny(encoder, rounds=1).fit(eight(), [COMPLIANCE]).predict(eight())
+
+
+def test_a_template_that_leaves_little_room_is_refused(encoder: str):
+    spec = replace(tiny(encoder).spec, template="x" * 80 + "{prompt}{response}")
+    with pytest.raises(AssayError, match=r"82 of the \d+ tokens"):
+        TransformerBackbone(spec).fit(eight(), [COMPLIANCE])
 
 
 def test_an_empty_response_and_a_lone_surrogate_can_be_read(encoder: str):
