@@ -224,6 +224,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "config.navigation.navigation",
             ],
+            "builtins": ["annotation.templatetags.numbers"],
         },
     }
 ]
