@@ -45,6 +45,9 @@ class Job(Authored):
         indexes = [
             models.Index(fields=["heartbeat"], condition=Q(state="running"), name="job_running"),
             models.Index(fields=["created_at"], condition=Q(state="queued"), name="job_queued"),
+            models.Index(
+                fields=["kind"], name="job_kind"
+            ),  # of most kinds there are few beside the predictions
         ]
 
     def __str__(self) -> str:
