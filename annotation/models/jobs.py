@@ -45,9 +45,8 @@ class Job(Authored):
         indexes = [
             models.Index(fields=["heartbeat"], condition=Q(state="running"), name="job_running"),
             models.Index(fields=["created_at"], condition=Q(state="queued"), name="job_queued"),
-            models.Index(
-                fields=["kind"], name="job_kind"
-            ),  # of most kinds there are few beside the predictions
+            # Of most kinds there are few beside the predictions.
+            models.Index(fields=["kind"], name="job_kind"),
         ]
 
     def __str__(self) -> str:
