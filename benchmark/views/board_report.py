@@ -25,6 +25,8 @@ from benchmark.views.board_reading import finding, reading
 from benchmark.views.charting import Draw
 from benchmark.views.presenting import attribute_label, difference, headed, metric_label, named
 
+from ..figures.metrics import printed
+
 UNDEFINED, DAGGER = "-", "\N{DAGGER}"
 WIDE = 7
 """Columns from here on are numbered, with their names below the table."""
@@ -104,7 +106,7 @@ def _has_any(row: Row, columns: Sequence[Column]) -> bool:
 
 def _published_line(row: Row, columns: Sequence[Column], dagger: str) -> list[str]:
     n = UNDEFINED if row["n"] is None else str(row["n"])
-    numbers = [bracketed(one.metric, one.statistic(row)) for one in columns]
+    numbers = [_as_published(one.metric, one.statistic(row)) for one in columns]
     return [f"{row['model']}{dagger}", UNDEFINED, n, *numbers]
 
 
@@ -117,10 +119,17 @@ def _whence(dagger: str, told: Mapping[str, str]) -> str:
 
 def bracketed(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     """``71.7 [57.5, 82.7]``, a rate in percent without its sign, as tables in papers have it."""
-    value, low, high = (_short(metric, statistic[name]) for name in ("value", "low", "high"))
-    if value == UNDEFINED or UNDEFINED in (low, high):
-        return value
-    return f"{value} [{low}, {high}]"
+    return _short(metric, statistic["value"]) + _brackets(metric, statistic)
+
+
+def _as_published(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+    """With the decimals that it was entered with, as the board has it: ``45.38``."""
+    return printed(metric, statistic["value"]).removesuffix("%") + _brackets(metric, statistic)
+
+
+def _brackets(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+    low, high = (_short(metric, statistic[name]) for name in ("low", "high"))
+    return "" if UNDEFINED in (low, high) else f" [{low}, {high}]"
 
 
 def _short(metric: Metric, value: float | None) -> str:

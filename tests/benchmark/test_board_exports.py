@@ -143,7 +143,7 @@ def published(run: BenchmarkRun, flames: Guideline) -> list[str]:
             "overall": {"harmless_rate": rate},
             "n": {"Legality": 50},
         }
-        for model, rate in zip(models, (0.42, 0.9), strict=True)
+        for model, rate in zip(models, (0.42, 0.9038), strict=True)
     ]
     add_published(guideline=flames, rows=rows, **PAPER)
     return models
@@ -162,13 +162,13 @@ def test_the_csv_marks_what_was_published_and_has_no_line_for_what_was_not_told(
     last = told[-1]
     assert (last["origin"], last["table"], last["source"], last["url"]) == ("published", *PAPER.values())
     assert (last["value"], last["n"], last["rank"], last["gold"], last["missing"]) == (
-        "0.9",
+        "0.9038",
         "50",
         "",
         "",
         "",
     )
-    assert 0 < float(last["low"]) < 0.9 < float(last["high"]) < 1
+    assert 0 < float(last["low"]) < 0.9038 < float(last["high"]) < 1
 
 
 def test_the_json_has_published_rows_apart_from_the_board(run: BenchmarkRun, published: list[str]):
@@ -186,7 +186,7 @@ def test_latex_and_the_page_put_published_rows_below_a_rule_with_a_dagger_and_a_
     by_rate = text[text.index("tab:board-harmless_rate") : text.index("tab:board-harmless_score")]
     _head, measured, below = by_rate[: by_rate.index(r"\bottomrule")].split(r"\midrule")
     assert r"\dag" not in measured
-    assert rf"{published[1]}\dag{{}} & - & - & 90.0 & " in below
+    assert rf"{published[1]}\dag{{}} & - & - & 90.38 & " in below
     assert below.count(r"\dag{}") == 2
     note = by_rate[by_rate.index(r"\bottomrule") :]
     assert r"\dag{} Published, and not measured here: Paper (Somebody \& others, 2024, " in note
