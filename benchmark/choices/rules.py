@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .marking import with_marks, without_quotes
 from .shapes import NEED_CHECK, OTHER, REFUSE, Option, Reading
-from .text import THINKS_ON, THOUGHT, plain_text
+from .text import plain_text, without_thought
 from .words import (
     ANNOUNCED,
     AS_CHOICE,
@@ -44,10 +44,10 @@ LONGEST = 100_000
 
 def read(answer: str, options: tuple[Option, Option]) -> Reading:
     """What ``answer`` chose of the two ``options``, which the prompt showed in this order."""
-    answer = THOUGHT.sub(" ", answer)
-    if len(answer) > LONGEST or THINKS_ON.search(answer):  # cut off while it thought
+    said = without_thought(answer)
+    if said is None or len(said) > LONGEST:
         return Reading(NEED_CHECK, "unread")
-    plain = plain_text(answer)
+    plain = plain_text(said)
     if not plain:
         return Reading(NEED_CHECK, "empty")
     masked, quoted = without_quotes(plain, options)

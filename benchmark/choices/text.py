@@ -10,8 +10,7 @@ from functools import lru_cache
 _LONG, _LONG_ZH = 16, 8
 """So many characters are no chance: the least that is taken for an option's own words inside of other words."""
 CJK = "\u3400-\u9fff"
-THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-THINKS_ON = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+_THINKS = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 _INITIAL = re.compile(r"\.[a-z](?!\w)")
 _INITIALS = re.compile(r"(?<!\w)[a-z](?:\.[a-z](?!\w))+")
 _GRADE = re.compile(r"(?<![a-z0-9])([a-z])[+]")
@@ -34,6 +33,23 @@ TURNS_ZH = re.compile(r"(?=但是|但(?!是)|不过|然而|所以|因此|因为|
 _OPENS = re.compile(r"(^|\|\??) ?([a-z]) ⟫")
 # Anchored: from the middle of a clause it would look to its end again and again.
 _ASKED = re.compile(r"(?:^|(?<=[|?]))[^|]*\|\?")
+
+
+def without_thought(answer: str) -> str | None:
+    """What is said outside of ``<think>``; None of an answer that was cut off while it thought.
+
+    Some templates open it in the prompt: what stands before an end without a beginning was thought as well.
+    """
+    said: list[str] = []
+    at, thinks = 0, False
+    for mark in _THINKS.finditer(answer):
+        if mark[1]:
+            said = said if thinks else []
+            at, thinks = mark.end(), False
+        elif not thinks:
+            said.append(answer[at : mark.start()])
+            thinks = True
+    return None if thinks else " ".join([*said, answer[at:]])
 
 
 def plain_text(text: str) -> str:

@@ -30,9 +30,9 @@ _HAN = re.compile(r"[\u4e00-\u9fff]")
 _KEYS = ("label", "value", "level", "score", "标签", "等级")
 _SAYS = re.compile(
     r"^(?:(?:final|my|the)\s+)*(?:label|answer|level|score|value|rating|标签|答案|等级|级别|评分|结论)"
-    r"\s*(?:is|为|是)?\s*[:=]\s*(?P<said>.+)$"
+    r"\s*+(?:(?:is|为|是)\s*+)?[:=]\s*+(?P<said>.+)$"
 )
-_BOTH = re.compile(r"^(?P<value>[-+]?\d+(?:\.\d+)?)\s*[:.,;()\-–—、]*\s*(?P<name>\S.*)$")
+_BOTH = re.compile(r"^(?P<value>[-+]?\d+(?:\.\d+)?)\s*+[:.,;()\-–—、]*\s*+(?P<name>\S.*)$")
 _MARKS = "*_`\"'“”‘’「」『』 \t.。!！,，;；"
 
 
@@ -153,6 +153,8 @@ def parse(answer: str, criterion: Criterion) -> Said:
 
 def read_label(text: str, criterion: Criterion) -> float | None:
     """A level of the scale: its value, its name in any language, ``2: its name``, or ``Label: `` and one of these."""
+    if len(text) > LONGEST:
+        return None
     folded = _folded(text)
     says = _SAYS.match(folded)
     if says:

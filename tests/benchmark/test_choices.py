@@ -23,6 +23,7 @@ from benchmark.choices import (
     Reading,
     read,
 )
+from benchmark.choices.words import BEFORE_ZH, WORDS_BEFORE_ZH
 from tests.benchmark.choice_answers import ANSWERS, CHINESE_OPTIONS, ENGLISH_OPTIONS
 from tests.benchmark.choice_traps import TRAPS
 
@@ -51,6 +52,41 @@ def test_an_answer_without_an_end_takes_no_more_time_than_its_length(text: str):
 def test_what_it_thought_before_is_no_answer():
     assert read("<think>The answer is A.</think>\nB", ENGLISH_OPTIONS).choice == SECOND
     assert read("<think>The answer is A. But then", ENGLISH_OPTIONS) == Reading(NEED_CHECK, "unread")
+    assert read("B. <think>Or A?</think> <think>No.</think>", ENGLISH_OPTIONS).choice == SECOND
+
+
+def test_a_thought_that_was_opened_in_the_prompt_is_no_answer():
+    assert read("I choose A.</think>\n\nI choose B.", ENGLISH_OPTIONS).choice == SECOND
+    assert read("I choose A.</think>", ENGLISH_OPTIONS) == Reading(NEED_CHECK, "empty")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "来看",
+        "综合来看",
+        "我认为",
+        "the ",
+        "my ",
+        "i would ",
+        "<think>",
+        "<think></think>",
+        "因此",
+        "(a) ",
+        "的",
+    ],
+)
+def test_an_answer_that_repeats_itself_is_read_in_no_time(words: str):
+    """What is looked at in every way to cut it up, or again from each of its words, would never be done."""
+    looped = words * (90_000 // len(words))
+    for options in (ENGLISH_OPTIONS, CHINESE_OPTIONS):
+        read(f"{looped}猫我选A", options)
+        read(f"{looped} I would choose A", options)
+
+
+def test_what_stands_before_a_choice_is_the_same_however_it_is_cut():
+    words = [*WORDS_BEFORE_ZH, "个人", "⟪1⟫相比"]
+    assert all(BEFORE_ZH.fullmatch(one + other) for one in words for other in words)
     assert read("\\boxed{B}", ENGLISH_OPTIONS).choice == SECOND
 
 
