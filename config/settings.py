@@ -334,6 +334,7 @@ CELERY_BROKER_URL = env("CELERY_BROKER_URL", "filesystem://", read_broker)
 if CELERY_BROKER_URL.startswith("filesystem"):
     for folder in ("messages", "processed", "control"):
         (BROKER_FOLDER / folder).mkdir(parents=True, exist_ok=True)
+    CELERY_BROKER_TRANSPORT = "config.broker:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(BROKER_FOLDER / "messages"),
         "data_folder_out": str(BROKER_FOLDER / "messages"),
