@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -22,13 +22,14 @@ from .metrics import (
     Statistic,
     estimate,
     level_counts,
+    metric_in,
     metrics_in,
     overall_of,
     parts,
     scopes,
     scopes_of,
 )
-from .pairs import OVERALL, Differences, compared, pairs_json
+from .pairs import OVERALL, Differences, compared, pairs_json, scopes_compared
 
 Parts = Mapping[tuple[str, str], Mapping[str, Part]]
 """By metric and column, what each model's responses add."""
@@ -57,14 +58,17 @@ class _Row:
     overall: dict[str, Statistic]
     standing: Fraction | None
     """The number that the board is ranked by."""
-    rank: Rank | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, rank: Rank | None, ranks: Mapping[str, Rank | None]) -> dict[str, Any]:
+        """``ranks`` within a column, of those that have one."""
         return {
             "model": self.model,
-            "rank": None if self.rank is None else self.rank.to_json(),
+            "rank": rank and rank.to_json(),
             "n": self.n,
-            "dimensions": {scope: _plain(cell) for scope, cell in self.dimensions.items()},
+            "dimensions": {
+                scope: {**_plain(cell), "rank": (own := ranks.get(scope)) and own.to_json()}
+                for scope, cell in self.dimensions.items()
+            },
             "overall": _plain(self.overall),
         }
 
@@ -88,15 +92,29 @@ class Figures:
     ) -> None:
         self.document = document
         self.sample = Sample.of(document, rows, models=models, seed=seed)
+        self._known: dict[tuple[str, str], Differences] = {}
 
     @cached_property
     def board(self) -> dict[str, Any]:
-        """The leaderboard, best first."""
+        """The leaderboard, best first. In each column a model has a rank of its own, by what the column shows."""
+        rows = self._standing
+        overall = ranks([row.standing for row in rows], self._differences(self._lead, self._scope))
+        by_scope = {scope: self._ranks_in(scope) for scope in scopes(self.document)}
         return {
             "guideline": f"{self.document.name}@{self.document.version}",
             "rank_by": self.document.rank_by,
-            "rows": [row.to_json() for row in _ranked(self._standing, self._leading)],
+            "rows": [
+                row.to_json(overall[at], {scope: own[at] for scope, own in by_scope.items() if own})
+                for at, row in enumerate(rows)
+            ],
         }
+
+    def _ranks_in(self, scope: str) -> list[Rank | None]:
+        metric = metric_in(self.document, scope, self._lead)
+        if metric is None:
+            return []
+        values = [row.dimensions[scope][metric.name].value for row in self._standing]
+        return ranks(values, self._differences(metric, scope))
 
     @property
     def groups(self) -> dict[str, Any]:
@@ -104,8 +122,10 @@ class Figures:
 
     @property
     def pairs(self) -> dict[str, Any]:
-        known = {self._scope: self._leading}
-        return pairs_json(self.sample, self._lead, self._models, known)
+        by_scope = {
+            scope: self._differences(self._lead, scope) for scope in scopes_compared(self.sample, self._lead)
+        }
+        return pairs_json(self._lead, self._models, by_scope)
 
     @cached_property
     def _standing(self) -> list[_Row]:
@@ -121,10 +141,12 @@ class Figures:
     def _scope(self) -> str:
         return _first_scope(self.document) if self._lead.overall == "none" else OVERALL
 
-    @cached_property
-    def _leading(self) -> Differences:
-        """The models' differences in the number that they are ranked by."""
-        return compared(self.sample, self._lead, self._scope, self._models)
+    def _differences(self, metric: Metric, scope: str) -> Differences:
+        """The models' differences in one number, worked out once."""
+        key = (metric.name, scope)
+        if key not in self._known:
+            self._known[key] = compared(self.sample, metric, scope, self._models)
+        return self._known[key]
 
     @property
     def _models(self) -> list[str]:
@@ -181,22 +203,18 @@ def _place(row: _Row) -> tuple[bool, Fraction, str]:
     return row.standing is None, -(row.standing or Fraction(0)), row.model
 
 
-def _ranked(rows: Sequence[_Row], differences: Differences) -> list[_Row]:
-    """Equals share a rank; what is undefined has none."""
-    models = sum(row.standing is not None for row in rows)
+def ranks(values: Sequence[Fraction | None], differences: Differences) -> list[Rank | None]:
+    """Of models in the order of the differences. Equals share a rank; what is undefined has none."""
+    models = sum(value is not None for value in values)
     together, each = differences.together(), differences.each()
 
-    def rank_of(at: int) -> Rank | None:
-        if rows[at].standing is None:
+    def rank_of(at: int, own: Fraction | None) -> Rank | None:
+        if own is None:
             return None
-        value = 1 + sum(_ahead(other, rows[at]) for other in rows)
+        value = 1 + sum(other is not None and other > own for other in values)
         return Rank(value, *_range(at, value, together, models), *_range(at, value, each, models))
 
-    return [replace(row, rank=rank_of(at)) for at, row in enumerate(rows)]
-
-
-def _ahead(one: _Row, other: _Row) -> bool:
-    return one.standing is not None and other.standing is not None and one.standing > other.standing
+    return [rank_of(at, own) for at, own in enumerate(values)]
 
 
 def _range(at: int, value: int, signs: Mapping[tuple[int, int], int], models: int) -> tuple[int, int]:

@@ -119,6 +119,12 @@ def metrics_in(document: GuidelineDocument, scope: str) -> list[Metric]:
     return [one for one in document.metrics if scope in scopes_of(document, one)]
 
 
+def metric_in(document: GuidelineDocument, scope: str, metric: Metric) -> Metric | None:
+    """The metric, or the first of its kind where this column does not have it."""
+    there = metrics_in(document, scope)
+    return metric if metric in there else next((one for one in there if one.kind == metric.kind), None)
+
+
 def scopes_of(document: GuidelineDocument, metric: Metric) -> tuple[str, ...]:
     """The columns that the metric has a number in."""
     return document.dimensions_of(metric) or (ALL,)

@@ -344,26 +344,17 @@ def scopes_compared(sample: Sample, metric: Metric) -> list[str]:
     return [*([] if metric.overall == "none" else [OVERALL]), *scopes_of(sample.document, metric)]
 
 
-def pairs_json(
-    sample: Sample, metric: Metric, models: Sequence[str], known: Mapping[str, Differences] | None = None
-) -> dict[str, Any]:
-    """``models`` are best first. The key ``"0-1"`` is the first of them minus the second.
-
-    ``known`` are differences of these models, by scope, that need not be computed again.
-    """
-    names = scopes_compared(sample, metric)
-    by_scope = {
-        scope: ((known or {}).get(scope) or compared(sample, metric, scope, models)).pairs for scope in names
-    }
+def pairs_json(metric: Metric, models: Sequence[str], by_scope: Mapping[str, Differences]) -> dict[str, Any]:
+    """``models`` are best first. The key ``"0-1"`` is the first of them minus the second."""
     keys = [(first, later) for first in range(len(models)) for later in range(first + 1, len(models))]
     return {
         "metric": metric.name,
-        "scopes": names,
+        "scopes": list(by_scope),
         "models": list(models),
         "pairs": {
             f"{first}-{later}": {
-                scope: found.to_json() if (found := by_scope[scope].get((first, later))) else None
-                for scope in names
+                scope: found.to_json() if (found := differences.pairs.get((first, later))) else None
+                for scope, differences in by_scope.items()
             }
             for first, later in keys
         },

@@ -127,7 +127,7 @@ class CollectingForm(forms.Form):
             "collection": given["collection"],
             "settings": given["extra"]
             | {name: given[name] for name in ("temperature", "top_p", "max_tokens", "seed")}
-            | {"stop": stops or None, "system": given["system"] or None},
+            | {"stop": stops or None, "system": given["system"].replace("\r\n", "\n") or None},
             "concurrency": given["concurrency"],
             "timeout": given["timeout"],
         }

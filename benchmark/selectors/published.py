@@ -39,12 +39,16 @@ def tables_for(person: Person) -> list[ListedTable]:
     return [ListedTable(table, table.guideline_name in sealed) for table in published_tables()]
 
 
+def _is_sealed(person: Person, guideline: str) -> bool:
+    return sealed_batches(person).filter(guideline__name=guideline).exists()
+
+
 def table_for(person: Person, table_id: int) -> PublishedTable:
     """The table, if the person may open it."""
     table = published_tables().filter(pk=table_id).first()
     if table is None:
         raise NotFound(N_("There is no such published table."))
-    if sealed_batches(person).filter(guideline__name=table.guideline_name).exists():
+    if _is_sealed(person, table.guideline_name):
         raise Forbidden(
             N_("You judge by the guideline {name} blind now: this opens for you when your batch closes."),
             name=table.guideline_name,
@@ -52,14 +56,18 @@ def table_for(person: Person, table_id: int) -> PublishedTable:
     return table
 
 
-def reference_rows(run: BenchmarkRun) -> list[dict[str, Any]]:
+def reference_rows(run: BenchmarkRun, reader: Person | None = None) -> list[dict[str, Any]]:
     """The published rows that belong beside the run's board: of its guideline, in the columns that both have.
+
+    None for a ``reader`` who judges by the guideline blind now; without a reader (an outsider's link) all of them.
 
     Of the shape of a row of the board with ``rank`` None, ``n`` None where the table does not tell it, no labels by
     level and no composition (they are empty), and ``published``: ``{"id", "name", "source", "url"}``. They are never
     ranked with what was measured.
     """
     guideline = run.scorer.guideline
+    if reader is not None and _is_sealed(reader, guideline.name):
+        return []
     tables = published_tables().filter(guideline_name=guideline.name)
     return [row for table in tables for row in rows_of(table, guideline.document)]
 
@@ -89,7 +97,7 @@ def board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, 
 
 def _cell(metrics: Sequence[Metric], values: Mapping[str, float], n: int | None) -> dict[str, Any]:
     found = {one.name: _statistic(one, values, n) for one in metrics}
-    return {"n": n, "levels": {}, "composition": {}, "missing": 0, **found}
+    return {"n": n, "levels": {}, "composition": {}, "missing": 0, "rank": None, **found}
 
 
 def _statistic(metric: Metric, values: Mapping[str, float], n: int | None) -> dict[str, float | None]:

@@ -10,7 +10,7 @@ from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.views.board_place import OVERALL
 from benchmark.views.presenting import metric_label, overall_metrics, scope_label
 
-from ..figures.metrics import ALL, metrics_in, scopes
+from ..figures.metrics import ALL, metric_in, scopes
 
 Row = Mapping[str, Any]
 Statistic = Mapping[str, float | None]
@@ -46,6 +46,12 @@ class Column:
             for basis, n in cell.get("composition", {}).items():
                 summed[basis] = summed.get(basis, 0) + n
         return summed
+
+    def rank(self, row: Row) -> dict[str, int] | None:
+        """The model's rank by this number; None where the board ranks nobody by it."""
+        held = row["dimensions"].get(self.scope or "", {})
+        found: dict[str, int] | None = held.get("rank") if self.metric.name in held else None
+        return found
 
     def missing(self, row: Row) -> int:
         return sum(cell.get("missing", 0) for cell in self._cells(row))
@@ -86,12 +92,6 @@ def columns_of(document: GuidelineDocument, metric: Metric) -> list[Column]:
     overall = [Column(None, metric)] if metric in overall_metrics(document) else []
     found = [(scope, metric_in(document, scope, metric)) for scope in scopes(document)]
     return overall + [Column(scope, one) for scope, one in found if one is not None]
-
-
-def metric_in(document: GuidelineDocument, scope: str, metric: Metric) -> Metric | None:
-    """The metric, or the first of its kind where this column does not have it."""
-    there = metrics_in(document, scope)
-    return metric if metric in there else next((one for one in there if one.kind == metric.kind), None)
 
 
 def heading(document: GuidelineDocument, column: Column, columns: Sequence[Column]) -> tuple[str, str]:

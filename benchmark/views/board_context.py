@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from annotation.charts import chart_url
 from annotation.guidelines import GuidelineDocument, Metric
+from annotation.models import Person
 from benchmark.models import BenchmarkRun
 from benchmark.printing import printed_rank
 from benchmark.selectors.published import reference_rows
@@ -25,12 +26,13 @@ from benchmark.views.charting import Draw
 from benchmark.views.presenting import (
     cell_address,
     composition,
+    headed,
     interval_text,
     metric_label,
     named,
 )
 
-from ..figures.metrics import SMALL, printed
+from ..figures.metrics import SMALL, metric_in, printed
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,12 @@ class References:
 
 
 def board_context(
-    run: BenchmarkRun, asked: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
+    run: BenchmarkRun,
+    asked: Mapping[str, str],
+    *,
+    reader: Person | None = None,
+    public: bool = False,
+    draw: Draw = chart_url,
 ) -> Context:
     document = run.scorer.guideline.document
     place = Place.of(asked)
@@ -92,7 +99,7 @@ def board_context(
     metric = views[chosen(place.metric, views)]
     columns = columns_of(document, metric)
     rows: list[Row] = run.board.get("rows", [])
-    published = reference_rows(run)
+    published = reference_rows(run, reader)
     axes = axes_of(document, [*rows, *published], columns)
     names = {column.named(document): column for column in columns}
     by = place.sort and chosen(place.sort, names)
@@ -101,13 +108,16 @@ def board_context(
     alike = [len({column.n(row) for row in rows}) == 1 for column in columns]
     cells = "" if public else reverse("run-cell", args=[run.name])
     several = len(rows) > 1
-    lines = [_line(row, columns, axes, alike, cells=cells, several=several) for row in rows]
+    ranking = names[by] if by and _ranks_by(document, names[by], rows) else None
+    lines = [_line(row, columns, axes, alike, ranking, cells=cells, several=several) for row in rows]
     labels = {name: metric_label(one) for name, one in views.items()}
     lead = document.metric(document.rank_by)
     return {
         "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
         "metric": metric_label(metric),
-        "rank_by": metric_label(lead),
+        "rank_by": metric_label(lead)
+        if ranking is None
+        else headed(ranking.label(document), metric_label(ranking.metric)),
         "ranked": not by,
         "by_rank": place.link(sort=""),
         "heads": [
@@ -143,7 +153,7 @@ def references_of(
     found = []
     for rows in by_table(published):
         told = rows[0]["published"]
-        lines = tuple(_line(row, columns, axes, unlike, cells="", several=False) for row in rows)
+        lines = tuple(_line(row, columns, axes, unlike, None, cells="", several=False) for row in rows)
         found.append(References(told["name"], told["source"], told["url"], lines))
     return found
 
@@ -175,12 +185,14 @@ def _line(
     columns: Sequence[Column],
     axes: Mapping[str, Ends],
     alike: Sequence[bool],
+    ranking: Column | None,
     *,
     cells: str,
     several: bool,
 ) -> Line:
-    """``cells`` is the address of the run's cells; blank where nothing leads there."""
-    rank, model = row["rank"], row["model"]
+    """``cells`` is the address of the run's cells; blank where nothing leads there. Without ``ranking`` the rank is
+    that of the whole board."""
+    rank, model = row["rank"] if ranking is None else ranking.rank(row), row["model"]
     whole = Column(None, columns[0].metric).composition(row) if columns else {}
     return Line(
         model=model,
@@ -193,6 +205,18 @@ def _line(
             for column, same in zip(columns, alike, strict=True)
         ),
     )
+
+
+def _ranks_by(document: GuidelineDocument, column: Column, rows: Sequence[Row]) -> bool:
+    """Whether models have a rank in this column: they do by the number that it has on the board as it opens.
+
+    Boards that were computed earlier have none.
+    """
+    if column.scope is None or column.metric != metric_in(
+        document, column.scope, document.metric(document.rank_by)
+    ):
+        return False
+    return any(column.rank(row) for row in rows)
 
 
 def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> Shown:

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import part
-from benchmark.views.board_columns import UNDEFINED, metric_in, metric_views
+from benchmark.views.board_columns import UNDEFINED, metric_views
 from benchmark.views.board_place import Context, Place, chosen
 from benchmark.views.presenting import (
     attribute_label,
@@ -24,7 +24,7 @@ from benchmark.views.presenting import (
 )
 
 from ..figures.counted import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
-from ..figures.metrics import SMALL, printed
+from ..figures.metrics import SMALL, metric_in, printed
 
 SHADES = 5
 

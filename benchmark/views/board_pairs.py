@@ -15,7 +15,7 @@ from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import part
 from benchmark.views import charting
-from benchmark.views.board_columns import Column, metric_in
+from benchmark.views.board_columns import Column
 from benchmark.views.board_pictures import dot, unit_of
 from benchmark.views.board_place import OVERALL, Context, Place, chosen
 from benchmark.views.charting import Draw
@@ -28,7 +28,7 @@ from benchmark.views.presenting import (
     sentences,
 )
 
-from ..figures.metrics import printed
+from ..figures.metrics import metric_in, printed
 
 AHEAD, SAME, BEHIND = "ahead", "same", "behind"
 MATRIX_MODELS = 10

@@ -32,9 +32,11 @@ def finding(run: BenchmarkRun) -> str:
     }
     if len(ranked) == 1:
         return _("{model} has {value} ({interval}).").format(**words)
-    if first["rank"]["high"] == 1:
-        return _("{model} leads with {value} ({interval}): no other model can be first.").format(**words)
     others = sum(row["rank"]["low"] == 1 for row in ranked[1:])
+    if (
+        first["rank"]["high"] == 1 or not others
+    ):  # somebody is first, and all others are surely behind someone
+        return _("{model} leads with {value} ({interval}): no other model can be first.").format(**words)
     return ngettext(
         "{model} stands first with {value} ({interval}), but {n} other model may be first as well.",
         "{model} stands first with {value} ({interval}), but {n} other models may be first as well.",

@@ -12,6 +12,7 @@ from django.utils.translation import pgettext
 
 from annotation.charts import chart_url
 from annotation.guidelines import GuidelineDocument, Metric
+from annotation.models import Person
 from annotation.views.report_words import Table
 from benchmark.models import BenchmarkRun
 from benchmark.printing import printed_rank
@@ -44,15 +45,23 @@ class ReportSection:
     notes: Sequence[str] = ()
 
 
-def report_sections(run: BenchmarkRun, *, draw: Draw = chart_url) -> list[ReportSection]:
+def report_sections(
+    run: BenchmarkRun, reader: Person | None = None, *, draw: Draw = chart_url
+) -> list[ReportSection]:
     """In their order; a part that the run does not have is left out."""
     document = run.scorer.guideline.document
-    made = [_board(run, document, draw), _pairs(run, document), *_estimates(run, document, draw)]
+    made = [
+        _board(run, document, reference_rows(run, reader), draw),
+        _pairs(run, document),
+        *_estimates(run, document, draw),
+    ]
     return [one for one in [*made, _groups(run, document)] if one is not None]
 
 
-def _board(run: BenchmarkRun, document: GuidelineDocument, draw: Draw) -> ReportSection:
-    rows, published = run.board.get("rows", []), reference_rows(run)
+def _board(
+    run: BenchmarkRun, document: GuidelineDocument, published: Sequence[Row], draw: Draw
+) -> ReportSection:
+    rows = run.board.get("rows", [])
     lead, *others = metric_views(document)
     columns = columns_of(document, lead)
     tables = [_board_table(run, document, one, published) for one in (lead, *others)]

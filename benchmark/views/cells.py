@@ -20,9 +20,9 @@ from annotation.views.levels import criterion_label, dimension_label, label_text
 from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.changes import ItemChange, changes
 from benchmark.selectors.runs import finished_board, items_in, part, refuse_sealed_run, run_named
-from benchmark.views.board_columns import Column
+from benchmark.views.board_columns import Column, columns_of, metric_views
 from benchmark.views.board_estimates import EstimateLine, behind, chosen_in, heads, line_of
-from benchmark.views.board_place import ESTIMATES, OVERALL
+from benchmark.views.board_place import ESTIMATES, OVERALL, Place
 from benchmark.views.lineages import chain
 from benchmark.views.presenting import (
     cell_url,
@@ -76,6 +76,7 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
         "changed": len(changed),
         "estimates": estimates,
         "estimate_heads": heads(),
+        "beside": _beside(run, document, scope),
         "weighed": any(line.weight for line in estimates),
     }
     return render(request, "benchmark/cell.html", context)
@@ -100,6 +101,16 @@ def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[Estimat
         for one in metrics
         if held.get(one.name) is not None
     ]
+
+
+def _beside(run: BenchmarkRun, document: GuidelineDocument, scope: str | None) -> str:
+    """Where the estimates of all models stand for the cell's column; the tab as it opens where it has none of them."""
+    address = reverse("run", args=[run.name])
+    for lead in metric_views(document):
+        for column in columns_of(document, lead):
+            if column.scope == scope:
+                return address + Place(view=ESTIMATES, metric=lead.name, scope=column.named(document)).link()
+    return address + Place(view=ESTIMATES).link()
 
 
 def _row(run: BenchmarkRun, model: str) -> dict[str, Any]:

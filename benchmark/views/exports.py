@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.goldfile import csv_cell
 from annotation.latex import escaped, table
-from annotation.models import MANAGER, RESEARCHER
+from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.views.access import person_of, role_required
 from annotation.views.attached import attached
 from annotation.views.report_words import Table
@@ -53,26 +53,31 @@ MEASURED, PUBLISHED = "measured", "published"
 def export(request: HttpRequest, name: str) -> HttpResponseBase:
     """``?format=`` csv, json, latex, or report (a page)."""
     run = run_named(name)
-    refuse_sealed_run(person_of(request), run)
+    reader = person_of(request)
+    refuse_sealed_run(reader, run)
     finished_board(run)
     kind = chosen(request.GET.get("format", ""), FORMATS)
     if kind == "csv":
-        return attached(HttpResponse(as_csv(run), content_type="text/csv; charset=utf-8"), f"{run.name}.csv")
+        return attached(
+            HttpResponse(as_csv(run, reader), content_type="text/csv; charset=utf-8"), f"{run.name}.csv"
+        )
     if kind == "json":
-        return attached(HttpResponse(as_json(run), content_type="application/json"), f"{run.name}.json")
+        return attached(
+            HttpResponse(as_json(run, reader), content_type="application/json"), f"{run.name}.json"
+        )
     if kind == "latex":
-        text = as_latex(run, get_language() or "en")
+        text = as_latex(run, get_language() or "en", reader)
         return attached(
             HttpResponse(text, content_type="application/x-tex; charset=utf-8"), f"{run.name}.tex"
         )
-    return render(request, "benchmark/report.html", report_context(run))
+    return render(request, "benchmark/report.html", report_context(run, reader))
 
 
-def report_context(run: BenchmarkRun) -> dict[str, Any]:
+def report_context(run: BenchmarkRun, reader: Person | None = None) -> dict[str, Any]:
     return {
         "run": run,
         "facts": facts(run),
-        "sections": report_sections(run),
+        "sections": report_sections(run, reader),
         "methods": _methods(run),
         "references": REFERENCES,
     }
@@ -84,7 +89,7 @@ def _methods(run: BenchmarkRun) -> list[Method]:
     return methods(document, pairs="pairs" in parts, estimates="estimates" in parts)
 
 
-def as_csv(run: BenchmarkRun) -> str:
+def as_csv(run: BenchmarkRun, reader: Person | None = None) -> str:
     """A row for each model, scope and metric, numbers in the metric's own unit; no text can start a formula.
 
     Then one for each number of the published tables beside the board, whose ``origin`` is not ``measured``.
@@ -92,11 +97,11 @@ def as_csv(run: BenchmarkRun) -> str:
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow(HEAD)
-    writer.writerows([csv_cell(value) for value in line] for line in _lines(run))
+    writer.writerows([csv_cell(value) for value in line] for line in _lines(run, reader))
     return file.getvalue()
 
 
-def _lines(run: BenchmarkRun) -> Iterator[list[Any]]:
+def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
     document = run.scorer.guideline.document
     columns = [Column(None, one) for one in overall_metrics(document)]
     columns += [Column(scope, one) for scope in scopes(document) for one in metrics_in(document, scope)]
@@ -117,7 +122,7 @@ def _lines(run: BenchmarkRun) -> Iterator[list[Any]]:
                 column.missing(row),
                 *(MEASURED, "", "", ""),
             ]
-    for row in reference_rows(run):
+    for row in reference_rows(run, reader):
         told = row["published"]
         for column in columns:
             statistic = column.statistic(row)
@@ -135,23 +140,23 @@ def _lines(run: BenchmarkRun) -> Iterator[list[Any]]:
                 ]
 
 
-def as_json(run: BenchmarkRun) -> str:
+def as_json(run: BenchmarkRun, reader: Person | None = None) -> str:
     """The board as ``leaderboard --json`` prints it, with its parts, what it cost, and published rows apart."""
     # Others are what plans of labels start from: ids of this database.
     shown = run.parts.filter(name__in=[ESTIMATES, GROUPS, PAIRS])
     parts = dict(shown.order_by("name").values_list("name", "content"))
-    told = {**run.board, PUBLISHED: _published(run), "parts": parts, "cost": run.cost}
+    told = {**run.board, PUBLISHED: _published(run, reader), "parts": parts, "cost": run.cost}
     return json.dumps(told, ensure_ascii=False, indent=1) + "\n"
 
 
-def _published(run: BenchmarkRun) -> list[dict[str, Any]]:
+def _published(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
     return [
         {**row, PUBLISHED: {name: row[PUBLISHED][name] for name in ("name", "source", "url")}}
-        for row in reference_rows(run)
+        for row in reference_rows(run, reader)
     ]
 
 
-def as_latex(run: BenchmarkRun, language: str) -> str:
+def as_latex(run: BenchmarkRun, language: str, reader: Person | None = None) -> str:
     """A part of a document that uses the packages of its first lines; Chinese text needs XeLaTeX as well."""
     packages = ["booktabs", "amsmath", "graphicx", *(["ctex"] if language.startswith("zh") else [])]
     said = "; ".join(headed(term, text) for term, text in facts(run))
@@ -161,7 +166,7 @@ def as_latex(run: BenchmarkRun, language: str) -> str:
         "\n".join(rf"% \usepackage{{{name}}}" for name in packages),
         rf"\section*{{{escaped(title)}}}",
         rf"\paragraph{{{escaped(origin)}}} {_breakable(escaped(said))}",
-        *(_section(one) for one in report_sections(run, draw=lambda _spec: "")),
+        *(_section(one) for one in report_sections(run, reader, draw=lambda _spec: "")),
         *(_method(one) for one in _methods(run)),
         rf"\paragraph{{{escaped(references)}}} {escaped('; '.join(REFERENCES))}",
     ]

@@ -112,7 +112,7 @@ def _part(found: BenchmarkRun, view: str, request: HttpRequest, person: Person) 
     """Only what the tab shows is read: the parts of a large board are large."""
     asked = request.GET
     made: dict[str, Callable[[], Context]] = {
-        BOARD: lambda: board_context(found, asked),
+        BOARD: lambda: board_context(found, asked, reader=person),
         PAIRS: lambda: pairs_context(found, asked),
         GROUPS: lambda: groups_context(found, asked),
         ESTIMATES: lambda: estimates_context(found, asked),

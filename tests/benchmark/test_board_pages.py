@@ -15,6 +15,7 @@ from django.utils import timezone
 from annotation.guidelines import parse_guideline
 from annotation.models import Guideline, Person
 from benchmark.models import BenchmarkRun, BoardPart, PublishedTable
+from benchmark.printing import printed_rank
 from benchmark.views import board_estimates
 from benchmark.views.board_columns import columns_of, metric_views
 from benchmark.views.board_context import board_context
@@ -124,6 +125,30 @@ def test_the_board_says_who_is_first_and_whether_that_is_sure(reader: Client, ru
         row["rank"] |= {"low": 1}
     assert "2 other models may be first as well" in finding(run)
     assert possible < len(rows)
+
+
+def test_where_nobody_else_can_be_first_the_board_says_so(run: BenchmarkRun):
+    first, *others = run.board["rows"]
+    first["rank"] |= {"low": 1, "high": 2}
+    for row in others:
+        row["rank"] |= {"low": 2}
+    assert "no other model can be first" in finding(run)
+
+
+def test_by_a_column_models_have_the_ranks_of_that_column(run: BenchmarkRun):
+    own = {row["model"]: row["dimensions"]["Legality"]["rank"] for row in run.board["rows"]}
+    context = board_context(run, {"sort": "Legality"})
+    assert {line.model: line.rank for line in context["lines"]} == {
+        model: printed_rank(rank) for model, rank in own.items()
+    }
+    assert context["rank_by"].startswith("Legality")
+    assert [own[line.model]["value"] for line in context["lines"]] == sorted(
+        one["value"] for one in own.values()
+    )
+    for row in run.board["rows"]:  # as a board that was computed earlier
+        del row["dimensions"]["Legality"]["rank"]
+    assert [line.rank for line in board_context(run, {"sort": "Legality"})["lines"]] != []
+    assert board_context(run, {"sort": "Legality"})["rank_by"] == context["metric"]
 
 
 def test_whiskers_stand_on_an_axis_that_holds_all_of_them(run: BenchmarkRun):

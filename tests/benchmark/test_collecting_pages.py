@@ -116,7 +116,7 @@ def test_a_new_one_from_the_page(asked: Dataset, he: Person, client: Client, set
         temperature="0",
         seed="-3",
         stop="###\nEnd\n",
-        system=" Be brief. ",
+        system=" Be\r\nbrief. ",
         extra='{"top_k": 4}',
     )
     answer = client.post(reverse("collecting-new"), given)
@@ -126,7 +126,7 @@ def test_a_new_one_from_the_page(asked: Dataset, he: Person, client: Client, set
         "temperature": 0.0,
         "seed": -3,
         "stop": ["###", "End"],
-        "system": " Be brief. ",
+        "system": " Be\nbrief. ",
         "top_k": 4,
     }
     assert (made.endpoint, made.served_model, made.created_by, made.concurrency) == (

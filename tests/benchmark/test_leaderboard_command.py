@@ -227,6 +227,11 @@ def test_the_published_table_does_not_tell_the_best_two_on_legality_apart(measur
     assert sign * cell["value"] == pytest.approx(2 / 46)
     assert cell["low"] < 0 < cell["high"]
     assert (cell["n"], cell["paired"]) == (46, False)
+    ranks = {name: row["dimensions"]["Legality"]["rank"] for name, row in rows.items()}
+    assert (ranks["InternLM-7B"]["value"], ranks["Claude"]["value"]) == (1, 2)
+    assert ranks["Claude"]["low"] == 1
+    assert ranks["InternLM-7B"]["high"] >= 2
+    assert ranks["Minimax"]["low"] > 1
 
 
 def test_the_published_table_by_its_overall_has_ranks_that_overlap(measured: dict[str, Any]):

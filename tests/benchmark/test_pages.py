@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.db import connection
@@ -10,12 +11,15 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from annotation.guidelines import Metric, parse_guideline
+from annotation.guidelines import GuidelineDocument, Metric, parse_guideline
 from annotation.models import Batch, Collection, Dataset, Person, Response
+from benchmark.figures.metrics import ALL, scopes
 from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.services.boards import finish_run
 from benchmark.services.items import unscored, write_items
 from benchmark.services.runs import create_run
+from benchmark.views.board_columns import columns_of
+from benchmark.views.cells import _beside
 from benchmark.views.presenting import number
 from tests.benchmark.support import predict, ready_scorer, release_of, settle_by_dimension
 from tests.support import XSTEST_GUIDELINE, first_batch, make_batch, make_corpus, small_dataset
@@ -288,3 +292,20 @@ def test_the_button_starts_a_chain_once_and_only_for_researchers(
     assert reverse("job-progress", args=[made.scorer.job.pk]) in page
     assert client.post(url).status_code == 409
     assert Retraining.objects.count() == 1
+
+
+@pytest.mark.parametrize("has_dimensions", [True, False])
+def test_from_a_cell_one_gets_to_the_estimates_of_its_column(has_dimensions: bool):
+    """Without dimensions a column is chosen by its metric."""
+    data = parse_guideline(XSTEST_GUIDELINE.path.read_bytes(), path="x").to_json()
+    if not has_dimensions:
+        data["dimensions"] = []
+        data["metrics"] = [metric | {"dimensions": None, "overall": "pooled"} for metric in data["metrics"]]
+    document = GuidelineDocument.from_json(data)
+    for scope in scopes(document) if has_dimensions else (None,):
+        asked = parse_qs(urlsplit(_beside(BenchmarkRun(name="x"), document, scope)).query)
+        columns = columns_of(document, document.metric(asked["metric"][0]))
+        assert asked["view"] == ["estimates"]
+        assert {one.named(document): one.scope for one in columns}[asked["scope"][0]] == scope
+    if not has_dimensions:  # the only cell, which the overall number has
+        assert "scope=" not in _beside(BenchmarkRun(name="x"), document, ALL)

@@ -17,15 +17,16 @@ from annotation.errors import AssayError, Conflict, InputError
 from annotation.formats.reading import Source
 from annotation.guidelines import GuidelineDocument, parse_guideline
 from annotation.models import AuditEvent, Batch, Collection, Dataset, GoldRelease, Guideline, Person
-from annotation.services.people import set_roles
+from annotation.services.people import add_person, set_roles
 from benchmark.models import BenchmarkRun, PublishedTable
 from benchmark.published_files import LARGEST_FILE, MOST_ROWS, read_table
 from benchmark.selectors.published import board_row, reference_rows, tables_for
 from benchmark.services.published import add_published, remove_published
 from benchmark.services.runs import create_run
+from benchmark.views.exports import FORMATS
 from tests.benchmark.showing_support import finish
 from tests.benchmark.support import ready_scorer
-from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
+from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, make_batch, make_corpus
 
 SOURCE = "Huang et al., FLAMES, NAACL 2024"
 
@@ -419,3 +420,34 @@ def test_who_judges_by_the_guideline_reads_no_models_of_its_tables(
     assert client.get(reverse("published-table", args=[table.pk])).status_code == 403
     assert client.post(reverse("published-remove", args=[table.pk])).status_code == 403
     assert [one.sealed for one in tables_for(he)] == [False]
+
+
+def test_nor_beside_the_board_of_a_run_that_is_not_sealed(
+    table: PublishedTable,
+    release: GoldRelease,
+    guideline: Guideline,
+    lin: Person,
+    he: Person,
+    client: Client,
+):
+    new = add_person(name="new", roles=["annotator", "researcher"])
+    elsewhere = make_corpus(prompts=2, models=["Mine-1B"], name="elsewhere")
+    run = create_run(
+        name="board",
+        scorer=ready_scorer(release, guideline),
+        dataset=elsewhere,
+        collection=Collection.objects.get(name=""),
+        send=False,
+    )
+    finish(run)
+    make_batch(
+        guideline, make_corpus(prompts=2, models=["B"], name="work"), annotators=[lin, new], name="mine"
+    )
+    name = table.rows[0]["model"]
+    for person, is_told in ((he, True), (new, False)):
+        client.force_login(person)
+        told = [client.get(reverse("run", args=[run.name]))]
+        told += [client.get(reverse("run-export", args=[run.name]), {"format": kind}) for kind in FORMATS]
+        for answer in told:
+            assert answer.status_code == 200
+            assert (name in answer.content.decode()) is is_told
