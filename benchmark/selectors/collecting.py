@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 
 from annotation.errors import N_, NotFound
-from annotation.models import Collection, Dataset, EvaluatedModel, Job, Person, Prompt, Response
+from annotation.models import Job, Person, Prompt, Response
 from benchmark.models import CollectedResponse, CollectionRun, FailedAsk
 from benchmark.selectors.runs import datasets_open_to, refuse_sealed_dataset
 
@@ -26,10 +26,6 @@ BINS = 60
 
 def runs_with_names() -> QuerySet[CollectionRun]:
     return CollectionRun.objects.select_related("model", "dataset", "collection", "job", "created_by")
-
-
-def collecting_of(model: EvaluatedModel, dataset: Dataset, collection: Collection) -> CollectionRun | None:
-    return runs_with_names().filter(model=model, dataset=dataset, collection=collection).first()
 
 
 def collecting_for(person: Person, number: int | None) -> CollectionRun:

@@ -41,10 +41,6 @@ def keep_parts(run: BenchmarkRun, parts: Mapping[str, Any]) -> None:
         BoardPart.objects.update_or_create(run=run, name=name, defaults={"content": content})
 
 
-def compute_board(run: BenchmarkRun) -> dict[str, Any]:
-    return compute(run)[0]
-
-
 def compute(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
     """The board, and its parts by name."""
     rows = counted(run)

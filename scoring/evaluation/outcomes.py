@@ -15,6 +15,8 @@ Mask = npt.NDArray[np.bool_]
 Statistic = dict[str, float | None]
 
 RESAMPLES = 1000
+STILL = 1e-12
+"""Draws that spread no wider than this do not differ."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,13 @@ def bootstrap_weights(groups: int, *, resamples: int, seed: int) -> Array:
 
 
 def percentile_statistic(draws: Array, groups: int) -> Statistic:
-    """The first draw is the value. One group alone has no spread to draw an interval from."""
+    """The first draw is the value. One group alone has no spread to draw an interval from.
+
+    Nor have draws that are all the same: that two of two are right is no certainty.
+    """
     spread = draws[1:][~np.isnan(draws[1:])]
-    low, high = np.percentile(spread, [2.5, 97.5]) if groups > 1 and len(spread) else (np.nan, np.nan)
+    varies = groups > 1 and len(spread) and np.ptp(spread) > STILL
+    low, high = np.percentile(spread, [2.5, 97.5]) if varies else (np.nan, np.nan)
     return {"value": defined(draws[0]), "low": defined(low), "high": defined(high)}
 
 

@@ -467,6 +467,11 @@ def test_intervals_are_over_prompts_not_responses() -> None:
     assert few == many
 
 
+def test_all_right_is_no_certainty() -> None:
+    found = figures([pair(i, 1 + i % 2, 1 + i % 2) for i in range(2)], [HEAD], asked=2)
+    assert found["accuracy"] == {"value": 1.0, "low": None, "high": None}
+
+
 def test_nothing_said_is_undefined() -> None:
     found = figures([], [HEAD], asked=5)
     assert (found["n"], found["coverage"], found["accuracy"]["value"], found["by_model"]) == (
