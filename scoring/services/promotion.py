@@ -19,7 +19,7 @@ from annotation.selectors.gold import refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.wording import kept_error
-from scoring.dataset import Example, Head, prompt_groups
+from scoring.dataset import Distribution, Example, Head, prompt_groups
 from scoring.dataset import Prediction as Predicted
 from scoring.gate import REASONS, Case, MustFailItem, judge
 from scoring.models import MustFail, Promotion, Scorer
@@ -235,7 +235,7 @@ def _value(head: Head, predicted: Predicted | None) -> float | None:
 
 
 def _said(scorer: Scorer, kept: Kept, examples: Sequence[Example]) -> dict[str, Predicted]:
-    """By content key what the scorer that is kept says; it has learned from none of these.
+    """By content key what the scorer that is kept says.
 
     What it said when it was trained need not be asked again, and then its libraries need not be there.
     """
@@ -249,23 +249,31 @@ def _said(scorer: Scorer, kept: Kept, examples: Sequence[Example]) -> dict[str, 
 
 
 def _must_fail(scorer: Scorer, kept: Kept) -> list[MustFailItem]:
-    """What the scorer gives each item: out of fold where it has learned from it, for in-sample proves nothing."""
+    """What the scorer that is kept gives each item, and of what it has learned also what was said out of fold.
+
+    By heart any scorer passes, so what it has learned it passes out of fold; what it fails even by heart it fails.
+    """
     items = list(must_fail_items(scorer.guideline.name))
     examples = {item.pk: example_of(item.response) for item in items}
-    unseen = [one for one in examples.values() if one.content_key not in kept.learned]
-    said = _said(scorer, kept, unseen)
-    if seen := {one.content_key for one in examples.values()} - said.keys():
+    said = _said(scorer, kept, list(examples.values()))
+    answers = {key: [predicted] for key, predicted in said.items()}
+    if learned := answers.keys() & kept.learned:
         out_of_fold = loaded(scorer).out_of_fold.predictions
-        said |= {key: out_of_fold[key][1] for key in seen if key in out_of_fold}
+        for key in learned:
+            answers[key].insert(0, out_of_fold[key][1] if key in out_of_fold else {})
     scales = {head.criterion: head.values for head in heads_of(scorer.guideline)}
     return [
-        _asked(item, said.get(examples[item.pk].content_key), scales.get(item.criterion, ()))
-        for item in items
+        _asked(item, answers[examples[item.pk].content_key], scales.get(item.criterion, ())) for item in items
     ]
 
 
-def _asked(item: MustFail, predicted: Predicted | None, scale: Sequence[float]) -> MustFailItem:
-    distribution = (predicted or {}).get(item.criterion)
-    given = None if distribution is None else max(distribution, key=lambda value: distribution[value])
+def _asked(item: MustFail, answers: Sequence[Predicted], scale: Sequence[float]) -> MustFailItem:
+    """It was given the value that it must not be given where any of the answers is one, else the first."""
+    values = [_likeliest(predicted.get(item.criterion)) for predicted in answers]
+    given = next((value for value in values if value in item.refused), values[0])
     void = not set(item.refused) & set(scale)
     return MustFailItem(str(item.pk), item.criterion, tuple(item.refused), given, void)
+
+
+def _likeliest(distribution: Distribution | None) -> float | None:
+    return None if distribution is None else max(distribution, key=lambda value: distribution[value])

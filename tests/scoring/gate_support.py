@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
 from django.utils import timezone
 
 from annotation.content import response_sha256
@@ -19,15 +21,17 @@ from annotation.models import (
     Prompt,
     Response,
 )
+from annotation.services import jobs
 from annotation.services.annotations import Work, submit
 from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from annotation.splits import split_of
-from scoring.dataset import Example, Head, prediction_to_json
+from scoring.dataset import Example, Head, Prediction, prediction_to_json
 from scoring.models import Scorer
 from scoring.saved import fingerprint
 from scoring.selectors.lessons import lesson_of
+from scoring.services import promote
 from tests.support import make_batch
 
 Says = Callable[[Example, Head], float]
@@ -140,3 +144,34 @@ def scorer_that_says(
     scorer.weights_sha256 = fingerprint(folder)
     scorer.save(update_fields=["weights_sha256"])
     return scorer
+
+
+def judged(scorer: Scorer, actor: Person | None = None) -> dict[str, Any]:
+    """What the job that judges it finds."""
+    return jobs.run_now(promote(scorer=scorer, actor=actor, send=False)).result
+
+
+class Decided:
+    """A loaded scorer that gives every response the same level."""
+
+    def __init__(self, heads: Sequence[Head], place: int) -> None:
+        self.heads, self.place = tuple(heads), place
+        self.asked: list[str] = []
+
+    def predict(self, examples: Sequence[Example], **_options: Any) -> list[Prediction]:
+        self.asked += [one.content_key for one in examples]
+        certain = {head.criterion: head.certain(head.values[self.place]) for head in self.heads}
+        return [certain for _example in examples]
+
+
+def decide(monkeypatch: pytest.MonkeyPatch, place: int, *, unlearned: Sequence[str] = ()) -> list[Decided]:
+    """Whatever is loaded from now on says the level at this place of each scale, nothing of the ``unlearned``."""
+    made: list[Decided] = []
+
+    def load(folder: Path) -> Decided:
+        heads = [Head.from_json(one) for one in json.loads((folder / "heads.json").read_text())]
+        made.append(Decided([head for head in heads if head.criterion not in unlearned], place))
+        return made[-1]
+
+    monkeypatch.setattr("scoring.services.predictions.load", load)
+    return made

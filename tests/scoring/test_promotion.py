@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import json
 import re
 import shutil
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from threading import Barrier
@@ -21,7 +20,6 @@ from annotation.services import jobs
 from annotation.services.batches import add_members
 from annotation.services.guidelines import load_guideline
 from annotation.splits import split_of
-from scoring.dataset import Example, Head, Prediction
 from scoring.models import Promotion, Scorer
 from scoring.saved import fingerprint
 from scoring.selectors.promotions import (
@@ -33,7 +31,7 @@ from scoring.selectors.promotions import (
 )
 from scoring.services import add_must_fail, go_back, promote, remove_must_fail
 from scoring.services import promotion as service
-from tests.scoring.gate_support import labelled_release, scorer_that_says, wrong_on
+from tests.scoring.gate_support import decide, judged, labelled_release, scorer_that_says, wrong_on
 from tests.scoring.test_train_command import refused
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
@@ -52,39 +50,10 @@ def graded(flames: Guideline, lin: Person) -> GoldRelease:
     return labelled_release(flames, lin, dimensions=[FAIRNESS, SAFETY])
 
 
-def judged(scorer: Scorer, actor: Person | None = None) -> dict[str, Any]:
-    """What the job that judges it finds."""
-    return jobs.run_now(promote(scorer=scorer, actor=actor, send=False)).result
-
-
-class Decided:
-    """A loaded scorer that gives every response the same level."""
-
-    def __init__(self, heads: Sequence[Head], place: int) -> None:
-        self.heads, self.place = tuple(heads), place
-        self.asked: list[str] = []
-
-    def predict(self, examples: Sequence[Example], **_options: Any) -> list[Prediction]:
-        self.asked += [one.content_key for one in examples]
-        certain = {head.criterion: head.certain(head.values[self.place]) for head in self.heads}
-        return [certain for _example in examples]
-
-
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> Any:
     """``always(place)``: whatever is loaded from now on says the level at this place of each scale."""
-    made: list[Decided] = []
-
-    def decide(place: int) -> list[Decided]:
-        def load(folder: Path) -> Decided:
-            heads = [Head.from_json(one) for one in json.loads((folder / "heads.json").read_text())]
-            made.append(Decided(heads, place))
-            return made[-1]
-
-        monkeypatch.setattr("scoring.services.predictions.load", load)
-        return made
-
-    return decide
+    return partial(decide, monkeypatch)
 
 
 def test_the_first_scorer_of_a_guideline_is_promoted_unless_an_item_that_must_fail_stops_it(
@@ -257,19 +226,24 @@ def with_other_levels(path: Path) -> str:
     return re.sub(r"levels: \[(\d)\]", r"levels: [\g<1>0]", text)
 
 
-def test_a_must_fail_item_that_was_learned_from_is_judged_out_of_fold(
+def test_a_must_fail_item_that_was_learned_from_is_judged_out_of_fold_and_by_what_is_kept(
     graded: GoldRelease, flames: Guideline, always: Any
 ) -> None:
-    """By heart any scorer knows it; ``always`` would say harmless, the fold that had not seen it did not."""
-    always(-1)
+    """By heart any scorer knows it, so that the fold which had not seen it decides; who fails even so, fails."""
     response = next(
         one
         for one in Response.objects.filter(prompt__dimension=SAFETY)
         if split_of(one.prompt.dataset.name, one.prompt.key) == "train"
     )
     add_must_fail(guideline_name="flames", response=response)
+    loaded = always(0)
     assert judged(scorer_that_says(graded, flames, name="s", says=wrong_on("safety")))["promoted"]
+    assert [len(one.asked) for one in loaded] == [1]
     assert not judged(scorer_that_says(graded, flames, name="t"))["promoted"]
+    always(-1)
+    result = judged(scorer_that_says(graded, flames, name="u", says=wrong_on("safety")))
+    assert [reason["code"] for reason in result["verdict"]["reasons"]] == ["must_fail"]
+    assert [(item["given"], item["passed"]) for item in result["verdict"]["must_fail"]] == [(3, False)]
 
 
 def test_going_back_is_one_step_and_a_further_row(graded: GoldRelease, flames: Guideline, he: Person) -> None:
