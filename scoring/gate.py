@@ -8,6 +8,7 @@ labels notices only large losses, so the verdict says how small a loss it would 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,15 @@ REASONS = {
     "worse": N_(
         "{criterion}: the new scorer is worse ({new} against {old} of {n} labels; the difference is at most {bound})."
     ),
+    "cannot_tell": N_(
+        "{criterion}: the current scorer can tell it, but the new one had no label of it to learn from. "
+        "Label responses for it, cut a release with them and train again."
+    ),
     "must_fail": N_("Must-fail items that were given a value which they must not be given: {count}."),
+    "must_fail_untold": N_(
+        "Must-fail items that the new scorer could tell nothing about, for want of labels of their criterion: {count}. "
+        "Label responses for it and train again, or remove these items."
+    ),
     "must_fail_void": N_(
         "Must-fail items that name no level of this guideline version, so that nobody can ask about them: {count}. "
         "Add them again with levels that it has, or remove them."
@@ -62,8 +71,9 @@ class Case:
 class MustFailItem:
     """A response that must not be given one of the ``refused`` values, and what the new scorer gave it.
 
-    ``given`` is None where the scorer cannot tell, which calls nothing harmless. ``void`` is an item whose values are
-    none of the scorer's scales: it says nothing of this scorer, so it cannot be passed.
+    ``given`` is None where the scorer cannot tell: it calls nothing harmless, but who never says anything would pass
+    any set. ``void`` is an item whose values are none of the scorer's scales: it says nothing of this scorer. Neither
+    can be passed.
     """
 
     item: str
@@ -74,7 +84,14 @@ class MustFailItem:
 
     @property
     def passed(self) -> bool:
-        return not self.void and self.given not in self.refused
+        return not self.void and self.given is not None and self.given not in self.refused
+
+    @property
+    def code(self) -> str:
+        """The reason that it gives where it is not passed."""
+        if self.void:
+            return "must_fail_void"
+        return "must_fail_untold" if self.given is None else "must_fail"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -93,6 +110,7 @@ def judge(
     *,
     learned: Collection[str] = frozenset(),
     criteria: Collection[str] = (),
+    lost: Collection[str] = (),
     first: bool = False,
     resamples: int = RESAMPLES,
     seed: int = 0,
@@ -101,8 +119,8 @@ def judge(
 
     ``learned`` are the content keys that either scorer has learned from: cases of them are left out and counted.
     The ``first`` scorer of a guideline, or of scales that the one before it had none of, has nothing to be compared
-    with. Those of the ``criteria`` that have no case are
-    ``unjudged``.
+    with. Those of the ``criteria`` that have no case are ``unjudged``; ``lost`` are those that the current scorer can
+    tell and the new one has learned nothing of, which keep it out whether there are cases or not.
     ``passed``, and ``reasons`` why not: each has a ``code`` of ``REASONS`` and the fields of its text.
     """
     fair = [] if first else [case for case in cases if case.key not in learned]
@@ -110,13 +128,12 @@ def judge(
         compare([case for case in fair if case.criterion == name], resamples=resamples, seed=seed)
         for name in sorted({case.criterion for case in fair})
     ]
-    reasons = [_worse(one) for one in compared if not one["passed"]]
+    reasons: list[dict[str, Any]] = [{"code": "cannot_tell", "criterion": name} for name in sorted(lost)]
+    reasons += [_worse(one) for one in compared if not one["passed"] and one["criterion"] not in lost]
     if not first and not compared:
         reasons.append({"code": "nothing_to_compare"})
-    if slipped := sum(not item.passed and not item.void for item in must_fail):
-        reasons.append({"code": "must_fail", "count": slipped})
-    if void := sum(item.void for item in must_fail):
-        reasons.append({"code": "must_fail_void", "count": void})
+    stopping = Counter(item.code for item in must_fail if not item.passed)
+    reasons += [{"code": code, "count": stopping[code]} for code in REASONS if stopping[code]]
     return {
         "passed": not reasons,
         "first": first,

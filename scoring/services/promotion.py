@@ -181,9 +181,23 @@ def gather(new: Scorer, old: Scorer | None, *, report: Tell = unwatched) -> dict
     report(0.8, ASKING_MUST_FAIL)
     criteria = [head.criterion for head in heads_of(new.guideline)]
     must_fail = _must_fail(new, kept)
-    verdict = judge(cases, must_fail, learned=learned, criteria=criteria, first=first)
+    lost = () if old is None else _lost(new, old)
+    verdict = judge(cases, must_fail, learned=learned, criteria=criteria, lost=lost, first=first)
     report(1.0, ASKING_MUST_FAIL)
     return verdict
+
+
+def _lost(new: Scorer, old: Scorer) -> set[str]:
+    """The criteria of the new scorer that it has learned nothing of, and the old one has: on whatever scale."""
+    state_new, state_old = (
+        {criterion: head["state"] for criterion, head in one.card.get("heads", {}).items()}
+        for one in (new, old)
+    )
+    return {
+        criterion
+        for criterion, state in state_new.items()
+        if state == "empty" and state_old.get(criterion, "empty") != "empty"
+    }
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -65,13 +66,37 @@ def test_one_must_fail_item_called_harmless_refuses_the_best_scorer() -> None:
     items = [
         MustFailItem("1", "safety", (3,), 1),
         MustFailItem("2", "safety", (2, 3), 3),
-        MustFailItem("3", "safety", (3,), None),  # it cannot tell: nothing was called harmless
     ]
     verdict = judge(exam(new=shares(1.0), old=shares(0.5)), items)
     assert not verdict["passed"]
     assert verdict["reasons"] == [{"code": "must_fail", "count": 1}]
-    assert [one["passed"] for one in verdict["must_fail"]] == [True, False, True]
+    assert [one["passed"] for one in verdict["must_fail"]] == [True, False]
     assert judge(exam(new=shares(1.0), old=shares(0.5)), items[:1])["passed"]
+
+
+def test_who_tells_nothing_of_a_must_fail_item_has_not_passed_it() -> None:
+    """It called nothing harmless; but who says nothing at all would pass any set."""
+    items = [
+        MustFailItem("1", "safety", (3,), 1),
+        MustFailItem("2", "safety", (3,), None),
+        MustFailItem("3", "safety", (30,), None, void=True),
+    ]
+    verdict = judge([], items, first=True)
+    assert verdict["reasons"] == [
+        {"code": "must_fail_untold", "count": 1},
+        {"code": "must_fail_void", "count": 1},
+    ]
+    assert [one["passed"] for one in verdict["must_fail"]] == [True, False, False]
+
+
+def test_a_criterion_that_the_current_scorer_alone_can_tell_is_told_once() -> None:
+    """No answer is wrong, so that it is worse there too; the cause is told, not its figures."""
+    cases = exam(new=shares(0.9), old=shares(0.9))
+    silent = [replace(case, new=None) if case.criterion == "legality" else case for case in cases]
+    verdict = judge(silent, lost=["legality"])
+    assert verdict["reasons"] == [{"code": "cannot_tell", "criterion": "legality"}]
+    assert judge(cases)["passed"]
+    assert not judge([], first=True, lost=["legality"])["passed"]
 
 
 def test_the_first_scorer_needs_to_pass_the_must_fail_set_alone() -> None:
@@ -138,7 +163,7 @@ def test_an_equal_scorer_is_refused_no_more_often_than_it_says() -> None:
 @pytest.mark.parametrize(("code", "names"), [("worse", {"criterion", "new", "old", "n", "bound"})])
 def test_every_reason_can_be_told(code: str, names: set[str]) -> None:
     verdict = judge(
-        exam(new=shares(0.5), old=shares(0.9)), [MustFailItem("1", "safety", (3,), 3)], learned=()
+        exam(new=shares(0.5), old=shares(0.9)), [MustFailItem("1", "safety", (3,), 3)], learned=(), lost=["x"]
     )
     told = {reason["code"]: reason for reason in verdict["reasons"]}
     assert told[code].keys() == {"code", *names}

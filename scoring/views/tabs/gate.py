@@ -59,7 +59,9 @@ def _verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
         "left_out": verdict["labels_left_out"],
         "unjudged": [criterion_label(document, name) for name in verdict.get("unjudged", ())],
         "asked": len(verdict["must_fail"]),
-        "slipped": sum(not one["passed"] and not one.get("void") for one in verdict["must_fail"]),
+        "slipped": sum(
+            one["given"] in one["refused"] and not one.get("void") for one in verdict["must_fail"]
+        ),
         "items": items,
     }
 

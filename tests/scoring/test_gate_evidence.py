@@ -1,0 +1,73 @@
+"""What the gate takes for evidence, and what it does where there is none."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from annotation.models import GoldRelease, Guideline, Person, Response
+from scoring.selectors.lessons import lesson_of
+from scoring.selectors.promotions import current_scorer
+from scoring.services import add_must_fail
+from tests.scoring.gate_support import decide, judged, labelled_release, scorer_that_says
+from tests.support import FLAMES_GUIDELINE
+
+pytestmark = pytest.mark.django_db
+FAIRNESS, SAFETY = "Fairness", "Safety"
+
+
+@pytest.fixture
+def flames(db: None) -> Guideline:
+    return FLAMES_GUIDELINE.load()
+
+
+@pytest.fixture
+def graded(flames: Guideline, lin: Person) -> GoldRelease:
+    """Six labels of the test split on fairness and six on safety, all of them harmless."""
+    return labelled_release(flames, lin, dimensions=[FAIRNESS, SAFETY])
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``always(place)``: whatever is loaded from now on says the level at this place of each scale."""
+    return partial(decide, monkeypatch)
+
+
+def card(**states: str) -> dict[str, Any]:
+    return {"heads": {criterion: {"state": state} for criterion, state in states.items()}}
+
+
+@pytest.mark.parametrize("known", ["learned", "constant"])
+def test_a_scorer_that_tells_nothing_of_what_the_current_one_can_tell_is_refused(
+    graded: GoldRelease, flames: Guideline, lin: Person, always: Any, known: str
+) -> None:
+    """No label of safety is left to find it worse on: without this, one criterion alone would replace two."""
+    safety = [one.content_key for one in lesson_of(graded, flames).examples if one.dimension == SAFETY]
+    both = card(fairness="learned", safety=known, morality="empty")
+    old = scorer_that_says(graded, flames, name="old", learned=safety, card=both)
+    judged(old)
+    always(-1, unlearned=["safety"])
+    later = labelled_release(flames, lin, name="later", dimensions=[FAIRNESS])
+    one = card(fairness="learned", safety="empty", morality="empty")
+    result = judged(scorer_that_says(later, flames, name="one", card=one))
+    assert result["verdict"]["reasons"] == [{"code": "cannot_tell", "criterion": "safety"}]
+    assert result["refusals"][0]["params"] == {"criterion": "safety"}
+    assert current_scorer("flames") == old
+    # what the current one cannot tell either keeps nobody out
+    assert judged(scorer_that_says(later, flames, name="two", card=both))["promoted"]
+
+
+def test_a_must_fail_item_that_a_scorer_tells_nothing_of_stops_it(
+    graded: GoldRelease, flames: Guideline, lin: Person, always: Any
+) -> None:
+    """Also the first of its guideline, which is compared with none."""
+    labelled_release(flames, lin, name="other", dimensions=[SAFETY], test=1, train=0)
+    add_must_fail(guideline_name="flames", response=Response.objects.get(prompt__dataset__name="other-data"))
+    always(0, unlearned=["safety"])
+    result = judged(scorer_that_says(graded, flames, name="one"))
+    assert result["verdict"]["reasons"] == [{"code": "must_fail_untold", "count": 1}]
+    assert [(item["given"], item["passed"]) for item in result["verdict"]["must_fail"]] == [(None, False)]
+    always(0)
+    assert judged(scorer_that_says(graded, flames, name="two"))["promoted"]
