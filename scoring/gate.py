@@ -1,9 +1,10 @@
 """May a new scorer take the place of the current one? Pure: numpy alone.
 
-Both are asked about the same labelled responses, of which neither has learned. On each criterion the difference of
-their accuracy (new minus old) is drawn again and again by whole prompts. The new scorer is worse where hardly any
-draw leaves it level: where the upper end of a one-sided 95% interval of the difference lies below 0. A test of few
-labels notices only large losses, so the verdict says how small a loss it would have noticed.
+Both are asked about the same labelled responses: neither has learned from them, nor from any other to their prompts.
+On each criterion the difference of their accuracy (new minus old) is drawn again and again by whole prompts. The new
+scorer is worse where hardly any draw leaves it level: where the upper end of a one-sided 95% interval of the
+difference lies below 0. A test of few labels notices only large losses, so the verdict says how small a loss it would
+have noticed.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ def judge(
 ) -> Verdict:
     """The verdict, as plain JSON.
 
-    ``learned`` are the content keys that either scorer has learned from: cases of them are left out and counted.
+    ``learned`` are the content keys that are no evidence, for either scorer has learned from them or from their
+    prompt: cases of them are left out and counted.
     The ``first`` scorer of a guideline, or of scales that the one before it had none of, has nothing to be compared
     with. Those of the ``criteria`` that have no case are ``unjudged``; ``lost`` are those that the current scorer can
     tell and the new one has learned nothing of, which keep it out whether there are cases or not.

@@ -19,7 +19,7 @@ from annotation.selectors.gold import refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.wording import kept_error
-from scoring.dataset import Distribution, Example, Head, prompt_groups
+from scoring.dataset import Distribution, Example, Head, normalise, prompt_groups
 from scoring.dataset import Prediction as Predicted
 from scoring.gate import REASONS, Case, MustFailItem, judge
 from scoring.models import MustFail, Promotion, Scorer
@@ -172,7 +172,7 @@ def gather(new: Scorer, old: Scorer | None, *, report: Tell = unwatched) -> dict
     first = exam is None or not exam.heads
     if old is not None and exam is not None and exam.heads:
         kept_old = Kept.of(old)
-        learned = learned | kept_old.learned
+        learned = exam.known(learned | kept_old.learned)
         fair = [example for example in exam.examples if example.content_key not in learned]
         report(0.2, ASKING_NEW)
         said = _said(new, kept, fair)
@@ -204,18 +204,21 @@ def _lost(new: Scorer, old: Scorer) -> set[str]:
 class _Exam:
     """The labelled responses of the test split in both scorers' releases, and the criteria on which both can be asked.
 
-    Where both releases have a label, the new scorer's counts.
+    Where both releases have a label, the new scorer's counts. ``taught`` is all that the releases could teach.
     """
 
     examples: list[Example]
+    taught: list[Example]
     heads: tuple[Head, ...]
 
     @classmethod
     def of(cls, new: Scorer, old: Scorer) -> _Exam:
         lesson = lesson_of(new.release, new.guideline)
+        taught = list(lesson.examples)
         examples = {one.key: one for one in lesson.examples if one.split == TEST}
         if old.release_id != new.release_id or old.guideline_id != new.guideline_id:
             more = lesson_of(old.release, old.guideline)
+            taught += more.examples
             known = set(more.heads)
             heads = tuple(head for head in lesson.heads if head in known)
             for one in more.examples:
@@ -223,7 +226,16 @@ class _Exam:
                     examples.setdefault(one.key, one)
         else:
             heads = lesson.heads
-        return cls(list(examples.values()), heads)
+        return cls(list(examples.values()), taught, heads)
+
+    def known(self, learned: frozenset[str]) -> frozenset[str]:
+        """Contents that are no evidence: those learned, and of the exam's each whose prompt was learned with another.
+
+        One text may stand in two datasets, and be for testing in the one and for training in the other. The
+        releases never change, so that of a scorer of any version they tell which prompts it has learned.
+        """
+        prompts = {normalise(one.prompt) for one in self.taught if one.content_key in learned}
+        return learned | {one.content_key for one in self.examples if normalise(one.prompt) in prompts}
 
     def cases(self, new: dict[str, Predicted], old: dict[str, Predicted]) -> list[Case]:
         """One for each label; of contents that nobody was asked about the answers are None."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from annotation.models import GoldRelease, Guideline, Person, Response
+from annotation.models import GoldRelease, Guideline, Person, Prompt, Response
 from scoring.selectors.lessons import lesson_of
 from scoring.selectors.promotions import current_scorer
 from scoring.services import add_must_fail
@@ -71,3 +71,26 @@ def test_a_must_fail_item_that_a_scorer_tells_nothing_of_stops_it(
     assert [(item["given"], item["passed"]) for item in result["verdict"]["must_fail"]] == [(None, False)]
     always(0)
     assert judged(scorer_that_says(graded, flames, name="two"))["promoted"]
+
+
+def test_a_label_whose_prompt_was_learned_from_another_dataset_is_no_evidence(
+    graded: GoldRelease, flames: Guideline, lin: Person, always: Any
+) -> None:
+    """The split hangs on dataset and id, so that one text may be for testing here and for training there."""
+    judged(scorer_that_says(graded, flames, name="old"))
+    later = labelled_release(flames, lin, name="later", dimensions=[SAFETY], test=1, train=6)
+    tested = [one.prompt for one in lesson_of(graded, flames).examples if one.split == "test"]
+    safety = [text for text in tested if Prompt.objects.get(text=text).dimension == SAFETY]
+    taught = [one for one in lesson_of(later, flames).examples if one.split == "train"]
+    for example, text in zip(taught, safety, strict=True):
+        dataset, _slash, key = example.prompt_key.partition("/")
+        Prompt.objects.filter(dataset__name=dataset, key=key).update(text=f"  {text.upper()}")
+    loaded = always(-1)
+    result = judged(scorer_that_says(later, flames, name="new"))
+    # six of fairness and the later release's one of safety; the six of safety under other ids were learned
+    assert {one["criterion"]: one["n"] for one in result["verdict"]["criteria"]} == {
+        "fairness": 6,
+        "safety": 1,
+    }
+    assert (result["verdict"]["labels"], result["verdict"]["labels_left_out"]) == (7, 6)
+    assert sorted(len(one.asked) for one in loaded) == [1, 6]
