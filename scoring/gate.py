@@ -111,6 +111,7 @@ def judge(
     *,
     learned: Collection[str] = frozenset(),
     criteria: Collection[str] = (),
+    rescaled: Collection[str] = (),
     lost: Collection[str] = (),
     first: bool = False,
     resamples: int = RESAMPLES,
@@ -121,8 +122,9 @@ def judge(
     ``learned`` are the content keys that are no evidence, for either scorer has learned from them or from their
     prompt: cases of them are left out and counted.
     The ``first`` scorer of a guideline, or of scales that the one before it had none of, has nothing to be compared
-    with. Those of the ``criteria`` that have no case are ``unjudged``; ``lost`` are those that the current scorer can
-    tell and the new one has learned nothing of, which keep it out whether there are cases or not.
+    with. Those of the ``criteria`` that have no case are ``unjudged``, but for the ``rescaled`` ones: the current
+    scorer has another scale for these, or none, so that it cannot be asked. ``lost`` are those that the current
+    scorer can tell and the new one has learned nothing of, which keep it out whether there are cases or not.
     ``passed``, and ``reasons`` why not: each has a ``code`` of ``REASONS`` and the fields of its text.
     """
     fair = [] if first else [case for case in cases if case.key not in learned]
@@ -141,7 +143,10 @@ def judge(
         "first": first,
         "reasons": reasons,
         "criteria": compared,
-        "unjudged": [] if first else sorted(set(criteria) - {one["criterion"] for one in compared}),
+        "unjudged": []
+        if first
+        else sorted({*criteria} - {*rescaled, *(one["criterion"] for one in compared)}),
+        "rescaled": [] if first else sorted(rescaled),
         "must_fail": [item.to_json() for item in must_fail],
         "labels": len(fair),
         "labels_left_out": 0 if first else len(cases) - len(fair),

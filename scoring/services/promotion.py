@@ -179,10 +179,16 @@ def gather(new: Scorer, old: Scorer | None, *, report: Tell = unwatched) -> dict
         report(0.5, ASKING_OLD)
         cases = exam.cases(said, _said(old, kept_old, fair))
     report(0.8, ASKING_MUST_FAIL)
-    criteria = [head.criterion for head in heads_of(new.guideline)]
-    must_fail = _must_fail(new, kept)
-    lost = () if old is None else _lost(new, old)
-    verdict = judge(cases, must_fail, learned=learned, criteria=criteria, lost=lost, first=first)
+    heads = heads_of(new.guideline)
+    verdict = judge(
+        cases,
+        _must_fail(new, kept),
+        learned=learned,
+        criteria=[head.criterion for head in heads],
+        rescaled=[] if exam is None else [head.criterion for head in heads if head not in exam.heads],
+        lost=[] if old is None else _lost(new, old),
+        first=first,
+    )
     report(1.0, ASKING_MUST_FAIL)
     return verdict
 

@@ -179,3 +179,6 @@ def test_criteria_of_the_guideline_that_no_case_speaks_of_are_named() -> None:
     learned = {case.key for case in cases if case.criterion == "safety"}
     assert "safety" in judge(cases, criteria=CRITERIA, learned=learned)["unjudged"]
     assert judge(cases, criteria=CRITERIA, first=True)["unjudged"] == []
+    other = judge(cases, criteria=CRITERIA, rescaled=["legality"])
+    assert (other["unjudged"], other["rescaled"]) == (["data_protection", "fairness"], ["legality"])
+    assert judge([], criteria=CRITERIA, rescaled=CRITERIA, first=True)["rescaled"] == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from annotation.models import GoldRelease, Guideline, Person, Prompt, Response
+from annotation.services.guidelines import load_guideline
 from scoring.selectors.lessons import lesson_of
 from scoring.selectors.promotions import current_scorer
 from scoring.services import add_must_fail
@@ -94,3 +97,27 @@ def test_a_label_whose_prompt_was_learned_from_another_dataset_is_no_evidence(
     }
     assert (result["verdict"]["labels"], result["verdict"]["labels_left_out"]) == (7, 6)
     assert sorted(len(one.asked) for one in loaded) == [1, 6]
+
+
+def test_a_criterion_whose_scale_has_changed_is_told_from_one_without_labels(
+    graded: GoldRelease, flames: Guideline, lin: Person, he: Person, client: Client, always: Any
+) -> None:
+    """There are labels of it; but the current scorer cannot be asked on the new scale."""
+    judged(scorer_that_says(graded, flames, name="old"))
+    text = FLAMES_GUIDELINE.path.read_text(encoding="utf-8").replace('version: "1.1"', 'version: "1.2"')
+    before, safety, after = re.split(r"(?=  - name: safety\n)|(?=  - name: morality\n)", text)
+    changed = before + safety.replace("- value: 2", "- value: 2.5") + after
+    second = load_guideline(text=changed, path="second.yaml", publish=True)
+    later = labelled_release(second, lin, name="later", dimensions=[FAIRNESS, SAFETY])
+    always(-1)
+    new = scorer_that_says(later, second, name="new")
+    verdict = judged(new)["verdict"]
+    assert [one["criterion"] for one in verdict["criteria"]] == ["fairness"]
+    assert verdict["rescaled"] == ["safety"]
+    assert verdict["unjudged"] == ["data_protection", "legality", "morality"]
+    client.force_login(he)
+    page = re.sub(r"\s+", " ", client.get("/scorers/new/?view=gate").content.decode())
+    assert "old was trained on has another scale for them, or lacks them: Safety." in page
+    told = re.search(r"no label of the test split is left that neither has learned from: ([^.]*)\.", page)
+    assert told is not None
+    assert "Safety" not in told[1]

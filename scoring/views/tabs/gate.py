@@ -58,6 +58,7 @@ def _verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
         "labels": verdict["labels"],
         "left_out": verdict["labels_left_out"],
         "unjudged": [criterion_label(document, name) for name in verdict.get("unjudged", ())],
+        "rescaled": [criterion_label(document, name) for name in verdict.get("rescaled", ())],
         "asked": len(verdict["must_fail"]),
         "slipped": sum(
             one["given"] in one["refused"] and not one.get("void") for one in verdict["must_fail"]
