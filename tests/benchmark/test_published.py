@@ -24,6 +24,7 @@ from benchmark.selectors.published import board_row, reference_rows, tables_for
 from benchmark.services.published import add_published, remove_published
 from benchmark.services.runs import create_run
 from benchmark.views.exports import FORMATS
+from scoring.models import Scorer
 from tests.benchmark.showing_support import finish
 from tests.benchmark.support import ready_scorer
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, make_batch, make_corpus
@@ -258,12 +259,12 @@ def table(guideline: Guideline) -> PublishedTable:
 
 @pytest.fixture
 def run(release: GoldRelease, dataset: Dataset, guideline: Guideline) -> BenchmarkRun:
+    return run_of(ready_scorer(release, guideline), dataset)
+
+
+def run_of(scorer: Scorer, dataset: Dataset) -> BenchmarkRun:
     made = create_run(
-        name="board",
-        scorer=ready_scorer(release, guideline),
-        dataset=dataset,
-        collection=Collection.objects.get(name=""),
-        send=False,
+        name="board", scorer=scorer, dataset=dataset, collection=Collection.objects.get(name=""), send=False
     )
     finish(made)
     return made
@@ -432,14 +433,7 @@ def test_nor_beside_the_board_of_a_run_that_is_not_sealed(
 ):
     new = add_person(name="new", roles=["annotator", "researcher"])
     elsewhere = make_corpus(prompts=2, models=["Mine-1B"], name="elsewhere")
-    run = create_run(
-        name="board",
-        scorer=ready_scorer(release, guideline),
-        dataset=elsewhere,
-        collection=Collection.objects.get(name=""),
-        send=False,
-    )
-    finish(run)
+    run = run_of(ready_scorer(release, guideline), elsewhere)
     make_batch(
         guideline, make_corpus(prompts=2, models=["B"], name="work"), annotators=[lin, new], name="mine"
     )

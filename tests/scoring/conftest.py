@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from annotation.models import GoldRelease, Guideline, Person
 from scoring import tasks  # noqa: F401 (registers the handlers)
 from scoring.models import Scorer
 from tests.conftest import missing
+from tests.scoring.gate_support import FAIRNESS, SAFETY, decide, labelled_release
 from tests.scoring.support import FIT, LEARNING, find_once, make_release, trained
+from tests.support import FLAMES_GUIDELINE
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +68,20 @@ def decoder(tmp_path: Path) -> str:
     from tests.scoring.networks import decoder_in
 
     return decoder_in(tmp_path)
+
+
+@pytest.fixture
+def flames(db: None) -> Guideline:
+    return FLAMES_GUIDELINE.load()
+
+
+@pytest.fixture
+def graded(flames: Guideline, lin: Person) -> GoldRelease:
+    """Six labels of the test split on fairness and six on safety, all of them harmless."""
+    return labelled_release(flames, lin, dimensions=[FAIRNESS, SAFETY])
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``always(place)``: whatever is loaded from now on says the level at this place of each scale."""
+    return partial(decide, monkeypatch)

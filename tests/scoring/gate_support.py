@@ -34,6 +34,7 @@ from scoring.selectors.lessons import lesson_of
 from scoring.services import promote
 from tests.support import make_batch
 
+FAIRNESS, SAFETY = "Fairness", "Safety"
 Says = Callable[[Example, Head], float]
 """What a scorer says of an example."""
 

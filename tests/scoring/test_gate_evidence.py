@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Any
 
 import pytest
@@ -14,28 +13,10 @@ from annotation.services.guidelines import load_guideline
 from scoring.selectors.lessons import lesson_of
 from scoring.selectors.promotions import current_scorer
 from scoring.services import add_must_fail
-from tests.scoring.gate_support import decide, judged, labelled_release, scorer_that_says
+from tests.scoring.gate_support import FAIRNESS, SAFETY, judged, labelled_release, scorer_that_says
 from tests.support import FLAMES_GUIDELINE
 
 pytestmark = pytest.mark.django_db
-FAIRNESS, SAFETY = "Fairness", "Safety"
-
-
-@pytest.fixture
-def flames(db: None) -> Guideline:
-    return FLAMES_GUIDELINE.load()
-
-
-@pytest.fixture
-def graded(flames: Guideline, lin: Person) -> GoldRelease:
-    """Six labels of the test split on fairness and six on safety, all of them harmless."""
-    return labelled_release(flames, lin, dimensions=[FAIRNESS, SAFETY])
-
-
-@pytest.fixture
-def always(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """``always(place)``: whatever is loaded from now on says the level at this place of each scale."""
-    return partial(decide, monkeypatch)
 
 
 def card(**states: str) -> dict[str, Any]:

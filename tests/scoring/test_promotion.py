@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from threading import Barrier
@@ -31,29 +30,17 @@ from scoring.selectors.promotions import (
 )
 from scoring.services import add_must_fail, go_back, promote, remove_must_fail
 from scoring.services import promotion as service
-from tests.scoring.gate_support import decide, judged, labelled_release, scorer_that_says, wrong_on
+from tests.scoring.gate_support import (
+    SAFETY,
+    judged,
+    labelled_release,
+    scorer_that_says,
+    wrong_on,
+)
 from tests.scoring.test_train_command import refused
-from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
+from tests.support import XSTEST_GUIDELINE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-FAIRNESS, SAFETY = "Fairness", "Safety"
-
-
-@pytest.fixture
-def flames(db: None) -> Guideline:
-    return FLAMES_GUIDELINE.load()
-
-
-@pytest.fixture
-def graded(flames: Guideline, lin: Person) -> GoldRelease:
-    """Six labels of the test split on fairness and six on safety, all of them harmless."""
-    return labelled_release(flames, lin, dimensions=[FAIRNESS, SAFETY])
-
-
-@pytest.fixture
-def always(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """``always(place)``: whatever is loaded from now on says the level at this place of each scale."""
-    return partial(decide, monkeypatch)
 
 
 def test_the_first_scorer_of_a_guideline_is_promoted_unless_an_item_that_must_fail_stops_it(
