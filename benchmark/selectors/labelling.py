@@ -11,12 +11,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from django.db.models import Q
 
 from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.guidelines import GuidelineDocument, Metric
 from annotation.intervals import Z
-from annotation.models import Adjudication, Batch, Task
+from annotation.models import Adjudication, Task
+from annotation.selectors.at_work import tasks_at_work
 from annotation.selectors.plans import pace
 from benchmark.models import BenchmarkRun, LabellingPlan
 from benchmark.selectors.counting import CHUNK, counted
@@ -322,14 +322,8 @@ def planned_before(run: BenchmarkRun) -> list[int]:
 
 
 def _at_work(run: BenchmarkRun) -> frozenset[int]:
-    """Responses that people label or have labelled by the guideline, in whichever version; also of other collections.
-
-    What a closed batch left undone nobody will do: it is as free as what was withdrawn.
-    """
-    undone = Q(batch__state=Batch.State.CLOSED, state__in=[Task.State.OPEN, Task.State.DISPUTED])
-    tasks = Task.objects.filter(
-        kind=Task.Kind.WORK, batch__guideline__name=run.scorer.guideline.name, prompt__dataset=run.dataset_id
-    ).exclude(Q(state=Task.State.WITHDRAWN) | undone)
+    """Responses that people label or have labelled by the guideline; also those of other collections."""
+    tasks = tasks_at_work(run.scorer.guideline.name).filter(prompt__dataset=run.dataset_id)
     return frozenset(tasks.values_list("response_id", flat=True))
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from django.db.models import Exists, OuterRef
 
 from annotation.errors import N_, AssayError
-from annotation.models import Dataset, EvaluatedModel, Task
+from annotation.models import Dataset, EvaluatedModel
+from annotation.selectors.at_work import tasks_at_work
 from scoring.conformal import DEFAULT_COVERAGE, abstains, card_threshold
 from scoring.models import Prediction, Scorer
 
@@ -33,11 +34,10 @@ def abstained(
 
     A response is for people where the set of any of its criteria (``scoring/conformal.py``) is not a single level. Left
     out is what people label or have labelled by the scorer's guideline, in whichever version: gold needs no prediction.
+    What a closed batch left open or disputed is asked for again.
     """
     least = thresholds(scorer, coverage)
-    at_work = Task.objects.filter(
-        response=OuterRef("response"), kind=Task.Kind.WORK, batch__guideline__name=scorer.guideline.name
-    ).exclude(state=Task.State.WITHDRAWN)
+    at_work = tasks_at_work(scorer.guideline.name).filter(response=OuterRef("response"))
     rows = Prediction.objects.filter(
         ~Exists(at_work), scorer=scorer, response__prompt__dataset=dataset, criterion__in=least
     )

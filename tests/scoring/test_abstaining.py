@@ -86,6 +86,23 @@ def test_what_people_label_needs_no_prediction(
     assert abstained(scorer, more).responses == [predicted["Ap101"].pk]
 
 
+@pytest.mark.parametrize("state", [Task.State.OPEN, Task.State.DISPUTED])
+def test_what_a_closed_batch_left_undone_can_be_asked_again(
+    scorer: Scorer,
+    more: Dataset,
+    predicted: dict[str, Response],
+    guideline: Guideline,
+    zhou: Person,
+    state: Task.State,
+) -> None:
+    batch = make_batch(guideline, more, annotators=[zhou], name="at-work", policy=Policy(overlap=1))
+    batch.tasks.filter(response=predicted["Ap101"]).update(state=state)
+    batch.tasks.filter(response=predicted["Ap102"]).update(state=Task.State.AGREED)
+    assert abstained(scorer, more).responses == []
+    set_state(batch=batch, state="closed")
+    assert abstained(scorer, more).responses == [predicted["Ap101"].pk]
+
+
 def test_the_abstained_become_a_batch_in_one_step(
     scorer: Scorer,
     more: Dataset,
