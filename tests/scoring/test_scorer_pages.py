@@ -229,17 +229,25 @@ def test_the_overview_says_whether_it_may_grade(
 ) -> None:
     """Beside a commonest level of 0.5: surely better or not; then beside people."""
     baselines = scorer.card["baselines"]
-    cases: list[tuple[tuple[float, float, float], float | None, str]] = [
-        ((0.52, 0.45, 0.6), 0.9, "do not let it grade alone"),
-        ((0.8, 0.75, 0.85), 0.9, "less right than people (0.900)"),
-        ((0.88, 0.83, 0.93), 0.9, "as right as people are (0.900)"),
-        ((0.8, 0.75, 0.85), None, "How right people are is not known here"),
+    cases: list[tuple[tuple[float, float, float], float | None, float | None, str]] = [
+        ((0.52, 0.45, 0.6), 0.9, 0.9, "do not let it grade alone"),
+        ((0.8, 0.75, 0.85), 0.9, 0.7, "less right than people (0.900)"),
+        ((0.88, 0.83, 0.93), 0.9, 0.8, "do not tell it apart from people (0.900)"),
+        ((0.93, 0.9, 0.96), 0.9, 0.97, "as right as people are (0.900)"),
+        ((0.8, 0.75, 0.85), None, None, "How right people are is not known here"),
+        # one annotator alone for each response, whose word the gold is
+        ((0.8, 0.75, 0.85), 1.0, None, "How right people are is not known here"),
     ]
-    for accuracy, people, words in cases:
+    for accuracy, annotators, between, words in cases:
         told = dict(zip(("value", "low", "high"), accuracy, strict=True))
         scorer.evaluation["grouped"]["accuracy"] = told
-        for name in ("majority", "string_rules", "annotators", "between_annotators"):
-            value = 0.5 if name in {"majority", "string_rules"} else people
+        beside = {
+            "majority": 0.5,
+            "string_rules": 0.5,
+            "annotators": annotators,
+            "between_annotators": between,
+        }
+        for name, value in beside.items():
             baselines[name]["accuracy"] = {"value": value, "low": None, "high": None}
         scorer.save(update_fields=["evaluation", "card"])
         with subtests.test(words):

@@ -68,13 +68,17 @@ class Reading:
 
 
 def _reading(scorer: Scorer) -> Reading | None:
-    """May it grade? Beside what needs no learning, and beside people; None where its accuracy has no interval."""
+    """May it grade? Beside what needs no learning, and beside people; None where its accuracy has no interval.
+
+    People are single annotators against gold, as it is. Where no response has two of them each is compared with what
+    they said themselves, so how right they are is not known.
+    """
     line = everything(scorer)
     own = line.accuracy
     if own is None or own.low is None or own.high is None:
         return None
     simple = max((one.value for one in (line.rules, line.majority) if one is not None), default=0.0)
-    people = line.between_annotators or line.annotators
+    people = line.annotators if line.between_annotators is not None else None
     if own.low <= simple:
         words = _(
             "It is not surely better than what needs no learning ({simple}): do not let it grade alone."
@@ -90,8 +94,13 @@ def _reading(scorer: Scorer) -> Reading | None:
             "It is less right than people ({people}). Let it grade what it is sure of, and people the rest."
         )
         return Reading("warning", _("below people"), words.format(people=people.text))
-    words = _("On new prompts it is as right as people are ({people}), as far as these labels tell.")
-    return Reading("success", _("as right as people"), words.format(people=people.text))
+    if own.low >= people.value:
+        words = _("On new prompts it is as right as people are ({people}), as far as these labels tell.")
+        return Reading("success", _("as right as people"), words.format(people=people.text))
+    words = _(
+        "So few labels do not tell it apart from people ({people}): it may be less right than they are."
+    )
+    return Reading("info", _("not told apart from people"), words.format(people=people.text))
 
 
 def _beside(scorer: Scorer) -> Iterator[tuple[str, str, Figure]]:
