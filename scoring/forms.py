@@ -51,8 +51,9 @@ KINDS = (
     (
         "ensemble",
         _(
-            "ensemble: the average of both, weighted by what they do on held-out prompts and models; an encoder that"
-            " does not help is left out. It costs what both cost."
+            "ensemble: the average of both and of patterns (boosted trees on phrases of refusal and the shape of a"
+            " response), weighted by what they do on held-out prompts and models; what does not help is left out. It"
+            " costs what all of them cost."
         ),
     ),
 )

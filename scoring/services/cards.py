@@ -37,6 +37,11 @@ PACKAGES = (
     "tokenizers",
 )
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+SIMPLE = {
+    "ngram": "ngram (no pretrained weights; logistic regression on runs of words and characters)",
+    "patterns": "patterns (no pretrained weights; boosted trees on phrases of refusal and the shape of a response)",
+}
+"""Members of an ensemble that need no encoder."""
 CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -61,11 +66,14 @@ class Trained:
 
 def card_of(scorer: Scorer, found: Trained) -> dict[str, Any]:
     """The card. ``weights_sha256``, ``code_version``, ``config`` and ``evaluation`` are already the scorer's."""
-    examples = found.lesson.examples
+    examples, details = found.lesson.examples, dict(getattr(found.fitted, "details", {}))
     return {
         "scorer": scorer.name,
-        "backbone": {"name": scorer.backbone, "description": describe(scorer.spec)},
-        "details": dict(getattr(found.fitted, "details", {})),
+        "backbone": {
+            "name": scorer.backbone,
+            "description": describe(scorer.spec, tuple(details.get("members", ()))),
+        },
+        "details": details,
         "release": {"name": scorer.release.name, "sha256": scorer.release.sha256},
         "guideline": {
             "name": scorer.guideline.name,
@@ -147,16 +155,23 @@ def _curves(scorer: Scorer) -> list[dict[str, Any]]:
     return history
 
 
-def describe(spec: Spec) -> str:
-    """For a card: what was really used, so that nobody takes the embedded default for a language model."""
+def describe(spec: Spec, members: Sequence[str] = ()) -> str:
+    """For a card: what was really used, so that nobody takes the embedded default for a language model, nor an ensemble
+    for the encoder that it left out. ``members`` are those that an ensemble's fit gave weight.
+    """
     if spec.kind == EMBEDDED:
         return f"{EMBEDDED}: no pretrained weights; logistic regression on runs of words and characters"
     tuned = {"frozen": "frozen, under a linear head", "full": "fine-tuned", "lora": "with low-rank additions"}
     encoder = f"{spec.encoder}: a pretrained transformer, {tuned[spec.tuning]}"
     if spec.kind == "encoder":
         return encoder
-    simple = "calibrated average of backbones without pretrained weights"
-    return f"{simple}, and of {encoder}" if spec.encoder else simple
+    if not members:
+        return "calibrated average of backbones"
+    known = SIMPLE | {"encoder": encoder}
+    used = [known.get(name, name) for name in members]
+    average = f"calibrated average of {' and '.join(used)}" if len(used) > 1 else f"calibrated {used[0]}"
+    left_out = spec.encoder and "encoder" not in members
+    return f"{average}; the encoder did not help and was left out ({encoder})" if left_out else average
 
 
 @cache

@@ -22,6 +22,7 @@ from scoring.models import Scorer
 from scoring.selectors.overview import must_fail_count, standings
 from scoring.selectors.promotions import judging
 from scoring.selectors.scorers import scorer_for
+from scoring.views.backbone_words import backbone_words
 from scoring.views.tabs import calibration, card, figures, gate, models, overview
 
 OVERVIEW = ""
@@ -43,7 +44,7 @@ def scorer(request: HttpRequest, name: str) -> HttpResponse:
         )
     context = {
         "scorer": found,
-        "spec": found.spec,
+        "backbone": backbone_words(found),
         "card": found.card,
         "crumbs": trail((_("Scorers"), "scorers", []), here=found.name),
         "researches": has_role(person, RESEARCHER),

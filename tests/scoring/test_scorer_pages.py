@@ -12,6 +12,7 @@ from annotation.services.batches import add_members
 from annotation.services.guidelines import load_guideline
 from scoring.models import Promotion, Scorer
 from scoring.services import create_scorer
+from scoring.spec import Spec
 from tests.scoring.support import make_release
 
 FORM = {"name": "s", "release": "gold", "kind": "ngram", "seed": "0"}
@@ -252,6 +253,32 @@ def test_the_overview_says_whether_it_may_grade(
         scorer.save(update_fields=["evaluation", "card"])
         with subtests.test(words):
             assert words in page_of(researcher, "/scorers/first-scorer/")
+
+
+@pytest.mark.parametrize(
+    ("encoder", "members", "words"),
+    [
+        (
+            "",
+            ["ngram", "patterns"],
+            ["ngram (runs of words), patterns (boosted trees", "There was no encoder."],
+        ),
+        ("/x/tiny", ["ngram", "encoder"], ["average of ngram (runs of words), the encoder (a pretrained"]),
+        ("/x/tiny", ["ngram"], ["ngram (runs of words) alone", "Its encoder did not help and was left out."]),
+        ("/x/tiny", [], ["the average of those of its members that help."]),
+    ],
+)
+def test_the_page_names_what_the_ensemble_really_used(
+    scorer: Scorer, researcher: Client, encoder: str, members: list[str], words: list[str]
+) -> None:
+    spec = Spec("ensemble", encoder)
+    scorer.config["spec"], scorer.backbone = spec.to_json(), spec.title
+    scorer.card["details"] = {"members": {name: {} for name in members}} if members else {}
+    scorer.save(update_fields=["config", "backbone", "card"])
+    page = page_of(researcher, "/scorers/first-scorer/")
+    for one in words:
+        assert one in page
+    assert ("the encoder (" in page) is ("encoder" in members)
 
 
 def test_the_overview_names_the_weak_places(scorer: Scorer, researcher: Client) -> None:

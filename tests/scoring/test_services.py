@@ -32,6 +32,7 @@ from scoring.ngram import NgramBackbone, NgramScorer
 from scoring.saved import fingerprint
 from scoring.selectors.lessons import lesson_of
 from scoring.services import create_scorer, create_scoring, score
+from scoring.services.cards import describe
 from scoring.services.predictions import _load
 from scoring.spec import Spec, Tuning
 from tests.scoring.support import label_all, make_release, make_responses, trained, true_level
@@ -80,6 +81,16 @@ def test_a_tuned_encoder_is_given_responses_in_the_guidelines_template(
     scorer, _job = create_scorer(name="s", release=release, spec=Spec("encoder", encoder, tuning), send=False)
     scorer.refresh_from_db()
     assert scorer.spec.template == (template if tuning == "full" else "")
+
+
+def test_the_card_describes_what_the_fit_really_used() -> None:
+    assert "patterns (no pretrained weights; boosted trees" in describe(
+        Spec("ensemble"), ["ngram", "patterns"]
+    )
+    asked = Spec("ensemble", "/x/tiny")
+    used = describe(asked, ["ngram", "encoder"])
+    assert used.endswith("and /x/tiny: a pretrained transformer, frozen, under a linear head")
+    assert "left out (/x/tiny: a pretrained transformer" in describe(asked, ["ngram", "patterns"])
 
 
 def test_training_registers_weights_card_evaluation_and_out_of_fold_predictions(scorer: Scorer) -> None:
