@@ -32,6 +32,7 @@ PREDICT_CHUNK = 1024
 
 def encoder_of(name: str, remote_code: bool) -> Encoder:
     """Loaded once in a process, with what it has embedded: folds do not embed again; anew where its folder changed.
+    It is exact, so that a training's weights do not tell what the process embedded before.
     A folder is read alone; only a name on the hub may use the network. Raises AssayError with the reason."""
     files = sorted(path for path in Path(name).rglob("*") if path.is_file()) if Path(name).is_dir() else []
     state = tuple((str(path), (told := path.stat()).st_size, told.st_mtime_ns) for path in files)
@@ -46,12 +47,14 @@ def _loaded(name: str, remote_code: bool, _state: tuple[tuple[str, int, int], ..
 
     disable_progress_bar()  # progress is told through a report
     try:
-        return Encoder.load(name, local=Path(name).is_dir(), remote_code=remote_code)
+        encoder = Encoder.load(name, local=Path(name).is_dir(), remote_code=remote_code)
     except (OSError, ValueError, ImportError, KeyError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise AssayError(
             N_("The backbone {name} cannot be loaded: {reason}"), name=name, reason=reason
         ) from error
+    encoder.exact = True
+    return encoder
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ beside itself ``encoder.py`` and ``ngram.py``.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +19,18 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 if TYPE_CHECKING or __package__:
-    from .encoder import Reader, best_device, pool, pooling_for, run_sorted, token_limit
+    from .encoder import BATCH_ROWS, Reader, best_device, pool, pooling_for, run_sorted, token_limit
     from .ngram import Floats, LinearHead, Pair, distributions, saved_heads
 else:  # laid beside the weights, where there is no package
-    from encoder import Reader, best_device, pool, pooling_for, run_sorted, token_limit
+    from encoder import BATCH_ROWS, Reader, best_device, pool, pooling_for, run_sorted, token_limit
     from ngram import Floats, LinearHead, Pair, distributions, saved_heads
 
 CARD, WEIGHTS_FILE, ENCODER = "scorer.json", "heads.npz", "encoder"
 MAX_TOKENS = 256
 PART = 200
 """Characters of a response's opening and of its ending, each embedded by itself as well."""
+ALIKE_TOKENS = {"cpu": 384, "cuda": 1024}
+"""Tokens of a batch of rows that are all as long: few, for of each length the last batch is filled up."""
 KEPT_BYTES = 256 * 2**20
 """What the embeddings kept by one encoder may take."""
 
@@ -36,10 +39,16 @@ Told = Callable[[float], None]
 
 @dataclass
 class Encoder:
-    """A pretrained network that embeds texts and does not learn. It keeps what it has embedded."""
+    """A pretrained network that embeds texts and does not learn. It keeps what it has embedded.
+
+    ``exact`` is for learning: the last bits of an embedding depend on the shape of the batch that it was computed in,
+    and weights that rest on it with them. An exact encoder computes every text in a batch whose shape follows from the
+    text alone, so that the same texts give the same bits whatever was embedded with them or before.
+    """
 
     model: Any
     reader: Reader
+    exact: bool = False
     kept: dict[str, Floats] = field(default_factory=dict)
 
     @classmethod
@@ -79,10 +88,25 @@ class Encoder:
         rows = self.reader.read_texts(texts)
         some = [i for i, row in enumerate(rows) if row]
         result = np.zeros((len(texts), self.width), np.float32)
+        batches = partial(batches_alike, tokens=ALIKE_TOKENS.get(device.type, 384)) if self.exact else None
         if some:
-            found = run_sorted(pooled, self.reader, [rows[i] for i in some], device, told)[0].numpy()
+            read = [rows[i] for i in some]
+            found = run_sorted(pooled, self.reader, read, device, told, batches=batches)[0].numpy()
             result[some] = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
         return result
+
+
+def batches_alike(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """Positions, longest first: a batch has rows of one length, and always as many of that length. What is lacking is
+    made up by its last row again. Nothing is padded."""
+    by_length: dict[int, list[int]] = {}
+    for i, length in enumerate(lengths):
+        by_length.setdefault(length, []).append(i)
+    for length in sorted(by_length, reverse=True):
+        found, rows = by_length[length], min(BATCH_ROWS, max(1, tokens // length))
+        found += [found[-1]] * (-len(found) % rows)
+        for start in range(0, len(found), rows):
+            yield found[start : start + rows]
 
 
 def features(encoder: Encoder, pairs: Sequence[Pair], told: Told | None = None) -> Floats:

@@ -307,24 +307,29 @@ def run_sorted(
     rows: Sequence[Sequence[int]],
     device: torch.device,
     told: Callable[[float], None] | None = None,
+    *,
+    batches: Callable[[Sequence[int]], Iterator[list[int]]] | None = None,
 ) -> list[Tensor]:
     """What ``function`` says of all rows, each different row computed once, results in the order of the rows.
 
     ``function`` turns a batch's ids and mask into tensors whose first dimension is the batch; the result has
-    as many tensors, each of all rows, on the processor. ``told`` hears the share that is done.
+    as many tensors, each of all rows, on the processor. ``told`` hears the share that is done. ``batches`` deals rows
+    of these lengths out otherwise than ``batches_by_length``; it may give a row twice.
     """
     place: dict[tuple[int, ...], int] = {}
     where = [place.setdefault(tuple(row), len(place)) for row in rows]
     different = list(place)
+    lengths = [len(row) for row in different]
+    dealt = batches(lengths) if batches else batches_by_length(lengths, BATCH_TOKENS.get(device.type, 1024))
     parts: list[Sequence[Tensor]] = []
     order: list[int] = []
     with torch.inference_mode():
-        for chosen in batches_by_length([len(row) for row in different], BATCH_TOKENS.get(device.type, 1024)):
+        for chosen in dealt:
             found = function(*reader.batch([different[i] for i in chosen], device))
             parts.append([tensor.float().cpu() for tensor in found])
             order += chosen
             if told is not None:
-                told(len(order) / len(different))
+                told(min(1.0, len(order) / len(different)))
     back = torch.empty(len(order), dtype=torch.long)
     back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
     pick = back[torch.tensor(where, dtype=torch.long)]

@@ -12,7 +12,8 @@ import pytest
 from annotation.errors import AssayError
 from scoring.backbones import choose, load
 from scoring.dataset import Example, Head
-from scoring.embedding import encoder_of
+from scoring.embedding import EmbeddingFeatures, _loaded, encoder_of
+from scoring.saved import fingerprint
 from scoring.spec import Spec
 from tests.conftest import missing
 from tests.scoring.test_ngram import HEAD, small
@@ -89,6 +90,43 @@ def test_an_embedding_does_not_depend_on_what_else_is_in_the_batch(encoder: str)
     alone = Encoder.load(encoder).embed(["hello"])
     beside = Encoder.load(encoder).embed(["hello", "a longer text than that one", ""])
     assert beside[0] == pytest.approx(alone[0], abs=1e-5)
+
+
+def some_texts(n: int = 120) -> list[str]:
+    """Of many lengths, so that batches of them are of many shapes."""
+    return [
+        ("sorry no " * (i % 13) + "yes sure do it " * (i % 7) + chr(97 + i % 26))[: 3 + i] for i in range(n)
+    ]
+
+
+def test_of_an_exact_encoder_no_bit_depends_on_what_was_embedded_with_it_or_before(encoder: str):
+    texts = some_texts()
+    whole = Encoder.load(encoder)
+    whole.exact = True
+    expected = whole.embed(texts)
+    for first in (texts[:1], texts[::2], [*some_texts(90)[::-3], "other"]):
+        other = Encoder.load(encoder)
+        other.exact = True
+        other.embed(first)
+        assert (other.embed(texts) == expected).all()
+    assert expected == pytest.approx(Encoder.load(encoder).embed(texts), abs=1e-5)
+
+
+def test_weights_do_not_tell_what_the_process_embedded_before(encoder: str, tmp_path: Path):
+    """A fold that was skipped, another training: the same release and seed give the same hash."""
+    few = letters()
+    rows = [
+        replace(few[i % len(few)], prompt=text[:30], response=f"{few[i % len(few)].response} {text}")
+        for i, text in enumerate(some_texts())
+    ]
+    hashes = []
+    for i, before in enumerate(([], rows[::2], [replace(row, response=row.response[::-1]) for row in rows])):
+        _loaded.cache_clear()
+        if before:
+            EmbeddingFeatures(encoder_of(encoder, False)).of(before)
+        choose(Spec("encoder", encoder)).fit(rows, [HEAD]).save(tmp_path / f"{i}")
+        hashes.append(fingerprint(tmp_path / f"{i}"))
+    assert len(set(hashes)) == 1
 
 
 @pytest.mark.parametrize("text", ["", "\ud800", "\x00", "a" * 5000, "你好"])
