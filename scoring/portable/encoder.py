@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -45,6 +46,8 @@ BF16_PAYS = 0.7
 
 SMALLEST = 1e-8
 """No scale of eight bits is smaller."""
+
+LACKING = "This scorer predicts in {precision}, which this machine cannot: in float32 probabilities differ a little."
 
 POSITION_OFFSET = 2
 """RoBERTa and its kin lose two positions to padding; two tokens less cost the others nothing."""
@@ -244,10 +247,13 @@ def fast_precisions() -> tuple[Precision, ...]:
 def in_precision(model: ScorerModel, precision: Precision, device: torch.device) -> ScorerModel:
     """The model itself in float32; or a copy whose encoder computes otherwise, under the same heads.
 
-    int8 is of the processor only.
+    int8 is of the processor only. Where the hardware lacks what was chosen this is float32, with a warning, for its
+    probabilities are others.
     """
-    can = {"fp32": False, "bf16": can_bf16(device), "int8": has_int8(device)}
-    if not can[precision]:
+    if precision == "fp32":
+        return model
+    if not {"bf16": can_bf16, "int8": has_int8}[precision](device):
+        warnings.warn(LACKING.format(precision=precision), RuntimeWarning, stacklevel=2)
         return model
     changed = ScorerModel.__new__(ScorerModel)
     nn.Module.__init__(changed)

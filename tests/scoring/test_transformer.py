@@ -488,6 +488,7 @@ def test_batches_of_prediction_are_bounded_and_hold_every_row_once():
     assert all(len(batch) * max(lengths[i] for i in batch) <= 4096 for batch in batches[1:])
 
 
+@pytest.mark.filterwarnings("ignore:This scorer predicts in int8:RuntimeWarning")
 def test_a_faster_precision_is_taken_only_where_it_says_the_same(
     encoder: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -499,6 +500,19 @@ def test_a_faster_precision_is_taken_only_where_it_says_the_same(
     monkeypatch.setattr("scoring.training.SAME_LABELS", 1.01)
     again = tiny(encoder, rounds=2).fit(sixty(), [COMPLIANCE, SAFETY])
     assert again.details["precision"] == "fp32"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("precision", "lacks"), [("int8", "has_int8"), ("bf16", "can_bf16")])
+def test_a_machine_that_lacks_the_precision_computes_in_float32_and_says_so(
+    encoder: str, precision: Any, lacks: str, monkeypatch: pytest.MonkeyPatch
+):
+    scorer = tiny(encoder, rounds=1).fit(eight(), [COMPLIANCE])
+    plain = scorer.predict(eight())
+    monkeypatch.setattr(f"scoring.portable.encoder.{lacks}", lambda _device: False)
+    scorer.portable.precision = precision  # type: ignore[attr-defined]
+    with pytest.warns(RuntimeWarning, match=f"predicts in {precision}, which this machine cannot"):
+        assert scorer.predict(eight()) == plain
+    assert scorer.predict(eight()) == plain  # once
 
 
 # Memory
