@@ -76,7 +76,9 @@ def needs(
         weights=weights,
         gradients=learning * FLOAT,
         optimizer=learning * FLOAT * MOMENTS,
-        activations=settings.batch_size * tokens * kept_per_token(outline, tuning, settings, half=half),
+        activations=settings.batch_size
+        * tokens
+        * kept_per_token(outline, tuning, settings, tokens, half=half),
         best=learning * FLOAT,
     )
 
@@ -87,18 +89,44 @@ def added(outline: ScorerModel, rank: int) -> int:
     return pairs + sum(int(parameter.numel()) for parameter in outline.heads.parameters())
 
 
-def kept_per_token(outline: ScorerModel, tuning: Tuning, settings: TransformerSettings, *, half: bool) -> int:
-    """Bytes of activations for each token of a batch. Low-rank additions read a copy of their own in half precision."""
+def kept_per_token(
+    outline: ScorerModel, tuning: Tuning, settings: TransformerSettings, tokens: int, *, half: bool
+) -> int:
+    """Bytes of activations for each token of a batch of rows of ``tokens`` tokens. Low-rank additions read a copy of
+    their own in half precision."""
     config = outline.encoder.config
     layers, width = int(config.num_hidden_layers), int(config.hidden_size)
     linear = sum(inside + outside for inside, outside in _linear_shapes(outline.encoder))
     kept = linear * (HALF if half else FLOAT)
     if half and tuning == "lora":
         kept += HALF * sum(inside for inside, _outside in _linear_shapes(outline.encoder))
+    kept += _attention(outline.encoder, tokens, half=half)
     streams = 4 * layers * width * FLOAT  # two norms and two sums a layer
     if settings.gradient_checkpointing:
         return (kept + streams) // layers + layers * width * FLOAT
     return kept + streams
+
+
+def _attention(encoder: nn.Module, tokens: int, *, half: bool) -> int:
+    """Bytes for each token of what attention keeps where no fused kernel computes it, as of DeBERTa: in every layer and
+    head its row of the matrix of tokens by tokens. Half precision keeps that in both.
+
+    Where positions are relative to each other also, of each kind, its scores against every position that there is, and
+    the projected positions, which are repeated for every row of the batch.
+    """
+    config = encoder.config
+    if getattr(config, "_attn_implementation", None) != "eager":
+        return 0
+    heads, width, size = int(config.num_attention_heads), int(config.hidden_size), HALF if half else FLOAT
+    relative = [one for one in encoder.modules() if hasattr(one, "pos_att_type") and one.relative_attention]
+    if not relative:
+        return int(config.num_hidden_layers) * heads * tokens * (FLOAT + HALF if half else FLOAT)
+    kept = 0
+    for one in relative:
+        positions = 2 * int(getattr(one, "pos_ebd_size", min(tokens, one.max_relative_positions)))
+        scores = heads * positions + positions * width // max(tokens, 1)
+        kept += size * (heads * tokens + len(one.pos_att_type) * scores)
+    return kept
 
 
 def _linear_shapes(encoder: nn.Module) -> Iterator[tuple[int, int]]:
@@ -148,8 +176,8 @@ def check_memory(found: Needs, device: torch.device, *, free: int | None = None)
     raise AssayError(
         N_(
             "This training needs about {wanted} GiB and {free} GiB are free: weights {weights}, gradients {gradients}, "
-            "optimizer {optimizer}, activations {activations}. Tune it with lora, take a smaller encoder, or lower "
-            "batch_size or max_tokens in its settings."
+            "optimizer {optimizer}, activations {activations}. Tune it with lora, take a smaller encoder, or give "
+            "train_scorer a lower --set batch_size=N or --set max_tokens=N, or --set gradient_checkpointing=true."
         ),
         wanted=f"{wanted / GIB:.1f}",
         free=f"{free / GIB:.1f}",

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from annotation.errors import N_, AssayError
 
 
 @dataclass(frozen=True)
@@ -34,3 +39,65 @@ class TransformerSettings:
     gradient_checkpointing: bool = False
     """Keeps one layer's activations at a time: less memory, about a third more time."""
     checkpoint_every: int = 200
+
+    def with_given(self, given: Sequence[str]) -> TransformerSettings:
+        """With what a person wrote, each as ``name=value``. Raises AssayError with what would be right."""
+        changes: dict[str, Any] = {}
+        for text in given:
+            name, equals, value = (part.strip() for part in text.partition("="))
+            if not equals:
+                raise AssayError(N_("{text} is no setting: write it as KEY=VALUE."), text=text)
+            if name not in SETTINGS:
+                raise AssayError(
+                    N_("{name} is no setting of a tuned encoder; use {known}."),
+                    name=name,
+                    known=", ".join(SETTINGS),
+                )
+            if name in changes:
+                raise AssayError(N_("{name} is set twice."), name=name)
+            changes[name] = _read(name, value, getattr(self, name))
+        return replace(self, **changes)
+
+
+SETTINGS: Mapping[str, tuple[float, float]] = {
+    "rounds": (1, 1000),
+    "least_steps": (0, 1_000_000),
+    "patience": (1, 1000),
+    "batch_size": (1, 4096),
+    "max_tokens": (16, 131_072),
+    "learning_rate": (1e-8, 1),
+    "lora_learning_rate": (1e-8, 1),
+    "head_learning_rate": (1e-8, 1),
+    "weight_decay": (0, 1),
+    "warmup": (0, 1),
+    "balance": (0, 1),
+    "ordinal": (0, 100),
+    "restarts": (0, 10),
+    "lora_rank": (1, 1024),
+    "lora_alpha": (1, 4096),
+    "gradient_checkpointing": (0, 1),
+    "checkpoint_every": (1, 1_000_000),
+}
+"""By name the least and the most that can be asked for."""
+
+
+def _read(name: str, text: str, now: float) -> float:
+    """A value of the kind that is there ``now``."""
+    least, most = SETTINGS[name]
+    if isinstance(now, bool):
+        if text.lower() not in {"true", "false"}:
+            raise AssayError(N_("{name} is true or false, not {value}."), name=name, value=text or "-")
+        return text.lower() == "true"
+    kind = int if isinstance(now, int) else float
+    try:
+        value = kind(text)
+    except ValueError:
+        value = math.nan
+    if least <= value <= most:
+        return value
+    words = (
+        N_("{name} is a whole number from {least} to {most}, not {value}.")
+        if kind is int
+        else N_("{name} is a number from {least} to {most}, not {value}.")
+    )
+    raise AssayError(words, name=name, least=f"{least:.10g}", most=f"{most:.10g}", value=text or "-")

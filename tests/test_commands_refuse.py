@@ -149,7 +149,11 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["none", "--format", "none", "--out", "OUT"],
         ["none", "--format", "labels", "--table", "xml", "--out", "OUT"],
     ],
-    "train_scorer": [["s", "--release", "none"]],
+    "train_scorer": [
+        ["s", "--release", "none"],
+        ["s", "--release", "none", "--set", "batch_size=8"],
+        ["s", "--release", "none", "--encoder", "a/b", "--tuning", "full", "--set", "batch_size"],
+    ],
     "score_responses": [["--scorer", "none", "--dataset", "small"]],
     "check_drift": [["--scorer", "none", "--model", "M"], ["--scorer", "none", "--model", "none"]],
     "promote_scorer": [[], ["none"], ["--back", "none"], ["--back", "xstest"], ["none", "--back", "xstest"]],

@@ -248,7 +248,7 @@ class _Course:
 
     def config(self) -> dict[str, Any]:
         spec = self.scorer.spec
-        settings = spec.to_json()["settings"] if spec.kind == "encoder" else {}
+        settings = spec.to_json()["settings"] if spec.is_tuned else {}
         return {"folds": FOLDS, "seeds": self._seeds, "settings": settings}
 
     @property

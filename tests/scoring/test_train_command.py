@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, fields
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from django.core.management import call_command
 
 from annotation.models import GoldRelease, Job, Person
 from scoring.models import Prediction, Scorer
+from scoring.tuning import SETTINGS, TransformerSettings
 from tests.scoring.support import make_responses
 
 pytestmark = pytest.mark.usefixtures("learning_once")
@@ -66,6 +68,51 @@ def test_what_would_be_lost_in_silence_is_refused(
             line = refused(capsys, "train_scorer", "s", "--release", "gold", *given)
             assert "does not use what --encoder or --tuning say" in line
     assert not Scorer.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("batch_size", "batch_size is no setting: write it as KEY=VALUE."),
+        ("speed=9", "speed is no setting of a tuned encoder; use rounds, least_steps,"),
+        ("batch_size=many", "batch_size is a whole number from 1 to 4096, not many."),
+        ("batch_size=0", "batch_size is a whole number from 1 to 4096, not 0."),
+        ("batch_size=2.5", "batch_size is a whole number from 1 to 4096, not 2.5."),
+        ("learning_rate=nan", "learning_rate is a number from 1e-08 to 1, not nan."),
+        ("learning_rate=0", "learning_rate is a number from 1e-08 to 1, not 0."),
+        ("gradient_checkpointing=1", "gradient_checkpointing is true or false, not 1."),
+        ("max_tokens=", "max_tokens is a whole number from 16 to 131072, not -."),
+        ("rounds=2 rounds=3", "rounds is set twice."),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_with_what_would_be_right(
+    release: GoldRelease, capsys: Any, given: str, words: str
+) -> None:
+    tuned = ["--backbone", "encoder", "--encoder", "a/b", "--tuning", "full"]
+    told = [part for one in given.split(" ") for part in ("--set", one)]
+    assert words in refused(capsys, "train_scorer", "s", "--release", "gold", *tuned, *told)
+    assert not Scorer.objects.exists()
+
+
+def test_settings_of_an_encoder_that_is_not_tuned_are_refused(release: GoldRelease, capsys: Any) -> None:
+    line = refused(capsys, "train_scorer", "s", "--release", "gold", "--set", "batch_size=8")
+    assert "--set is for an encoder that is tuned, and nothing of ngram is" in line
+    assert not Scorer.objects.exists()
+
+
+def test_settings_are_kept_with_the_scorer(release: GoldRelease, encoder: str) -> None:
+    tuned = ["--backbone", "encoder", "--encoder", encoder, "--tuning", "full"]
+    changed = ["--set", "batch_size=8", "--set", "learning_rate=1e-4", "--set", "gradient_checkpointing=TRUE"]
+    call("train_scorer", "s", "--release", "gold", *tuned, *changed, "--detach")
+    kept = Scorer.objects.get().spec.settings
+    assert kept == TransformerSettings(batch_size=8, learning_rate=1e-4, gradient_checkpointing=True)
+
+
+def test_every_setting_can_be_set_and_its_default_is_in_range() -> None:
+    now = TransformerSettings()
+    assert list(SETTINGS) == [one.name for one in fields(now)]
+    given = [f"{name}={str(value).lower()}" for name, value in asdict(now).items()]
+    assert now.with_given(given) == now
 
 
 def test_people_read_a_table_and_which_backbone_was_used(release: GoldRelease) -> None:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -16,13 +17,14 @@ from scoring.selectors.scorers import scorer_named
 from scoring.services import create_scorer
 from scoring.services.scorers import EVALUATIONS, GROUPED
 from scoring.spec import Spec
+from scoring.tuning import SETTINGS
 
 
 def _spec(options: Mapping[str, Any]) -> Spec | None:
     """What was asked for; of an adaptation nothing said is what its base is made of."""
     asked = {name: options[name] for name in ("encoder", "tuning")}
     if options["base"] and not any((options["backbone"], *asked.values())):
-        return None
+        return _with_settings(scorer_named(options["base"]).spec, options["set"]) if options["set"] else None
     spec = Spec.of(options["backbone"], **asked, default_encoder=settings.ASSAY_ENCODER)
     if (asked["encoder"] and asked["encoder"].strip() != spec.encoder) or (
         asked["tuning"] and not spec.encoder
@@ -30,7 +32,16 @@ def _spec(options: Mapping[str, Any]) -> Spec | None:
         raise AssayError(
             N_("{backbone} does not use what --encoder or --tuning say: leave them out."), backbone=spec.title
         )
-    return spec
+    return _with_settings(spec, options["set"])
+
+
+def _with_settings(spec: Spec, given: Sequence[str]) -> Spec:
+    if given and not spec.is_tuned:
+        raise AssayError(
+            N_("--set is for an encoder that is tuned, and nothing of {backbone} is: leave it out."),
+            backbone=spec.title,
+        )
+    return replace(spec, settings=spec.settings.with_given(given))
 
 
 class Command(AssayCommand):
@@ -48,6 +59,13 @@ class Command(AssayCommand):
         )
         parser.add_argument("--encoder", default="", help="a folder or a hub name (default: ASSAY_ENCODER)")
         parser.add_argument("--tuning", default="", help="frozen, full or lora: what of the encoder learns")
+        parser.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help=f"of an encoder that is tuned: {', '.join(SETTINGS)}; may be given again",
+        )
         parser.add_argument(
             "--evaluate",
             action="append",
