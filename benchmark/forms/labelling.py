@@ -8,7 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from annotation.services.batches import Policy
-from scoring.forms import AbstainedBatchForm
+from scoring.forms.datasets import AbstainedBatchForm
 
 LEAST, MOST = 0.1, 50
 """In hundredths of a rate, or in a score's own unit."""

@@ -22,7 +22,7 @@ from annotation.views.crumbs import Crumb, trail
 from annotation.views.downloads import sent
 from annotation.views.numbers import whole
 from annotation.wording import error_text
-from scoring.forms import AbstainedBatchForm, AbstainedForm, DriftForm, ScoreForm
+from scoring.forms.datasets import AbstainedBatchForm, AbstainedForm, DriftForm, ScoreForm
 from scoring.models import Scorer
 from scoring.selectors.abstained import Abstained, abstained
 from scoring.selectors.overview import jobs_of, people_behind

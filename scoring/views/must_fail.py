@@ -24,7 +24,7 @@ from annotation.views.levels import criterion_label, label_text, level_text
 from annotation.views.numbers import whole
 from annotation.wording import error_text
 from scoring.dataset import level_name
-from scoring.forms import FindForm, MustFailFileForm, MustFailForm
+from scoring.forms.must_fail import FindForm, MustFailFileForm, MustFailForm
 from scoring.models import MustFail
 from scoring.selectors.lessons import spoken
 from scoring.selectors.must_fail import harmless_levels, must_fail_for, must_fail_item

@@ -15,7 +15,7 @@ from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.wording import error_text
-from scoring.forms import AdaptForm, NewScorerForm, TrainingForm
+from scoring.forms.training import AdaptForm, NewScorerForm, TrainingForm
 from scoring.models import Scorer
 from scoring.selectors.overview import Standing, must_fail_count, standings
 from scoring.selectors.scorers import Listed, scorers_for

@@ -34,7 +34,7 @@ from annotation.services.gold import LONGEST_ABOUT, cut_release
 from annotation.services.people import set_languages, set_roles
 from annotation.services.releasing import Wish, enqueue, make, run_releasing
 from annotation.splits import SPLITS, split_of
-from scoring.forms import NewScorerForm
+from scoring.forms.training import NewScorerForm
 from tests.support import FLAMES_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
 pytestmark = [pytest.mark.django_db]

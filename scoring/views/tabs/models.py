@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from annotation.models import Job, Person
-from scoring.forms import DriftForm
+from scoring.forms.datasets import DriftForm
 from scoring.models import Scorer
 from scoring.selectors.drifts import drift_checks_for
 from scoring.selectors.scorers import scorers_for

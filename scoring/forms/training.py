@@ -1,0 +1,212 @@
+"""What is to be trained: a new scorer, or one that is adapted to a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models import (
+    EvaluatedModel,
+    GoldRelease,
+    Person,
+)
+from annotation.selectors.blindness import unsealed_models
+from annotation.selectors.gold import current_first
+from scoring.forms.datasets import offer
+from scoring.models import Scorer
+from scoring.selectors.scorers import releases_open_to, scorers_for
+from scoring.services.scorers import EVALUATIONS, GROUPED, LARGEST_SEED, MOST_SEEDS, default_spec
+from scoring.spec import Spec
+
+KINDS = (
+    (
+        "ngram",
+        _(
+            "ngram: runs of words of prompt and response (of characters in Chinese), and how the response opens. No"
+            " download; a few thousand labels take about a minute."
+        ),
+    ),
+    (
+        "encoder",
+        _(
+            "encoder: a pretrained transformer reads prompt and response. It needs its weights and the optional"
+            " packages; tuned, and larger than small, it needs a GPU."
+        ),
+    ),
+    (
+        "ensemble",
+        _(
+            "ensemble: the average of both and of patterns (boosted trees on phrases of refusal and the shape of a"
+            " response), weighted by what they do on held-out prompts and models; what does not help is left out. It"
+            " costs what all of them cost."
+        ),
+    ),
+)
+TUNINGS = (
+    (
+        "frozen",
+        _(
+            "frozen: the encoder stays as it is, a linear head learns from what it reads. Minutes without a GPU."
+        ),
+    ),
+    (
+        "full",
+        _("full: all of it learns. About ten minutes a fold for a small encoder on two cores; else a GPU."),
+    ),
+    ("lora", _("lora: small additions learn. For large models, whose full tuning finds no room on the GPU.")),
+)
+EVALUATING = {
+    "leave-one-model-out": _(
+        "Leave one model out: each model predicted from the others, that is what the scorer is worth on a model that"
+        " nobody labelled. One training more for each model."
+    ),
+    "learning-curve": _(
+        "Learning curve: what the next 200 labels would bring. Three times the trainings of the folds more."
+    ),
+}
+
+
+class ReleaseField(forms.ModelChoiceField):  # type: ignore[type-arg]
+    def label_from_instance(self, obj: GoldRelease) -> str:
+        superseded = f" · {_('superseded')}" if getattr(obj, "is_superseded", False) else ""
+        return f"{obj.name} ({obj.labels}){superseded}"
+
+
+class TrainingForm(forms.Form):
+    """What a new scorer and an adaptation of one have in common."""
+
+    name = forms.CharField(
+        label=_("Name"), max_length=100, help_text=_("It stands in addresses, commands and on every board.")
+    )
+    release = ReleaseField(
+        label=_("Gold release"),
+        queryset=GoldRelease.objects.none(),
+        to_field_name="name",
+        empty_label=None,
+        help_text=_("What it learns from; in brackets the number of labels."),
+    )
+    evaluate = forms.MultipleChoiceField(
+        label=_("Also evaluate"),
+        required=False,
+        choices=[(name, EVALUATING.get(name, name)) for name in EVALUATIONS if name != GROUPED],
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("Five folds by prompt are always evaluated."),
+    )
+    seed = forms.IntegerField(
+        label=_("Seed"),
+        initial=0,
+        min_value=0,
+        max_value=LARGEST_SEED,
+        help_text=_("The same release, backbone and seed give the same scorer."),
+    )
+    seeds = forms.IntegerField(
+        label=_("Seeds"),
+        required=False,
+        min_value=1,
+        max_value=MOST_SEEDS,
+        help_text=_(
+            "With how many seeds it is evaluated, to see how much is chance. Empty: three for a tuned encoder, else"
+            " one. Each repeats the five folds."
+        ),
+    )
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.person = person
+        known = GoldRelease.objects.filter(pk__in=[one.pk for one in releases_open_to(person)])
+        offer(self, "release", current_first(known))
+
+    @property
+    def has_releases(self) -> bool:
+        field = self.fields["release"]
+        assert isinstance(field, forms.ModelChoiceField)
+        return bool(field.queryset)
+
+    def options(self) -> dict[str, Any]:
+        """What ``create_scorer`` takes; of a form that is valid. Raises AssayError where the parts do not fit."""
+        given = self.cleaned_data
+        return {
+            "name": given["name"],
+            "release": given["release"],
+            "evaluate": [GROUPED, *given["evaluate"]],
+            "seed": given["seed"],
+            "seeds": given["seeds"],
+        }
+
+
+class NewScorerForm(TrainingForm):
+    kind = forms.ChoiceField(label=_("Backbone"), choices=KINDS, widget=forms.RadioSelect)
+    encoder = forms.CharField(
+        label=_("Encoder"),
+        required=False,
+        max_length=300,
+        help_text=_(
+            "A folder on the worker's machine, or a name on the Hugging Face hub such as xlm-roberta-base. A folder is"
+            " read alone; a name is looked up on the hub."
+        ),
+    )
+    tuning = forms.ChoiceField(
+        label=_("What of the encoder learns"), choices=TUNINGS, widget=forms.RadioSelect, required=False
+    )
+    field_order = ["name", "release", "kind", "encoder", "tuning", "evaluate", "seeds", "seed"]
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        spec = default_spec()
+        usual = {"kind": spec.kind, "encoder": spec.encoder, "tuning": spec.tuning}
+        super().__init__(*args, person=person, **kwargs)
+        self.initial = {**usual, **self.initial}
+
+    def options(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        spec = Spec.of(
+            given["kind"],
+            encoder=given["encoder"],
+            tuning=given["tuning"],
+            default_encoder=settings.ASSAY_ENCODER,
+        )
+        return super().options() | {"spec": spec}
+
+
+class AdaptForm(TrainingForm):
+    """A scorer again, from a release with labels of a further model; its backbone is that of the scorer."""
+
+    base = forms.ModelChoiceField(
+        label=_("Scorer"),
+        queryset=Scorer.objects.none(),
+        to_field_name="name",
+        empty_label=None,
+        help_text=_("What is adapted; it stays as it is, and the new scorer has its backbone."),
+    )
+    adapt_to = forms.ModelChoiceField(
+        label=_("Model"),
+        queryset=EvaluatedModel.objects.none(),
+        to_field_name="name",
+        empty_label=None,
+        help_text=_(
+            "The model whose responses it is to judge. The release must hold labels of it: 20 to 40 bring most of it."
+        ),
+    )
+    field_order = ["base", "adapt_to", "release", "name", "evaluate", "seeds", "seed"]
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, person=person, **kwargs)
+        ready = [one.scorer.pk for one in scorers_for(person) if one.scorer.is_ready and not one.sealed]
+        offer(self, "base", Scorer.objects.filter(pk__in=ready))
+        offer(self, "adapt_to", unsealed_models(person).order_by("name"))
+        self.initial.setdefault("release", self._fitting(self.initial.get("base", "")))
+
+    def _fitting(self, base: str) -> str | None:
+        """The newest release that follows the guideline of the scorer."""
+        releases, scorer = self.fields["release"], Scorer.objects.filter(name=base).first()
+        assert isinstance(releases, forms.ModelChoiceField)
+        if scorer is None or releases.queryset is None:
+            return None
+        fitting = releases.queryset.filter(batches__guideline__name=scorer.guideline.name).first()
+        return None if fitting is None else fitting.name
+
+    def options(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        return super().options() | {"base": given["base"], "adapt_to": given["adapt_to"]}
