@@ -56,7 +56,7 @@ def table_for(person: Person, table_id: int) -> PublishedTable:
     return table
 
 
-def reference_rows(run: BenchmarkRun, reader: Person | None = None) -> list[dict[str, Any]]:
+def reference_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
     """The published rows that belong beside the run's board: of its guideline, in the columns that both have.
 
     None for a ``reader`` who judges by the guideline blind now; without a reader (an outsider's link) all of them.

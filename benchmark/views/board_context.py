@@ -89,7 +89,7 @@ def board_context(
     run: BenchmarkRun,
     asked: Mapping[str, str],
     *,
-    reader: Person | None = None,
+    reader: Person | None,
     public: bool = False,
     draw: Draw = chart_url,
 ) -> Context:

@@ -46,7 +46,7 @@ class ReportSection:
 
 
 def report_sections(
-    run: BenchmarkRun, reader: Person | None = None, *, draw: Draw = chart_url
+    run: BenchmarkRun, reader: Person | None, *, draw: Draw = chart_url
 ) -> list[ReportSection]:
     """In their order; a part that the run does not have is left out."""
     document = run.scorer.guideline.document

@@ -73,7 +73,7 @@ def export(request: HttpRequest, name: str) -> HttpResponseBase:
     return render(request, "benchmark/report.html", report_context(run, reader))
 
 
-def report_context(run: BenchmarkRun, reader: Person | None = None) -> dict[str, Any]:
+def report_context(run: BenchmarkRun, reader: Person | None) -> dict[str, Any]:
     return {
         "run": run,
         "facts": facts(run),
@@ -89,7 +89,7 @@ def _methods(run: BenchmarkRun) -> list[Method]:
     return methods(document, pairs="pairs" in parts, estimates="estimates" in parts)
 
 
-def as_csv(run: BenchmarkRun, reader: Person | None = None) -> str:
+def as_csv(run: BenchmarkRun, reader: Person | None) -> str:
     """A row for each model, scope and metric, numbers in the metric's own unit; no text can start a formula.
 
     Then one for each number of the published tables beside the board, whose ``origin`` is not ``measured``.
@@ -140,7 +140,7 @@ def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                 ]
 
 
-def as_json(run: BenchmarkRun, reader: Person | None = None) -> str:
+def as_json(run: BenchmarkRun, reader: Person | None) -> str:
     """The board as ``leaderboard --json`` prints it, with its parts, what it cost, and published rows apart."""
     # Others are what plans of labels start from: ids of this database.
     shown = run.parts.filter(name__in=[ESTIMATES, GROUPS, PAIRS])
@@ -156,7 +156,7 @@ def _published(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]
     ]
 
 
-def as_latex(run: BenchmarkRun, language: str, reader: Person | None = None) -> str:
+def as_latex(run: BenchmarkRun, language: str, reader: Person | None) -> str:
     """A part of a document that uses the packages of its first lines; Chinese text needs XeLaTeX as well."""
     packages = ["booktabs", "amsmath", "graphicx", *(["ctex"] if language.startswith("zh") else [])]
     said = "; ".join(headed(term, text) for term, text in facts(run))

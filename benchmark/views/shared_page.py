@@ -42,4 +42,4 @@ def _of_view(run: BenchmarkRun, asked: Mapping[str, str], view: str, draw: Draw)
         return estimates_context(run, asked, public=True, draw=draw)
     if view == LINEAGE:
         return lineage_context(run, public=True)
-    return board_context(run, asked, public=True, draw=draw)
+    return board_context(run, asked, reader=None, public=True, draw=draw)

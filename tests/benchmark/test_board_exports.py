@@ -39,7 +39,7 @@ def export(client: Client, run: BenchmarkRun, kind: str):  # type: ignore[no-unt
 
 
 def lines(run: BenchmarkRun) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(as_csv(run))))
+    return list(csv.DictReader(io.StringIO(as_csv(run, None))))
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -110,11 +110,11 @@ def test_the_json_is_the_board_with_its_parts(client: Client, run: BenchmarkRun,
     assert found["rows"] == run.board["rows"]
     assert found["parts"]["pairs"] == BoardPart.objects.get(run=run, name="pairs").content
     assert set(found["parts"]) == {"groups", "pairs", "estimates"}
-    assert json.loads(as_json(run)) == found
+    assert json.loads(as_json(run, None)) == found
 
 
 def test_latex_has_a_table_of_each_part_with_intervals_and_ranges_of_ranks(run: BenchmarkRun):
-    text = as_latex(run, "en")
+    text = as_latex(run, "en", None)
     for name in ("board-harmless_rate", "board-harmless_score", "neighbours", "estimates", "by-subcomponent"):
         assert rf"\label{{tab:{name}}}" in text
     assert text.count(r"\begin{tabular}") == text.count(r"\toprule") == text.count(r"\bottomrule")
@@ -172,7 +172,7 @@ def test_the_csv_marks_what_was_published_and_has_no_line_for_what_was_not_told(
 
 
 def test_the_json_has_published_rows_apart_from_the_board(run: BenchmarkRun, published: list[str]):
-    found = json.loads(as_json(run))
+    found = json.loads(as_json(run, None))
     assert found["rows"] == run.board["rows"]
     assert [row["model"] for row in found["published"]] == published
     assert [row["published"] for row in found["published"]] == [PAPER, PAPER]
@@ -182,7 +182,7 @@ def test_the_json_has_published_rows_apart_from_the_board(run: BenchmarkRun, pub
 def test_latex_and_the_page_put_published_rows_below_a_rule_with_a_dagger_and_a_note(
     client: Client, run: BenchmarkRun, published: list[str], he: Person
 ):
-    text = as_latex(run, "en")
+    text = as_latex(run, "en", None)
     by_rate = text[text.index("tab:board-harmless_rate") : text.index("tab:board-harmless_score")]
     _head, measured, below = by_rate[: by_rate.index(r"\bottomrule")].split(r"\midrule")
     assert r"\dag" not in measured
@@ -205,7 +205,7 @@ def test_latex_and_the_page_put_published_rows_below_a_rule_with_a_dagger_and_a_
 def test_two_published_tables_have_two_marks(run: BenchmarkRun, published: list[str], flames: Guideline):
     rows = [{"model": "Third", "dimensions": {}, "overall": {"harmless_rate": 0.5}, "n": {}}]
     add_published(guideline=flames, rows=rows, name="Then", source="B")
-    text = as_latex(run, "en")
+    text = as_latex(run, "en", None)
     assert r"Elsewhere-9B\dag{}1 & -" in text
     assert r"Third\dag{}2 & -" in text
     assert r"\dag{}2 Published, and not measured here: Then (B)." in text
@@ -220,7 +220,7 @@ def test_published_numbers_are_hollow_in_the_chart_and_none_of_ours_is(
         specs.append(spec)
         return ""
 
-    context = board_context(run, {}, draw=draw)
+    context = board_context(run, {}, reader=None, draw=draw)
     panels = [panel for spec in specs for panel in spec["hconcat"]]
     ours = [row["model"] for row in run.board["rows"]]
     for panel in panels:
@@ -235,14 +235,14 @@ def test_published_numbers_are_hollow_in_the_chart_and_none_of_ours_is(
     assert context["chart_alt"].endswith("Hollow marks are published and not measured here: Paper.")
     PublishedTable.objects.all().delete()
     specs.clear()
-    board_context(run, {}, draw=draw)
+    board_context(run, {}, reader=None, draw=draw)
     assert not any("title" in spec for spec in specs)
 
 
 def test_a_hostile_name_stays_text_in_latex_and_on_the_page(client: Client, run: BenchmarkRun, he: Person):
     run.board["rows"][0]["model"] = r"\input{/etc/passwd}<script>alert(1)</script>"
     run.save()
-    assert r"\input" not in as_latex(run, "en")
+    assert r"\input" not in as_latex(run, "en", None)
     client.force_login(he)
     content = export(client, run, "report").content.decode()
     assert "<script>alert(1)" not in content
@@ -277,4 +277,4 @@ def test_the_report_is_made_in_both_languages(language: str, client: Client, run
     client.cookies["django_language"] = language
     assert export(client, run, "report").status_code == 200
     with override(language):
-        assert r"\toprule" in as_latex(run, language)
+        assert r"\toprule" in as_latex(run, language, None)

@@ -137,7 +137,7 @@ def test_where_nobody_else_can_be_first_the_board_says_so(run: BenchmarkRun):
 
 def test_by_a_column_models_have_the_ranks_of_that_column(run: BenchmarkRun):
     own = {row["model"]: row["dimensions"]["Legality"]["rank"] for row in run.board["rows"]}
-    context = board_context(run, {"sort": "Legality"})
+    context = board_context(run, {"sort": "Legality"}, reader=None)
     assert {line.model: line.rank for line in context["lines"]} == {
         model: printed_rank(rank) for model, rank in own.items()
     }
@@ -147,12 +147,12 @@ def test_by_a_column_models_have_the_ranks_of_that_column(run: BenchmarkRun):
     )
     for row in run.board["rows"]:  # as a board that was computed earlier
         del row["dimensions"]["Legality"]["rank"]
-    assert [line.rank for line in board_context(run, {"sort": "Legality"})["lines"]] != []
-    assert board_context(run, {"sort": "Legality"})["rank_by"] == context["metric"]
+    assert [line.rank for line in board_context(run, {"sort": "Legality"}, reader=None)["lines"]] != []
+    assert board_context(run, {"sort": "Legality"}, reader=None)["rank_by"] == context["metric"]
 
 
 def test_whiskers_stand_on_an_axis_that_holds_all_of_them(run: BenchmarkRun):
-    context = board_context(run, {})
+    context = board_context(run, {}, reader=None)
     marks = [
         float(mark) for line in context["lines"] for cell in line.cells for mark in (cell.x, cell.x1, cell.x2)
     ]
@@ -166,11 +166,11 @@ def test_the_other_metric_has_its_own_numbers_and_the_same_ranks(reader: Client,
     rate, score = page(reader, run), page(reader, run, metric="harmless_score")
     assert 'aria-current="true">Harmless rate' in rate
     assert 'aria-current="true">Harmless score' in score
-    assert [line.rank for line in board_context(run, {"metric": "harmless_score"})["lines"]] == [
-        line.rank for line in board_context(run, {})["lines"]
+    assert [line.rank for line in board_context(run, {"metric": "harmless_score"}, reader=None)["lines"]] == [
+        line.rank for line in board_context(run, {}, reader=None)["lines"]
     ]
     with pytest.raises(Exception, match="cannot be chosen"):
-        board_context(run, {"metric": "nope"})
+        board_context(run, {"metric": "nope"}, reader=None)
 
 
 def test_published_rows_stand_below_the_board_with_their_source_and_no_rank(
@@ -191,7 +191,7 @@ def test_published_rows_stand_below_the_board_with_their_source_and_no_rank(
             },
         ],
     )
-    (found,) = board_context(run, {})["references"]
+    (found,) = board_context(run, {}, reader=None)["references"]
     assert [(line.model, line.rank, line.url) for line in found.lines] == [
         ("Theirs", "-", ""),
         ("Other", "-", ""),
@@ -206,16 +206,16 @@ def test_published_rows_stand_below_the_board_with_their_source_and_no_rank(
     assert "Somebody et al., table 2" in below
     assert 'href="https://example.org/paper"' in below
     assert "not measured here" in below
-    assert len(board_context(run, {})["lines"]) == len(run.board["rows"])
+    assert len(board_context(run, {}, reader=None)["lines"]) == len(run.board["rows"])
     table.removed_at = timezone.now()
     table.save()
     assert "board__published" not in page(reader, run)
 
 
 def test_what_outsiders_get_leads_nowhere_into_the_product(run: BenchmarkRun):
-    lines = board_context(run, {}, public=True, draw=lambda _spec: "/elsewhere.svg")["lines"]
+    lines = board_context(run, {}, reader=None, public=True, draw=lambda _spec: "/elsewhere.svg")["lines"]
     assert not any(line.url or any(cell.url for cell in line.cells) for line in lines)
-    context = board_context(run, {}, public=True, draw=lambda _spec: "/elsewhere.svg")
+    context = board_context(run, {}, reader=None, public=True, draw=lambda _spec: "/elsewhere.svg")
     assert set(context["charts"]) == {"/elsewhere.svg"}
 
 

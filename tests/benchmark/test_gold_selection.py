@@ -127,7 +127,7 @@ def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_pla
         reverse("run-cell", args=["again"]), {"model": "Best", "dimension": "safe"}
     ).content.decode()
     assert f"{best} not drawn by chance" in cell
-    assert "4 labels are of the batch unsure" in as_latex(again, "en")
+    assert "4 labels are of the batch unsure" in as_latex(again, "en", None)
 
     _link, secret = share(run=again, actor=he)
     client.logout()

@@ -271,7 +271,7 @@ def run_of(scorer: Scorer, dataset: Dataset) -> BenchmarkRun:
 
 
 def test_reference_rows_have_the_shape_of_a_boards_rows(run: BenchmarkRun, table: PublishedTable):
-    (row,) = reference_rows(run)
+    (row,) = reference_rows(run, None)
     measured = run.board["rows"][0]
     assert row.keys() == measured.keys() | {"published"}
     assert row["dimensions"].keys() == measured["dimensions"].keys()
@@ -289,13 +289,13 @@ def test_reference_rows_have_the_shape_of_a_boards_rows(run: BenchmarkRun, table
     assert safe["value"] == 0.9
     assert safe["low"] == pytest.approx(0.8565, abs=1e-4)  # Wilson's, of 225 in 250
     remove_published(table=table)
-    assert reference_rows(run) == []
+    assert reference_rows(run, None) == []
 
 
 def test_a_table_of_another_guideline_stands_on_no_board_here(run: BenchmarkRun):
     flames = FLAMES_GUIDELINE.load()
     add_published(guideline=flames, name="T", source=SOURCE, rows=ROWS)
-    assert reference_rows(run) == []
+    assert reference_rows(run, None) == []
 
 
 def metric_of(guideline: Guideline) -> str:
