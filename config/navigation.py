@@ -13,8 +13,8 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
+from annotation.selectors.access import roles_of
 from annotation.selectors.notes import open_notes
-from annotation.selectors.people import roles_of
 from annotation.selectors.watch import standing_alarms
 
 

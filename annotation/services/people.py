@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
@@ -10,6 +10,9 @@ from rest_framework.authtoken.models import Token
 
 from annotation.errors import N_, AssayError, Conflict, Forbidden
 from annotation.models import (
+    ADJUDICATION_SLOT,
+    ADJUDICATOR,
+    ANNOTATOR,
     MANAGER,
     ROLES,
     Assignment,
@@ -77,8 +80,14 @@ def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = No
     _refuse_above(person, actor)
     if person == actor and not actor.is_superuser and MANAGER not in roles:
         raise Conflict(N_("You cannot take the manager's group from yourself; ask another manager."))
+    memberships = _lock_current(person)
+    before = set(person.groups.values_list("name", flat=True))
     person.groups.set(_groups(roles))
-    record(actor=actor, verb="set_roles", target=f"person:{person.username}", roles=roles)
+    lost = set() if person.is_superuser else before.difference(roles)
+    released = _give_up_work(person, memberships, lost)
+    if set(roles) - before:
+        _work_anew(memberships)
+    record(actor=actor, verb="set_roles", target=f"person:{person.username}", roles=roles, released=released)
 
 
 def api_token(*, person: Person) -> str:
@@ -254,12 +263,25 @@ def deactivate_person(*, person: Person, actor: Person) -> int:
     person.refresh_from_db(fields=["is_active"])
     if not changed:
         return 0
-    released = end_claims(Assignment.objects.filter(person=person))
-    released += put_back(SecondReading.objects.filter(person=person))
-    annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
-    for membership in annotators.select_related("batch").order_by("pk"):
-        plan_again_for(membership.batch, without=membership)
+    released = _give_up_work(person, memberships, {ANNOTATOR, ADJUDICATOR})
     record(actor=actor, verb="deactivate", target=f"person:{person.username}", released=released)
+    return released
+
+
+def _give_up_work(person: Person, memberships: Sequence[int], roles: Set[str]) -> int:
+    """What the person has at hand in these ``roles`` goes back, and what was planned for them goes to others."""
+    claims = Assignment.objects.filter(person=person)
+    if ANNOTATOR not in roles:
+        claims = claims.filter(slot=ADJUDICATION_SLOT)
+    if ADJUDICATOR not in roles:
+        claims = claims.exclude(slot=ADJUDICATION_SLOT)
+    released = end_claims(claims)
+    if ADJUDICATOR in roles:
+        released += put_back(SecondReading.objects.filter(person=person))
+    if ANNOTATOR in roles:
+        annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
+        for membership in annotators.select_related("batch").order_by("pk"):
+            plan_again_for(membership.batch, without=membership)
     return released
 
 
