@@ -250,6 +250,7 @@ def _annotation(
         reason=work.reason,
         idempotency_key=key,
         body_sha256=work.sha256,
+        channel=work.channel,
         receipt=uuid4(),
         created_at=timezone.now(),
     )

@@ -121,7 +121,12 @@ def record_reading_verdict(reading_id: UUID, person: Person, work: Work) -> None
     if reading.state != State.CLAIMED:
         raise Conflict(NOT_AT_HAND)
     labels = _labels(reading, work)
-    reading.verdict = {"labels": labels, "rationale": work.rationale, "seconds": work.seconds}
+    reading.verdict = {
+        "labels": labels,
+        "rationale": work.rationale,
+        "seconds": work.seconds,
+        "channel": work.channel,
+    }
     reading.save(update_fields=["verdict"])
 
 
@@ -140,7 +145,7 @@ def decide_reading(reading_id: UUID, person: Person, key: str, work: Work) -> tu
     reading.state, reading.submitted_at = State.SUBMITTED, timezone.now()
     reading.labels, reading.reason = labels, reason
     reading.rationale, reading.seconds = work.rationale, work.seconds
-    reading.idempotency_key, reading.body_sha256 = key, work.sha256
+    reading.idempotency_key, reading.body_sha256, reading.channel = key, work.sha256, work.channel
     reading.save()
     record(actor=person, verb="second_reading", target=f"task:{reading.task_id}", labels=labels)
     execute(*_exposed(reading))

@@ -23,8 +23,7 @@ from annotation.models import (
     Task,
 )
 from annotation.services.batches import set_state
-from annotation.services.people import api_token
-from tests.support import label_next
+from tests.support import api_token, label_next
 
 pytestmark = pytest.mark.django_db
 WORK = {"labels": {"compliance": 3}, "rationale": "It answers.", "seconds": 12.5}
