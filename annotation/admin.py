@@ -22,7 +22,7 @@ from annotation.selectors.gold import RELEASE_JOB
 from annotation.services.tokens import end_tokens
 
 
-class NewPersonForm(forms.ModelForm[Person]):
+class NewPersonForm(forms.ModelForm):  # type: ignore[type-arg]
     """Without a password, which the person sets by a link."""
 
     class Meta:

@@ -40,7 +40,7 @@ def everything_stored() -> str:
         tables = connection.introspection.table_names(cursor)
         rows = []
         for table in tables:
-            cursor.execute(f'SELECT * FROM "{table}"')
+            cursor.execute(f'SELECT * FROM "{table}"')  # noqa: S608
             rows.append(str(cursor.fetchall()))
     return "\n".join(rows)
 
