@@ -45,8 +45,8 @@ def who_has_role(role: str) -> Q:
 
 def refuse_without_role(person: Person, role: str) -> None:
     """Raise Forbidden unless the person has the role now."""
-    person = Person.objects.only("is_superuser").filter(pk=person.pk, is_active=True).first()
-    if person is None or not has_role(person, role):
+    now = Person.objects.only("is_superuser").filter(pk=person.pk, is_active=True).first()
+    if now is None or not has_role(now, role):
         refuse_role(role)
 
 

@@ -14,6 +14,8 @@ from django.http import HttpRequest, HttpResponseBase
 from annotation.models import Person
 from annotation.selectors.access import has_role
 
+__all__ = ["View", "has_role", "person_of", "role_required"]
+
 View = Callable[..., HttpResponseBase]
 
 

@@ -438,6 +438,7 @@ def test_the_schema_is_made_without_a_warning_and_names_every_call(tmp_path: Any
         "201",
         "400",
         "401",
+        "403",
         "404",
         "409",
         "422",

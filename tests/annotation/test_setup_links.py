@@ -74,23 +74,20 @@ def test_a_link_works_once_and_its_secret_is_nowhere(lin: Person, ma: Person) ->
     assert Client().login(username="lin", password=GOOD)
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        {},
-        {"password": GOOD},
-        {"password": GOOD, "again": "x"},
-        {"password": "1", "again": "1"},
-        {"password": "lin-lin-lin", "again": "lin-lin-lin"},
-    ],
-)
+BAD: list[dict[str, str]] = [
+    {},
+    {"password": GOOD},
+    {"password": GOOD, "again": "x"},
+    {"password": "1", "again": "1"},
+    {"password": "12345678", "again": "12345678"},
+]
+
+
+@pytest.mark.parametrize("sent", BAD)
 def test_a_bad_password_is_refused_and_the_link_still_works(
     lin: Person, ma: Person, sent: dict[str, str]
 ) -> None:
     path = made_by(ma)
-    if "password" in sent and sent["password"].startswith("lin-"):
-        lin.display_name = "lin-lin-lin"
-        lin.save()
     assert Client().post(path, sent).status_code == 422
     assert Client().post(path, SENT).status_code == 302
 
@@ -112,19 +109,19 @@ def ended(link: SetupLink, ma: Person) -> dict[str, Callable[[], object]]:
     }
 
 
-@pytest.mark.parametrize(
-    "why",
-    [
-        "expired",
-        "withdrawn",
-        "another",
-        "maker left",
-        "maker shut out",
-        "password",
-        "became an admin",
-        "shut out and back",
-    ],
+WAYS = (
+    "expired",
+    "withdrawn",
+    "another",
+    "maker left",
+    "maker shut out",
+    "password",
+    "became an admin",
+    "shut out and back",
 )
+
+
+@pytest.mark.parametrize("why", WAYS)
 def test_a_link_ends(lin: Person, ma: Person, why: str) -> None:
     path = made_by(ma)
     ended(SetupLink.objects.get(), ma)[why]()
