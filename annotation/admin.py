@@ -31,7 +31,8 @@ class NewPersonForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def save(self, commit: bool = True) -> Person:
         self.instance.set_unusable_password()
-        return super().save(commit)
+        person: Person = super().save(commit)
+        return person
 
 
 @admin.register(Person)

@@ -46,15 +46,16 @@ def make_token(
     _refuse_beside_others(person, name)
     text = PREFIX + secrets.token_hex(SECRET_BYTES)
     now = timezone.now()
+    ends = now + timedelta(days=days)
     token = ApiToken.objects.create(
         person=person,
         name=name,
         sha256=hashed(text),
         scope=scope,
         created_at=now,
-        expires_at=now + timedelta(days=days),
+        expires_at=ends,
     )
-    _record(token, actor, "make_token", scope=scope, expires_at=token.expires_at.isoformat())
+    _record(token, actor, "make_token", scope=scope, expires_at=ends.isoformat())
     return token, text
 
 
@@ -92,19 +93,13 @@ def watch() -> None:
 
 
 def _person_saved(instance: Person, *, created: bool, raw: bool, **_about: Any) -> None:
-    if created or raw:
+    """``_password`` is there where set_password was called, and not where Django merely hashes it anew."""
+    changed = getattr(instance, "_password", None) is not None
+    if created or raw or (instance.is_active and not changed):
         return
-    if not instance.is_active:
-        end_tokens([instance.pk], ApiToken.Ended.ACCOUNT)
-    elif (
-        instance._password is not None
-    ):  # set_password was called; not where a hash is merely brought up to date
-        end_tokens([instance.pk], ApiToken.Ended.PASSWORD)
-    else:
-        return
-    SetupLink.objects.filter(person=instance, accepted_at=None, revoked_at=None).update(
-        revoked_at=timezone.now()
-    )
+    end_tokens([instance.pk], ApiToken.Ended.PASSWORD if instance.is_active else ApiToken.Ended.ACCOUNT)
+    waiting = SetupLink.objects.filter(person=instance, accepted_at=None, revoked_at=None)
+    waiting.update(revoked_at=timezone.now())
 
 
 def _groups_changed(
