@@ -25,6 +25,7 @@ from annotation.models import (
 from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.drafts import keep_draft
+from annotation.services.exports import Options, export_release
 from annotation.services.gold import cut_release
 from annotation.services.imports import Target, import_annotations
 from annotation.services.work import Work
@@ -157,6 +158,17 @@ def test_a_manager_reads_it_on_the_page_of_the_task(
     assert "Came by" in page
     assert page.count("<td>token</td>") + page.count("<td>token\n</td>") == 1
     assert 'title="not recorded"' in page
+
+
+def test_raw_labels_tell_it(batch: Batch, lin: Person, chen: Person, tmp_path: Path) -> None:
+    item = claimed(batch, lin)
+    post(program(lin, by_token=True), item, "submit")
+    label_next(batch, chen, 3)
+    release = cut_release(name="r1", batches=[batch])
+    options = Options(table="jsonl")
+    export = export_release(release=release, format_name="labels", folder=tmp_path / "out", options=options)
+    rows = [json.loads(line) for line in export.path.read_text().splitlines()]
+    assert [row["channel"] for row in rows] == ["token", ""]
 
 
 def test_the_hash_of_a_release_does_not_tell_the_channel(batch: Batch, lin: Person, chen: Person) -> None:
