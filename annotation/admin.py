@@ -1,4 +1,4 @@
-"""Django's admin for what only an admin does: people, their groups and tokens.
+"""Django's admin for what only an admin does: people and their groups.
 
 Nothing that was annotated, settled or predicted is registered: work changes through the services alone, and an
 admin who annotates is blind like anybody else.
@@ -8,21 +8,53 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import Job, Person
+from annotation.models import ApiToken, Job, Person
 from annotation.selectors.blindness import sealed_batches
 from annotation.selectors.gold import RELEASE_JOB
+from annotation.services.tokens import end_tokens
+
+
+class NewPersonForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Without a password, which the person sets by a link."""
+
+    class Meta:
+        model = Person
+        fields = ("username",)
+
+    def save(self, commit: bool = True) -> Person:
+        self.instance.set_unusable_password()
+        person: Person = super().save(commit)
+        return person
 
 
 @admin.register(Person)
 class PersonAdmin(UserAdmin):  # type: ignore[type-arg]
+    """Nobody's password is set here, and no token is shown: a set-up link does the one, its owner makes the other."""
+
     list_display = ("username", "display_name", "is_active", "is_superuser")
-    fieldsets = (*(UserAdmin.fieldsets or ()), (_("Display"), {"fields": ("display_name",)}))
+    fieldsets = (
+        (None, {"fields": ("username",)}),
+        *(UserAdmin.fieldsets or ())[1:],
+        (_("Display"), {"fields": ("display_name",)}),
+    )
+    add_form = NewPersonForm
+    add_fieldsets = ((None, {"fields": ("username",)}),)
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:  # noqa: A002 (Django's)
+        raise PermissionDenied
+
+    def save_model(self, request: HttpRequest, obj: Person, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        if change and {"is_superuser", "is_staff"} & set(form.changed_data):
+            end_tokens([obj.pk], ApiToken.Ended.ROLE)
 
 
 @admin.register(Job)

@@ -5,3 +5,8 @@ from django.apps import AppConfig
 
 class AnnotationConfig(AppConfig):
     name = "annotation"
+
+    def ready(self) -> None:
+        from annotation.services import tokens
+
+        tokens.watch()

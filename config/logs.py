@@ -5,16 +5,23 @@ from __future__ import annotations
 import logging
 import re
 
-# An address that lets whoever reads it make an account (annotation/services/invitations.py), or read a board
-# (benchmark/services/sharing.py).
-_SECRET = re.compile(r"(/(?:join|shared)/)[^/\s\"'?]+")
+# An address that lets whoever reads it make an account or set a password (annotation/services/invitations.py,
+# setup_links.py), or read a board (benchmark/services/sharing.py); and a token (annotation/services/tokens.py), also
+# one from before they had a prefix.
+_SECRETS = (
+    (re.compile(r"(/(?:join|set-up|shared)/)[^/\s\"'?]+"), r"\1***"),
+    (re.compile(r"(assay_)[0-9a-f]{8,}"), r"\1***"),
+    (re.compile(r"(\bToken\s+)(?!assay_)[0-9a-f]{16,}"), r"\1***"),
+)
 
 
 class WithoutSecrets(logging.Filter):
-    """Takes the secrets of invitations and of links for outsiders out of the lines that name their addresses."""
+    """Takes the secrets of links and of tokens out of the lines that show them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        line = record.getMessage()
-        if "/join/" in line or "/shared/" in line:
-            record.msg, record.args = _SECRET.sub(r"\1***", line), ()
+        line = shown = record.getMessage()
+        for secret, mask in _SECRETS:
+            shown = secret.sub(mask, shown)
+        if shown != line:
+            record.msg, record.args = shown, ()
         return True

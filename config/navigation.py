@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -13,8 +14,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
+from annotation.selectors.access import roles_of
 from annotation.selectors.notes import open_notes
-from annotation.selectors.people import roles_of
+from annotation.selectors.setup_links import notices
 from annotation.selectors.watch import standing_alarms
 
 
@@ -51,8 +53,9 @@ PLACES = (
 def navigation(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     items: dict[str, Item] = {}
+    setup_notices: Callable[[], Sequence[Any]] = tuple
     if user is not None and user.is_authenticated:
-        roles = roles_of(user)
+        roles, setup_notices = roles_of(user), partial(notices, user)
         waiting: dict[str, tuple[Callable[[], int], Promise]] = {
             "batches": (standing_alarms, _("alarms")),
             "guidelines": (lambda: open_notes(user).count(), _("open notes")),
@@ -64,4 +67,8 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
                 active = request.path.startswith(url)
                 item = Item(url=url, label=label, active=active, count=count, what=what)
                 items.setdefault(name, item)
-    return {"navigation": list(items.values()), "demo": settings.ASSAY_DEMO_PROCESS}
+    return {
+        "navigation": list(items.values()),
+        "setup_notices": setup_notices,
+        "demo": settings.ASSAY_DEMO_PROCESS,
+    }

@@ -32,6 +32,7 @@ from annotation.services.batches import Policy, create_batch
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.guidelines import load_guideline
 from annotation.services.people import add_person
+from annotation.services.tokens import make_token
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 
@@ -77,6 +78,12 @@ def person(name: str) -> Person:
     """The one of the cast, made where a fixture of the module did not."""
     found = Person.objects.filter(username=name).first()
     return found or add_person(name=name, roles=CAST[name], password=f"{name}-password")
+
+
+def api_token(*, person: Person, scope: str = "manage") -> str:
+    """A token of the person's own, by which a test's program speaks."""
+    _token, text = make_token(person=person, name=uuid4().hex, scope=scope, days=1, actor=person)
+    return text
 
 
 def small_dataset() -> Dataset:

@@ -38,6 +38,8 @@ from annotation.services.invitations import invite
 from annotation.services.known_items import Given, add_items
 from annotation.services.notes import leave_note
 from annotation.services.people import add_person, set_roles
+from annotation.services.setup_links import make_setup_link
+from annotation.services.tokens import make_token
 from benchmark.models import ChoiceReport, RunItem
 from benchmark.services.choices import create_report
 from benchmark.services.collecting import create_collecting
@@ -62,7 +64,17 @@ ANNOTATOR, ADJUDICATOR = frozenset({"annotator"}), frozenset({"adjudicator"})
 MANAGER, RESEARCHER = frozenset({"manager"}), frozenset({"researcher"})
 GROUPED = ALL - {"stranger"}
 NOBODY: frozenset[str] = frozenset()
-PUBLIC = {"login", "logout", "set_language", "api-nowhere", "join", "shared", "shared-in", "shared-chart"}
+PUBLIC = {
+    "login",
+    "logout",
+    "set_language",
+    "api-nowhere",
+    "join",
+    "set-up",
+    "shared",
+    "shared-in",
+    "shared-chart",
+}
 
 # Who may open what. Everybody else gets 403 or 404; whoever is not signed in is sent to sign in.
 MAY: dict[str, frozenset[str]] = {
@@ -78,6 +90,8 @@ MAY: dict[str, frozenset[str]] = {
     "account-topics": ALL,
     "account-password": ALL,
     "account-token": ALL,
+    "account-token-revoke": ANNOTATOR,  # of the annotator whose token it is
+    "account-links-seen": ALL,
     "api-schema": ALL,
     "api-docs": ALL,
     "api-batches": ALL,
@@ -159,13 +173,15 @@ MAY: dict[str, frozenset[str]] = {
     "person-leaving": MANAGER,
     "invitations": MANAGER,
     "invitation-revoke": MANAGER,
+    "set-up": ALL,  # for whom the link is; who is somebody else is told so
     "join": ALL,  # for people without an account; who has one is told so
     "person-roles": MANAGER,
     "person-name": MANAGER,
     "person-languages": MANAGER,
     "person-models": MANAGER,
-    "person-password": MANAGER,
-    "person-token": MANAGER,
+    "person-link": MANAGER,
+    "person-link-revoke": MANAGER,
+    "person-token-revoke": MANAGER,
     "person-active": MANAGER,
     "person-exposure": MANAGER,
     "quality": MANAGER,
@@ -367,6 +383,10 @@ def make_world() -> World:
     choices = make_choice_report()
     making = jobs.enqueue(kind="batch", payload={"dataset": corpus.pk}, title="second", send=False)
     cutting = jobs.enqueue(kind="release", payload={"batches": []}, title="r2", send=False)
+    _setup, setup_secret = make_setup_link(person=people["stranger"], actor=people["manager"])
+    withdrawn, _secret = make_setup_link(person=chen, actor=people["manager"])
+    own, _text = make_token(person=lin, name="mine", scope="work", days=1, actor=lin)
+    other, _text = make_token(person=chen, name="theirs", scope="work", days=1, actor=chen)
     invitation, secret = invite(roles=["annotator"], days=7, actor=people["manager"])
     note = leave_note(guideline=guideline, source=Note.Source.FLAG, author=chen, text="Where does it end?")
     upload = Import.objects.create(kind="prompts", format="jsonl", file_name="prompts.jsonl")
@@ -449,6 +469,10 @@ def make_world() -> World:
             "dispute-reason-active.key": "reading_slip",
             "invitation_id": invitation.pk,
             "secret": secret,
+            "set-up.secret": setup_secret,
+            "person-link-revoke.link_id": withdrawn.pk,
+            "account-token-revoke.token_id": own.pk,
+            "person-token-revoke.token_id": other.pk,
             "assignment_id": held.pk,
             "history-item.assignment_id": first.pk,
             "history-revise.assignment_id": first.pk,
@@ -584,7 +608,6 @@ def test_djangos_admin_is_for_admins_alone_and_holds_no_results(world: World):
     assert {model._meta.model_name for model in admin.site._registry} == {
         "person",
         "group",
-        "tokenproxy",
         "job",
     }
 

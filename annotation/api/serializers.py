@@ -9,6 +9,7 @@ from rest_framework import serializers
 from annotation.api.fields import LabelsField, NumberField, StrictSerializer
 from annotation.flags import FLAGS
 from annotation.guidelines import Criterion
+from annotation.models import Channel
 from annotation.selectors.dispute_queue import BY_PROMPT, OLDEST_FIRST
 from annotation.selectors.disputes import Dispute, reasons
 from annotation.selectors.work import Handout
@@ -63,8 +64,8 @@ class VerdictSerializer(StrictSerializer):
     )
     seconds = NumberField(default=None, allow_null=True, min_value=0, max_value=DAY)
 
-    def work(self) -> Work:
-        return Work(**self.validated_data)
+    def work(self, channel: Channel) -> Work:
+        return Work(**self.validated_data, channel=channel)
 
 
 class DecisionSerializer(VerdictSerializer):

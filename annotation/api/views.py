@@ -17,7 +17,7 @@ from annotation.api import serializers as s
 from annotation.api.fields import StrictSerializer
 from annotation.api.parsers import JSONParser
 from annotation.errors import N_, AssayError
-from annotation.models import Assignment, Person
+from annotation.models import Assignment, Channel, Person
 from annotation.selectors.batches import batch_at_work, batch_named
 from annotation.selectors.dispute_queue import Wanted
 from annotation.selectors.disputes import dispute, my_dispute
@@ -43,7 +43,10 @@ REFUSALS = {
     for code, why in (
         (400, "The content is not what this call takes."),
         (401, "Nobody is signed in."),
-        (403, "The batch is not open."),
+        (
+            403,
+            "The batch is not open, the person has not this role, or the token's scope does not reach this call.",
+        ),
         (404, "There is no such thing for this person."),
         (409, "It comes too late, or was submitted before (with the receipt)."),
         (422, "Labels that the guideline does not allow, or the same key with other content."),
@@ -78,17 +81,28 @@ class AssayView(APIView):
         return key
 
 
-class Batches(AssayView):
+class LoopView(AssayView):
+    """Of the annotation loop: what a token of the scope ``work`` reaches."""
+
+    in_loop = True
+
+    @property
+    def channel(self) -> Channel:
+        """By a token, or by a page: whoever is signed in by a session sits at a browser."""
+        return Channel.TOKEN if self.request.auth else Channel.PAGE
+
+
+class Batches(LoopView):
     @extend_schema(
         operation_id="batches_mine",
         summary="The open batches in which I work, with my progress",
-        responses={200: s.MyBatchSerializer(many=True), **refusals(401)},
+        responses={200: s.MyBatchSerializer(many=True), **refusals(401, 403)},
     )
     def get(self, request: Request) -> Response:
         return Response(s.MyBatchSerializer(my_batches(self.person), many=True).data)
 
 
-class Next(AssayView):
+class Next(LoopView):
     @extend_schema(
         operation_id="batches_next",
         summary="My oldest live claim, else a new one",
@@ -107,7 +121,7 @@ class Next(AssayView):
         return Response(s.handout_body(handout(claim)))
 
 
-class NextDispute(AssayView):
+class NextDispute(LoopView):
     @extend_schema(
         operation_id="batches_next_dispute",
         summary="The dispute I am deciding, else a new one; with its annotations as A and B after my verdict",
@@ -126,7 +140,7 @@ class NextDispute(AssayView):
         return Response(s.dispute_body(dispute(claim)))
 
 
-class Submit(AssayView):
+class Submit(LoopView):
     @extend_schema(
         operation_id="assignments_submit",
         summary="Submit the annotation of an item",
@@ -135,11 +149,11 @@ class Submit(AssayView):
         responses={
             201: s.ReceiptSerializer,
             200: OpenApiResponse(s.ReceiptSerializer, "This key was answered before."),
-            **refusals(400, 401, 404, 409, 422),
+            **refusals(400, 401, 403, 404, 409, 422),
         },
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        work = self.read(s.WorkSerializer).work()
+        work = self.read(s.WorkSerializer).work(self.channel)
         try:
             receipt = submit(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
         except TooLate as refusal:
@@ -153,7 +167,7 @@ class KeptAsDraft(TooLate):
     draft = True
 
 
-class Revise(AssayView):
+class Revise(LoopView):
     @extend_schema(
         operation_id="assignments_revise",
         summary="Correct what I submitted",
@@ -163,31 +177,31 @@ class Revise(AssayView):
             201: s.ReceiptSerializer,
             200: OpenApiResponse(s.ReceiptSerializer, "This key was answered before."),
             202: OpenApiResponse(s.PassedOnSerializer, "The item is closed: the manager reads the request."),
-            **refusals(400, 401, 404, 409, 422),
+            **refusals(400, 401, 403, 404, 409, 422),
         },
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        work = self.read(s.CorrectionSerializer).work()
+        work = self.read(s.CorrectionSerializer).work(self.channel)
         receipt = revise(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
         if receipt is None:
             return Response({"message": _("This item is closed. Your correction went to the manager.")}, 202)
         return _receipt(receipt)
 
 
-class GiveVerdict(AssayView):
+class GiveVerdict(LoopView):
     @extend_schema(
         operation_id="assignments_verdict",
         summary="Say what I think of a dispute, before I see its annotations; once",
         request=s.VerdictSerializer,
-        responses={200: s.DisputeSerializer, **refusals(400, 401, 404, 409, 422)},
+        responses={200: s.DisputeSerializer, **refusals(400, 401, 403, 404, 409, 422)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        work = self.read(s.VerdictSerializer).work()
+        work = self.read(s.VerdictSerializer).work(self.channel)
         record_verdict(assignment_id=assignment_id, person=self.person, work=work)
         return Response(s.dispute_body(dispute(my_dispute(assignment_id, self.person))))
 
 
-class Adjudicate(AssayView):
+class Adjudicate(LoopView):
     @extend_schema(
         operation_id="assignments_adjudicate",
         summary="Decide the disputed criteria of an item, after my verdict",
@@ -196,21 +210,21 @@ class Adjudicate(AssayView):
         responses={
             201: s.ReceiptSerializer,
             200: OpenApiResponse(s.ReceiptSerializer, "This key was answered before."),
-            **refusals(400, 401, 404, 409, 422),
+            **refusals(400, 401, 403, 404, 409, 422),
         },
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
-        work = self.read(s.DecisionSerializer).work()
+        work = self.read(s.DecisionSerializer).work(self.channel)
         receipt = adjudicate(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
         return _receipt(receipt)
 
 
-class Skip(AssayView):
+class Skip(LoopView):
     @extend_schema(
         operation_id="assignments_skip",
         summary="Give an item back for good, saying why",
         request=s.SkipSerializer,
-        responses={200: s.ClaimSerializer, **refusals(400, 401, 404, 409)},
+        responses={200: s.ClaimSerializer, **refusals(400, 401, 403, 404, 409)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
         reason = self.read(s.SkipSerializer).validated_data["reason"]
@@ -218,24 +232,24 @@ class Skip(AssayView):
         return _claim(claim)
 
 
-class Release(AssayView):
+class Release(LoopView):
     @extend_schema(
         operation_id="assignments_release",
         summary="Give an item back for now; it may come again",
         request=s.NothingSerializer,
-        responses={200: s.ClaimSerializer, **refusals(400, 401, 404, 409)},
+        responses={200: s.ClaimSerializer, **refusals(400, 401, 403, 404, 409)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
         self.read(s.NothingSerializer)
         return _claim(distribution.release(assignment_id=assignment_id, person=self.person))
 
 
-class Extend(AssayView):
+class Extend(LoopView):
     @extend_schema(
         operation_id="assignments_extend",
         summary="Start the lease of an item anew",
         request=s.NothingSerializer,
-        responses={200: s.ClaimSerializer, **refusals(400, 401, 404, 409)},
+        responses={200: s.ClaimSerializer, **refusals(400, 401, 403, 404, 409)},
     )
     def post(self, request: Request, assignment_id: UUID) -> Response:
         self.read(s.NothingSerializer)

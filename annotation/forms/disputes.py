@@ -10,6 +10,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 
 from annotation.forms.work import WorkForm
+from annotation.models import Channel
 from annotation.selectors.dispute_queue import BY_PROMPT, OLDEST_FIRST, Wanted
 from annotation.services.work import Work
 
@@ -46,7 +47,12 @@ def query_of(wanted: Wanted) -> str:
 class VerdictForm(WorkForm):
     def work(self, evidence: Sequence[Any] = ()) -> Work:
         given = self.cleaned_data
-        return Work(labels=self.labels(), rationale=given["rationale"], seconds=given["seconds"])
+        return Work(
+            labels=self.labels(),
+            rationale=given["rationale"],
+            seconds=given["seconds"],
+            channel=Channel.PAGE,
+        )
 
 
 class DecisionForm(WorkForm):
@@ -61,6 +67,7 @@ class DecisionForm(WorkForm):
             rationale=given["rationale"],
             reason=given["reason"],
             seconds=given["seconds"],
+            channel=Channel.PAGE,
         )
 
 

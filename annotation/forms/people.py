@@ -17,6 +17,7 @@ from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES
 from annotation.passwords import rules
 from annotation.services.invitations import LONGEST_DAYS
 from annotation.services.people import language_tags
+from annotation.services.tokens import MAX_NAME
 from annotation.wording import error_text
 
 ROLE_CHOICES = (
@@ -26,6 +27,13 @@ ROLE_CHOICES = (
     (RESEARCHER, _("Researcher: gold releases, scorers, benchmarks")),
 )
 USUAL_DAYS = 7
+SCOPE_CHOICES = (
+    ("work", _("Work: the calls by which items are claimed, labelled and decided, and nothing else")),
+    ("read", _("Read: every call that changes nothing")),
+    ("manage", _("Manage: every call that you may make")),
+)
+USUAL_TOKEN_DAYS = 90
+DAYS_CHOICES = ((7, _("7 days")), (30, _("30 days")), (90, _("90 days")), (365, _("1 year")))
 
 
 def _password(label: Any, *, required: bool = True, help_text: Any = "") -> forms.CharField:
@@ -49,20 +57,18 @@ def _check_password(form: forms.Form, name: str, display_name: str) -> None:
             form.add_error("password", error)
 
 
+def _refuse_two_passwords(form: forms.Form) -> None:
+    given = [form.cleaned_data.get(name) for name in ("password", "again")]
+    if all(given) and given[0] != given[1]:
+        form.add_error("again", _now("The two passwords are not the same."))
+
+
 class PersonForm(RolesForm):
+    """Without a password: the person sets their own, by a link."""
+
     name = forms.CharField(label=_("Name to sign in with"), max_length=150)
     display_name = forms.CharField(label=_("Display name"), max_length=150, required=False)
-    password = _password(
-        _("First password"),
-        required=False,
-        help_text=_("Tell it to the person; they can change it. Without one they cannot sign in."),
-    )
-    field_order = ("name", "display_name", "roles", "password")
-
-    def clean(self) -> dict[str, Any]:
-        data = super().clean() or self.cleaned_data
-        _check_password(self, data.get("name", ""), data.get("display_name", ""))
-        return data
+    field_order = ("name", "display_name", "roles")
 
 
 class NewPasswordForm(forms.Form):
@@ -76,6 +82,31 @@ class NewPasswordForm(forms.Form):
         password: str = self.cleaned_data["password"]
         validate_password(password, self.person)
         return password
+
+
+class SetupForm(NewPasswordForm):
+    """What the person of a set-up link fills in."""
+
+    again = _password(_("The password again"))
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        _refuse_two_passwords(self)
+        return data
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(
+        label=_("What is the token for?"),
+        max_length=MAX_NAME,
+        help_text=_("Such as the program that uses it."),
+    )
+    scope = forms.ChoiceField(
+        label=pgettext_lazy("token", "Scope"), choices=SCOPE_CHOICES, widget=forms.RadioSelect, initial="work"
+    )
+    days = forms.TypedChoiceField(
+        label=_("Valid for"), choices=DAYS_CHOICES, coerce=int, initial=USUAL_TOKEN_DAYS
+    )
 
 
 class OwnPasswordForm(NewPasswordForm):
@@ -184,8 +215,7 @@ class AccountForm(LanguagesForm):
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         _check_password(self, data.get("name", ""), data.get("display_name", ""))
-        if data.get("password") and data.get("again") and data["password"] != data["again"]:
-            self.add_error("again", _("The two passwords are not the same."))
+        _refuse_two_passwords(self)
         return data
 
 

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy
 
 from annotation.errors import N_
 from annotation.flags import FLAGS
+from annotation.models import Channel
 from annotation.services.work import Work
 
 LABEL = "label."
@@ -72,6 +73,7 @@ class WorkForm(forms.Form):
         given = _without_key(self.cleaned_data)
         return Work(
             labels=self.labels(),
+            channel=Channel.PAGE,
             **given if "evidence" in self.data else {**given, "evidence": list(evidence)},
         )
 

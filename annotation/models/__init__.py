@@ -14,15 +14,17 @@ from annotation.models.batches import (
     Watch,
 )
 from annotation.models.care import CareSettings, Exposure
+from annotation.models.channels import Channel
 from annotation.models.corpus import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.floor import DisputeReason, Note, SecondReading
 from annotation.models.gold import Export, GoldRelease, ReleasedLabel
 from annotation.models.guidelines import Guideline
-from annotation.models.invitations import Invitation
+from annotation.models.invitations import Invitation, OneTimeLink, SetupLink
 from annotation.models.jobs import Job
 from annotation.models.known import KnownItem, KnownTask, Qualification
 from annotation.models.people import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, Person
 from annotation.models.records import AuditEvent, Import
+from annotation.models.tokens import ApiToken
 from annotation.models.work import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -47,10 +49,12 @@ __all__ = [
     "Adjudication",
     "Alarm",
     "Annotation",
+    "ApiToken",
     "Assignment",
     "AuditEvent",
     "Batch",
     "CareSettings",
+    "Channel",
     "Collection",
     "CorrectionRequest",
     "Dataset",
@@ -69,6 +73,7 @@ __all__ = [
     "KnownTask",
     "Membership",
     "Note",
+    "OneTimeLink",
     "Panel",
     "Person",
     "Prompt",
@@ -76,6 +81,7 @@ __all__ = [
     "ReleasedLabel",
     "Response",
     "SecondReading",
+    "SetupLink",
     "Stratum",
     "Tally",
     "Task",

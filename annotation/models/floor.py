@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.models.authored import Authored
 from annotation.models.batches import Batch, Task
+from annotation.models.channels import channel_field
 from annotation.models.guidelines import Guideline
 
 
@@ -116,6 +117,7 @@ class SecondReading(models.Model):
     receipt = models.UUIDField(_("receipt"), default=uuid.uuid4, unique=True, editable=False)
     idempotency_key = models.CharField(max_length=200, blank=True)
     body_sha256 = models.CharField(max_length=64, blank=True)
+    channel = channel_field()
     submitted_at = models.DateTimeField(_("submitted"), null=True, blank=True)
 
     class Meta:

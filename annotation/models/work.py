@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models.batches import MAX_OVERLAP, Batch, Task
+from annotation.models.channels import channel_field
 from annotation.models.floor import DisputeReason
 
 # The slot of the adjudicator. It makes one table hold both invariants: a task has one adjudicator
@@ -99,6 +100,7 @@ class Annotation(models.Model):
     receipt = models.UUIDField(_("receipt"), default=uuid.uuid4, unique=True, editable=False)
     idempotency_key = models.CharField(max_length=200)
     body_sha256 = models.CharField(max_length=64)
+    channel = channel_field()
     created_at = models.DateTimeField(_("created"))
 
     class Meta:
@@ -153,6 +155,7 @@ class Verdict(models.Model):
     labels = models.JSONField(_("labels"))
     rationale = models.TextField(_("rationale"), blank=True)
     seconds = models.FloatField(_("seconds"), null=True, blank=True)
+    channel = channel_field()
     created_at = models.DateTimeField(_("created"))
 
     class Meta:
@@ -183,6 +186,7 @@ class Adjudication(models.Model):
     receipt = models.UUIDField(_("receipt"), default=uuid.uuid4, unique=True, editable=False)
     idempotency_key = models.CharField(max_length=200)
     body_sha256 = models.CharField(max_length=64)
+    channel = channel_field()
     created_at = models.DateTimeField(_("created"))
 
     class Meta:

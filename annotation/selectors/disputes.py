@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import Count, QuerySet
 from django.utils.translation import get_language
 
-from annotation.errors import NotFound
+from annotation.errors import N_, NotFound
 from annotation.guidelines import localized
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -19,6 +19,7 @@ from annotation.models import (
     Assignment,
     DisputeReason,
     GoldLabel,
+    Membership,
     Person,
     SecondReading,
     Verdict,
@@ -68,14 +69,18 @@ class Reason:
 
 
 def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
-    """The person's claim on a dispute, or what comes as one (``as_claim``)."""
+    """The person's claim on a dispute, or what comes as one (``as_claim``), in a batch that they have not left."""
     try:
-        return mine.my_dispute(assignment_id, person)
+        claim = mine.my_dispute(assignment_id, person)
     except NotFound:
         reading = my_reading(assignment_id, person)
         if reading is None:
             raise
-        return as_claim(reading)
+        claim = as_claim(reading)
+    here = Membership.objects.filter(batch=claim.batch_id, person=person, role=Membership.Role.ADJUDICATOR)
+    if not here.filter(active=True).exists():
+        raise NotFound(N_("There is no such item among yours."))
+    return claim
 
 
 def dispute(assignment: Assignment) -> Dispute:

@@ -8,6 +8,7 @@ from django.db.models import F, Q
 
 from annotation.distribution import Kind, Limits, ruled_out
 from annotation.models import Batch, Membership, Stratum, Task
+from annotation.selectors.access import who_has_role
 
 # A task that can be claimed: a place is free.
 FREE = Q(state=Task.State.OPEN, slots_taken__lt=F("overlap"))
@@ -39,7 +40,7 @@ def strata_ruled_out(membership: Membership) -> list[int]:
 
 def working_members(batch: Batch, role: str) -> list[Membership]:
     """The members of a role who are given work now, with what limits them, in the order of their joining."""
-    members = Membership.objects.filter(batch=batch, role=role, active=True, person__is_active=True)
+    members = Membership.objects.filter(who_has_role(role), batch=batch, role=role, active=True)
     return list(members.select_related("person").prefetch_related("person__own_models").order_by("pk"))
 
 

@@ -9,8 +9,8 @@ from django.db.models import QuerySet
 
 from annotation.errors import N_, NotFound
 from annotation.models import MANAGER, Export, GoldRelease, Job, Person
+from annotation.selectors.access import roles_of
 from annotation.selectors.gold import release_for
-from annotation.selectors.people import roles_of
 
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 

@@ -1,4 +1,4 @@
-"""Invitations, and what has become of each."""
+"""Links that work once, and what has become of each: invitations, and set-up links (selectors/setup_links.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from annotation.models import MANAGER, Invitation, Person
+from annotation.models import MANAGER, Invitation, OneTimeLink, Person
 
 
 class State(StrEnum):
@@ -33,13 +33,13 @@ def invitation_of(secret: str) -> Invitation | None:
     return invitations().filter(secret_sha256=hashed(secret)).first()
 
 
-def state_of(invitation: Invitation) -> State:
-    """An invitation ends with the power of whoever sent it: no link outlives its manager's leaving."""
-    if invitation.accepted_at is not None:
+def state_of(link: OneTimeLink) -> State:
+    """A link ends with the power of whoever sent it: none outlives its manager's leaving."""
+    if link.accepted_at is not None:
         return State.ACCEPTED
-    if invitation.revoked_at is not None or not _may_invite(invitation.created_by):
+    if link.revoked_at is not None or not _may_invite(link.created_by):
         return State.REVOKED
-    return State.EXPIRED if invitation.expires_at <= timezone.now() else State.WAITING
+    return State.EXPIRED if link.expires_at <= timezone.now() else State.WAITING
 
 
 def _may_invite(person: Person | None) -> bool:

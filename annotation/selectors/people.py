@@ -11,15 +11,6 @@ from annotation.selectors.counts import by_stratum
 from annotation.selectors.eligibility import strata_ruled_out
 
 
-def roles_of(person: Person) -> frozenset[str]:
-    """The names of the person's groups; one query a request."""
-    cached: frozenset[str] | None = getattr(person, "_roles", None)
-    if cached is None:
-        cached = frozenset(person.groups.values_list("name", flat=True))
-        person._roles = cached  # type: ignore[attr-defined]
-    return cached
-
-
 def people_named(names: list[str]) -> list[Person]:
     """The people of these names, in this order; an unknown name is an error."""
     found = {person.username: person for person in Person.objects.filter(username__in=names)}

@@ -12,12 +12,14 @@ from annotation.gold import Value, number
 from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Assignment, Task
 from annotation.selectors.released import ReleasedRow
 
-_TOLD = ("assignment__person_id", "labels", "seconds", "created_at", "rationale")
+_TOLD = ("assignment__person_id", "labels", "seconds", "created_at", "rationale", "channel")
 
 
 @dataclass(frozen=True)
 class Said:
-    """What one person submitted for a task. ``labels`` has the criteria that the release took from it, by name."""
+    """What one person submitted for a task. ``labels`` has the criteria that the release took from it, by name;
+    ``channel`` is empty where it is not known.
+    """
 
     person: int
     is_decision: bool
@@ -25,6 +27,7 @@ class Said:
     seconds: float | None
     at: datetime
     rationale: str
+    channel: str
     evidence: Sequence[Mapping[str, Any]]
 
 

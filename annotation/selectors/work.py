@@ -27,6 +27,7 @@ from annotation.models import (
     Qualification,
     Task,
 )
+from annotation.selectors.access import has_role
 from annotation.selectors.counts import Standing, standing
 from annotation.selectors.dispute_queue import claims_of, readings_to_come, waiting
 from annotation.selectors.eligibility import strata_ruled_out
@@ -158,8 +159,9 @@ def is_closed(assignment: Assignment) -> bool:
 
 def my_batches(person: Person) -> list[MyProgress]:
     """The open batches in which the person works, with their progress, the earliest due first."""
+    roles = [role for role in Membership.Role.values if has_role(person, role)]
     memberships = (
-        Membership.objects.filter(person=person, active=True, batch__state=Batch.State.OPEN)
+        Membership.objects.filter(person=person, active=True, role__in=roles, batch__state=Batch.State.OPEN)
         .select_related("batch")
         .order_by("batch__due_date", "batch__created_at")
     )

@@ -87,6 +87,7 @@ def _record_verdict(assignment_id: UUID, person: Person, work: Work) -> None:
         labels=checked_decision(assignment.batch, disputed, work),
         rationale=work.rationale,
         seconds=work.seconds,
+        channel=work.channel,
         created_at=timezone.now(),
     )
 
@@ -127,6 +128,7 @@ def _decided(
         seconds=work.seconds,
         idempotency_key=key,
         body_sha256=work.sha256,
+        channel=work.channel,
         created_at=timezone.now(),
     )
 

@@ -36,7 +36,7 @@ from annotation.selectors.known import Feedback, feedback_on
 from annotation.selectors.work import texts_to_mark
 from annotation.services.audit import record
 from annotation.services.decisions import A_DISPUTE, NOTHING_YET
-from annotation.services.distribution import TooLate, lock_assignment, retake_slot
+from annotation.services.distribution import TooLate, lock_assignment, refuse_who_left, retake_slot
 from annotation.services.drafts import keep_draft
 from annotation.services.known_answers import answered, refuse_who_was_told
 from annotation.services.notes import leave_note
@@ -161,6 +161,7 @@ def _revise(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     current = Annotation.objects.filter(assignment=assignment, current=True).first()
     if current is None:
         raise Conflict(NOTHING_YET)
+    refuse_who_left(assignment)
     refuse_who_was_told(assignment)
     labels = _checked_labels(assignment, work.labels)
     if assignment.task.state != Task.State.OPEN or assignment.batch.state == Batch.State.CLOSED:
@@ -249,6 +250,7 @@ def _annotation(
         reason=work.reason,
         idempotency_key=key,
         body_sha256=work.sha256,
+        channel=work.channel,
         receipt=uuid4(),
         created_at=timezone.now(),
     )

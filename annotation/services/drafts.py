@@ -15,7 +15,7 @@ from annotation.errors import N_, AssayError, Conflict, NotFound, Unprocessable
 from annotation.evidence import MOST_SPANS
 from annotation.flags import FLAGS
 from annotation.guidelines import Criterion
-from annotation.models import Assignment, Draft, Person
+from annotation.models import Assignment, Channel, Draft, Person
 from annotation.services.audit import record
 from annotation.services.decisions import A_DISPUTE
 from annotation.services.distribution import lock_assignment
@@ -134,11 +134,12 @@ def discard_draft(*, assignment_id: UUID, person: Person) -> None:
 
 
 def work_of(draft: Draft) -> Work:
-    """What was kept, to be submitted again."""
+    """What was kept, to be submitted again from the page that shows it."""
     return Work(
         labels=draft.labels,
         rationale=draft.rationale,
         evidence=draft.evidence,
         flags=draft.flags,
         seconds=draft.seconds,
+        channel=Channel.PAGE,
     )

@@ -28,8 +28,8 @@ ENDED = {
 }
 
 
-class InvitationEnded(AssayError):
-    """It was used, has expired or was withdrawn."""
+class LinkEnded(AssayError):
+    """An invitation or a set-up link that was used, has expired or was withdrawn."""
 
     code = "gone"
     status = 410
@@ -74,7 +74,7 @@ def accept_invitation(
     invitation = _locked(secret_sha256=hashed(secret))
     state = state_of(invitation)
     if state != State.WAITING:
-        raise InvitationEnded(ENDED[state])
+        raise LinkEnded(ENDED[state])
     try:
         with transaction.atomic():
             person = add_person(

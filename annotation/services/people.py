@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from django.contrib.auth.models import Group
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from rest_framework.authtoken.models import Token
 
 from annotation.errors import N_, AssayError, Conflict, Forbidden
 from annotation.models import (
+    ADJUDICATION_SLOT,
+    ADJUDICATOR,
+    ANNOTATOR,
     MANAGER,
     ROLES,
     Assignment,
@@ -66,6 +68,7 @@ def add_person(
         roles=roles,
         languages=person.languages,
         own_models=sorted(model.name for model in own_models),
+        password=person.has_usable_password(),
     )
     return person
 
@@ -74,49 +77,30 @@ def add_person(
 def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = None) -> None:
     roles = list(roles)
     refuse_unknown_roles(roles)
-    _refuse_above(person, actor)
+    refuse_above(person, actor)
     if person == actor and not actor.is_superuser and MANAGER not in roles:
         raise Conflict(N_("You cannot take the manager's group from yourself; ask another manager."))
+    memberships = _lock_current(person)
+    before = set(person.groups.values_list("name", flat=True))
     person.groups.set(_groups(roles))
-    record(actor=actor, verb="set_roles", target=f"person:{person.username}", roles=roles)
-
-
-def api_token(*, person: Person) -> str:
-    """The person's API token, made at the first call."""
-    token, _created = Token.objects.get_or_create(user=person)
-    return str(token.key)
-
-
-@transaction.atomic
-def renew_token(*, person: Person, actor: Person) -> str:
-    """A new API token; the old one ends."""
-    _refuse_above(person, actor)
-    Token.objects.filter(user=person).delete()
-    token = api_token(person=person)
-    record(actor=actor, verb="renew_token", target=f"person:{person.username}")
-    return token
+    lost = set() if person.is_superuser else before.difference(roles)
+    released = _give_up_work(person, memberships, lost)
+    if set(roles) - before:
+        _work_anew(memberships)
+    record(actor=actor, verb="set_roles", target=f"person:{person.username}", roles=roles, released=released)
 
 
 @transaction.atomic
-def revoke_token(*, person: Person, actor: Person) -> None:
-    _refuse_above(person, actor)
-    deleted, _by_model = Token.objects.filter(user=person).delete()
-    if deleted:
-        record(actor=actor, verb="revoke_token", target=f"person:{person.username}")
-
-
-@transaction.atomic
-def set_password(*, person: Person, password: str, actor: Person) -> None:
-    """The new password ends the person's sessions."""
-    _refuse_above(person, actor)
+def set_password(*, person: Person, password: str) -> None:
+    """The person's own doing; the new password ends their other sessions and their tokens (services/tokens.py)."""
     person.set_password(password)
     person.save(update_fields=["password"])
-    record(actor=actor, verb="set_password", target=f"person:{person.username}")
+    record(actor=person, verb="set_password", target=f"person:{person.username}")
 
 
 @transaction.atomic
 def set_display_name(*, person: Person, display_name: str, actor: Person) -> None:
-    _refuse_above(person, actor)
+    refuse_above(person, actor)
     if display_name == person.display_name:
         return
     person.display_name = display_name
@@ -131,7 +115,7 @@ def set_languages(*, person: Person, languages: Iterable[str], actor: Person | N
     """What the person reads; none means every language. Items at hand may be finished; what was planned for them
     and is in another language is planned for others.
     """
-    _refuse_above(person, actor)
+    refuse_above(person, actor)
     tags = language_tags(languages)
     memberships = _lock_current(person)
     person.refresh_from_db(fields=["languages"])
@@ -155,7 +139,7 @@ def set_own_models(
 
     With ``among`` only those are changed, and the others stay: whoever changes this may not see every name.
     """
-    _refuse_above(person, actor)
+    refuse_above(person, actor)
     memberships = _lock_current(person)
     before, wanted = set(person.own_models.all()), set(models)
     if among is not None:
@@ -194,7 +178,7 @@ def set_opted_out(*, person: Person, dimensions: Iterable[str]) -> int:
 @transaction.atomic
 def set_daily_exposure(*, person: Person, daily_exposure: int | None, actor: Person) -> None:
     """A budget of this person's own; None: everybody's."""
-    _refuse_above(person, actor)
+    refuse_above(person, actor)
     if daily_exposure == person.daily_exposure:
         return
     person.daily_exposure = daily_exposure
@@ -241,32 +225,46 @@ def _work_anew(memberships: Sequence[int]) -> None:
 
 @transaction.atomic
 def deactivate_person(*, person: Person, actor: Person) -> int:
-    """Shut a person out, sessions and token included, and give their live claims back. The number released.
+    """Shut a person out, sessions and tokens included, and give their live claims back. The number released.
 
     What was planned for them is planned for others. Everything that they submitted stays. Doing it twice changes
     nothing.
     """
-    _refuse_above(person, actor)
+    refuse_above(person, actor)
     if person == actor:
         raise Conflict(N_("You cannot deactivate yourself; ask another manager."))
     memberships = _lock_current(person)
-    changed = Person.objects.filter(pk=person.pk, is_active=True).update(is_active=False)
-    person.refresh_from_db(fields=["is_active"])
-    if not changed:
+    if not Person.objects.select_for_update(no_key=True).get(pk=person.pk).is_active:
+        person.is_active = False
         return 0
-    released = end_claims(Assignment.objects.filter(person=person))
-    released += put_back(SecondReading.objects.filter(person=person))
-    annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
-    for membership in annotators.select_related("batch").order_by("pk"):
-        plan_again_for(membership.batch, without=membership)
+    person.is_active = False
+    person.save(update_fields=["is_active"])
+    released = _give_up_work(person, memberships, {ANNOTATOR, ADJUDICATOR})
     record(actor=actor, verb="deactivate", target=f"person:{person.username}", released=released)
+    return released
+
+
+def _give_up_work(person: Person, memberships: Sequence[int], roles: Set[str]) -> int:
+    """What the person has at hand in these ``roles`` goes back, and what was planned for them goes to others."""
+    claims = Assignment.objects.filter(person=person)
+    if ANNOTATOR not in roles:
+        claims = claims.filter(slot=ADJUDICATION_SLOT)
+    if ADJUDICATOR not in roles:
+        claims = claims.exclude(slot=ADJUDICATION_SLOT)
+    released = end_claims(claims)
+    if ADJUDICATOR in roles:
+        released += put_back(SecondReading.objects.filter(person=person))
+    if ANNOTATOR in roles:
+        annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
+        for membership in annotators.select_related("batch").order_by("pk"):
+            plan_again_for(membership.batch, without=membership)
     return released
 
 
 @transaction.atomic
 def activate_person(*, person: Person, actor: Person) -> None:
     """Let a person in again; where a batch has places that nobody is left for, they are planned for them."""
-    _refuse_above(person, actor)
+    refuse_above(person, actor)
     memberships = _lock_current(person)
     changed = Person.objects.filter(pk=person.pk, is_active=False).update(is_active=True)
     person.refresh_from_db(fields=["is_active"])
@@ -275,8 +273,8 @@ def activate_person(*, person: Person, actor: Person) -> None:
         record(actor=actor, verb="activate", target=f"person:{person.username}")
 
 
-def _refuse_above(person: Person, actor: Person | None) -> None:
-    """A manager has no power over an admin: else a new password would make them one."""
+def refuse_above(person: Person, actor: Person | None) -> None:
+    """A manager has no power over an admin: else a set-up link would make them one."""
     if actor is not None and actor != person and person.is_superuser and not actor.is_superuser:
         raise Forbidden(N_("{name} is an admin: only an admin may change that."), name=str(person))
 

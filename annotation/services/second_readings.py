@@ -24,6 +24,7 @@ from annotation.models import (
     SecondReading,
 )
 from annotation.second_readings import is_drawn
+from annotation.selectors.access import refuse_without_role
 from annotation.selectors.counts import decided_by
 from annotation.selectors.second_readings import as_claim, my_reading
 from annotation.services.audit import record
@@ -101,6 +102,7 @@ def give_back_reading(reading_id: UUID, person: Person, skip_reason: str) -> Ass
     if reading.state == State.CLAIMED:
         reading.state = State.WAITING
     if skip_reason and reading.state != State.DROPPED:
+        _refuse_who_left(reading)
         reading.state = State.DROPPED
         execute(*_exposed(reading))
         record(actor=person, verb="skip_second_reading", target=f"task:{reading.task_id}", reason=skip_reason)
@@ -119,7 +121,12 @@ def record_reading_verdict(reading_id: UUID, person: Person, work: Work) -> None
     if reading.state != State.CLAIMED:
         raise Conflict(NOT_AT_HAND)
     labels = _labels(reading, work)
-    reading.verdict = {"labels": labels, "rationale": work.rationale, "seconds": work.seconds}
+    reading.verdict = {
+        "labels": labels,
+        "rationale": work.rationale,
+        "seconds": work.seconds,
+        "channel": work.channel,
+    }
     reading.save(update_fields=["verdict"])
 
 
@@ -138,7 +145,7 @@ def decide_reading(reading_id: UUID, person: Person, key: str, work: Work) -> tu
     reading.state, reading.submitted_at = State.SUBMITTED, timezone.now()
     reading.labels, reading.reason = labels, reason
     reading.rationale, reading.seconds = work.rationale, work.seconds
-    reading.idempotency_key, reading.body_sha256 = key, work.sha256
+    reading.idempotency_key, reading.body_sha256, reading.channel = key, work.sha256, work.channel
     reading.save()
     record(actor=person, verb="second_reading", target=f"task:{reading.task_id}", labels=labels)
     execute(*_exposed(reading))
@@ -174,6 +181,7 @@ def _locked(reading_id: UUID, person: Person) -> SecondReading:
     reading = my_reading(reading_id, person)
     if reading is None:
         raise NotFound(N_("There is no such item among yours."))
+    refuse_without_role(person, Membership.Role.ADJUDICATOR)
     reading.person = person
     return reading
 

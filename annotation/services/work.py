@@ -11,7 +11,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Work:
-    """What a person submits. ``labels`` maps criterion to level value; ``seconds`` is the time spent."""
+    """What a person submits. ``labels`` maps criterion to level value; ``seconds`` is the time spent; ``channel``
+    is the way by which it came.
+    """
 
     labels: Mapping[str, Any]
     rationale: str = ""
@@ -19,10 +21,11 @@ class Work:
     flags: Sequence[str] = field(default_factory=list)
     seconds: float | None = None
     reason: str = ""
+    channel: str = ""
 
     @property
     def sha256(self) -> str:
-        """Two submissions with one key are the same exactly if this is equal; the seconds may differ in a retry."""
-        body = {name: value for name, value in asdict(self).items() if name != "seconds"}
+        """Two submissions with one key are the same exactly if this is equal; a retry may differ in the rest."""
+        body = {name: value for name, value in asdict(self).items() if name not in {"seconds", "channel"}}
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, default=str)
         return hashlib.sha256(text.encode()).hexdigest()

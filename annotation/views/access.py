@@ -1,4 +1,6 @@
-"""Who may open a page. Signed-in people only (LoginRequiredMiddleware); roles here; rows in the selectors."""
+"""Who may open a page. Signed-in people only (LoginRequiredMiddleware); roles here; rows in the selectors and services,
+which ask for the role of whoever works once more (annotation/selectors/access.py).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
 
 from annotation.models import Person
-from annotation.selectors.people import roles_of
+from annotation.selectors.access import has_role
+
+__all__ = ["View", "has_role", "person_of", "role_required"]
 
 View = Callable[..., HttpResponseBase]
 
@@ -18,10 +22,6 @@ View = Callable[..., HttpResponseBase]
 def person_of(request: HttpRequest) -> Person:
     """The signed-in person; LoginRequiredMiddleware lets nobody else through."""
     return cast("Person", request.user)
-
-
-def has_role(person: Person, *roles: str) -> bool:
-    return person.is_superuser or not roles_of(person).isdisjoint(roles)
 
 
 def role_required(*roles: str) -> Callable[[View], View]:

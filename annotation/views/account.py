@@ -1,4 +1,4 @@
-"""One's own account: name, how items are shown, topics, password, API token. For everybody who signs in."""
+"""One's own account: name, how items are shown, topics, password, API tokens. For everybody who signs in."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
-from rest_framework.authtoken.models import Token
 
+from annotation.errors import AssayError
 from annotation.forms.care import ReadingForm, TopicsForm
-from annotation.forms.people import NameForm, OwnPasswordForm
+from annotation.forms.people import NameForm, OwnPasswordForm, TokenForm
 from annotation.models import ADJUDICATOR, ANNOTATOR
 from annotation.selectors.care import budget_of, points_today
+from annotation.selectors.setup_links import lately
+from annotation.selectors.tokens import list_tokens
 from annotation.services import people as services
 from annotation.services.care import set_reading
+from annotation.services.setup_links import confirm_links_seen
+from annotation.services.tokens import make_token, revoke_token
 from annotation.views.access import has_role, person_of
+from annotation.wording import error_text
 
 
 @require_GET
@@ -73,27 +78,48 @@ def account_password(request: HttpRequest) -> HttpResponse:
     form = OwnPasswordForm(request.POST, person=me)
     if not form.is_valid():
         return _show(request, password_form=form)
-    services.set_password(person=me, password=form.cleaned_data["password"], actor=me)
+    services.set_password(person=me, password=form.cleaned_data["password"])
     update_session_auth_hash(request, me)  # this session goes on; the others have ended
-    messages.success(request, _("Your password is changed."))
+    messages.success(request, _("Your password is changed. Your other sessions and your tokens have ended."))
     return redirect("account")
 
 
 @require_POST
 @never_cache
 def account_token(request: HttpRequest) -> HttpResponse:
-    """Make a new token, which this answer alone shows; or end the one there is (``revoke``)."""
+    """Make a token, which this answer alone shows."""
+    me, form = person_of(request), TokenForm(request.POST)
+    if not form.is_valid():
+        return _show(request, token_form=form)
+    try:
+        token, text = make_token(person=me, actor=me, **form.cleaned_data)
+    except AssayError as error:
+        form.add_error("name", error_text(error))
+        return _show(request, token_form=form)
+    return _show(request, made=token, token=text)
+
+
+@require_POST
+def account_token_revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     me = person_of(request)
-    if "revoke" in request.POST:
-        services.revoke_token(person=me, actor=me)
-        return redirect("account")
-    return _show(request, token=services.renew_token(person=me, actor=me))
+    token = revoke_token(token_id=token_id, person=me, actor=me)
+    messages.success(request, _("The token {name} has ended.").format(name=token.name))
+    return redirect("account")
+
+
+@require_POST
+def account_links_seen(request: HttpRequest) -> HttpResponse:
+    """I have read of the set-up links that were made for me."""
+    confirm_links_seen(person=person_of(request))
+    return redirect("account")
 
 
 def _show(request: HttpRequest, **given: Any) -> HttpResponse:
     me = person_of(request)
     context = {
-        "has_token": Token.objects.filter(user=me).exists(),
+        "tokens": list_tokens(me),
+        "token_form": TokenForm(),
+        "setup_links": lately(me),
         "name_form": NameForm(initial={"display_name": me.display_name}),
         "reading_form": ReadingForm(person=me),
         "topics_form": TopicsForm(person=me),

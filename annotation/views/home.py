@@ -7,7 +7,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET
 
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Person
-from annotation.selectors.people import people_in_role, roles_of
+from annotation.selectors.access import roles_of
+from annotation.selectors.people import people_in_role
 from annotation.selectors.work import my_batches
 from annotation.views.access import person_of
 

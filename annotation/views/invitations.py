@@ -1,4 +1,7 @@
-"""Invitations by link: the manager's page, and the page that the link opens, for people without an account."""
+"""Invitations by link: the manager's page, and the page that the link opens, for people without an account.
+
+And the page of a set-up link, for who has an account and sets a password.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,21 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.errors import AssayError
-from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm
+from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
 from annotation.models import MANAGER, Invitation, Person
 from annotation.selectors.corpus import languages_of_prompts
 from annotation.selectors.invitations import State, invitation_of, state_of
 from annotation.selectors.invitations import invitations as all_invitations
+from annotation.selectors.setup_links import find_setup_link, state_of_setup_link
 from annotation.services.invitations import (
     ENDED,
-    InvitationEnded,
+    LinkEnded,
     accept_invitation,
     invite,
     revoke_invitation,
 )
+from annotation.services.setup_links import ENDED as SETUP_ENDED
+from annotation.services.setup_links import use_setup_link
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.views.demo import BACKEND
@@ -99,9 +105,7 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
         return _join(request, status=404)
     state = state_of(invitation)
     if state != State.WAITING:
-        return _join(
-            request, ended=error_text(InvitationEnded(ENDED[state])), invitation=invitation, status=410
-        )
+        return _join(request, ended=error_text(LinkEnded(ENDED[state])), invitation=invitation, status=410)
     if request.user.is_authenticated:
         status = 409 if request.method == "POST" else 200
         return _join(request, invitation=invitation, signed_in=True, status=status)
@@ -110,7 +114,7 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
     if form.is_valid():
         try:
             person = _accepted(secret, form)
-        except InvitationEnded as error:
+        except LinkEnded as error:
             return _join(request, ended=error_text(error), invitation=invitation, status=error.status)
         except AssayError as error:
             form.add_error("name", error_text(error))
@@ -120,6 +124,39 @@ def join(request: HttpRequest, secret: str) -> HttpResponse:
             return redirect("home")
     roles = [label for role, label in ROLE_CHOICES if role in invitation.roles]
     return _join(request, form=form, invitation=invitation, roles=roles, status=422 if form.is_bound else 200)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@login_not_required
+def set_up(request: HttpRequest, secret: str) -> HttpResponse:
+    """Whoever a set-up link is for sets their password, and is signed in with it."""
+    link = find_setup_link(secret)
+    if link is None:
+        return _set_up(request, status=404)
+    state = state_of_setup_link(link)
+    if state != State.WAITING:
+        return _set_up(request, link=link, ended=error_text(LinkEnded(SETUP_ENDED[state])), status=410)
+    if request.user.is_authenticated and request.user != link.person:
+        return _set_up(
+            request, link=link, somebody_else=True, status=409 if request.method == "POST" else 200
+        )
+    form = SetupForm(request.POST if request.method == "POST" else None, person=link.person)
+    if not form.is_valid():
+        return _set_up(request, link=link, form=form, status=422 if form.is_bound else 200)
+    try:
+        person = use_setup_link(secret=secret, password=form.cleaned_data["password"])
+    except LinkEnded as error:
+        return _set_up(request, link=link, ended=error_text(error), status=error.status)
+    login(request, person, backend=BACKEND)
+    messages.success(request, _("Your password is set."))
+    return redirect("home")
+
+
+def _set_up(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:
+    answer = render(request, "annotation/people/set_up.html", context, status=status)
+    answer["Referrer-Policy"] = REFERRER_POLICY
+    return answer
 
 
 def _accepted(secret: str, form: AccountForm) -> Person:

@@ -1,4 +1,4 @@
-"""People, their groups, passwords and tokens; for managers. An admin's account is an admin's business."""
+"""People, their groups, set-up links and tokens; for managers. An admin's account is an admin's business."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
-from rest_framework.authtoken.models import Token
 
 from annotation.durations import about
 from annotation.errors import AssayError
@@ -25,7 +25,6 @@ from annotation.forms.people import (
     FindPeopleForm,
     LanguagesForm,
     NameForm,
-    NewPasswordForm,
     OwnModelsForm,
     PersonForm,
     RolesForm,
@@ -37,8 +36,12 @@ from annotation.selectors.corpus import languages_of_prompts
 from annotation.selectors.members import parts_of
 from annotation.selectors.people import consequences, everybody, person_named
 from annotation.selectors.quality import MOST_READ, Decisions, Quality, Share, decisions_of, quality_of
+from annotation.selectors.setup_links import lately
+from annotation.selectors.tokens import list_tokens
 from annotation.selectors.workload import Leaving, leaving, workloads
 from annotation.services import people as services
+from annotation.services.setup_links import make_setup_link, revoke_setup_link
+from annotation.services.tokens import revoke_token
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.views.levels import topic_labels
@@ -68,6 +71,7 @@ def people(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
+@never_cache
 @role_required(MANAGER)
 def person_new(request: HttpRequest) -> HttpResponse:
     form = PersonForm(request.POST or None)
@@ -77,7 +81,6 @@ def person_new(request: HttpRequest) -> HttpResponse:
             made = services.add_person(
                 name=data["name"],
                 roles=data["roles"],
-                password=data["password"] or None,
                 display_name=data["display_name"],
                 actor=person_of(request),
             )
@@ -85,7 +88,7 @@ def person_new(request: HttpRequest) -> HttpResponse:
             form.add_error("name", error_text(error))
         else:
             messages.success(request, _("{name} is there now.").format(name=made))
-            return redirect("person", made.username)
+            return _show_link(request, made)
     context = {"form": form, "crumbs": trail((_("People"), "people", []), here=_("New person"))}
     return render(request, "annotation/people/new.html", context, status=422 if form.is_bound else 200)
 
@@ -150,27 +153,28 @@ def person_models(request: HttpRequest, username: str) -> HttpResponse:
 
 
 @require_POST
+@never_cache
 @role_required(MANAGER)
-def person_password(request: HttpRequest, username: str) -> HttpResponse:
-    found = person_named(username)
-    form = NewPasswordForm(request.POST, person=found)
-    if not form.is_valid():
-        return _show(request, found, password_form=form)
-    services.set_password(person=found, password=form.cleaned_data["password"], actor=person_of(request))
-    messages.success(request, _("{name} has a new password; the old sessions have ended.").format(name=found))
+def person_link(request: HttpRequest, username: str) -> HttpResponse:
+    """Make a link by which the person sets their own password; this answer alone shows it."""
+    return _show_link(request, person_named(username))
+
+
+@require_POST
+@role_required(MANAGER)
+def person_link_revoke(request: HttpRequest, username: str, link_id: int) -> HttpResponse:
+    revoke_setup_link(link_id=link_id, person=person_named(username), actor=person_of(request))
+    messages.success(request, _("The link is withdrawn: it opens nothing any more."))
     return redirect("person", username)
 
 
 @require_POST
-@never_cache
 @role_required(MANAGER)
-def person_token(request: HttpRequest, username: str) -> HttpResponse:
-    """Make a new token, which this answer alone shows; or end the one there is (``revoke``)."""
-    found = person_named(username)
-    if "revoke" in request.POST:
-        services.revoke_token(person=found, actor=person_of(request))
-        return redirect("person", username)
-    return _show(request, found, token=services.renew_token(person=found, actor=person_of(request)))
+def person_token_revoke(request: HttpRequest, username: str, token_id: int) -> HttpResponse:
+    """End a token of somebody's; nobody but them makes one or reads it."""
+    token = revoke_token(token_id=token_id, person=person_named(username), actor=person_of(request))
+    messages.success(request, _("The token {name} has ended.").format(name=token.name))
+    return redirect("person", username)
 
 
 @require_POST
@@ -250,8 +254,14 @@ def _is_above(found: Person, reader: Person) -> bool:
     return found.is_superuser and not reader.is_superuser
 
 
+def _show_link(request: HttpRequest, found: Person) -> HttpResponse:
+    link, secret = make_setup_link(person=found, actor=person_of(request))
+    address = request.build_absolute_uri(reverse("set-up", args=[secret]))
+    return _show(request, found, link=link, address=address)
+
+
 def _show(request: HttpRequest, found: Person, **given: Any) -> HttpResponse:
-    """The person's page, with a form as it was sent where that had errors, or with a new token."""
+    """The person's page, with a form as it was sent where that had errors, or with a new link."""
     reader = person_of(request)
     shown = list(unsealed_models(reader))
     context = {
@@ -262,12 +272,12 @@ def _show(request: HttpRequest, found: Person, **given: Any) -> HttpResponse:
         "some_sealed": len(shown) < EvaluatedModel.objects.count(),
         "consequences": consequences(found, reader=reader),
         **_work(found, reader),
-        "has_token": Token.objects.filter(user=found).exists(),
+        "tokens": list_tokens(found),
+        "setup_links": lately(found),
         "roles_form": RolesForm(initial={"roles": _roles(found)}),
         "name_form": NameForm(initial={"display_name": found.display_name}),
         "exposure_form": ExposureForm(person=found),
         "topics": [label for name, label in topic_labels(found).items() if name in found.opted_out],
-        "password_form": NewPasswordForm(person=found),
         "above": _is_above(found, reader),
         "self": found == reader,
     }

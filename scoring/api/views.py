@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from annotation.api.parsers import JSONParser
+from annotation.api.scopes import InScope
 from annotation.api.serializers import ErrorSerializer
 from annotation.api.views import AssayView
 from annotation.models import MANAGER, RESEARCHER, Person
@@ -31,7 +32,10 @@ REFUSALS = {
             "The content is not what this call takes; `fields` names the items that are wrong by their place.",
         ),
         (401, "Nobody is signed in."),
-        (403, "Neither a researcher nor a manager, or the scorer's results are sealed for this person."),
+        (
+            403,
+            "Neither a researcher nor a manager, the scorer's results are sealed, or the token's scope is too narrow.",
+        ),
         (404, "There is no such thing for this person."),
         (409, "The scorer is not trained to its end, or the guideline has no current one."),
         (413, "The content is larger than 8 MiB."),
@@ -58,7 +62,7 @@ class ForResearch(BasePermission):
 
 
 class Predictions(AssayView):
-    permission_classes = (IsAuthenticated, ForResearch)
+    permission_classes = (IsAuthenticated, InScope, ForResearch)
     parser_classes = (LargeJSONParser,)
 
     @extend_schema(
@@ -77,7 +81,7 @@ class Predictions(AssayView):
 
 
 class OnePrediction(AssayView):
-    permission_classes = (IsAuthenticated, ForResearch)
+    permission_classes = (IsAuthenticated, InScope, ForResearch)
 
     @extend_schema(
         operation_id="predictions_result",

@@ -23,8 +23,7 @@ from annotation.models import (
     Task,
 )
 from annotation.services.batches import set_state
-from annotation.services.people import api_token
-from tests.support import label_next
+from tests.support import api_token, label_next
 
 pytestmark = pytest.mark.django_db
 WORK = {"labels": {"compliance": 3}, "rationale": "It answers.", "seconds": 12.5}
@@ -439,6 +438,7 @@ def test_the_schema_is_made_without_a_warning_and_names_every_call(tmp_path: Any
         "201",
         "400",
         "401",
+        "403",
         "404",
         "409",
         "422",

@@ -13,6 +13,7 @@ from annotation.services.annotations import Work, revise, submit
 from annotation.services.batches import Policy, set_state
 from annotation.services.distribution import next_assignment, next_dispute, release
 from annotation.services.members import set_member_active
+from annotation.services.people import set_roles
 from tests.support import decide, decide_next, label, label_next, make_batch, make_corpus
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -80,6 +81,7 @@ def test_two_different_labels_open_a_dispute_that_only_a_third_person_decides(
 
 
 def test_who_annotated_a_task_is_never_its_adjudicator(batch: Batch, lin: Person, chen: Person):
+    set_roles(person=lin, roles=["annotator", "adjudicator"])
     batch.memberships.create(person=lin, role="adjudicator")
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)

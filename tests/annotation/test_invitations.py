@@ -23,7 +23,7 @@ from annotation.errors import AssayError, Conflict
 from annotation.models import AuditEvent, Invitation, Person
 from annotation.selectors.invitations import State, hashed, state_of
 from annotation.services.invitations import (
-    InvitationEnded,
+    LinkEnded,
     accept_invitation,
     invite,
     revoke_invitation,
@@ -144,7 +144,7 @@ def test_a_link_that_has_ended_says_so_and_makes_nobody(
         assert answer.status_code == 410
         assert words in answer.content.decode()
         assert "first" not in answer.content.decode()
-    with pytest.raises(InvitationEnded):
+    with pytest.raises(LinkEnded):
         accept_invitation(secret=secret, name="gao", password=GOOD)
     assert Person.objects.count() == before
 
@@ -247,8 +247,8 @@ def test_of_several_who_come_at_once_one_is_let_in(ma: Person) -> None:
     _invitation, secret = invite(roles=["annotator"], days=1, actor=ma)
     names = ["gao", "sun", "zhu"]
     came = at_once([partial(accept_invitation, secret=secret, name=name, password=GOOD) for name in names])
-    assert sorted(came)[:2] == ["InvitationEnded"] * 2
-    (made,) = set(came) - {"InvitationEnded"}
+    assert sorted(came)[:2] == ["LinkEnded"] * 2
+    (made,) = set(came) - {"LinkEnded"}
     assert list(Person.objects.filter(username__in=names).values_list("username", flat=True)) == [made]
     assert str(Invitation.objects.get().accepted_by) == made
 

@@ -44,12 +44,12 @@ from annotation.services.gold import cut_release
 from annotation.services.known_answers import settle_checks
 from annotation.services.known_items import Given, add_items, set_item_active
 from annotation.services.members import set_limits, set_member_active
-from annotation.services.people import api_token, set_languages, set_roles
+from annotation.services.people import set_languages, set_roles
 from annotation.services.terms import Terms, set_terms
 from annotation.services.work import Work
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.known_support import add_known, make_checked
-from tests.support import label, label_next, make_corpus
+from tests.support import api_token, label, label_next, make_corpus
 
 pytestmark = pytest.mark.django_db
 

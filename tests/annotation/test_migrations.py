@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.auth.models import Group
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
@@ -156,6 +157,8 @@ def migrated(before: Any) -> Batch:
     old.assigned(withdrawn, "chen", 1, state="expired")
     executor = MigrationExecutor(connection)
     executor.migrate(executor.loader.graph.leaf_nodes("annotation"))
+    for member in Membership.objects.select_related("person"):  # who works has the group
+        member.person.groups.add(Group.objects.get_or_create(name=member.role)[0])
     return Batch.objects.get(name="old")
 
 

@@ -9,6 +9,7 @@ from annotation.selectors.needs import Need, needs
 from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment, next_dispute, release
 from annotation.services.members import set_limits, set_member_active
+from annotation.services.people import set_roles
 from annotation.services.task_changes import assign, withdraw
 from tests.support import label_next, make_batch, make_corpus
 
@@ -100,6 +101,7 @@ def test_a_batch_that_everybody_left_lists_all_its_tasks_up_to_the_limit(
 def test_a_dispute_needs_a_person_where_every_adjudicator_annotated_or_skipped_it(
     batch: Batch, lin: Person, chen: Person, wu: Person
 ):
+    set_roles(person=lin, roles=["annotator", "adjudicator"])
     batch.memberships.create(person=lin, role="adjudicator")
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)

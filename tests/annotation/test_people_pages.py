@@ -7,7 +7,6 @@ import pytest
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
-from rest_framework.authtoken.models import Token
 
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.models import (
@@ -29,16 +28,14 @@ from annotation.services.members import join_batch
 from annotation.services.people import (
     activate_person,
     add_person,
-    api_token,
     deactivate_person,
-    renew_token,
     set_display_name,
     set_languages,
     set_own_models,
-    set_password,
     set_roles,
 )
-from tests.support import label_next, make_batch, make_corpus
+from annotation.services.setup_links import make_setup_link
+from tests.support import api_token, label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db
 GOOD = "glacier-lantern-42"
@@ -61,8 +58,7 @@ ABOUT_ONE = (
     "person-name",
     "person-languages",
     "person-models",
-    "person-password",
-    "person-token",
+    "person-link",
     "person-active",
 )
 
@@ -88,12 +84,14 @@ def test_anonymous_is_sent_to_sign_in(client: Client, lin: Person) -> None:
         assert client.post(reverse(name, args=["lin"]))["location"].startswith(reverse("login"))
 
 
-def test_a_manager_adds_a_person_who_can_then_sign_in(manager: Client, ma: Person) -> None:
-    sent = {"name": "gao", "display_name": "高", "roles": ["annotator", "adjudicator"], "password": GOOD}
-    assert manager.post(reverse("person-new"), sent)["location"] == reverse("person", args=["gao"])
+def test_a_manager_adds_a_person_who_sets_a_password_by_a_link(manager: Client, ma: Person) -> None:
+    sent = {"name": "gao", "display_name": "高", "roles": ["annotator", "adjudicator"]}
+    answer = manager.post(reverse("person-new"), sent)
+    assert answer.status_code == 200
+    assert "/set-up/" in answer.content.decode()
     made = Person.objects.get(username="gao")
     assert set(made.groups.values_list("name", flat=True)) == {"annotator", "adjudicator"}
-    assert Client().login(username="gao", password=GOOD)
+    assert not made.has_usable_password()
     assert AuditEvent.objects.filter(verb="add_person", actor=ma, target="person:gao").count() == 1
 
 
@@ -102,7 +100,6 @@ def test_a_manager_adds_a_person_who_can_then_sign_in(manager: Client, ma: Perso
     [
         ({"name": "lin"}, "already a person named lin"),
         ({"name": "a b"}, "cannot be a person"),
-        ({"password": "12345"}, "too short"),
         ({"roles": ["king"]}, "Select a valid choice"),
     ],
 )
@@ -110,7 +107,7 @@ def test_a_person_who_cannot_be_is_refused_in_words(
     manager: Client, lin: Person, changes: dict[str, object], words: str
 ) -> None:
     before = Person.objects.count()
-    answer = manager.post(reverse("person-new"), {"name": "gao", "roles": [], "password": GOOD} | changes)
+    answer = manager.post(reverse("person-new"), {"name": "gao", "roles": []} | changes)
     assert answer.status_code == 422
     assert words in answer.content.decode()
     assert Person.objects.count() == before
@@ -130,29 +127,6 @@ def test_a_manager_cannot_shut_themselves_out(manager: Client, ma: Person) -> No
     ma.refresh_from_db()
     assert ma.is_active
     assert ma.groups.filter(name="manager").exists()
-
-
-def test_a_new_password_ends_the_old_sessions(manager: Client, lin: Person) -> None:
-    elsewhere = Client()
-    elsewhere.force_login(lin)
-    assert manager.post(reverse("person-password", args=["lin"]), {"password": "123"}).status_code == 422
-    assert elsewhere.get(reverse("account")).status_code == 200
-    assert manager.post(reverse("person-password", args=["lin"]), {"password": GOOD}).status_code == 302
-    assert elsewhere.get(reverse("account")).status_code == 302
-    assert Client().login(username="lin", password=GOOD)
-
-
-def test_a_token_is_shown_once_and_replaced_by_the_next(manager: Client, lin: Person) -> None:
-    url = reverse("person-token", args=["lin"])
-    first = manager.post(url)
-    token = Token.objects.get(user=lin).key
-    assert token in first.content.decode()
-    assert "no-store" in first["Cache-Control"]
-    assert token not in manager.get(reverse("person", args=["lin"])).content.decode()
-    manager.post(url)
-    assert Token.objects.get(user=lin).key != token
-    assert manager.post(url, {"revoke": "1"}).status_code == 302
-    assert not Token.objects.filter(user=lin).exists()
 
 
 @pytest.mark.both_databases
@@ -194,16 +168,14 @@ def test_shutting_out_twice_changes_nothing(lin: Person, ma: Person) -> None:
 
 def test_a_manager_has_no_power_over_an_admin(manager: Client, ma: Person, admin: Person) -> None:
     with pytest.raises(Forbidden):
-        set_password(person=admin, password=GOOD, actor=ma)
-    with pytest.raises(Forbidden):
-        renew_token(person=admin, actor=ma)
+        make_setup_link(person=admin, actor=ma)
     with pytest.raises(Forbidden):
         deactivate_person(person=admin, actor=ma)
     with pytest.raises(Forbidden):
         set_roles(person=admin, roles=[], actor=ma)
     with pytest.raises(Forbidden):
         set_display_name(person=admin, display_name="x", actor=ma)
-    sent = {"password": GOOD, "active": "0", "roles": []}
+    sent = {"active": "0", "roles": []}
     assert [manager.post(reverse(name, args=["root"]), sent).status_code for name in ABOUT_ONE] == [
         403
     ] * len(ABOUT_ONE)
@@ -363,8 +335,6 @@ def test_the_command_says_what_a_new_person_reads_and_built(dataset: Dataset) ->
         "pt-BR",
         "--own-models",
         "Hidden-13B",
-        "--password",
-        GOOD,
         "--json",
     ]
     call_command("add_person", *given, stdout=out)
@@ -391,14 +361,6 @@ def test_everybody_changes_their_own_name_and_password(client: Client, stranger:
     stranger.refresh_from_db()
     assert str(stranger) == "Someone"
     assert Client().login(username="stranger", password=GOOD)
-
-
-def test_everybody_makes_their_own_token(client: Client, lin: Person) -> None:
-    client.force_login(lin)
-    page = client.post(reverse("account-token")).content.decode()
-    assert Token.objects.get(user=lin).key in page
-    client.post(reverse("account-token"), {"revoke": "1"})
-    assert not Token.objects.filter(user=lin).exists()
 
 
 def test_the_menu_leads_to_the_account_and_names_the_groups(client: Client, wu: Person) -> None:

@@ -41,11 +41,11 @@ from annotation.services.distribution import (
     release,
 )
 from annotation.services.members import join_batch, set_limits, set_member_active
-from annotation.services.people import add_person, api_token
+from annotation.services.people import add_person
 from annotation.services.task_changes import assign, bring_back, set_priority, withdraw
 from annotation.services.work import Work
 from tests.annotation.invariants import nothing_is_broken
-from tests.support import decide_next, label, label_next, make_batch, make_corpus
+from tests.support import api_token, decide_next, label, label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db(transaction=True)
 on_postgres = pytest.mark.postgres

@@ -155,10 +155,10 @@ class Maker:
         )
 
     def _people(self) -> None:
-        from annotation.models import Person
+        from annotation.services.people import add_person
 
-        names = [*(f"annotator-{n:02}" for n in range(PEOPLE)), "judge"]
-        self.people = [Person.objects.create(username=name).pk for name in names]
+        roles = {**{f"annotator-{n:02}": "annotator" for n in range(PEOPLE)}, "judge": "adjudicator"}
+        self.people = [add_person(name=name, roles=[role]).pk for name, role in roles.items()]
 
     def _corpus(self) -> None:
         from annotation.content import response_sha256

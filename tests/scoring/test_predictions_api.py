@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 from annotation.models import GoldRelease, Guideline, Job, Person, Response
 from annotation.services import jobs
 from annotation.services.batches import Policy, add_members
-from annotation.services.people import add_person, api_token
+from annotation.services.people import add_person
 from scoring.dataset import Example
 from scoring.models import PredictionRequest, Scorer
 from scoring.ngram import NgramScorer
@@ -25,7 +25,7 @@ from scoring.services.predictions import _load
 from scoring.services.requests import Item, forget_requests, request_predictions
 from tests.scoring.gate_support import labelled_release, scorer_that_says
 from tests.scoring.support import make_responses
-from tests.support import FLAMES_GUIDELINE, make_batch
+from tests.support import FLAMES_GUIDELINE, api_token, make_batch
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/predictions/"

@@ -18,6 +18,7 @@ from annotation.services.distribution.leases import (
     free,
     lock_assignment,
     lock_memberships,
+    refuse_who_left,
     release,
     retake_slot,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "lock_memberships",
     "next_assignment",
     "next_dispute",
+    "refuse_who_left",
     "release",
     "retake_slot",
 ]

@@ -87,7 +87,7 @@ def _next_assignment(
     batch: Batch, person: Person, *, ahead: bool, expired: bool, careful: bool
 ) -> Assignment | None:
     locked = lock_membership(batch, person, Membership.Role.ANNOTATOR)
-    now = now_in(batch, person)
+    now = now_in(locked.membership)
     if now.leases_ran_out and not expired:
         raise _LeasesRanOutError
     live = list(_annotating(batch, person)) if now.live else []
@@ -105,7 +105,7 @@ def _next_assignment(
         task = search.take_begun() or next_of_round(search) or search.take_given_back()
         if task is not None:
             return _claim_free(task, search)
-        now = now_in(batch, person)  # the round may have ended now
+        now = now_in(locked.membership)  # the round may have ended now
     if now.round not in LET_IN or (live and not search.leaves_enough_for_all()):
         return None
     task = search.take_begun() or next_check(search, live=len(live)) or search.take_next()
@@ -115,7 +115,7 @@ def _next_assignment(
 @transaction.atomic
 def _next_dispute(batch: Batch, person: Person, wanted: Wanted) -> Assignment | None:
     member = lock_membership(batch, person, Membership.Role.ADJUDICATOR).membership
-    now = now_in(batch, person)
+    now = now_in(member)
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
     if live is not None:
         return live

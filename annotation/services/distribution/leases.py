@@ -25,6 +25,7 @@ from annotation.models import (
     Stratum,
     Task,
 )
+from annotation.selectors.access import HAS_ROLE, refuse_role
 from annotation.services.audit import record
 from annotation.services.known_answers import skipped
 from annotation.services.planning import plan_again
@@ -83,6 +84,7 @@ def _release(assignment_id: UUID, person: Person, skip_reason: str) -> Assignmen
     if assignment.state == Assignment.State.CLAIMED:
         free(assignment, Assignment.State.RELEASED)
     if skip_reason and not assignment.skip_reason:
+        refuse_who_left(assignment)
         assignment.state = Assignment.State.RELEASED
         assignment.skip_reason = skip_reason
         assignment.save(update_fields=["state", "skip_reason"])
@@ -149,7 +151,8 @@ def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
     """The person's assignment with its task's row locked; anybody else's does not exist for them. Of a round before the
     work their membership is locked first: what is done in it may end it, which locks all its tasks.
 
-    The task comes with its stratum, the batch with its guideline; columns that are seldom needed are read then.
+    Whoever lost the role in which they hold it is refused. The task comes with its stratum, the batch with its
+    guideline; columns that are seldom needed are read then.
     """
     pk = stored(Assignment, "id", assignment_id)
     whose = first(WHOSE, [pk, person.pk])
@@ -163,7 +166,11 @@ def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
     assert task is not None
     assert given is not None
     stratum, dimension, kind, state, overlap, slots_taken, panel = task
-    batch, slot, claim_state, skip_reason, name, batch_state, tolerance, lease, guideline, sha256 = given
+    in_role, batch, slot, claim_state, skip_reason, name, batch_state, tolerance, lease, guideline, sha256 = (
+        given
+    )
+    if not in_role:
+        refuse_role(role_of_slot(slot))
     assignment = loaded(
         Assignment,
         id=assignment_id,
@@ -208,19 +215,37 @@ LOCKED_TASK = """
 SELECT t.stratum_id, s.dimension, t.kind, t.state, t.overlap, t.slots_taken, t.panel_id
 FROM annotation_task t JOIN annotation_stratum s ON s.id = t.stratum_id WHERE t.id = %s
 """
-GIVEN = """
-SELECT b.id, a.slot, a.state, a.skip_reason, b.name, b.state, b.tolerance, b.lease_seconds, g.id, g.sha256
-FROM annotation_assignment a JOIN annotation_batch b ON b.id = a.batch_id
-JOIN annotation_guideline g ON g.id = b.guideline_id WHERE a.id = %s
+ROLE_OF_SLOT = f"CASE WHEN a.slot = {ADJUDICATION_SLOT} THEN 'adjudicator' ELSE 'annotator' END"
+GIVEN = f"""
+SELECT {HAS_ROLE.format(role=ROLE_OF_SLOT)}, b.id, a.slot, a.state, a.skip_reason,
+    b.name, b.state, b.tolerance, b.lease_seconds, g.id, g.sha256
+FROM annotation_assignment a JOIN annotation_person p ON p.id = a.person_id
+JOIN annotation_batch b ON b.id = a.batch_id JOIN annotation_guideline g ON g.id = b.guideline_id WHERE a.id = %s
 """
 
 
 def membership_id(assignment: Assignment) -> int:
     """The membership by which the person has this assignment: its role follows from the slot."""
-    role = Membership.Role.ADJUDICATOR if assignment.is_adjudication else Membership.Role.ANNOTATOR
     return Membership.objects.values_list("pk", flat=True).get(
-        batch=assignment.batch_id, person=assignment.person_id, role=role
+        batch=assignment.batch_id, person=assignment.person_id, role=role_of_slot(assignment.slot)
     )
+
+
+def role_of_slot(slot: int) -> Membership.Role:
+    return Membership.Role.ADJUDICATOR if slot == ADJUDICATION_SLOT else Membership.Role.ANNOTATOR
+
+
+def refuse_who_left(assignment: Assignment) -> Membership:
+    """The membership by which the person works on this; refused to whoever has left the batch."""
+    member = Membership.objects.filter(
+        batch=assignment.batch_id,
+        person=assignment.person_id,
+        role=role_of_slot(assignment.slot),
+        active=True,
+    ).first()
+    if member is None:
+        raise TooLate(N_("This item is no longer yours to work on."))
+    return member
 
 
 def retake_slot(assignment: Assignment) -> None:
@@ -229,13 +254,7 @@ def retake_slot(assignment: Assignment) -> None:
     Also refused to whoever has left the batch, and where the task was given to other people meanwhile.
     The task's row must be locked.
     """
-    task = assignment.task
-    role = Membership.Role.ADJUDICATOR if assignment.is_adjudication else Membership.Role.ANNOTATOR
-    member = Membership.objects.filter(
-        batch=assignment.batch_id, person=assignment.person_id, role=role, active=True
-    ).first()
-    if member is None:
-        raise TooLate(N_("This item is no longer yours to work on."))
+    task, member = assignment.task, refuse_who_left(assignment)
     if assignment.is_adjudication:
         taken = task.assignments.filter(slot=ADJUDICATION_SLOT, state__in=LIVE).exists()
         slot = None if taken else ADJUDICATION_SLOT

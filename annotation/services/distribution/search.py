@@ -21,6 +21,7 @@ from annotation.models import (
     Membership,
     Person,
 )
+from annotation.selectors.access import HAS_ROLE, refuse_role
 from annotation.selectors.counts import tasks_in
 from annotation.selectors.free import FreeTask, FreeTasks, anything_requeued
 from annotation.statements import (
@@ -98,6 +99,7 @@ class Now(NamedTuple):
 
     state: str
     active: bool
+    in_role: bool
     live: bool
     expired: bool
     requeued: bool
@@ -116,14 +118,16 @@ WHERE m.batch_id = b.id AND m.person_id = p.id AND m.role = 'annotator' AND s.ki
 """
 
 
-def now_in(batch: Batch, person: Person) -> Now:
+def now_in(member: Membership) -> Now:
     """Read after the membership is locked: a batch that closed or paused meanwhile says so, whoever was shut out
-    meanwhile is told nothing, and a topic that the person opted out of meanwhile stands in ``person.opted_out``.
+    meanwhile is told nothing, whoever lost the role is refused, and a topic that the person opted out of meanwhile
+    stands in ``person.opted_out``.
     """
+    batch, person = member.batch, member.person
     mine = "SELECT 1 FROM annotation_assignment a WHERE a.person_id = %s AND a.batch_id = %s AND a.slot < %s"
     row = first(
         f"""
-        SELECT b.state, p.is_active,
+        SELECT b.state, p.is_active, {HAS_ROLE.format(role="%s")},
             EXISTS ({mine} AND a.state = 'claimed'),
             EXISTS ({mine} AND {GIVEN_BACK} AND a.state = 'expired'),
             {anything_requeued()},
@@ -138,6 +142,7 @@ def now_in(batch: Batch, person: Person) -> Now:
         FROM annotation_batch b, annotation_person p WHERE b.id = %s AND p.id = %s
         """,
         [
+            member.role,
             *(person.pk, batch.pk, ADJUDICATION_SLOT),
             *(person.pk, batch.pk, ADJUDICATION_SLOT),
             batch.pk,
@@ -153,6 +158,8 @@ def now_in(batch: Batch, person: Person) -> Now:
     now, person.opted_out = Now(*fields), json.loads(opted_out)
     if not now.active:
         raise NotFound(N_("No batch is named {name}."), name=batch.name)
+    if not now.in_role:
+        refuse_role(member.role)
     if now.state != Batch.State.OPEN:
         raise Forbidden(N_("The batch {name} is not open."), name=batch.name)
     return now

@@ -26,6 +26,7 @@ from annotation.models import (
     Annotation,
     Assignment,
     Batch,
+    Channel,
     DisputeReason,
     GoldLabel,
     Membership,
@@ -93,6 +94,7 @@ class Replay:
             reason_id=self._reasons.get(record.reason),
             idempotency_key=self._key(record),
             body_sha256=work.sha256,
+            channel=Channel.IMPORT,
             created_at=record.at or self._now,
         )
         self._decisions.append(place.decision)
@@ -289,6 +291,7 @@ class Replay:
             seconds=record.seconds,
             idempotency_key=self._key(record),
             body_sha256=work.sha256,
+            channel=Channel.IMPORT,
             created_at=record.at or self._now,
         )
         assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, annotation.created_at

@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+
+class Channel(models.TextChoices):
+    """The way by which a label came; empty where it came before this was recorded."""
+
+    PAGE = "page", pgettext_lazy("channel", "page")
+    TOKEN = "token", pgettext_lazy("channel", "token")
+    IMPORT = "import", pgettext_lazy("channel", "import")
+
+
+def channel_field() -> models.CharField[str, str]:
+    return models.CharField(_("came by"), max_length=6, choices=Channel, blank=True, default="")
