@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.translation import gettext
 from rest_framework.exceptions import NotFound, ValidationError
@@ -14,6 +15,57 @@ from rest_framework.views import exception_handler
 
 from annotation.errors import AssayError
 from annotation.wording import error_text
+
+
+# What no page uses. Copying a link needs the clipboard, which is therefore not denied.
+DENIED = (
+    "accelerometer",
+    "autoplay",
+    "bluetooth",
+    "camera",
+    "display-capture",
+    "geolocation",
+    "gyroscope",
+    "hid",
+    "magnetometer",
+    "microphone",
+    "midi",
+    "payment",
+    "serial",
+    "usb",
+    "xr-spatial-tracking",
+)
+
+
+class PermissionsPolicyMiddleware:
+    """No page, and no frame that a hostile text might open in one, may use the reader's device."""
+
+    header = ", ".join(f"{feature}=()" for feature in DENIED)
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        response.headers["Permissions-Policy"] = self.header
+        return response
+
+
+class NoStoreMiddleware:
+    """Neither a browser nor a proxy keeps what a view answered: pages, pictures, files, the API.
+
+    The next person at the same screen must not get it with the back button. Static files are answered before this.
+    A download that broke off goes on all the same: the file's ETag tells whether it is still the same one.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if "no-store" not in response.headers.get("Cache-Control", ""):
+            response.headers["Cache-Control"] = "private, no-store"
+        return response
 
 
 class ErrorsForPeople:

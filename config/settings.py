@@ -147,18 +147,33 @@ CSRF_TRUSTED_ORIGINS = env("CSRF_TRUSTED_ORIGINS", "", read_origins)
 ASSAY_DEMO_PROCESS = env("ASSAY_DEMO_PROCESS", "false", read_bool)
 HTTPS = env("ASSAY_HTTPS", "false", read_bool)
 
-if ASSAY_DEMO_PROCESS and not set(ALLOWED_HOSTS) <= LOOPBACK:
+IS_PUBLIC = not set(ALLOWED_HOSTS) <= LOOPBACK
+if "*" in ALLOWED_HOSTS:
+    raise ImproperlyConfigured(
+        "ALLOWED_HOSTS=*: name the hosts; else a link in a page can be made to lead to any other."
+    )
+if ASSAY_DEMO_PROCESS and IS_PUBLIC:
     raise ImproperlyConfigured(
         "ASSAY_DEMO_PROCESS: the demo serves loopback only, and ALLOWED_HOSTS names more."
     )
+if DEBUG and IS_PUBLIC:
+    raise ImproperlyConfigured(
+        "DEBUG=true: its pages show settings and data to everybody, and ALLOWED_HOSTS names more than loopback."
+    )
+SECRET_KEY_MIN_LENGTH = 32
 
 
 def secret_key() -> str:
     """``SECRET_KEY``; on loopback alone one is made and kept in the data folder."""
-    given = os.environ.get("SECRET_KEY", "")
-    if given:
-        return given
-    if not set(ALLOWED_HOSTS) <= LOOPBACK:
+    from_environment = os.environ.get("SECRET_KEY", "")
+    if 0 < len(from_environment) < SECRET_KEY_MIN_LENGTH:
+        raise ImproperlyConfigured(
+            f"SECRET_KEY has {len(from_environment)} characters: it needs {SECRET_KEY_MIN_LENGTH} at least, drawn at"
+            " random, because sessions are signed with it."
+        )
+    if from_environment:
+        return from_environment
+    if IS_PUBLIC:
         raise ImproperlyConfigured(
             "SECRET_KEY is empty: set it, because ALLOWED_HOSTS names more than loopback."
         )
@@ -194,7 +209,9 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "config.middleware.PermissionsPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.middleware.NoStoreMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
