@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from allauth.account.models import EmailAddress
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.db.models import Q, QuerySet
@@ -17,6 +18,9 @@ from django.utils.translation import gettext_lazy as _
 from annotation.models import Job, Person
 from annotation.selectors.blindness import sealed_batches
 from annotation.selectors.gold import RELEASE_JOB
+
+
+admin.site.unregister(EmailAddress)  # allauth's: nobody has an address here
 
 
 @admin.register(Person)

@@ -5,3 +5,6 @@ from django.apps import AppConfig
 
 class AnnotationConfig(AppConfig):
     name = "annotation"
+
+    def ready(self) -> None:
+        from annotation.services import sign_ins  # noqa: F401 (it listens)

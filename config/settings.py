@@ -60,6 +60,12 @@ def read_positive(text: str) -> int:
     return int(text)
 
 
+def read_count(text: str) -> int:
+    if not text.isdigit():
+        raise ValueError("say a whole number, 0 or more")
+    return int(text)
+
+
 def read_choice(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:
@@ -202,6 +208,8 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "django_htmx",
     "csp",
+    "allauth",
+    "allauth.account",
     "annotation",
     "scoring",
     "benchmark",
@@ -219,6 +227,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -269,10 +278,39 @@ LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "annotation.passwords.NameValidator"},
     {"NAME": "annotation.passwords.LengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+
+# Shared by every process that serves: sign-ins are counted here. Its table is a model's (annotation.CacheEntry).
+# What one process alone remembers of what never changes needs no table.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "annotation_cacheentry",
+        "OPTIONS": {"MAX_ENTRIES": 20_000},
+    },
+    "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+}
+ACCOUNT_ADAPTER = "annotation.services.sign_ins.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_SESSION_REMEMBER = True
+# A key is an account at an address, or an account. Windows are short: nobody is shut out for longer than five minutes
+# after the last guess. The last three bound what guessing writes into the audit trail, and what programs may try.
+ACCOUNT_RATE_LIMITS = {
+    "login": "120/m/ip",
+    "login_failed": "30/5m/ip,5/5m/key",
+    "login_failed_account": "50/5m/key",
+    "login_throttled_event": "1/5m/ip",
+    "token_refused": "20/5m/ip",
+    "token_refused_event": "1/5m/ip",
+}
+# How many proxies of ours stand before the server: the client's address is what the outermost of them saw.
+TRUSTED_PROXIES = env("ASSAY_TRUSTED_PROXIES", "0", read_count)
 
 LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
 LANGUAGE_CODE = env("ASSAY_LANGUAGE", "en", read_choice("en", "zh-hans"))

@@ -6,7 +6,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 from rest_framework.authentication import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
 
+from annotation.api.throttling import count_refused_token
 from annotation.models import Person
 from annotation.statements import first, loaded
 
@@ -21,6 +23,13 @@ class PlainTokenAuthentication(TokenAuthentication):
 
     What a program's person has beside these columns is read when it is asked for.
     """
+
+    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
+        try:
+            return super().authenticate(request)
+        except AuthenticationFailed:
+            count_refused_token(request)
+            raise
 
     def authenticate_credentials(self, key: str) -> tuple[Any, Any]:
         found = first(WHO, [key])

@@ -22,7 +22,7 @@ from annotation.models.invitations import Invitation
 from annotation.models.jobs import Job
 from annotation.models.known import KnownItem, KnownTask, Qualification
 from annotation.models.people import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, Person
-from annotation.models.records import AuditEvent, Import
+from annotation.models.records import AuditEvent, CacheEntry, Import
 from annotation.models.work import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -49,6 +49,7 @@ __all__ = [
     "Annotation",
     "Assignment",
     "AuditEvent",
+    "CacheEntry",
     "Batch",
     "CareSettings",
     "Collection",
