@@ -19,7 +19,6 @@ from annotation.models import Job, Person
 from annotation.selectors.blindness import sealed_batches
 from annotation.selectors.gold import RELEASE_JOB
 
-
 admin.site.unregister(EmailAddress)  # allauth's: nobody has an address here
 
 

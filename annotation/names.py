@@ -42,7 +42,9 @@ def check_person_name(name: str) -> None:
     scripts = set(unique_aliases(unicodedata.normalize("NFKC", name))) - _ANY_SCRIPT
     if len(scripts) > 1 and not any(scripts <= together for together in _WRITTEN_TOGETHER):
         raise AssayError(
-            N_("{name} mixes letters of several scripts ({scripts}), of which some look alike: use one script."),
+            N_(
+                "{name} mixes letters of several scripts ({scripts}), of which some look alike: use one script."
+            ),
             name=repr(name),
             scripts=", ".join(sorted(script.capitalize() for script in scripts)),
         )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
+from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.signals import user_logged_in
+from django.dispatch import receiver
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -15,7 +19,6 @@ from rest_framework.views import exception_handler
 
 from annotation.errors import AssayError
 from annotation.wording import error_text
-
 
 # What no page uses. Copying a link needs the clipboard, which is therefore not denied.
 DENIED = (
@@ -66,6 +69,35 @@ class NoStoreMiddleware:
         if "no-store" not in response.headers.get("Cache-Control", ""):
             response.headers["Cache-Control"] = "private, no-store"
         return response
+
+
+# What pages ask for by themselves, again and again: nobody need be there.
+POLLED = {"batch-needs-notice", "batch-progress", "collecting-progress", "job-progress"}
+_USED_AT = "used_at"
+SESSION_USE_RESOLUTION = 5 * 60  # seconds
+
+
+class IdleSessionMiddleware:
+    """A session that is used goes on, and ends SESSION_COOKIE_AGE after its last use.
+
+    That is written once in five minutes at most, and not with each request: the annotation loop waits for no write.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        session, match = request.session, request.resolver_match
+        is_used = session.accessed and SESSION_KEY in session and not (match and match.url_name in POLLED)
+        if is_used and time.time() - session.get(_USED_AT, 0) > SESSION_USE_RESOLUTION:
+            session[_USED_AT] = int(time.time())
+        return response
+
+
+@receiver(user_logged_in)
+def _begin_use(request: HttpRequest, **_signal: Any) -> None:
+    request.session[_USED_AT] = int(time.time())
 
 
 class ErrorsForPeople:

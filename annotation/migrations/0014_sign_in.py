@@ -61,8 +61,6 @@ class Migration(migrations.Migration):
         migrations.RunPython(fill, migrations.RunPython.noop, elidable=True),
         migrations.AddConstraint(
             model_name="person",
-            constraint=models.UniqueConstraint(
-                fields=["name_key"], name="person_name_looks_like_no_other"
-            ),
+            constraint=models.UniqueConstraint(fields=["name_key"], name="person_name_looks_like_no_other"),
         ),
     ]

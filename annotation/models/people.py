@@ -103,7 +103,11 @@ class Person(AbstractUser):
         alike = Person.objects.filter(name_key__in=look_alike_keys(self.username)).exclude(pk=self.pk)
         if alike.exists():
             raise ValidationError(
-                {"username": _("It looks like a name that exists already; choose one that nobody mistakes for it.")}
+                {
+                    "username": _(
+                        "It looks like a name that exists already; choose one that nobody mistakes for it."
+                    )
+                }
             )
         self.name_key = look_alike_key(self.username)
 
