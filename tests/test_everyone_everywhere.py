@@ -62,11 +62,22 @@ ANNOTATOR, ADJUDICATOR = frozenset({"annotator"}), frozenset({"adjudicator"})
 MANAGER, RESEARCHER = frozenset({"manager"}), frozenset({"researcher"})
 GROUPED = ALL - {"stranger"}
 NOBODY: frozenset[str] = frozenset()
-PUBLIC = {"login", "logout", "set_language", "api-nowhere", "join", "shared", "shared-in", "shared-chart"}
+PUBLIC = {
+    "login",
+    "account_login",
+    "logout",
+    "set_language",
+    "api-nowhere",
+    "join",
+    "shared",
+    "shared-in",
+    "shared-chart",
+}
 
 # Who may open what. Everybody else gets 403 or 404; whoever is not signed in is sent to sign in.
 MAY: dict[str, frozenset[str]] = {
     "login": ALL,
+    "account_login": ALL,  # the same page, by the name that allauth has for it
     "logout": ALL,
     "set_language": ALL,
     "demo": NOBODY,  # only in the process that the demo command starts: tests/annotation/test_demo.py

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from datetime import timedelta
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
@@ -19,19 +18,17 @@ from django.contrib.auth.signals import user_logged_in, user_logged_out, user_lo
 from django.dispatch import receiver
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import AuditEvent, Person
+from annotation.models import Person
+from annotation.selectors.sign_ins import FAILED, SIGN_IN, SIGN_OUT, THROTTLED, has_signed_in_from
 from annotation.services.audit import record
 
 logger = logging.getLogger(__name__)
 
-SIGN_IN, SIGN_OUT, FAILED, THROTTLED = "sign_in", "sign_out", "sign_in_failed", "sign_in_throttled"
 TOKEN_REFUSED = "token_refused"  # noqa: S105 (the name of an event)
 WAIT_SECONDS = 300  # as in the limits of config/settings.py
 MAX_AGENT_LENGTH = 200
-KNOWN_ADDRESS_DAYS = 90
 SHOWN_OF_UNKNOWN_NAME = 3  # it may be a password, typed into the wrong field
 
 
@@ -80,7 +77,7 @@ def _count_attempt(request: HttpRequest, name: str) -> ratelimit.RateLimitUsage 
         return None
     of_account = _consume(request, "login_failed_account", key=account)
     if of_account is None:
-        return usage if _is_known_address(request, name) else None
+        return usage if has_signed_in_from(name, client_address(request)) else None
     return ratelimit.RateLimitUsage([*usage.usage, *of_account.usage])
 
 
@@ -114,12 +111,6 @@ def _account_key(name: str) -> str:
 def _consume(request: HttpRequest, action: str, *, key: str | None = None) -> ratelimit.RateLimitUsage | None:
     """None when there is no more. A GET counts, too: a program guesses tokens by it."""
     return ratelimit.consume(request, app="allauth.account", action=action, key=key, limit_get=True)
-
-
-def _is_known_address(request: HttpRequest, name: str) -> bool:
-    lately = timezone.now() - timedelta(days=KNOWN_ADDRESS_DAYS)
-    sign_ins = AuditEvent.objects.filter(target=f"person:{name}", verb=SIGN_IN, at__gte=lately)
-    return sign_ins.filter(data__address=client_address(request)).exists()
 
 
 def _origin(request: HttpRequest | None) -> dict[str, str]:

@@ -19,6 +19,7 @@ from annotation.forms.care import ReadingForm, TopicsForm
 from annotation.forms.people import NameForm, OwnPasswordForm
 from annotation.models import ADJUDICATOR, ANNOTATOR
 from annotation.selectors.care import budget_of, points_today
+from annotation.selectors.sign_ins import list_sign_ins
 from annotation.services import people as services
 from annotation.services.care import set_reading
 from annotation.views.access import has_role, person_of
@@ -95,6 +96,7 @@ def _show(request: HttpRequest, **given: Any) -> HttpResponse:
     context = {
         "has_token": Token.objects.filter(user=me).exists(),
         "name_form": NameForm(initial={"display_name": me.display_name}),
+        "sign_ins": list_sign_ins(me),
         "reading_form": ReadingForm(person=me),
         "topics_form": TopicsForm(person=me),
         "reads": has_role(me, ANNOTATOR, ADJUDICATOR),

@@ -37,6 +37,7 @@ from annotation.selectors.corpus import languages_of_prompts
 from annotation.selectors.members import parts_of
 from annotation.selectors.people import consequences, everybody, person_named
 from annotation.selectors.quality import MOST_READ, Decisions, Quality, Share, decisions_of, quality_of
+from annotation.selectors.sign_ins import list_sign_ins
 from annotation.selectors.workload import Leaving, leaving, workloads
 from annotation.services import people as services
 from annotation.views.access import person_of, role_required
@@ -265,6 +266,7 @@ def _show(request: HttpRequest, found: Person, **given: Any) -> HttpResponse:
         "has_token": Token.objects.filter(user=found).exists(),
         "roles_form": RolesForm(initial={"roles": _roles(found)}),
         "name_form": NameForm(initial={"display_name": found.display_name}),
+        "sign_ins": list_sign_ins(found),
         "exposure_form": ExposureForm(person=found),
         "topics": [label for name, label in topic_labels(found).items() if name in found.opted_out],
         "password_form": NewPasswordForm(person=found),

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
 from annotation.models import AuditEvent, Person
+from annotation.selectors.sign_ins import describe_agent
 from annotation.services.people import add_person, api_token
 from tests.conftest import ROOT
 
@@ -29,7 +29,10 @@ HOME, ELSEWHERE = "198.51.100.7", "203.0.113.9"
 PER_ACCOUNT_AND_ADDRESS, PER_ADDRESS, PER_ACCOUNT, TOKENS = 5, 30, 50, 20
 
 
-def try_to_sign_in(name: str, password: str = "wrong-guess", *, address: str = HOME, **more: Any) -> Any:
+WRONG = "wrong-guess"
+
+
+def try_to_sign_in(name: str, password: str = WRONG, *, address: str = HOME, **more: Any) -> Any:
     form = {"username": name, "password": password}
     return Client(REMOTE_ADDR=address).post(reverse("login"), form, **more)
 
@@ -354,15 +357,26 @@ def test_everybody_sees_their_own_last_sign_ins_and_managers_those_of_a_person(
 ):
     try_to_sign_in("lin", "lin-password", headers={"User-Agent": "Mozilla/5.0 (X11; Linux) Firefox/140.0"})
     try_to_sign_in("lin", address=ELSEWHERE)
-    pages: dict[Person, Callable[[], str]] = {
-        lin: lambda: client.get(reverse("account")).content.decode(),
-        ma: lambda: client.get(reverse("person", args=["lin"])).content.decode(),
-    }
-    for reader, read in pages.items():
+    for reader, address in ((lin, reverse("account")), (ma, reverse("person", args=["lin"]))):
         client.force_login(reader)
-        page = read()
+        page = client.get(address).content.decode()
         assert HOME in page
         assert ELSEWHERE in page
         assert "Firefox, Linux" in page
     client.force_login(chen)
     assert HOME not in client.get(reverse("account")).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("agent", "device"),
+    [
+        ("Mozilla/5.0 (Windows NT 10.0) Chrome/140.0.0.0 Safari/537.36 Edg/140.0", "Edge, Windows"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Safari/604.1", "Safari, iOS"),
+        ("Mozilla/5.0 (Linux; Android 15) Chrome/140.0 Mobile MicroMessenger/8.0", "WeChat, Android"),
+        ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) Chrome/140.0.0.0 Safari/537.36", "Chrome, macOS"),
+        ("curl/8.5.0", "curl/8.5.0"),
+        ("", ""),
+    ],
+)
+def test_a_device_is_named_by_browser_and_system(agent: str, device: str):
+    assert describe_agent(agent) == device
