@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib.auth.models import AbstractUser, UserManager
 from django.contrib.auth.password_validation import validate_password
@@ -81,7 +81,7 @@ class Person(AbstractUser):
     # Equal for names that look alike (annotation/names.py). Null for who had such a name before this rule.
     name_key = models.CharField(max_length=600, null=True, editable=False)
 
-    objects = PersonManager()
+    objects: ClassVar[PersonManager] = PersonManager()
 
     class Meta:
         verbose_name = _("person")

@@ -32,7 +32,7 @@ MAX_AGENT_LENGTH = 200
 SHOWN_OF_UNKNOWN_NAME = 3  # it may be a password, typed into the wrong field
 
 
-class AccountAdapter(DefaultAccountAdapter):
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
     """Assay's words and limits in allauth's sign-in. Accounts come from managers alone, and there is no mail."""
 
     error_messages = DefaultAccountAdapter.error_messages | {
@@ -101,7 +101,7 @@ def client_address(request: HttpRequest | None) -> str:
         )
     hops = [*(hop.strip() for hop in forwarded.split(",")), peer] if forwarded else [peer]
     hop = hops[max(0, len(hops) - 1 - settings.TRUSTED_PROXIES)]
-    return clean_client_ip(hop) or peer
+    return str(clean_client_ip(hop) or peer)
 
 
 def _account_key(name: str) -> str:

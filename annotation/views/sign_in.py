@@ -20,7 +20,7 @@ from annotation.services.sign_ins import WAIT_SECONDS
 from annotation.views.demo import is_demo
 
 
-class SignInForm(LoginForm):
+class SignInForm(LoginForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         name, password = self.fields["login"], self.fields["password"]
@@ -31,7 +31,7 @@ class SignInForm(LoginForm):
 
     def add_prefix(self, field_name: str) -> str:
         """Password managers and scripts know the field by this name."""
-        return super().add_prefix("username" if field_name == "login" else field_name)
+        return str(super().add_prefix("username" if field_name == "login" else field_name))
 
     def clean_login(self) -> str:
         """In the form in which names are stored, whichever keyboard it was typed on."""
@@ -39,20 +39,20 @@ class SignInForm(LoginForm):
 
 
 @method_decorator(login_not_required, name="dispatch")
-class SignIn(LoginView):
+class SignIn(LoginView):  # type: ignore[misc]
     """In the demo the page offers the cast, too."""
 
     form_class = SignInForm
     template_name = "registration/login.html"
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        response = super().dispatch(request, *args, **kwargs)
+        response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
         if response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
             response.headers["Retry-After"] = str(WAIT_SECONDS)
         return response
 
     def form_invalid(self, form: SignInForm) -> HttpResponse:
-        response = super().form_invalid(form)
+        response: HttpResponse = super().form_invalid(form)
         if form.has_error("__all__", "too_many_login_attempts"):
             response.status_code = HTTPStatus.TOO_MANY_REQUESTS
         return response
