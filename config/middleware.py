@@ -24,7 +24,6 @@ from annotation.wording import error_text
 DENIED = (
     "accelerometer",
     "autoplay",
-    "bluetooth",
     "camera",
     "display-capture",
     "geolocation",

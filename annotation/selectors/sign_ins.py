@@ -19,7 +19,7 @@ _BROWSERS = {
     "Opera": r"\bOPR/",
     "WeChat": r"\bMicroMessenger/",
     "Firefox": r"\b(Firefox|FxiOS)/",
-    "Chrome": r"\b(Chrome|CriOS)/",
+    "Chrome": r"(Chrome|Chromium|CriOS)/",
     "Safari": r"\bSafari/",
 }
 _SYSTEMS = {
