@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import unicodedata
+from functools import cache
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
@@ -72,7 +73,7 @@ def _count_attempt(request: HttpRequest, name: str) -> ratelimit.RateLimitUsage 
     but for an address from which the account has signed in lately.
     """
     account = _account_key(name)
-    usage = _consume(request, "login_failed", key=f"{account}\n{client_address(request)}")
+    usage = _consume(request, "login_failed", key=f"{account}\n{ratelimit.get_ip(request)}")
     if usage is None:
         return None
     of_account = _consume(request, "login_failed_account", key=account)
@@ -94,14 +95,19 @@ def client_address(request: HttpRequest | None) -> str:
         return ""
     peer, forwarded = request.META.get("REMOTE_ADDR", ""), request.headers.get("X-Forwarded-For", "")
     if forwarded and not settings.TRUSTED_PROXIES:
-        logger.warning(
-            "X-Forwarded-For came with a request from %s and was ignored: set ASSAY_TRUSTED_PROXIES if that is"
-            " your proxy, else everybody behind it counts as one address.",
-            peer,
-        )
+        warn_of_unnamed_proxy()
     hops = [*(hop.strip() for hop in forwarded.split(",")), peer] if forwarded else [peer]
     hop = hops[max(0, len(hops) - 1 - settings.TRUSTED_PROXIES)]
     return str(clean_client_ip(hop) or peer)
+
+
+@cache
+def warn_of_unnamed_proxy() -> None:
+    """Once in each process: the header can be sent by anybody, as often as they like."""
+    logger.warning(
+        "X-Forwarded-For was ignored. If a proxy of yours set it, say so with ASSAY_TRUSTED_PROXIES: else everybody"
+        " behind it counts as one address when sign-ins are limited."
+    )
 
 
 def _account_key(name: str) -> str:
