@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from allauth.account.models import EmailAddress
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
@@ -33,6 +34,8 @@ class NewPersonForm(forms.ModelForm):  # type: ignore[type-arg]
         self.instance.set_unusable_password()
         person: Person = super().save(commit)
         return person
+
+admin.site.unregister(EmailAddress)  # allauth's: nobody has an address here
 
 
 @admin.register(Person)

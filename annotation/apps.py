@@ -7,6 +7,9 @@ class AnnotationConfig(AppConfig):
     name = "annotation"
 
     def ready(self) -> None:
-        from annotation.services import tokens
+        from annotation.services import (
+            sign_ins,  # noqa: F401 (it listens)
+            tokens,
+        )
 
         tokens.watch()

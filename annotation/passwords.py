@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from typing import Any
+
 from django.contrib.auth.password_validation import MinimumLengthValidator
+from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -22,6 +27,39 @@ class LengthValidator(MinimumLengthValidator):
             self.min_length,
         )
         return words.format(n=self.min_length)
+
+
+class NameValidator:
+    """Refuses a password that is little more than a name of its owner.
+
+    Django's own rule compares lengths: with the name lin it takes lin12345 and linlinlin. Here what is left of the
+    password without the names must still be long enough by itself.
+    """
+
+    NAMES = ("username", "display_name", "first_name", "last_name", "email")
+
+    def validate(self, password: str, user: Any = None) -> None:
+        rest = _plain(password)
+        for name in sorted(self._names(user), key=len, reverse=True):
+            rest = rest.replace(name, "")
+        if user is not None and rest != _plain(password) and len(rest) < LEAST:
+            raise ValidationError(
+                _("The password is too much like the name: without it, too little is left."),
+                code="password_like_name",
+            )
+
+    def get_help_text(self) -> str:
+        return _("Your password can’t be little more than your name.")
+
+    def _names(self, user: Any) -> set[str]:
+        """Whole, and each word; but no single letter, which stands in every password."""
+        names = {_plain(getattr(user, field, "") or "") for field in self.NAMES}
+        words = {word for name in names for word in re.split(r"[\W_]+", name)}
+        return {name for name in names | words if len(name) > 1}
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def rules() -> str:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
+from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.signals import user_logged_in
+from django.dispatch import receiver
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.translation import gettext
 from rest_framework.exceptions import NotFound, ValidationError
@@ -14,6 +19,84 @@ from rest_framework.views import exception_handler
 
 from annotation.errors import AssayError
 from annotation.wording import error_text
+
+# What no page uses. Copying a link needs the clipboard, which is therefore not denied.
+DENIED = (
+    "accelerometer",
+    "autoplay",
+    "camera",
+    "display-capture",
+    "geolocation",
+    "gyroscope",
+    "hid",
+    "magnetometer",
+    "microphone",
+    "midi",
+    "payment",
+    "serial",
+    "usb",
+    "xr-spatial-tracking",
+)
+
+
+class PermissionsPolicyMiddleware:
+    """No page, and no frame that a hostile text might open in one, may use the reader's device."""
+
+    header = ", ".join(f"{feature}=()" for feature in DENIED)
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        response.headers["Permissions-Policy"] = self.header
+        return response
+
+
+class NoStoreMiddleware:
+    """Neither a browser nor a proxy keeps what a view answered: pages, pictures, files, the API.
+
+    The next person at the same screen must not get it with the back button. Static files are answered before this.
+    A download that broke off goes on all the same: the file's ETag tells whether it is still the same one.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        if "no-store" not in response.headers.get("Cache-Control", ""):
+            response.headers["Cache-Control"] = "private, no-store"
+        return response
+
+
+# What pages ask for by themselves, again and again: nobody need be there.
+POLLED = {"batch-needs-notice", "batch-progress", "collecting-progress", "job-progress"}
+_USED_AT = "used_at"
+SESSION_USE_RESOLUTION = 5 * 60  # seconds
+
+
+class IdleSessionMiddleware:
+    """A session that is used goes on, and ends SESSION_COOKIE_AGE after its last use.
+
+    That is written once in five minutes at most, and not with each request: the annotation loop waits for no write.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        session, match = request.session, request.resolver_match
+        is_used = session.accessed and SESSION_KEY in session and not (match and match.url_name in POLLED)
+        if is_used and time.time() - session.get(_USED_AT, 0) > SESSION_USE_RESOLUTION:
+            session[_USED_AT] = int(time.time())
+        return response
+
+
+@receiver(user_logged_in)
+def _begin_use(request: HttpRequest, **_signal: Any) -> None:
+    request.session[_USED_AT] = int(time.time())
 
 
 class ErrorsForPeople:

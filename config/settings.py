@@ -60,6 +60,12 @@ def read_positive(text: str) -> int:
     return int(text)
 
 
+def read_count(text: str) -> int:
+    if not text.isdigit():
+        raise ValueError("say a whole number, 0 or more")
+    return int(text)
+
+
 def read_choice(*choices: str) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in choices:
@@ -147,18 +153,33 @@ CSRF_TRUSTED_ORIGINS = env("CSRF_TRUSTED_ORIGINS", "", read_origins)
 ASSAY_DEMO_PROCESS = env("ASSAY_DEMO_PROCESS", "false", read_bool)
 HTTPS = env("ASSAY_HTTPS", "false", read_bool)
 
-if ASSAY_DEMO_PROCESS and not set(ALLOWED_HOSTS) <= LOOPBACK:
+IS_PUBLIC = not set(ALLOWED_HOSTS) <= LOOPBACK
+if "*" in ALLOWED_HOSTS:
+    raise ImproperlyConfigured(
+        "ALLOWED_HOSTS=*: name the hosts; else a link in a page can be made to lead to any other."
+    )
+if ASSAY_DEMO_PROCESS and IS_PUBLIC:
     raise ImproperlyConfigured(
         "ASSAY_DEMO_PROCESS: the demo serves loopback only, and ALLOWED_HOSTS names more."
     )
+if DEBUG and IS_PUBLIC:
+    raise ImproperlyConfigured(
+        "DEBUG=true: its pages show settings and data to everybody, and ALLOWED_HOSTS names more than loopback."
+    )
+SECRET_KEY_MIN_LENGTH = 32
 
 
 def secret_key() -> str:
     """``SECRET_KEY``; on loopback alone one is made and kept in the data folder."""
-    given = os.environ.get("SECRET_KEY", "")
-    if given:
-        return given
-    if not set(ALLOWED_HOSTS) <= LOOPBACK:
+    from_environment = os.environ.get("SECRET_KEY", "")
+    if 0 < len(from_environment) < SECRET_KEY_MIN_LENGTH:
+        raise ImproperlyConfigured(
+            f"SECRET_KEY has {len(from_environment)} characters: it needs {SECRET_KEY_MIN_LENGTH} at least, drawn at"
+            " random, because sessions are signed with it."
+        )
+    if from_environment:
+        return from_environment
+    if IS_PUBLIC:
         raise ImproperlyConfigured(
             "SECRET_KEY is empty: set it, because ALLOWED_HOSTS names more than loopback."
         )
@@ -186,6 +207,8 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "django_htmx",
     "csp",
+    "allauth",
+    "allauth.account",
     "annotation",
     "scoring",
     "benchmark",
@@ -193,7 +216,9 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "config.middleware.PermissionsPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.middleware.NoStoreMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",
@@ -201,6 +226,8 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "config.middleware.IdleSessionMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -251,10 +278,39 @@ LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "annotation.passwords.NameValidator"},
     {"NAME": "annotation.passwords.LengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+
+# Shared by every process that serves: sign-ins are counted here. Its table is a model's (annotation.CacheEntry).
+# What one process alone remembers of what never changes needs no table.
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.db.DatabaseCache",
+        "LOCATION": "annotation_cacheentry",
+        "OPTIONS": {"MAX_ENTRIES": 20_000},
+    },
+    "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+}
+ACCOUNT_ADAPTER = "annotation.services.sign_ins.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_SESSION_REMEMBER = True
+# A key is an account at an address, or an account. Windows are short: nobody is shut out for longer than five minutes
+# after the last guess. The last three bound what guessing writes into the audit trail, and what programs may try.
+ACCOUNT_RATE_LIMITS = {
+    "login": "120/m/ip",
+    "login_failed": "30/5m/ip,5/5m/key",
+    "login_failed_account": "50/5m/key",
+    "login_throttled_event": "1/5m/ip",
+    "token_refused": "20/5m/ip",
+    "token_refused_event": "1/5m/ip",
+}
+# How many proxies of ours stand before the server: the client's address is what the outermost of them saw.
+TRUSTED_PROXIES = env("ASSAY_TRUSTED_PROXIES", "0", read_count)
 
 LANGUAGES = [("en", _("English")), ("zh-hans", _("Simplified Chinese"))]
 LANGUAGE_CODE = env("ASSAY_LANGUAGE", "en", read_choice("en", "zh-hans"))
@@ -284,6 +340,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 1024 * 1024
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
+# After so long without use a session ends (config.middleware.IdleSessionMiddleware).
+SESSION_COOKIE_AGE = 3600 * env("ASSAY_SESSION_IDLE_HOURS", "12", read_positive)
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS

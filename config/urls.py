@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
 from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_not_required, login_required
@@ -7,7 +8,11 @@ from django.urls import include, path
 from django.views.i18n import set_language
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from annotation.views.demo import SignIn, demo, demo_sign_in
+from annotation.views.demo import demo, demo_sign_in
+from annotation.views.sign_in import SignIn
+
+# One form takes passwords, with one limit.
+admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
 API_DOCS = login_required(
     SpectacularSwaggerSplitView.as_view(url_name="api-schema", template_name="api_docs.html")
@@ -15,6 +20,7 @@ API_DOCS = login_required(
 
 urlpatterns = [
     path("sign-in/", SignIn.as_view(), name="login"),
+    path("sign-in/", SignIn.as_view(), name="account_login"),  # allauth's name for it
     path("sign-out/", auth.LogoutView.as_view(), name="logout"),
     path("demo/", demo, name="demo"),
     path("demo/sign-in/<str:username>/", demo_sign_in, name="demo-sign-in"),

@@ -66,6 +66,7 @@ GROUPED = ALL - {"stranger"}
 NOBODY: frozenset[str] = frozenset()
 PUBLIC = {
     "login",
+    "account_login",
     "logout",
     "set_language",
     "api-nowhere",
@@ -79,6 +80,7 @@ PUBLIC = {
 # Who may open what. Everybody else gets 403 or 404; whoever is not signed in is sent to sign in.
 MAY: dict[str, frozenset[str]] = {
     "login": ALL,
+    "account_login": ALL,  # the same page, by the name that allauth has for it
     "logout": ALL,
     "set_language": ALL,
     "demo": NOBODY,  # only in the process that the demo command starts: tests/annotation/test_demo.py

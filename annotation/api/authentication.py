@@ -10,7 +10,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from rest_framework.authentication import TokenAuthentication
 from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
 
+from annotation.api.throttling import count_refused_token
 from annotation.models import ApiToken, Person
 from annotation.selectors.invitations import hashed
 from annotation.statements import Statement, execute, first, loaded, stored
@@ -33,6 +35,13 @@ class ApiTokenAuthentication(TokenAuthentication):
     What a program's person has beside these columns is read when it is asked for. Unknown, expired, ended and
     somebody deactivated: all get one answer.
     """
+
+    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
+        try:
+            return super().authenticate(request)
+        except AuthenticationFailed:
+            count_refused_token(request)
+            raise
 
     def authenticate_credentials(self, key: str) -> tuple[Any, Any]:
         now = timezone.now()

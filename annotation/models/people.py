@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from django.contrib.auth.models import AbstractUser
+from typing import Any, ClassVar
+
+from django.contrib.auth.models import AbstractUser, UserManager
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from annotation.errors import AssayError
 from annotation.models.corpus import EvaluatedModel
+from annotation.names import check_person_name, look_alike_key, look_alike_keys
+from annotation.wording import error_text
 
 ANNOTATOR = "annotator"
 ADJUDICATOR = "adjudicator"
 MANAGER = "manager"
 RESEARCHER = "researcher"
 ROLES = (ANNOTATOR, ADJUDICATOR, MANAGER, RESEARCHER)
+
+
+class PersonManager(UserManager["Person"]):
+    """Django's commands make admins with it, past every form: the rules for names and passwords hold there, too."""
+
+    use_in_migrations = False
+
+    def create_user(self, username: str, *args: Any, **fields: Any) -> Person:
+        self._check(username, *args, **fields)
+        return super().create_user(username, *args, **fields)
+
+    def create_superuser(self, username: str, *args: Any, **fields: Any) -> Person:
+        self._check(username, *args, **fields)
+        return super().create_superuser(username, *args, **fields)
+
+    def _check(self, username: str, email: str | None = None, password: str | None = None, **_f: Any) -> None:
+        person = Person(username=username, email=email or "")
+        person.clean()
+        if password:
+            validate_password(password, person)
 
 
 class Person(AbstractUser):
@@ -51,9 +78,40 @@ class Person(AbstractUser):
         _("single keys act"), default=True, help_text=_("Off: every shortcut is pressed with Alt.")
     )
 
+    # Equal for names that look alike (annotation/names.py). Null for who had such a name before this rule.
+    name_key = models.CharField(max_length=600, null=True, editable=False)
+
+    objects: ClassVar[PersonManager] = PersonManager()
+
     class Meta:
         verbose_name = _("person")
         verbose_name_plural = _("people")
+        constraints = [models.UniqueConstraint(fields=["name_key"], name="person_name_looks_like_no_other")]
 
     def __str__(self) -> str:
         return self.display_name or self.username
+
+    def clean(self) -> None:
+        """A new name must not look like another one; who has theirs keeps it."""
+        super().clean()
+        if Person.objects.filter(pk=self.pk, username=self.username).exists():
+            return
+        try:
+            check_person_name(self.username)
+        except AssayError as error:
+            raise ValidationError({"username": error_text(error)}) from error
+        alike = Person.objects.filter(name_key__in=look_alike_keys(self.username)).exclude(pk=self.pk)
+        if alike.exists():
+            raise ValidationError(
+                {
+                    "username": _(
+                        "It looks like a name that exists already; choose one that nobody mistakes for it."
+                    )
+                }
+            )
+        self.name_key = look_alike_key(self.username)
+
+    def save(self, *args: Any, **options: Any) -> None:
+        if self._state.adding and self.name_key is None:
+            self.name_key = look_alike_key(self.username)
+        super().save(*args, **options)

@@ -36,6 +36,21 @@ class AuditEvent(models.Model):
         return f"{self.verb} {self.target}"
 
 
+class CacheEntry(models.Model):
+    """The table of Django's database cache (CACHES in the settings), made by a migration like any other."""
+
+    cache_key = models.CharField(max_length=255, primary_key=True)
+    value = models.TextField()
+    expires = models.DateTimeField(db_index=True)
+
+    class Meta:
+        verbose_name = _("cache entry")
+        verbose_name_plural = _("cache entries")
+
+    def __str__(self) -> str:
+        return self.cache_key
+
+
 class Import(Authored):
     """One file that was put in: what it was, what was taken, what was already there."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.core.cache import cache
+from django.core.cache import caches
 from django.db import connection
 
 from annotation.gold import number
@@ -211,6 +211,7 @@ NEITHER = {"before": None, "after": None}
 def difference(before: GoldRelease, after: GoldRelease) -> Difference:
     """Counted once for two hashes: a release never changes."""
     key = f"release-difference:{before.sha256}:{after.sha256}"
+    cache = caches["process"]
     rows = cache.get(key)
     if rows is None:
         rows = [] if before.sha256 == after.sha256 else _counted(before, after)

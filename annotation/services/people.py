@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence, Set
 
 from django.contrib.auth.models import Group
+from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
@@ -46,10 +47,13 @@ def add_person(
     """Make a person. Without a password they cannot sign in, only hold what was made elsewhere or use a token."""
     roles = list(roles)
     refuse_unknown_roles(roles)
+    name = Person.normalize_username(name)
     check_name(name)
     if Person.objects.filter(username=name).exists():
         raise AssayError(N_("There is already a person named {name}."), name=name)
     person = Person(username=name, display_name=display_name, languages=language_tags(languages))
+    if password:
+        _check_password(person, password)
     person.set_password(password or None)
     try:
         person.full_clean(exclude=["password"])
@@ -93,6 +97,7 @@ def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = No
 @transaction.atomic
 def set_password(*, person: Person, password: str) -> None:
     """The person's own doing; the new password ends their other sessions and their tokens (services/tokens.py)."""
+    _check_password(person, password)
     person.set_password(password)
     person.save(update_fields=["password"])
     record(actor=person, verb="set_password", target=f"person:{person.username}")
@@ -271,6 +276,14 @@ def activate_person(*, person: Person, actor: Person) -> None:
     if changed:
         _work_anew(memberships)
         record(actor=actor, verb="activate", target=f"person:{person.username}")
+
+
+def _check_password(person: Person, password: str) -> None:
+    """By the rules for passwords, whichever page or command it comes from."""
+    try:
+        validate_password(password, person)
+    except ValidationError as error:
+        raise AssayError(N_("This password cannot be taken: {why}"), why=" ".join(error.messages)) from error
 
 
 def refuse_above(person: Person, actor: Person | None) -> None:

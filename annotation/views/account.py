@@ -21,6 +21,7 @@ from annotation.models import ADJUDICATOR, ANNOTATOR
 from annotation.selectors.care import budget_of, points_today
 from annotation.selectors.setup_links import lately
 from annotation.selectors.tokens import list_tokens
+from annotation.selectors.sign_ins import list_sign_ins
 from annotation.services import people as services
 from annotation.services.care import set_reading
 from annotation.services.setup_links import confirm_links_seen
@@ -121,6 +122,7 @@ def _show(request: HttpRequest, **given: Any) -> HttpResponse:
         "token_form": TokenForm(),
         "setup_links": lately(me),
         "name_form": NameForm(initial={"display_name": me.display_name}),
+        "sign_ins": list_sign_ins(me),
         "reading_form": ReadingForm(person=me),
         "topics_form": TopicsForm(person=me),
         "reads": has_role(me, ANNOTATOR, ADJUDICATOR),

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_GET
 
 from annotation.charts import chart_svg
@@ -11,7 +10,6 @@ from annotation.views.access import role_required
 
 @require_GET
 @role_required(*ROLES)
-@cache_control(private=True, immutable=True, max_age=31_536_000)
 def chart(request: HttpRequest, key: str) -> HttpResponse:
     """An SVG by the hash of its specification: it never changes, and only who saw its page knows the hash."""
     return HttpResponse(chart_svg(key), content_type="image/svg+xml")

@@ -13,11 +13,9 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.views import LoginView
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.http.request import split_domain_port
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
 from annotation.services.demo import CAST, demo_person
@@ -70,20 +68,3 @@ def demo_sign_in(request: HttpRequest, username: str) -> HttpResponse:
         raise Http404
     login(request, person, backend=BACKEND)
     return redirect("home")
-
-
-class SignIn(LoginView):
-    """In the demo the sign-in page offers the cast, too."""
-
-    redirect_authenticated_user = True
-
-    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
-        ways = [
-            {
-                "url": reverse("demo-sign-in", args=[member.name]),
-                "label": f"{member.display_name}: {member.tries}",
-            }
-            for member in CAST
-            if is_demo(self.request)
-        ]
-        return super().get_context_data(**kwargs) | {"demo_sign_in": ways}

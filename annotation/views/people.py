@@ -38,6 +38,7 @@ from annotation.selectors.people import consequences, everybody, person_named
 from annotation.selectors.quality import MOST_READ, Decisions, Quality, Share, decisions_of, quality_of
 from annotation.selectors.setup_links import lately
 from annotation.selectors.tokens import list_tokens
+from annotation.selectors.sign_ins import list_sign_ins
 from annotation.selectors.workload import Leaving, leaving, workloads
 from annotation.services import people as services
 from annotation.services.setup_links import make_setup_link, revoke_setup_link
@@ -276,6 +277,7 @@ def _show(request: HttpRequest, found: Person, **given: Any) -> HttpResponse:
         "setup_links": lately(found),
         "roles_form": RolesForm(initial={"roles": _roles(found)}),
         "name_form": NameForm(initial={"display_name": found.display_name}),
+        "sign_ins": list_sign_ins(found),
         "exposure_form": ExposureForm(person=found),
         "topics": [label for name, label in topic_labels(found).items() if name in found.opted_out],
         "above": _is_above(found, reader),

@@ -95,7 +95,7 @@ def test_on_loopback_a_secret_key_is_made_once_and_only_its_owner_reads_it(tmp_p
     assert stat.S_IMODE((tmp_path / "secret_key").stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("hosts", ["assay.example.org", "localhost,10.0.0.7", "*", ".example.org"])
+@pytest.mark.parametrize("hosts", ["assay.example.org", "localhost,10.0.0.7", ".example.org"])
 @pytest.mark.parametrize("database", ["", "postgres://assay@db/assay"])
 def test_beyond_loopback_a_secret_key_is_demanded_whatever_the_database(
     tmp_path: Path, hosts: str, database: str
@@ -106,6 +106,33 @@ def test_beyond_loopback_a_secret_key_is_demanded_whatever_the_database(
     assert not (tmp_path / "secret_key").exists()
     given = start(tmp_path, "SECRET_KEY", ALLOWED_HOSTS=hosts, DATABASE_URL=database, SECRET_KEY="k" * 50)
     assert given.stdout.strip() == "k" * 50
+
+
+@pytest.mark.parametrize(
+    ("variable", "environment"),
+    [
+        ("SECRET_KEY", {"SECRET_KEY": "k" * 31}),
+        ("SECRET_KEY", {"SECRET_KEY": "k" * 31, "ALLOWED_HOSTS": "assay.example.org"}),
+        ("DEBUG", {"DEBUG": "true", "SECRET_KEY": "k" * 32, "ALLOWED_HOSTS": "localhost,assay.example.org"}),
+        ("ALLOWED_HOSTS", {"SECRET_KEY": "k" * 32, "ALLOWED_HOSTS": "*"}),
+        ("ALLOWED_HOSTS", {"SECRET_KEY": "k" * 32, "ALLOWED_HOSTS": "assay.example.org,*"}),
+    ],
+    ids=["short", "short-public", "debug", "any-host", "any-host-besides"],
+)
+def test_what_opens_a_public_server_stops_the_start(
+    tmp_path: Path, variable: str, environment: dict[str, str]
+):
+    refused = start(tmp_path, **environment)
+    assert refused.returncode == 1
+    last = refused.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"django.core.exceptions.ImproperlyConfigured: {variable}")
+    assert "k" * 31 not in last, "a secret stands in no log"
+
+
+def test_what_is_safe_starts(tmp_path: Path):
+    public = {"SECRET_KEY": "k" * 32, "ALLOWED_HOSTS": "assay.example.org"}
+    assert start(tmp_path, "DEBUG", **public).stdout.strip() == "False"
+    assert start(tmp_path, "DEBUG", DEBUG="true").stdout.strip() == "True"
 
 
 def test_the_demo_serves_loopback_only(tmp_path: Path):

@@ -1,0 +1,285 @@
+"""Who may ask for what: every address of the product by 18 kinds of people and 6 methods.
+
+The addresses come from the resolver and the roles from ``MAY`` in test_everyone_everywhere.py. A kind of people that
+lost something (a group, a part in the batch, the account, the token) has what is left. Each request is undone.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection, transaction
+from django.test import Client
+from django.utils import timezone
+
+from annotation.models import ApiToken, Person
+from annotation.services.batches import add_members
+from annotation.services.members import set_member_active
+from annotation.services.people import add_person, deactivate_person, set_roles
+from annotation.services.tokens import make_token
+from tests.test_everyone_everywhere import (
+    ADDRESSES,
+    ANSWERED,
+    BODIES,
+    MAY,
+    MODELS,
+    PUBLIC,
+    QUERIES,
+    RATIONALE,
+    World,
+)
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+SAFE = frozenset({"GET", "HEAD"})
+REFUSED = frozenset({403, 404})
+# What only members of the world's batch, and whoever holds its claims, are given.
+OF_THE_BATCH = frozenset({"api-next", "api-next-dispute", "work-batch", "work-ahead", "dispute-batch"})
+OF_ITS_OWNER = frozenset({"work-undo", "draft-retry", "draft-discard", "api-prediction"})
+OFFICE = frozenset({"manager", "researcher"})
+# What a refused request may write: who asked, and how often.
+BOOKKEEPING = re.compile(
+    r"django_session|annotation_apitoken|cache|annotation_auditevent|annotation_resultsopened", re.I
+)
+WRITE = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
+SECRETS = (*MODELS, RATIONALE.split(",", maxsplit=1)[0])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """``roles`` are columns of ``MAY``; ``owns``: the world's claims are theirs; ``is_blind``: no model, partner or
+    label of the world's batch may reach them; ``scope``: of the token by which they ask, if they do.
+    """
+
+    name: str
+    client: Client
+    roles: frozenset[str] = frozenset()
+    is_signed_in: bool = True
+    is_member: bool = True
+    owns: bool = True
+    is_blind: bool = False
+    is_admin: bool = False
+    scope: str | None = None
+
+
+@dataclass
+class Outcome:
+    requests: int = 0
+    by_status: Counter[int] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+
+def make_kinds(world: World) -> list[Kind]:
+    people = world.people
+    lin, wu, ma, he = (people[role] for role in ("annotator", "adjudicator", "manager", "researcher"))
+    both = {"roles": frozenset({"annotator", "adjudicator"}), "is_member": False, "owns": False}
+    return [
+        Kind("not signed in", Client(), is_signed_in=False),
+        Kind("in no group", sign_in(people["stranger"]), frozenset({"stranger"})),
+        Kind("annotator", sign_in(lin), frozenset({"annotator"}), is_blind=True),
+        Kind("adjudicator", sign_in(wu), frozenset({"adjudicator"}), is_blind=True),
+        Kind("manager", sign_in(ma), frozenset({"manager"})),
+        Kind("researcher", sign_in(he), frozenset({"researcher"})),
+        Kind("worker of no batch", sign_in(make_person("elsewhere", "annotator", "adjudicator")), **both),
+        Kind("worker who left the batch", sign_in(make_past_member(world)), **both, is_blind=True),
+        Kind(
+            "annotator without the group", sign_in(make_member(world, "annotator")), frozenset({"stranger"})
+        ),
+        Kind(
+            "adjudicator without the group",
+            sign_in(make_member(world, "adjudicator")),
+            frozenset({"stranger"}),
+        ),
+        Kind(
+            "manager who annotates",
+            sign_in(make_judge(world, "manager", "annotator")),
+            owns=False,
+            roles=frozenset({"manager", "annotator"}),
+            is_blind=True,
+        ),
+        Kind(
+            "researcher who adjudicates",
+            sign_in(make_judge(world, "researcher", "adjudicator")),
+            owns=False,
+            roles=frozenset({"researcher", "adjudicator"}),
+            is_blind=True,
+        ),
+        Kind("admin", sign_in(Person.objects.create_superuser("admin")), is_admin=True, is_member=False),
+        Kind("deactivated, with the session of before", make_deactivated(ma), is_signed_in=False),
+        Kind(
+            "annotator's token", use_token(lin, "work"), frozenset({"annotator"}), is_blind=True, scope="work"
+        ),
+        Kind("manager's token that reads", use_token(ma, "read"), frozenset({"manager"}), scope="read"),
+        Kind("manager's token that manages", use_token(ma, "manage"), frozenset({"manager"}), scope="manage"),
+        Kind("expired token", make_expired_token(ma), is_signed_in=False),
+    ]
+
+
+def sign_in(person: Person) -> Client:
+    client = Client(raise_request_exception=False)
+    client.force_login(person)
+    return client
+
+
+def make_person(name: str, *roles: str) -> Person:
+    return add_person(name=name, roles=roles)
+
+
+def make_judge(world: World, office: str, role: str) -> Person:
+    person = make_person(f"{office}-{role}", office, role)
+    add_members(batch=world.batch, role=role, people=[person])
+    return person
+
+
+def make_past_member(world: World) -> Person:
+    person = make_person("left", "annotator", "adjudicator")
+    add_members(batch=world.batch, role="annotator", people=[person])
+    set_member_active(
+        batch=world.batch, person=person, role="annotator", active=False, actor=world.people["manager"]
+    )
+    return person
+
+
+def make_member(world: World, role: str) -> Person:
+    """A member of the batch whose group was taken away."""
+    person = make_person(f"former-{role}", role)
+    add_members(batch=world.batch, role=role, people=[person])
+    set_roles(person=person, roles=[])
+    return person
+
+
+def make_deactivated(actor: Person) -> Client:
+    person = make_person("gone", "manager", "researcher", "annotator")
+    client = sign_in(person)
+    deactivate_person(person=person, actor=actor)
+    return client
+
+
+def use_token(person: Person, scope: str) -> Client:
+    _token, secret = make_token(person=person, name=scope, scope=scope)
+    return Client(headers={"Authorization": f"Token {secret}"}, raise_request_exception=False)
+
+
+def make_expired_token(person: Person) -> Client:
+    token, secret = make_token(person=person, name="expired", scope="manage")
+    ApiToken.objects.filter(pk=token.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    return Client(headers={"Authorization": f"Token {secret}"}, raise_request_exception=False)
+
+
+def requests(share: float = 1.0, seed: int = 0) -> Iterator[tuple[str, list[str], str]]:
+    """Name, parameters and method of each request; of what is neither GET nor POST a share drawn by ``seed``."""
+    rng = random.Random(seed)
+    for name, parameters in ADDRESSES:
+        for method in METHODS:
+            if name != "logout" and (method in {"GET", "POST"} or rng.random() < share):
+                yield name, parameters, method
+
+
+def walk_matrix(
+    world: World,
+    kinds: Sequence[Kind],
+    *,
+    share: float = 1.0,
+    seed: int = 0,
+    report: Callable[[int], object] = lambda _requests: None,
+) -> Outcome:
+    outcome = Outcome()
+    for name, parameters, method in requests(share, seed):
+        path = world.path(name, parameters) + QUERIES.get(name, "")
+        for kind in kinds:
+            status, content, writes = ask(kind, path, method)
+            outcome.requests += 1
+            outcome.by_status[status] += 1
+            why = fault(kind, name, path, method, status, content, writes)
+            if why:
+                outcome.faults.append(f"{method} {path} ({name}) by {kind.name}: {status}, {why}")
+        report(outcome.requests)
+    return outcome
+
+
+def ask(kind: Kind, path: str, method: str) -> tuple[int, str, list[str]]:
+    """Status, headers with content, and the statements that wrote; what it changed is taken back."""
+    writes: list[str] = []
+
+    def listen(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if WRITE.match(sql) and not BOOKKEEPING.search(sql.split("WHERE", 1)[0]):
+            writes.append(sql[:120])
+        return execute(sql, params, many, context)
+
+    body, media = content_for(path, method)
+    with transaction.atomic(), connection.execute_wrapper(listen):
+        answer = kind.client.generic(method, path, body, content_type=media, headers={"Idempotency-Key": "k"})
+        content = b"".join(answer.streaming_content) if answer.streaming else answer.content
+        transaction.set_rollback(True)
+    return answer.status_code, f"{answer.headers}\n{content.decode('utf-8', 'replace')}", writes
+
+
+def content_for(path: str, method: str) -> tuple[str, str]:
+    """A body that the API takes; pages get an empty form, which who may not send any must not even be told of."""
+    if method in SAFE or not path.startswith("/api/"):
+        return "", "application/x-www-form-urlencoded"
+    return json.dumps(BODIES.get(path.rstrip("/").rpartition("/")[2], {})), "application/json"
+
+
+def fault(
+    kind: Kind, name: str, path: str, method: str, status: int, content: str, writes: Sequence[str]
+) -> str | None:
+    """What is wrong with the answer, if anything is."""
+    if status >= 500:
+        return "broken"
+    if kind.is_blind and method != "HEAD":
+        shown = content.replace(path, "").replace(path.partition("?")[2], "")
+        leak = next((secret for secret in SECRETS if secret in shown), None)
+        if leak:
+            return f"tells {leak}"
+    if status == 405:
+        return f"refused, but wrote: {writes[0]}" if writes else None
+    expected = expect(kind, name, path, method)
+    if expected == "theirs":
+        return None if status in ANSWERED | {404, 410} or status == 206 else "should be answered"
+    if writes and not (expected == "either" and status < 400):
+        return f"wrote: {writes[0]}"
+    if expected == "sign in":
+        return None if is_sent_away(name, path, status, content) else "should be sent to sign in"
+    if expected == "either":
+        return None
+    return None if status in REFUSED else "should be refused"
+
+
+def expect(kind: Kind, name: str, path: str, method: str) -> str:
+    """``theirs``, ``refused``, ``sign in`` or, where it depends on what a person has beside the role, ``either``."""
+    is_api = path.startswith("/api/") and name not in {"api-docs"}
+    if name in PUBLIC:
+        return "either"
+    if not MAY.get(name):
+        return "refused" if kind.is_signed_in and not kind.scope else "either"
+    if not kind.is_signed_in or (kind.scope and not is_api):
+        return "sign in"
+    if kind.is_admin:
+        return "either"
+    if not kind.roles & MAY[name]:
+        return "refused"
+    if is_api and not reaches(kind.scope, name, method):
+        return "refused"
+    is_of_owner = name in OF_ITS_OWNER or "assignment_id" in dict(ADDRESSES).get(name, [])
+    if (is_of_owner and not kind.owns) or (name in OF_THE_BATCH and not kind.is_member):
+        return "refused"
+    return "either" if kind.is_blind and kind.roles & OFFICE else "theirs"
+
+
+def reaches(scope: str | None, name: str, method: str) -> bool:
+    """Whether a token's scope reaches the call; a session has no scope."""
+    is_in_loop = name.startswith("api-") and not name.startswith(("api-prediction", "api-schema"))
+    return scope in {None, "manage"} or (is_in_loop if scope == "work" else method in SAFE)
+
+
+def is_sent_away(name: str, path: str, status: int, content: str) -> bool:
+    if path.startswith("/api/") and name != "api-docs":
+        return status == 401
+    return status == 302 and "/sign-in/?" in content

@@ -1,0 +1,43 @@
+"""A session that ended over the work: it leads to the sign-in page, and nothing that was entered is lost."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+from playwright.sync_api import expect
+
+from annotation.models import Annotation, AuditEvent, Batch, Person
+from tests.browser.conftest import SignIn
+from tests.browser.test_annotating import answer, sent
+from tests.browser.test_claim_ahead import start
+from tests.browser.test_workspace import type_rationale
+
+pytestmark = [pytest.mark.browser]
+
+
+def test_idled_out_one_signs_in_in_another_tab_and_the_work_is_sent(
+    sign_in: SignIn, batch: Batch, lin: Person
+) -> None:
+    page = sign_in(lin)
+    item = start(page)
+    type_rationale(page, "what I think of it")
+    Session.objects.update(expire_date=timezone.now() - timedelta(minutes=1))
+    answer(page, "2", "Enter")
+    notice = page.get_by_role("alert").filter(has_text="Sign in again in another tab")
+    expect(notice).to_be_visible()
+    assert not Annotation.objects.exists()
+    with page.context.expect_page() as opened:
+        notice.get_by_role("link", name="Sign in").click()
+    tab = opened.value
+    tab.get_by_label("Name to sign in with").fill("lin")
+    tab.get_by_label("Password").fill("lin-password")
+    tab.get_by_role("button", name="Sign in").click()
+    expect(tab.get_by_role("heading", level=1)).to_be_visible()
+    sent(page)
+    expect(notice).to_be_hidden()
+    annotation = Annotation.objects.get()
+    assert (str(annotation.assignment_id), annotation.rationale) == (item, "what I think of it")
+    assert AuditEvent.objects.filter(verb="sign_in", actor=lin).count() == 1
