@@ -20,7 +20,7 @@ from annotation.selectors.at_work import tasks_at_work
 from annotation.selectors.plans import pace
 from benchmark.models import BenchmarkRun, LabellingPlan
 from benchmark.selectors.counting import CHUNK, counted
-from benchmark.selectors.runs import finished_board, part, responses_of, runs_with_all
+from benchmark.selectors.runs import finished_board, part, responses_of, runs_with_all, stored_part
 
 from ..estimating.estimates import Bounds, Place
 from ..estimating.ground import Ground, Key, compared_scopes, in_strata, metric_by_scope, span_of
@@ -237,7 +237,7 @@ def _kept(run: BenchmarkRun, before: Sequence[int]) -> tuple[Ground, Unlabelled]
 
 def _anew(run: BenchmarkRun) -> tuple[Ground, Unlabelled]:
     """The same from the stored items."""
-    estimates, pairs = part(run, "estimates"), part(run, "pairs")
+    estimates, pairs = part(run, "estimates"), stored_part(run, "pairs")
     if estimates is None or pairs is None:
         raise Conflict(
             N_(

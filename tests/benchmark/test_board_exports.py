@@ -31,7 +31,7 @@ def flames(db: None) -> Guideline:
 
 @pytest.fixture
 def run(flames: Guideline) -> BenchmarkRun:
-    return finished_run(flames, models=4, prompts=120)
+    return finished_run(flames, models=4, prompts=120, gold=1.0)
 
 
 def export(client: Client, run: BenchmarkRun, kind: str):  # type: ignore[no-untyped-def]
