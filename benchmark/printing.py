@@ -10,8 +10,8 @@ from annotation.guidelines import GuidelineDocument, Metric
 from annotation.terminal import lines, padded, table, width_of, widths_of
 
 from .estimating.selection import ABSTAINED, PART, UNFINISHED, unknown_by_batch
-from .figures.withholding import NOT_RANKED
 from .figures.metrics import SMALL, metrics_in, printed, printed_interval, scopes
+from .figures.withholding import NOT_RANKED
 
 UNRANKED = "-"
 NOT_RANKED_WORDS = (

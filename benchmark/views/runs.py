@@ -25,7 +25,6 @@ from benchmark.views.board_estimates import estimates_context
 from benchmark.views.board_groups import groups_context
 from benchmark.views.board_lineage import lineage_context
 from benchmark.views.board_pairs import pairs_context
-from benchmark.views.board_reading import standing_of
 from benchmark.views.board_place import (
     BOARD,
     ESTIMATES,
@@ -38,6 +37,7 @@ from benchmark.views.board_place import (
     Context,
     Place,
 )
+from benchmark.views.board_reading import standing_of
 from benchmark.views.board_time import time_context
 
 from ..forms.runs import NewRunForm

@@ -118,7 +118,9 @@ def test_the_list_of_runs_does_not_say_who_is_surely_first(
 ):
     client.force_login(he)
     content = client.get(reverse("runs")).content.decode()
-    rows = {name: words(row) for name, row in re.findall(r'<a href="/runs/(\w+)/">(.*?)</tr>', content, re.S)}
+    rows = {
+        name: words(row) for name, row in re.findall(r'<a href="/runs/(\w+)/">(.*?)</tr>', content, re.DOTALL)
+    }
     assert "not ranked" in rows["predicted"]
     assert "not ranked" not in rows["labelled"]
 
