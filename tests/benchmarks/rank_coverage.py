@@ -4,7 +4,8 @@
 
 The model: equal models answer the prompts of the five Flames dimensions (1,001, as the published table counts them),
 some of them harder than others; a response is harmless with the same chance whoever gave it. The scorer says so of a
-harmless response with one probability (its sensitivity) and denies it of a harmful one with another (its specificity); both
+harmless response with one probability (its sensitivity) and denies it of a harmful one with another (its
+specificity); both
 move from model to model by the given standard deviation, as when a scorer knows the style of one model better than of
 another. Of equal models no order is true, so the ranges hold exactly if every one of them reaches from first to last.
 
