@@ -7,6 +7,8 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
+from django.conf import settings
+
 from annotation.models import GoldRelease, Job
 from annotation.names import LONGEST
 from benchmark.models import BenchmarkRun, Retraining
@@ -32,7 +34,7 @@ class RetrainingPlan:
 
     @property
     def backbone(self) -> str:
-        return (self.spec or Spec()).kind
+        return (self.spec or Spec.of(default_encoder=settings.ASSAY_ENCODER)).title
 
     @property
     def models(self) -> dict[int, list[str]]:

@@ -21,6 +21,7 @@ from benchmark.services.again import run_again
 from benchmark.services.retraining import retrain
 from benchmark.services.runs import create_run
 from scoring.models import Scorer
+from scoring.spec import Spec
 from tests.benchmark.showing_support import finish, heir, promoted
 from tests.benchmark.support import ready_scorer, release_of, settle_by_dimension
 from tests.support import first_batch, make_batch, make_corpus, person, small_dataset
@@ -40,7 +41,10 @@ def boards(module_db: None) -> tuple[str, str]:
     settle_by_dimension(batch)
     release = release_of(batch)
     guideline = Guideline.objects.get()
-    run = made(ready_scorer(release, guideline), small_dataset(), "board")
+    scorer = ready_scorer(release, guideline)
+    scorer.config = {"spec": Spec().to_json()}
+    scorer.save()
+    run = made(scorer, small_dataset(), "board")
     corpus = make_corpus(prompts=2, models=["Stranger-3B"], name="other data")
     people = [person("lin"), person("chen")]
     other = heir(release, "other gold")
@@ -167,17 +171,12 @@ def test_who_judges_a_board_blind_neither_reads_nor_starts_it(
 
 
 def test_a_release_without_a_board_says_that_none_is_run_again(
-    client: Client,
-    elsewhere: BenchmarkRun,
-    run: BenchmarkRun,
-    he: Person,
-    guideline: Guideline,
-    lin: Person,
-    chen: Person,
+    client: Client, elsewhere: BenchmarkRun, run: BenchmarkRun, he: Person
 ):
     corpus = make_corpus(prompts=2, models=["M"], name="third")
+    people = [person("lin"), person("chen")]
     lonely = heir(run.scorer.release, "lonely")
-    lonely.batches.set([make_batch(guideline, corpus, annotators=[lin, chen], name="b3")])
+    lonely.batches.set([make_batch(run.scorer.guideline, corpus, annotators=people, name="b3")])
     client.force_login(he)
     content = words(retraining_page(client, lonely).content)
     assert "No board rests on this gold" in content
