@@ -93,6 +93,7 @@ def board_context(
     reader: Person | None,
     public: bool = False,
     draw: Draw = chart_url,
+    with_published: bool = True,
 ) -> Context:
     document = run.scorer.guideline.document
     place = Place.of(asked)
@@ -100,7 +101,7 @@ def board_context(
     metric = views[chosen(place.metric, views)]
     columns = columns_of(document, metric)
     rows: list[Row] = rows_of(run)
-    published = reference_rows(run, reader)
+    published = reference_rows(run, reader) if with_published else []
     axes = axes_of(document, [*rows, *published], columns)
     names = {column.named(document): column for column in columns}
     by = place.sort and chosen(place.sort, names)

@@ -184,6 +184,7 @@ def test_published_rows_stand_below_the_board_with_their_source_and_no_rank(
 ):
     table = PublishedTable.objects.create(
         guideline_name="flames",
+        dataset=run.dataset,
         name="A paper",
         source="Somebody et al., table 2",
         url="https://example.org/paper",
