@@ -35,7 +35,7 @@ class Predicted:
             document,
             {
                 scope: frozenset(
-                    row["model"] for row in rows if _is_predicted(row["dimensions"].get(scope, {}))
+                    row["model"] for row in rows if not is_gold(row["dimensions"].get(scope, {}))
                 )
                 for scope in scopes(document)
             },
@@ -59,8 +59,9 @@ class Predicted:
         return [one for one in ([OVERALL] if lead.overall != "none" else []) + columns if self.models_in(one)]
 
 
-def _is_predicted(cell: Mapping[str, Any]) -> bool:
-    return any(n for basis, n in cell.get("composition", {}).items() if basis != GOLD)
+def is_gold(cell: Mapping[str, Any]) -> bool:
+    """Whether people settled all that the cell counts."""
+    return not any(n for basis, n in cell.get("composition", {}).items() if basis != GOLD)
 
 
 def without_ranks(board: dict[str, Any], predicted: Predicted) -> dict[str, Any]:
