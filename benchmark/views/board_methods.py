@@ -112,11 +112,11 @@ def _pairs() -> Iterator[Method]:
     yield Method(
         _("Where predictions take part"),
         _(
-            "Ranks and intervals of differences take every label for the truth. A scorer's errors differ from model to "
-            "model: in simulations of ten equal models, ranges that were to hold for all of them on 95% of the boards "
-            "held on {low} to {high}. So wherever a prediction stands behind a number, its rank and its differences' "
-            "intervals are not given; the combined numbers under Estimates know of the errors."
-        ).format(low="0%", high="48%"),
+            "Ranks and intervals of differences take every label for the truth, but a scorer's errors differ from "
+            "model to model. In a simulation of ten equal models, ranges that were to hold for all of them on 95 of "
+            "100 boards held on {low} to {high}. So wherever a prediction stands behind a number, neither its rank nor "
+            "intervals of its differences are given; the combined numbers under Estimates know of the errors."
+        ).format(low=0, high=64),
     )
 
 
