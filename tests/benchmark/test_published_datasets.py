@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from django.apps import apps
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
@@ -122,3 +124,22 @@ def test_the_command_needs_the_dataset(
     assert "--dataset" in capsys.readouterr().err
     call_command("import_published", *asked, "--dataset", "invented", "--json")
     assert [row["model"] for row in reference_rows(run, None)] == ["Paper-1"]
+
+
+def test_tables_of_before_get_the_dataset_that_all_boards_of_their_guideline_are_of(
+    run: BenchmarkRun, table: PublishedTable, flames: Guideline
+):
+    place_tables = import_module("benchmark.migrations.0004_published_beside_their_dataset").place_tables
+    stranger = PublishedTable.objects.create(guideline_name="none", name="T", source="S", rows=ROWS)
+    place_tables(apps, None)
+    table.refresh_from_db()
+    stranger.refresh_from_db()
+    assert (table.dataset, stranger.dataset) == (run.dataset, None)
+    table.dataset = None
+    table.save()
+    second = finished_run(flames, name="second", models=3, prompts=60)
+    second.dataset = Dataset.objects.create(name="other data")
+    second.save()
+    place_tables(apps, None)
+    table.refresh_from_db()
+    assert table.dataset is None
