@@ -222,7 +222,8 @@ class Pair:
     """Two models, what they differ by, and the variance of that from the choice of prompts, which no label lowers.
 
     ``strata`` are those of both, ``weights`` what each dimension counts in the number that they are compared by, and
-    ``span`` is the largest difference that there can be.
+    ``span`` is the largest difference that there can be. The difference is ``corrected`` if gold has taken the scorer's
+    errors out of it.
     """
 
     first: str
@@ -232,6 +233,7 @@ class Pair:
     strata: Sequence[Stratum]
     weights: Mapping[tuple[str, str], float]
     span: float
+    corrected: bool = True
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -253,7 +255,9 @@ class Pair:
 
     @property
     def separated(self) -> bool:
-        return self.half_width is not None and abs(self.difference) > self.half_width
+        """Never by predictions that no gold has corrected."""
+        sound = self.corrected or all(one.labelled == one.population for one in self.strata)
+        return sound and self.half_width is not None and abs(self.difference) > self.half_width
 
     @property
     def separable(self) -> bool:

@@ -134,6 +134,7 @@ class Standing:
             ],
             weights=weights,
             span=max(span_of(self.document, self.metric, scope) for scope in self._compared_scopes),
+            corrected=one is not None and other is not None,
         )
 
     def _known(self, first: str, second: str) -> tuple[float, float, float] | None:

@@ -22,9 +22,10 @@ class Lineages:
         for release, batch in GoldRelease.batches.through.objects.values_list("goldrelease", "batch"):
             found[release].add(batch)
         # A release comes after what it superseded, so that one pass finds them all.
-        superseded = GoldRelease.objects.exclude(supersedes=None).order_by("created_at", "pk")
-        for heir, old in superseded.values_list("pk", "supersedes"):
-            found[heir] |= found[old]
+        releases = GoldRelease.objects.order_by("created_at", "pk")
+        for heir, old in releases.values_list("pk", "supersedes"):
+            if old is not None:
+                found[heir] |= found[old]
         return cls({release: frozenset(own) for release, own in found.items()})
 
     def are_related(self, first: int, second: int) -> bool:

@@ -57,8 +57,7 @@ def table_for(person: Person, table_id: int) -> PublishedTable:
 
 
 def reference_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
-    """The published rows that belong beside the run's board: of its guideline and
-    dataset, in the columns that both have.
+    """The published rows that belong beside the run's board: of its guideline and dataset, in the columns of both.
 
     None for a ``reader`` who judges by the guideline blind now; without a reader (an outsider's link) all of them.
 

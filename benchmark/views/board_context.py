@@ -100,7 +100,7 @@ def board_context(
     views = {one.name: one for one in metric_views(document)}
     metric = views[chosen(place.metric, views)]
     columns = columns_of(document, metric)
-    rows: list[Row] = rows_of(run)
+    rows: list[Row] = list(rows_of(run))
     published = reference_rows(run, reader) if with_published else []
     axes = axes_of(document, [*rows, *published], columns)
     names = {column.named(document): column for column in columns}
