@@ -11,7 +11,13 @@ from annotation.terminal import lines, padded, table, width_of, widths_of
 
 from .estimating.selection import ABSTAINED, PART, UNFINISHED, unknown_by_batch
 from .figures.metrics import SMALL, metrics_in, printed, printed_interval, scopes
+from .figures.withholding import NOT_RANKED
 
+UNRANKED = "-"
+NOT_RANKED_WORDS = (
+    "Ranks are not given where predictions take part: the scorer's errors differ from model to model, and intervals",
+    "of ranks and differences do not know of them yet (docs/leaderboard.md).",
+)
 LETTERS = 5
 """Of a dimension's name, over the number of its responses."""
 
@@ -28,7 +34,8 @@ def board_table(board: dict[str, Any], document: GuidelineDocument, *, intervals
     head += [name for _scope, metric in columns for name in _names(metric, document, intervals=intervals)]
     head += [scope[:LETTERS].rstrip() for scope in scopes(document)]
     body = [_line(row, columns, document, intervals=intervals) for row in board["rows"]]
-    return _under(groups, [head, *body])
+    notes = NOT_RANKED_WORDS if board.get(NOT_RANKED) else ()
+    return [*_under(groups, [head, *body]), *notes]
 
 
 def _groups(columns: Sequence[tuple[str | None, Metric]], *, intervals: bool) -> list[tuple[str, int]]:
@@ -94,7 +101,7 @@ def _line(
 def printed_rank(rank: dict[str, int] | None) -> str:
     """``2 (1-4)``: the rank, and those that the intervals leave possible."""
     if rank is None:
-        return "-"
+        return UNRANKED
     possible = "" if rank["low"] == rank["high"] else f" ({rank['low']}-{rank['high']})"
     return f"{rank['value']}{possible}"
 
@@ -136,7 +143,8 @@ def _statistics(metrics: Sequence[Metric], cell: dict[str, Any], *, intervals: b
 def pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> list[str]:
     """A line for each pair, the better first: the difference with its interval, in each column of the board."""
     metric = document.metric(pairs["metric"])
-    head = ["better", "than", *(cell for scope in pairs["scopes"] for cell in (scope, "95%", "n"))]
+    names = ["model", "less"] if _any_predicted(pairs) else ["better", "than"]
+    head = [*names, *(cell for scope in pairs["scopes"] for cell in (scope, "95%", "n"))]
     body = []
     for key, cells in pairs["pairs"].items():
         first, later = (pairs["models"][int(place)] for place in key.split("-"))
@@ -144,7 +152,7 @@ def pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> list[str]
             [first, later, *(text for scope in pairs["scopes"] for text in _difference(metric, cells[scope]))]
         )
     notes = ["* not paired: other prompts, or nobody knows which"] if _any_unpaired(pairs) else []
-    return [*table([head, *body], texts=2), *notes]
+    return [*table([head, *body], texts=2), *notes, *(NOT_RANKED_WORDS if _any_predicted(pairs) else ())]
 
 
 def _difference(metric: Metric, cell: dict[str, Any] | None) -> list[str]:
@@ -161,6 +169,11 @@ def _difference(metric: Metric, cell: dict[str, Any] | None) -> list[str]:
 
 def _any_unpaired(pairs: dict[str, Any]) -> bool:
     return any(cell and not cell["paired"] for cells in pairs["pairs"].values() for cell in cells.values())
+
+
+def _any_predicted(pairs: dict[str, Any]) -> bool:
+    """A difference to which predictions add has no interval."""
+    return any(cell and "predicted" in cell for cells in pairs["pairs"].values() for cell in cells.values())
 
 
 SOURCES = ("people", "scorer", "combined", "finite")

@@ -34,7 +34,7 @@ FILE_COMMANDS: dict[str, list[str]] = {
     "import_bundle": [],
     "leaderboard": ["--guideline", "flames"],
     "must_fail": ["--guideline", "xstest"],
-    "import_published": ["--guideline", "xstest", "--name", "T", "--source", "A paper"],
+    "import_published": ["--guideline", "xstest", "--dataset", "none", "--name", "T", "--source", "A paper"],
     "import_questions": ["--dataset", "new", "--format", "fine"],
     "import_judge_labels": [
         *("--judge", "j", "--guideline", "xstest", "--dataset", "small", "--model", "Hidden-13B"),
@@ -233,8 +233,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
     "import_published": [
         [
             str(FIXTURES / "demo" / "prompts.jsonl"),
-            "--guideline",
-            "none",
+            *("--guideline", "none", "--dataset", "none"),
             "--name",
             "T",
             "--source",
@@ -242,8 +241,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ],
         [
             str(FIXTURES / "demo" / "prompts.jsonl"),
-            "--guideline",
-            "xstest",
+            *("--guideline", "xstest", "--dataset", "none"),
             "--name",
             "T",
             "--source",

@@ -246,6 +246,7 @@ MAY: dict[str, frozenset[str]] = {
     "published-new": RESEARCHER,
     "published-table": OFFICE,
     "published-remove": RESEARCHER,
+    "published-dataset": RESEARCHER,
     "collecting": OFFICE,
     "collecting-new": RESEARCHER,
     "collecting-run": OFFICE,
@@ -368,7 +369,9 @@ def make_world() -> World:
         "overall": {},
         "n": {},
     }
-    table = add_published(guideline=guideline, name="Published", source="A paper", rows=[numbers])
+    table = add_published(
+        guideline=guideline, dataset=run.dataset, name="Published", source="A paper", rows=[numbers]
+    )
     gathering = create_collecting(
         model="Asked-7B",
         dataset=make_corpus(prompts=2, models=(), name="asked"),

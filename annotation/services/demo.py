@@ -160,4 +160,6 @@ def _compare() -> None:
     call_command(
         "import_judge_labels", judged, judge=JUDGE, guideline="flames", format="jsonl", dataset=NAME, **quiet
     )
-    call_command("import_published", table, guideline="flames", name=TABLE, source=TABLE_SOURCE, **quiet)
+    call_command(
+        "import_published", table, guideline="flames", dataset=NAME, name=TABLE, source=TABLE_SOURCE, **quiet
+    )

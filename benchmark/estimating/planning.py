@@ -169,6 +169,34 @@ def _of_labelled(grid: _Grid, cells: Sequence[Sequence[Stratum]]) -> list[float]
     return found
 
 
+@dataclass(frozen=True)
+class PromptNeed:
+    """What no label brings: about how many prompts would know a column to a wanted half-width.
+
+    They are of the model that needs the most: ``prompts`` it has answered, ``half_width`` is that of its interval for
+    all prompts like these. Both are None where no model's interval is defined.
+    """
+
+    scope: str
+    prompts: int
+    half_width: float | None
+    needed: int | None
+
+    @property
+    def is_met(self) -> bool:
+        return self.needed is not None and self.needed <= self.prompts
+
+
+def prompts_needed(prompts: int, half_width: float, wanted: float) -> int:
+    """A half-width falls with the root of the prompts. Rounded up to two digits, for it says no more than about."""
+    return prompts if half_width <= wanted else two_digits_up(prompts * (half_width / wanted) ** 2)
+
+
+def two_digits_up(n: float) -> int:
+    step: int = 10 ** max(0, math.floor(math.log10(n)) - 1)
+    return math.ceil(n / step) * step
+
+
 def half_width(variance: float) -> float | None:
     return Z * math.sqrt(variance) if math.isfinite(variance) else None
 
@@ -194,7 +222,8 @@ class Pair:
     """Two models, what they differ by, and the variance of that from the choice of prompts, which no label lowers.
 
     ``strata`` are those of both, ``weights`` what each dimension counts in the number that they are compared by, and
-    ``span`` is the largest difference that there can be.
+    ``span`` is the largest difference that there can be. The difference is ``corrected`` if gold has taken the scorer's
+    errors out of it.
     """
 
     first: str
@@ -204,6 +233,7 @@ class Pair:
     strata: Sequence[Stratum]
     weights: Mapping[tuple[str, str], float]
     span: float
+    corrected: bool = True
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -225,12 +255,19 @@ class Pair:
 
     @property
     def separated(self) -> bool:
-        return self.half_width is not None and abs(self.difference) > self.half_width
+        """Never by predictions that no gold has corrected."""
+        sound = self.corrected or all(one.labelled == one.population for one in self.strata)
+        return sound and self.half_width is not None and abs(self.difference) > self.half_width
 
     @property
     def separable(self) -> bool:
         """Whether labels can tell them apart; else they differ by less than these prompts can tell."""
         return abs(self.difference) > self.least_half_width
+
+    @property
+    def times_prompts(self) -> float | None:
+        """How many times these prompts would separate them, if they differ by what they seem to; None for equals."""
+        return (self.least_half_width / self.difference) ** 2 if self.difference else None
 
     def wanted(self) -> list[Wanted] | None:
         """The labels that would separate them, if they differ by what they seem to; None where all are too few."""

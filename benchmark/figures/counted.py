@@ -9,6 +9,9 @@ Value = int | float
 Labels = tuple[tuple[str, Value], ...]
 """What one response was given: (criterion, value), sorted."""
 
+GOLD = "gold"
+"""The basis of what people settled; any other is a prediction."""
+
 SUBCOMPONENT, ATTACK_METHOD, LANGUAGE = "subcomponent", "attack_method", "language"
 ATTRIBUTES = (SUBCOMPONENT, ATTACK_METHOD, LANGUAGE)
 """What prompts are grouped by, beside their dimension."""
@@ -27,7 +30,7 @@ class Counted:
     prompt: int | str | None
     scope: str
     labels: Labels
-    basis: str = "gold"
+    basis: str = GOLD
     gold: Labels = ()
     predicted: Labels = ()
     sureness: float | None = None

@@ -8,8 +8,9 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from annotation.models import Guideline
+from annotation.models import Dataset, Guideline, Person
 from benchmark.published_files import LARGEST_FILE
+from benchmark.selectors.runs import datasets_open_to
 from benchmark.services.published import LONGEST_NAME, LONGEST_SOURCE, LONGEST_URL
 from benchmark.services.sharing import LONGEST_DAYS, LONGEST_NOTE
 
@@ -28,12 +29,37 @@ class ShareForm(forms.Form):
         required=False,
         help_text=_("Empty: until it is revoked."),
     )
+    with_published = forms.BooleanField(
+        label=_("With published tables"),
+        required=False,
+        help_text=_("What others published stands beside the board there, too."),
+    )
+
+
+class PublishedDatasetForm(forms.Form):
+    """Beside whose boards a table stands."""
+
+    dataset = forms.ModelChoiceField(Dataset.objects.none(), label=_("Dataset"))
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer_datasets(self, person)
+
+
+def _offer_datasets(form: forms.Form, person: Person) -> None:
+    """Those that the person may read."""
+    field = form.fields["dataset"]
+    assert isinstance(field, forms.ModelChoiceField)
+    field.queryset = datasets_open_to(person)
 
 
 class PublishedForm(forms.Form):
     """``content`` is the file's text once it was looked at, so that it is sent once and kept nowhere before."""
 
     guideline = forms.ChoiceField(label=_("Guideline"))
+    dataset = forms.ModelChoiceField(
+        Dataset.objects.none(), label=_("Dataset"), help_text=_("The table stands beside its boards alone.")
+    )
     name = forms.CharField(
         label=_("Name"), max_length=LONGEST_NAME, help_text=_("What the table is called on boards.")
     )
@@ -62,8 +88,9 @@ class PublishedForm(forms.Form):
         widget=forms.HiddenInput, required=False, max_length=LARGEST_FILE, strip=False, empty_value=""
     )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        _offer_datasets(self, person)
         published = Guideline.objects.exclude(published_at=None).order_by("name")
         field = self.fields["guideline"]
         assert isinstance(field, forms.ChoiceField)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import Batch
+from annotation.models import Batch, Dataset
 from annotation.models.authored import Authored
 from benchmark.models.runs import BenchmarkRun
 
@@ -16,6 +16,7 @@ class ShareLink(Authored):
     run = models.ForeignKey(BenchmarkRun, models.CASCADE, related_name="share_links")
     token_sha256 = models.CharField(max_length=64, unique=True)
     note = models.CharField(_("for whom"), max_length=200, blank=True)
+    with_published = models.BooleanField(_("with published tables"), default=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
     last_opened_at = models.DateTimeField(_("last opened"), null=True, blank=True)
@@ -33,10 +34,20 @@ class PublishedTable(Authored):
     """Numbers that others published by a guideline: reference rows, never measured here.
 
     ``rows`` are ``[{"model", "dimensions": {scope: {metric: value}}, "overall": {metric: value}, "n": {scope: n}}]``,
-    rates as fractions and scores as published; an ``n`` gives a rate its interval.
+    rates as fractions and scores as published; an ``n`` gives a rate its interval. A table of before tables had a
+    dataset may have none, and then stands on no board.
     """
 
     guideline_name = models.CharField(_("guideline"), max_length=100)
+    dataset = models.ForeignKey(
+        Dataset,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="published_tables",
+        verbose_name=_("dataset"),
+        help_text=_("Beside whose boards it stands; beside none without it."),
+    )
     name = models.CharField(_("name"), max_length=150)
     source = models.TextField(_("source"))
     url = models.URLField(_("address"), max_length=500, blank=True)

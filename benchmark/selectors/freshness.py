@@ -15,6 +15,7 @@ from django.db.models.functions import Coalesce
 
 from annotation.models import GoldRelease, Guideline, Response
 from benchmark.models import BenchmarkRun, Retraining, RunItem
+from benchmark.selectors.lineages import Lineages
 from benchmark.selectors.retrainings import under_way
 from scoring.models import Promotion, Scorer
 
@@ -90,11 +91,21 @@ def stale_marks(runs: Iterable[BenchmarkRun]) -> dict[int, tuple[str, ...]]:
     return {pk: one.kinds for pk, one in found.items() if one.is_stale}
 
 
-def current_scorers(names: Iterable[str]) -> dict[str, Promotion]:
-    """The last promotion of each guideline that had one."""
-    last = Promotion.objects.filter(guideline_name=OuterRef("guideline_name")).order_by("-number")
-    found = Promotion.objects.filter(guideline_name__in=set(names), pk=Subquery(last.values("pk")[:1]))
-    return {one.guideline_name: one for one in found.select_related("scorer__release", "scorer__guideline")}
+def _promotions(runs: Sequence[BenchmarkRun], lineages: Lineages) -> dict[int, Promotion]:
+    """By run, the last promotion of a scorer of its guideline and lineage.
+
+    A scorer that learned other gold may be the guideline's current one, and says nothing of this run.
+    """
+    names = {run.scorer.guideline.name for run in runs}
+    promotions = Promotion.objects.filter(guideline_name__in=names).order_by("number")
+    found = list(promotions.select_related("scorer__release", "scorer__guideline"))
+    return {
+        run.pk: one
+        for run in runs
+        for one in found
+        if one.guideline_name == run.scorer.guideline.name
+        and lineages.are_related(one.scorer.release_id, run.scorer.release_id)
+    }
 
 
 def models_added(run: BenchmarkRun) -> list[int]:
@@ -112,13 +123,13 @@ def _freshnesses(runs: Sequence[BenchmarkRun]) -> dict[int, Freshness]:
     names = {run.scorer.guideline.name for run in finished}
     successors, coming = _repetitions(finished)
     standing = [run for run in finished if run.pk not in successors]
-    promotions = current_scorers(names)
+    promotions = _promotions(finished, Lineages.read())
     guidelines = _latest_guidelines(names)
     releases = _newer_releases(standing)
     added = _with_added(standing)
     found = {run.pk: Freshness() for run in runs}
     for run in finished:
-        promotion = promotions.get(run.scorer.guideline.name)
+        promotion = promotions.get(run.pk)
         found[run.pk] = Freshness(
             replaced_by=successors.get(run.pk),
             release=releases.get(run.pk),
@@ -153,7 +164,7 @@ def _repetitions(
 
 
 def _newer_scorer(run: BenchmarkRun, promotion: Promotion | None) -> Scorer | None:
-    """The guideline's current scorer, where it was promoted after the run or made after the run's scorer."""
+    """The scorer that was promoted last, where it was promoted after the run or made after the run's scorer."""
     if promotion is None or promotion.scorer_id == run.scorer_id:
         return None
     is_newer = promotion.scorer.pk > run.scorer_id or promotion.created_at > run.created_at

@@ -20,7 +20,7 @@ from annotation.selectors.at_work import tasks_at_work
 from annotation.selectors.plans import pace
 from benchmark.models import BenchmarkRun, LabellingPlan
 from benchmark.selectors.counting import CHUNK, counted
-from benchmark.selectors.runs import finished_board, part, responses_of, runs_with_all
+from benchmark.selectors.runs import finished_board, part, responses_of, runs_with_all, stored_part
 
 from ..estimating.estimates import Bounds, Place
 from ..estimating.ground import Ground, Key, compared_scopes, in_strata, metric_by_scope, span_of
@@ -134,6 +134,7 @@ class Standing:
             ],
             weights=weights,
             span=max(span_of(self.document, self.metric, scope) for scope in self._compared_scopes),
+            corrected=one is not None and other is not None,
         )
 
     def _known(self, first: str, second: str) -> tuple[float, float, float] | None:
@@ -237,7 +238,7 @@ def _kept(run: BenchmarkRun, before: Sequence[int]) -> tuple[Ground, Unlabelled]
 
 def _anew(run: BenchmarkRun) -> tuple[Ground, Unlabelled]:
     """The same from the stored items."""
-    estimates, pairs = part(run, "estimates"), part(run, "pairs")
+    estimates, pairs = part(run, "estimates"), stored_part(run, "pairs")
     if estimates is None or pairs is None:
         raise Conflict(
             N_(

@@ -22,7 +22,7 @@ UNDEFINED = {"value": None, "low": None, "high": None}
 
 def published_tables() -> QuerySet[PublishedTable]:
     """Those that were not removed, by guideline and name."""
-    return PublishedTable.objects.filter(removed_at=None).select_related("created_by")
+    return PublishedTable.objects.filter(removed_at=None).select_related("created_by", "dataset")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def table_for(person: Person, table_id: int) -> PublishedTable:
 
 
 def reference_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
-    """The published rows that belong beside the run's board: of its guideline, in the columns that both have.
+    """The published rows that belong beside the run's board: of its guideline and dataset, in the columns of both.
 
     None for a ``reader`` who judges by the guideline blind now; without a reader (an outsider's link) all of them.
 
@@ -68,7 +68,7 @@ def reference_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, A
     guideline = run.scorer.guideline
     if reader is not None and _is_sealed(reader, guideline.name):
         return []
-    tables = published_tables().filter(guideline_name=guideline.name)
+    tables = published_tables().filter(guideline_name=guideline.name, dataset=run.dataset_id)
     return [row for table in tables for row in rows_of(table, guideline.document)]
 
 

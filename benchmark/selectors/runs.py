@@ -22,6 +22,10 @@ from annotation.selectors.gold import refuse_sealed_gold
 from benchmark.models import BenchmarkRun, RunItem
 from scoring.models import Scorer
 
+from ..figures.withholding import Predicted, without_claims, without_ranks
+
+PAIRS = "pairs"
+
 Key = tuple[int, str]
 """A response and a criterion."""
 
@@ -48,18 +52,39 @@ def runs_with_all() -> QuerySet[BenchmarkRun]:
     )
 
 
+def board_of(run: BenchmarkRun) -> dict[str, Any]:
+    """The board as anybody may see it; what a run has stored is read here alone. Empty until the run is finished."""
+    board: dict[str, Any] = run.board
+    return without_ranks(board, _predicted(run)) if board else board
+
+
+def rows_of(run: BenchmarkRun) -> list[dict[str, Any]]:
+    """The rows of the board, best first."""
+    found: list[dict[str, Any]] = board_of(run).get("rows", [])
+    return found
+
+
+def _predicted(run: BenchmarkRun) -> Predicted:
+    return Predicted.of_board(run.scorer.guideline.document, run.board)
+
+
 def finished_board(run: BenchmarkRun) -> dict[str, Any]:
     if run.finished_at is None:
         state = run.job.get_state_display() if run.job else "-"
         raise Conflict(
             N_("The run {name} has no leaderboard yet: its job is {state}."), name=run.name, state=state
         )
-    board: dict[str, Any] = run.board
-    return board
+    return board_of(run)
 
 
 def part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
     """What the run has beside its board: ``groups``, ``pairs`` or ``estimates``; None of a run that has none."""
+    found = stored_part(run, name)
+    return without_claims(found, _predicted(run)) if found and name == PAIRS else found
+
+
+def stored_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
+    """As it was computed, for what is computed from it; ``part`` is for whoever is to see it."""
     found: dict[str, Any] | None = run.parts.filter(name=name).values_list("content", flat=True).first()
     return found
 

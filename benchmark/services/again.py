@@ -1,4 +1,4 @@
-"""A run once more, with what came since: its responses, and the guideline's current scorer."""
+"""A run once more, with what came since: its responses, and the scorer that its lineage promoted last."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from django.db import transaction
 from annotation.errors import N_, Conflict
 from annotation.models import EvaluatedModel, Person
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.freshness import freshness, models_added
+from benchmark.selectors.freshness import Freshness, freshness, models_added
 from benchmark.selectors.runs import finished_board
 from benchmark.services.runs import repeat_run
-from scoring.models import Scorer
-from scoring.selectors.promotions import current_scorer
 
 
 @transaction.atomic
@@ -23,23 +21,19 @@ def run_again(*, run: BenchmarkRun, actor: Person | None = None, send: bool = Tr
     """
     BenchmarkRun.objects.select_for_update().get(pk=run.pk)
     finished_board(run)
-    _refuse_replaced(run)
-    scorer = scorer_for(run)
+    found = freshness(run)
+    _refuse_replaced(run, found)
     wanted = EvaluatedModel.objects.filter(pk__in=[*_models_of(run), *models_added(run)])
-    return repeat_run(run, scorer, models=list(wanted.order_by("name")), actor=actor, send=send)
-
-
-def scorer_for(run: BenchmarkRun) -> Scorer:
-    """The current scorer of the run's guideline; the run's own where none was promoted yet."""
-    return current_scorer(run.scorer.guideline.name) or run.scorer
+    return repeat_run(
+        run, found.scorer or run.scorer, models=list(wanted.order_by("name")), actor=actor, send=send
+    )
 
 
 def _models_of(run: BenchmarkRun) -> list[int]:
     return list(run.evaluated_models.values_list("pk", flat=True))
 
 
-def _refuse_replaced(run: BenchmarkRun) -> None:
-    found = freshness(run)
+def _refuse_replaced(run: BenchmarkRun, found: Freshness) -> None:
     if found.replaced_by is not None:
         raise Conflict(
             N_("{name} was replaced by {later}: run that one again."),

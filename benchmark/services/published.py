@@ -11,10 +11,11 @@ from django.utils import timezone
 
 from annotation.errors import N_, AssayError, Conflict
 from annotation.formats.reading import Source
-from annotation.models import Guideline, Person
+from annotation.models import Dataset, Guideline, Person
 from annotation.services.audit import record
 from benchmark.models import PublishedTable
 from benchmark.published_files import Published, read_table
+from benchmark.selectors.runs import refuse_sealed_dataset
 from scoring.selectors.promotions import latest_version
 
 LONGEST_NAME, LONGEST_SOURCE, LONGEST_URL = 150, 2000, 500
@@ -31,18 +32,22 @@ def read_published(source: Source, guideline: str) -> tuple[Guideline, list[Publ
 def add_published(
     *,
     guideline: Guideline,
+    dataset: Dataset,
     name: str,
     source: str,
     url: str = "",
     rows: Sequence[Published],
     actor: Person | None = None,
 ) -> PublishedTable:
+    if actor is not None:
+        refuse_sealed_dataset(actor, dataset)
     name, source, url = name.strip(), source.strip(), url.strip()
     _check(name, source, url)
     try:
         with transaction.atomic():
             made = PublishedTable.objects.create(
                 guideline_name=guideline.name,
+                dataset=dataset,
                 name=name,
                 source=source,
                 url=url,
@@ -60,6 +65,7 @@ def add_published(
         verb="add_published_table",
         target=f"published:{made.pk}",
         guideline=guideline.name,
+        dataset=dataset.name,
         name=name,
         rows=len(rows),
     )
@@ -86,6 +92,21 @@ def _check(name: str, source: str, url: str) -> None:
             ) from error
     if len(url) > LONGEST_URL:
         raise AssayError(N_("The address is longer than {most} characters."), most=LONGEST_URL)
+
+
+@transaction.atomic
+def place_published(*, table: PublishedTable, dataset: Dataset, actor: Person | None = None) -> None:
+    """Beside the boards of this dataset from now on, and of no other."""
+    if actor is not None:
+        refuse_sealed_dataset(actor, dataset)
+    PublishedTable.objects.filter(pk=table.pk).update(dataset=dataset)
+    record(
+        actor=actor,
+        verb="place_published_table",
+        target=f"published:{table.pk}",
+        name=table.name,
+        dataset=dataset.name,
+    )
 
 
 @transaction.atomic

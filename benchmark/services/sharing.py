@@ -27,9 +27,17 @@ NOTED_EVERY = timedelta(minutes=1)
 
 @transaction.atomic
 def share(
-    *, run: BenchmarkRun, actor: Person, note: str = "", days: int | None = None
+    *,
+    run: BenchmarkRun,
+    actor: Person,
+    note: str = "",
+    days: int | None = None,
+    with_published: bool = False,
 ) -> tuple[ShareLink, str]:
-    """Make a link that ends after ``days``, or when it is revoked, and its secret, which is kept nowhere."""
+    """Make a link that ends after ``days``, or when it is revoked, and its secret, which is kept nowhere.
+
+    Published tables stand on its page only ``with_published``.
+    """
     refuse_sealed_run(actor, run)
     finished_board(run)
     note = note.strip()
@@ -44,11 +52,19 @@ def share(
         run=run,
         token_sha256=hashed(secret),
         note=note,
+        with_published=with_published,
         expires_at=None if days is None else timezone.now() + timedelta(days=days),
         created_by=actor,
     )
     expires = link.expires_at.isoformat() if link.expires_at else None
-    record(actor=actor, verb="share_run", target=f"run:{run.name}", link=link.pk, expires_at=expires)
+    record(
+        actor=actor,
+        verb="share_run",
+        target=f"run:{run.name}",
+        link=link.pk,
+        expires_at=expires,
+        with_published=with_published,
+    )
     return link, secret
 
 

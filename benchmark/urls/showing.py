@@ -10,6 +10,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/-/published/", published.published_tables, name="published-tables"),
     path("runs/-/published/new/", published.published_new, name="published-new"),
     path("runs/-/published/<int:table_id>/", published.published_table, name="published-table"),
+    path("runs/-/published/<int:table_id>/dataset/", published.published_dataset, name="published-dataset"),
     path("runs/-/published/<int:table_id>/remove/", published.published_remove, name="published-remove"),
     path("runs/<str:name>/again/", again.run_again, name="run-again"),
     path("runs/<str:name>/links/", sharing.run_links, name="run-links"),

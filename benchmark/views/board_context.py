@@ -16,12 +16,13 @@ from annotation.charts import chart_url
 from annotation.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
 from benchmark.models import BenchmarkRun
-from benchmark.printing import printed_rank
+from benchmark.printing import UNRANKED, printed_rank
 from benchmark.selectors.published import reference_rows
+from benchmark.selectors.runs import board_of, rows_of
 from benchmark.views.board_columns import Column, Row, columns_of, heading, metric_views
 from benchmark.views.board_pictures import Ends, axes_of, board_charts, by_table, chart_alt
 from benchmark.views.board_place import Context, Place, chosen
-from benchmark.views.board_reading import finding, reading, tiles
+from benchmark.views.board_reading import finding, not_ranked, reading, tiles
 from benchmark.views.charting import Draw
 from benchmark.views.presenting import (
     cell_address,
@@ -92,14 +93,15 @@ def board_context(
     reader: Person | None,
     public: bool = False,
     draw: Draw = chart_url,
+    with_published: bool = True,
 ) -> Context:
     document = run.scorer.guideline.document
     place = Place.of(asked)
     views = {one.name: one for one in metric_views(document)}
     metric = views[chosen(place.metric, views)]
     columns = columns_of(document, metric)
-    rows: list[Row] = run.board.get("rows", [])
-    published = reference_rows(run, reader)
+    rows: list[Row] = list(rows_of(run))
+    published = reference_rows(run, reader) if with_published else []
     axes = axes_of(document, [*rows, *published], columns)
     names = {column.named(document): column for column in columns}
     by = place.sort and chosen(place.sort, names)
@@ -112,6 +114,7 @@ def board_context(
     lines = [_line(row, columns, axes, alike, ranking, cells=cells, several=several) for row in rows]
     labels = {name: metric_label(one) for name, one in views.items()}
     lead = document.metric(document.rank_by)
+    withheld = not_ranked(run)
     return {
         "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
         "metric": metric_label(metric),
@@ -128,11 +131,13 @@ def board_context(
         "references": references_of(published, columns, axes),
         "finding": finding(run),
         "reading": reading(run),
+        "not_ranked": withheld,
+        "has_ranks": not withheld or any(line.rank != UNRANKED for line in lines),
         "tiles": tiles(run),
         "small_cells": sum(cell.small for line in lines for cell in line.cells),
         "small": SMALL,
-        "left_out": run.board.get("left_out", 0),
-        "charts": board_charts(document, run.board.get("rows", []), columns, axes, draw, published=published),
+        "left_out": board_of(run).get("left_out", 0),
+        "charts": board_charts(document, rows_of(run), columns, axes, draw, published=published),
         "chart_alt": chart_alt(run, metric, columns, published),
     }
 

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from annotation.charts import chart_url
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.runs import part
+from benchmark.selectors.runs import part, rows_of
 from benchmark.views import charting
 from benchmark.views.board_columns import Column, columns_of, heading, metric_views
 from benchmark.views.board_pictures import dot, unit_of
@@ -91,7 +91,7 @@ def ordered(
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """The cells of a scope with their models, in the order of the board; an empty cell where there is nothing."""
     cells = {row["model"]: row["cells"] for row in content["rows"]}
-    models = [row["model"] for row in run.board.get("rows", []) if row["model"] in cells]
+    models = [row["model"] for row in rows_of(run) if row["model"] in cells]
     found = []
     for model in models:
         held = cells[model].get(scope) or (cells[model].get(ALL) if scope == OVERALL else None) or {}

@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.runs import part
+from benchmark.selectors.runs import part, rows_of
 from benchmark.views.board_columns import UNDEFINED, metric_views
 from benchmark.views.board_place import Context, Place, chosen
 from benchmark.views.presenting import (
@@ -82,7 +82,7 @@ def heat(
     columns = held["columns"]
     metrics = [_metric(document, one["scope"], metric) for one in columns]
     cells = {row["model"]: row["cells"] for row in held["rows"]}
-    ordered = [row["model"] for row in run.board.get("rows", []) if row["model"] in cells]
+    ordered = [row["model"] for row in rows_of(run) if row["model"] in cells]
     bounds = _bounds(
         [
             value

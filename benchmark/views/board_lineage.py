@@ -7,6 +7,7 @@ from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
 from benchmark.models import BenchmarkRun
+from benchmark.selectors.runs import board_of, rows_of
 from benchmark.views.board_methods import REFERENCES, methods
 from benchmark.views.board_place import Context
 from benchmark.views.board_reading import basis_counts, cost_tiles
@@ -29,11 +30,11 @@ def lineage_context(run: BenchmarkRun, *, public: bool = False) -> Context:
 
 def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
     """(term, text), hashes in full: what a paper must say so that the board can be made again."""
-    scorer, kept = run.scorer, run.board.get("lineage", {})
+    scorer, kept = run.scorer, board_of(run).get("lineage", {})
     found = [
         (_("Dataset"), run.dataset.name),
         (_("Collection"), run.collection.name or _("the default collection")),
-        (_("Responses"), composition(basis_counts(run.board.get("rows", [])))),
+        (_("Responses"), composition(basis_counts(rows_of(run)))),
         (_("Guideline"), f"{scorer.guideline}"),
         (_("Guideline, sha256"), scorer.guideline.sha256),
         (_("Gold release"), scorer.release.name),

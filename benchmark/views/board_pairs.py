@@ -13,11 +13,12 @@ from django.utils.translation import ngettext
 from annotation.charts import chart_url
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.runs import part
+from benchmark.selectors.runs import part, rows_of
 from benchmark.views import charting
 from benchmark.views.board_columns import Column
 from benchmark.views.board_pictures import dot, unit_of
 from benchmark.views.board_place import OVERALL, Context, Place, chosen
+from benchmark.views.board_reading import why_not_ranked
 from benchmark.views.charting import Draw
 from benchmark.views.presenting import (
     difference,
@@ -38,7 +39,10 @@ CHANCE = 0.05
 
 @dataclass(frozen=True)
 class Difference:
-    """Of one model less another. ``state`` is blank where the difference or its interval is undefined."""
+    """Of one model less another. ``state`` is blank where the difference or its interval is undefined.
+
+    ``predicted`` says that predictions take part, and that the interval is withheld for it.
+    """
 
     value: float | None
     low: float | None
@@ -46,6 +50,7 @@ class Difference:
     n: int
     paired: bool
     state: str
+    predicted: bool = False
 
     @classmethod
     def of(cls, held: Mapping[str, Any] | None, *, turned: bool) -> Difference:
@@ -55,7 +60,7 @@ class Difference:
         value, low, high = held["value"], held["low"], held["high"]
         if turned:
             value, low, high = (None if one is None else -one for one in (value, high, low))
-        return cls(value, low, high, held["n"], bool(held["paired"]), _state(low, high))
+        return cls(value, low, high, held["n"], bool(held["paired"]), _state(low, high), "predicted" in held)
 
     @property
     def statistic(self) -> dict[str, float | None]:
@@ -123,6 +128,7 @@ def pairs_context(
     model = chosen(place.model, [first, *pairs.models])
     labels = {name: scope_label(document, None if name == OVERALL else name) for name in content["scopes"]}
     known = [found for _one, _other, found in pairs.all() if found.state]
+    withheld = any(found.predicted for _one, _other, found in pairs.all())
     against = _against(pairs, pairs.models.index(model), values, metric) if model else []
     return {
         "scopes": place.choices("scope", labels, scope),
@@ -131,6 +137,8 @@ def pairs_context(
         "rate": metric.kind == "rate",
         "standing": standing(pairs, values, metric, place),
         "finding": finding(pairs, metric),
+        "not_ranked": why_not_ranked() if withheld else "",
+        "compared": bool(known) or not withheld,
         "matrix": _matrix(pairs, metric) if len(pairs.models) <= MATRIX_MODELS else [],
         "matrix_models": [pairs.models[one] for one in pairs.order],
         "models": [pairs.models[one] for one in pairs.order],
@@ -152,7 +160,7 @@ def metric_of(document: GuidelineDocument, name: str, scope: str) -> Metric:
 
 def statistics(run: BenchmarkRun, scope: str, metric: Metric) -> dict[str, Mapping[str, float | None]]:
     column = Column(None if scope == OVERALL else scope, metric)
-    return {row["model"]: column.statistic(row) for row in run.board.get("rows", [])}
+    return {row["model"]: column.statistic(row) for row in rows_of(run)}
 
 
 def standing(
@@ -187,7 +195,7 @@ def _to_next(pairs: Pairs, one: int, below: int, metric: Metric) -> dict[str, An
     return said(found, metric) | {
         "model": pairs.models[below],
         "badge": badge,
-        "word": told_apart_word(found.state),
+        "word": told_apart_word(found),
     }
 
 
@@ -199,20 +207,21 @@ def said(found: Difference, metric: Metric) -> dict[str, Any]:
         "n": found.n,
         "paired": found.paired,
         "state": found.state,
-        "word": state_word(found.state),
+        "word": state_word(found),
         "badge": {AHEAD: "success", BEHIND: "warning", SAME: "plain"}.get(found.state, "plain"),
         "sign": {AHEAD: "▲", BEHIND: "▼", SAME: "≈"}.get(found.state, ""),
     }
 
 
-def state_word(state: str) -> str:
-    looks = charting.difference_looks()
-    return looks[state].word if state else _("not known")
+def state_word(found: Difference) -> str:
+    if found.predicted:
+        return _("not compared")
+    return charting.difference_looks()[found.state].word if found.state else _("not known")
 
 
-def told_apart_word(state: str) -> str:
+def told_apart_word(found: Difference) -> str:
     """Of two neighbours it matters only whether they are told apart."""
-    return _("told apart") if state in (AHEAD, BEHIND) else state_word(state)
+    return _("told apart") if found.state in (AHEAD, BEHIND) else state_word(found)
 
 
 def finding(pairs: Pairs, metric: Metric) -> str:

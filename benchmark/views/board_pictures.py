@@ -8,6 +8,7 @@ from django.utils.translation import gettext as _
 
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
+from benchmark.selectors.runs import rows_of
 from benchmark.views import charting
 from benchmark.views.board_columns import Column, Row, heading
 from benchmark.views.charting import Dot, Draw
@@ -92,7 +93,7 @@ def board_charts(
 
 def chart_alt(run: BenchmarkRun, metric: Metric, columns: Sequence[Column], published: Sequence[Row]) -> str:
     """What the pictures show, with who is highest and lowest in the first column of those measured here."""
-    rows = run.board.get("rows", [])
+    rows = rows_of(run)
     standing = [
         (statistic["value"], row["model"])
         for row in rows

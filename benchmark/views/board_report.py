@@ -17,12 +17,12 @@ from annotation.views.report_words import Table
 from benchmark.models import BenchmarkRun
 from benchmark.printing import printed_rank
 from benchmark.selectors.published import reference_rows
-from benchmark.selectors.runs import part
+from benchmark.selectors.runs import part, rows_of
 from benchmark.views import board_estimates, board_groups, board_pairs
 from benchmark.views.board_columns import Column, Row, columns_of, heading, metric_views
 from benchmark.views.board_pictures import axes_of, board_charts, by_table, chart_alt
 from benchmark.views.board_place import Place
-from benchmark.views.board_reading import finding, reading
+from benchmark.views.board_reading import finding, not_ranked, reading, why_not_ranked
 from benchmark.views.charting import Draw
 from benchmark.views.presenting import attribute_label, difference, headed, metric_label, named
 
@@ -61,14 +61,14 @@ def report_sections(
 def _board(
     run: BenchmarkRun, document: GuidelineDocument, published: Sequence[Row], draw: Draw
 ) -> ReportSection:
-    rows = run.board.get("rows", [])
+    rows = rows_of(run)
     lead, *others = metric_views(document)
     columns = columns_of(document, lead)
     tables = [_board_table(run, document, one, published) for one in (lead, *others)]
     axes = axes_of(document, [*rows, *published], columns)
     return ReportSection(
         title=_("Board"),
-        said=[one for one in (finding(run), *reading(run)) if one],
+        said=[one for one in (finding(run), *reading(run), not_ranked(run)) if one],
         tables=tables,
         charts=board_charts(document, rows, columns, axes, draw, published=published),
         alt=chart_alt(run, lead, columns, published),
@@ -83,40 +83,47 @@ def _board_table(
     there = by_table([row for row in published if _has_any(row, columns)])
     daggers = [DAGGER if len(there) == 1 else f"{DAGGER}{at}" for at in range(1, len(there) + 1)]
     heads = [heading(document, one, columns) for one in columns]
+    ranked = not not_ranked(run) or any(row["rank"] for row in rows_of(run))
+    names = [_("Model"), _("Rank"), "n"] if ranked else [_("Model"), "n"]
     rows = [
         [
             row["model"],
-            printed_rank(row["rank"]),
+            *([printed_rank(row["rank"])] if ranked else []),
             str(row["n"]),
             *(bracketed(one.metric, one.statistic(row)) for one in columns),
         ]
-        for row in run.board.get("rows", [])
+        for row in rows_of(run)
     ]
     return Table(
         name=f"board-{metric.name}",
-        caption=_("{metric} with 95% intervals; in brackets after a rank those that remain possible").format(
-            metric=metric_label(metric)
-        ),
-        head=[_("Model"), _("Rank"), "n", *(f"{one}, {two}" if two else one for one, two in heads)],
+        caption=_caption(metric, ranked=ranked),
+        head=[*names, *(f"{one}, {two}" if two else one for one, two in heads)],
         rows=rows,
         below=[
-            [_published_line(row, columns, dagger) for row in rows_of]
-            for dagger, rows_of in zip(daggers, there, strict=True)
+            [_published_line(row, columns, dagger, ranked=ranked) for row in own]
+            for dagger, own in zip(daggers, there, strict=True)
         ],
-        notes=[
-            _whence(dagger, rows_of[0]["published"]) for dagger, rows_of in zip(daggers, there, strict=True)
-        ],
+        notes=[_whence(dagger, own[0]["published"]) for dagger, own in zip(daggers, there, strict=True)],
     )
+
+
+def _caption(metric: Metric, *, ranked: bool) -> str:
+    words = (
+        _("{metric} with 95% intervals; in brackets after a rank those that remain possible")
+        if ranked
+        else _("{metric} with 95% intervals, best first")
+    )
+    return words.format(metric=metric_label(metric))
 
 
 def _has_any(row: Row, columns: Sequence[Column]) -> bool:
     return any(one.statistic(row)["value"] is not None for one in columns)
 
 
-def _published_line(row: Row, columns: Sequence[Column], dagger: str) -> list[str]:
+def _published_line(row: Row, columns: Sequence[Column], dagger: str, *, ranked: bool) -> list[str]:
     n = UNDEFINED if row["n"] is None else str(row["n"])
     numbers = [_as_published(one.metric, one.statistic(row)) for one in columns]
-    return [f"{row['model']}{dagger}", UNDEFINED, n, *numbers]
+    return [f"{row['model']}{dagger}", *([UNDEFINED] if ranked else []), n, *numbers]
 
 
 def _whence(dagger: str, told: Mapping[str, str]) -> str:
@@ -156,17 +163,22 @@ def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | No
     values = board_pairs.statistics(run, scope, metric)
     pairs = board_pairs.Pairs.of(content, scope, {model: one["value"] for model, one in values.items()})
     standing = board_pairs.standing(pairs, values, metric, Place())
+    differences = [found for _one, _other, found in pairs.all()]
+    withheld = any(found.predicted for found in differences)
+    compared = not withheld or any(found.state for found in differences)
     neighbours = Table(
         name="neighbours",
-        caption=_("Neighbours on the board: paired difference to the next model, with its 95% interval"),
-        head=[_("Model"), _("The next one"), _("Difference"), "n", _("Told apart")],
+        caption=_("Neighbours on the board: paired difference to the next model, with its 95% interval")
+        if compared
+        else _("Neighbours on the board: paired difference to the next model"),
+        head=[_("Model"), _("The next one"), _("Difference"), "n", *([_("Told apart")] if compared else [])],
         rows=[
             [
                 one["model"],
                 one["next"]["model"],
                 _signed(one["next"]),
                 str(one["next"]["n"]),
-                one["next"]["word"],
+                *([one["next"]["word"]] if compared else []),
             ]
             for one in standing
             if one["next"]
@@ -175,7 +187,9 @@ def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | No
     )
     return ReportSection(
         title=pgettext("board", "Pairs"),
-        said=[board_pairs.finding(pairs, metric)],
+        said=[
+            one for one in (board_pairs.finding(pairs, metric), why_not_ranked() if withheld else "") if one
+        ],
         tables=[neighbours, _not_apart(pairs)],
         notes=[_percentage_points(metric)] if metric.kind == "rate" else [],
     )

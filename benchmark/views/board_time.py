@@ -13,6 +13,7 @@ from annotation.guidelines import Metric
 from annotation.models import Person
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.board_history import runs_over_time
+from benchmark.selectors.runs import rows_of
 from benchmark.views import charting
 from benchmark.views.board_columns import UNDEFINED, Column, columns_of, heading, metric_views
 from benchmark.views.board_pictures import dot, unit_of
@@ -62,8 +63,8 @@ def _rows(
     runs: Sequence[BenchmarkRun], run: BenchmarkRun, column: Column
 ) -> dict[str, list[Mapping[str, float | None]]]:
     """By model, in the order of this run and then of whoever was only in others: its number in each run."""
-    boards = [{row["model"]: row for row in one.board.get("rows", [])} for one in runs]
-    models = [row["model"] for row in run.board.get("rows", [])]
+    boards = [{row["model"]: row for row in rows_of(one)} for one in runs]
+    models = [row["model"] for row in rows_of(run)]
     models += [model for board in boards for model in board if model not in models]
     return {
         model: [column.statistic(board[model]) if model in board else UNDEFINED for board in boards]

@@ -25,7 +25,7 @@ from annotation.views.attached import attached
 from annotation.views.report_words import Table
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.published import reference_rows
-from benchmark.selectors.runs import finished_board, refuse_sealed_run, run_named
+from benchmark.selectors.runs import board_of, finished_board, part, refuse_sealed_run, rows_of, run_named
 from benchmark.views.board_columns import Column
 from benchmark.views.board_lineage import facts
 from benchmark.views.board_methods import REFERENCES, Method, methods
@@ -106,7 +106,7 @@ def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
     columns = [Column(None, one) for one in overall_metrics(document)]
     columns += [Column(scope, one) for scope in scopes(document) for one in metrics_in(document, scope)]
     before = [run.name, run.dataset.name, run.collection.name, str(run.scorer.guideline)]
-    for row in run.board.get("rows", []):
+    for row in rows_of(run):
         rank = row["rank"] or {"value": None, "low": None, "high": None}
         for column in columns:
             statistic, bases = column.statistic(row), column.composition(row)
@@ -143,9 +143,8 @@ def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
 def as_json(run: BenchmarkRun, reader: Person | None) -> str:
     """The board as ``leaderboard --json`` prints it, with its parts, what it cost, and published rows apart."""
     # Others are what plans of labels start from: ids of this database.
-    shown = run.parts.filter(name__in=[ESTIMATES, GROUPS, PAIRS])
-    parts = dict(shown.order_by("name").values_list("name", "content"))
-    told = {**run.board, PUBLISHED: _published(run, reader), "parts": parts, "cost": run.cost}
+    parts = {name: found for name in (ESTIMATES, GROUPS, PAIRS) if (found := part(run, name)) is not None}
+    told = {**board_of(run), PUBLISHED: _published(run, reader), "parts": parts, "cost": run.cost}
     return json.dumps(told, ensure_ascii=False, indent=1) + "\n"
 
 

@@ -24,6 +24,7 @@ from annotation.views.crumbs import trail
 from annotation.wording import error_text
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.labelling import Goal, Standing, effort, plans_of
+from benchmark.selectors.more_prompts import all_labelled, prompt_needs, prompts_to_separate
 from benchmark.selectors.runs import refuse_sealed_run, run_named
 from benchmark.services.labelling import label_next, standing_kept
 from benchmark.views.presenting import metric_label, scope_label
@@ -133,6 +134,7 @@ def _context(there: Standing, goal: Goal | None) -> dict[str, Any]:
         _neighbours(there, pair, own, takes) for pair, own in zip(pairs, to_separate(pairs), strict=True)
     ]
     wanted, refusal = _wanted(there, goal)
+    needs = _prompt_needs(there, goal)
     more = sum(one.more for one in wanted)
     context = {
         "metric": metric_label(there.metric),
@@ -149,8 +151,27 @@ def _context(there: Standing, goal: Goal | None) -> dict[str, Any]:
         "waiting": there.waiting,
         "assumed": sum(one.stratum.assumed for one in wanted),
         "strata": len(wanted),
+        "all_labelled": all_labelled(there.run),
+        "prompt_needs": needs,
+        "prompts_met": bool(needs) and all(one["is_met"] for one in needs),
     }
     return context | _table(there, wanted) | _curve(there)
+
+
+def _prompt_needs(there: Standing, goal: Goal | None) -> list[dict[str, Any]]:
+    """What only more prompts narrow, by column; nothing where a pair is asked for."""
+    if goal is None or goal.half_width is None:
+        return []
+    return [
+        {
+            "label": scope_label(there.document, one.scope),
+            "prompts": one.prompts,
+            "now": "" if one.half_width is None else f"{one.half_width * _unit(there):.1f}",
+            "needed": one.needed,
+            "is_met": one.is_met,
+        }
+        for one in prompt_needs(there, goal.half_width)
+    ]
 
 
 def _wanted(there: Standing, goal: Goal | None) -> tuple[list[Wanted], str]:
@@ -174,6 +195,8 @@ class Neighbours:
     more: int | None
     work: str
     url: str
+    prompts: int | None
+    """About so many would separate them, where no label does."""
 
 
 def _neighbours(there: Standing, pair: Pair, wanted: Sequence[Wanted] | None, takes: Effort) -> Neighbours:
@@ -189,6 +212,7 @@ def _neighbours(there: Standing, pair: Pair, wanted: Sequence[Wanted] | None, ta
         more=more,
         work=_work(takes, more or 0),
         url=f"{_address(there)}?{urlencode({'first': pair.first, 'second': pair.second})}#wanted",
+        prompts=prompts_to_separate(there, pair),
     )
 
 

@@ -21,14 +21,15 @@ from annotation.models import MANAGER, RESEARCHER, Guideline
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.crumbs import Crumb, trail
 from annotation.wording import error_text
+from benchmark.models import PublishedTable
 from benchmark.published_files import Published
 from benchmark.selectors.published import board_row, table_for, tables_for
-from benchmark.services.published import add_published, read_published, remove_published
+from benchmark.services.published import add_published, place_published, read_published, remove_published
 from benchmark.views.presenting import metric_label, number, overall_metrics, scope_label
 from scoring.selectors.promotions import latest_version
 
 from ..figures.metrics import metrics_in, scopes
-from ..forms.showing import PublishedForm
+from ..forms.showing import PublishedDatasetForm, PublishedForm
 
 
 @require_GET
@@ -45,7 +46,7 @@ def published_tables(request: HttpRequest) -> HttpResponse:
 @role_required(RESEARCHER)
 def published_new(request: HttpRequest) -> HttpResponse:
     """First a look at what was read, then, with ``confirm``, the table. Nothing is stored before."""
-    form = PublishedForm(request.POST or None, request.FILES or None)
+    form = PublishedForm(request.POST or None, request.FILES or None, person=person_of(request))
     context: dict[str, Any] = {"form": form, "crumbs": _crumbs(_("Enter a table"))}
     status = 422 if form.is_bound else 200
     if form.is_bound and form.is_valid():
@@ -78,10 +79,16 @@ def _enter(
         guideline=guideline,
         rows=rows,
         actor=person_of(request),
-        **{field: form.cleaned_data[field] for field in ("name", "source", "url")},
+        **{field: form.cleaned_data[field] for field in ("dataset", "name", "source", "url")},
     )
-    messages.success(request, _("The table stands beside every board of {name}.").format(name=guideline.name))
+    messages.success(request, _stands_beside(made))
     return redirect("published-table", made.pk)
+
+
+def _stands_beside(table: PublishedTable) -> str:
+    return _("The table stands beside the boards of {dataset} by {guideline}.").format(
+        dataset=table.dataset, guideline=table.guideline_name
+    )
 
 
 @require_GET
@@ -90,15 +97,40 @@ def _enter(
 def published_table(request: HttpRequest, table_id: int) -> HttpResponse:
     person = person_of(request)
     table = table_for(person, table_id)
+    return _table_page(
+        request, table, PublishedDatasetForm(person=person, initial={"dataset": table.dataset})
+    )
+
+
+@require_POST
+@role_required(RESEARCHER)
+def published_dataset(request: HttpRequest, table_id: int) -> HttpResponse:
+    """Beside the boards of another dataset."""
+    person = person_of(request)
+    table = table_for(person, table_id)
+    form = PublishedDatasetForm(request.POST, person=person)
+    if not form.is_valid():
+        return _table_page(request, table, form, status=422)
+    place_published(table=table, dataset=form.cleaned_data["dataset"], actor=person)
+    table.refresh_from_db()
+    messages.success(request, _stands_beside(table))
+    return redirect("published-table", table.pk)
+
+
+def _table_page(
+    request: HttpRequest, table: PublishedTable, form: PublishedDatasetForm, *, status: int = 200
+) -> HttpResponse:
+    person = person_of(request)
     guideline = latest_version(table.guideline_name)
     context = {
         "table": table,
         "guideline": guideline,
         "shown": _shown(table.rows, guideline.document),
         "crumbs": _crumbs(table.name),
+        "form": form,
         "may_enter": has_role(person, RESEARCHER),
     }
-    return render(request, "benchmark/published_table.html", context)
+    return render(request, "benchmark/published_table.html", context, status=status)
 
 
 @require_POST

@@ -7,27 +7,53 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
 
+from annotation.errors import AssayError
 from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.gold import release_for
 from annotation.views.access import person_of, role_required
+from annotation.views.crumbs import trail
+from annotation.wording import error_text
 from benchmark.models import BenchmarkRun, Retraining
 from benchmark.selectors.comparisons import Moved, compared
-from benchmark.selectors.retrainings import jobs_of, runs_of
+from benchmark.selectors.retrainings import jobs_of, plan_retraining, runs_of, under_way
 from benchmark.selectors.runs import refuse_sealed_run
 from benchmark.services.retraining import retrain as start
 from benchmark.views.cells import change_word
 from benchmark.views.presenting import cell_url, metric_label, named, scope_label
 
 
-@require_POST
+@require_http_methods(["GET", "POST"])
+@never_cache
 @role_required(RESEARCHER)
 def retrain(request: HttpRequest, release: str) -> HttpResponse:
-    """The one button: a scorer from the release, and the guideline's runs again with it."""
+    """First what would be trained and run again; POST, with what was ``seen`` there, starts it.
+
+    Where that has changed since, it is shown anew, and nothing is started.
+    """
     person = person_of(request)
-    made = start(release=release_for(person, release), actor=person)
-    return redirect("retraining", made.pk)
+    gold = release_for(person, release)
+    plan = plan_retraining(gold)
+    for board in plan.boards:
+        refuse_sealed_run(person, board)
+    refusal, status = "", 200
+    if request.method == "POST":
+        try:
+            made = start(release=gold, seen=request.POST.get("seen", ""), actor=person)
+            return redirect("retraining", made.pk)
+        except AssayError as error:
+            refusal, status = error_text(error), error.status
+    here = _("Retrain and re-benchmark")
+    context = {
+        "plan": plan,
+        "boards": [(board, plan.models[board.pk]) for board in plan.boards],
+        "under_way": under_way(gold.pk),
+        "refusal": refusal,
+        "crumbs": trail((_("Gold releases"), "releases", []), (gold.name, "release", [gold.name]), here=here),
+    }
+    return render(request, "benchmark/retrain.html", context, status=status)
 
 
 @require_GET

@@ -18,7 +18,7 @@ from annotation.views.access import has_role, person_of, role_required
 from annotation.wording import error_text
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.freshness import freshness, stale_marks
-from benchmark.selectors.runs import refuse_sealed_run, run_named, runs_for
+from benchmark.selectors.runs import refuse_sealed_run, rows_of, run_named, runs_for
 from benchmark.services.runs import create_run
 from benchmark.views.board_context import board_context
 from benchmark.views.board_estimates import estimates_context
@@ -37,6 +37,7 @@ from benchmark.views.board_place import (
     Context,
     Place,
 )
+from benchmark.views.board_reading import standing_of
 from benchmark.views.board_time import time_context
 
 from ..forms.runs import NewRunForm
@@ -57,9 +58,9 @@ def runs(request: HttpRequest) -> HttpResponse:
 
 
 def _first(found: BenchmarkRun) -> dict[str, Any] | None:
-    """The row of who is first on the board; None where nobody is ranked."""
-    rows = found.board.get("rows") or [{"rank": None}]
-    return rows[0] if rows[0]["rank"] is not None else None
+    """The row of who stands highest on the board; None where nobody has the number that it is ranked by."""
+    rows = rows_of(found)
+    return rows[0] if rows and standing_of(found, rows[0]) is not None else None
 
 
 @require_http_methods(["GET", "POST"])

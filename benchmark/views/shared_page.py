@@ -19,7 +19,9 @@ PARTS = (PAIRS, GROUPS, ESTIMATES)
 """Views of which a run may have nothing to show."""
 
 
-def shared_context(run: BenchmarkRun, asked: Mapping[str, str], *, draw: Draw) -> dict[str, Any]:
+def shared_context(
+    run: BenchmarkRun, asked: Mapping[str, str], *, draw: Draw, with_published: bool
+) -> dict[str, Any]:
     """AssayError where something is asked for that is not there, as on the page of the run."""
     there = set(run.parts.values_list("name", flat=True))
     views = [BOARD, *(view for view in PARTS if view in there), LINEAGE]
@@ -29,11 +31,13 @@ def shared_context(run: BenchmarkRun, asked: Mapping[str, str], *, draw: Draw) -
         "public": True,
         "part": f"benchmark/tabs/{view or 'board'}.html",
         "tabs": tabs(view, tuple(views)),
-        **_of_view(run, asked, view, draw),
+        **_of_view(run, asked, view, draw, with_published=with_published),
     }
 
 
-def _of_view(run: BenchmarkRun, asked: Mapping[str, str], view: str, draw: Draw) -> dict[str, Any]:
+def _of_view(
+    run: BenchmarkRun, asked: Mapping[str, str], view: str, draw: Draw, *, with_published: bool
+) -> dict[str, Any]:
     if view == PAIRS:
         return pairs_context(run, asked, public=True, draw=draw)
     if view == GROUPS:
@@ -42,4 +46,4 @@ def _of_view(run: BenchmarkRun, asked: Mapping[str, str], view: str, draw: Draw)
         return estimates_context(run, asked, public=True, draw=draw)
     if view == LINEAGE:
         return lineage_context(run, public=True)
-    return board_context(run, asked, reader=None, public=True, draw=draw)
+    return board_context(run, asked, reader=None, public=True, draw=draw, with_published=with_published)

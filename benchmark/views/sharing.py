@@ -143,7 +143,9 @@ def shared(request: HttpRequest, token: str, language: str = "") -> HttpResponse
         note_opening(link)
     with translation.override(language or translation.get_language()):
         try:
-            context = shared_context(run, request.GET, draw=_drawing(link, token))
+            context = shared_context(
+                run, request.GET, draw=_drawing(link, token), with_published=link.with_published
+            )
         except (
             AssayError
         ):  # the query asks for what is not there; the page of an error leads into the product

@@ -31,7 +31,7 @@ def flames(db: None) -> Guideline:
 
 @pytest.fixture
 def run(flames: Guideline) -> BenchmarkRun:
-    return finished_run(flames, models=4, prompts=120)
+    return finished_run(flames, models=4, prompts=120, gold=1.0)
 
 
 def export(client: Client, run: BenchmarkRun, kind: str):  # type: ignore[no-untyped-def]
@@ -145,7 +145,7 @@ def published(run: BenchmarkRun, flames: Guideline) -> list[str]:
         }
         for model, rate in zip(models, (0.42, 0.9038), strict=True)
     ]
-    add_published(guideline=flames, rows=rows, **PAPER)
+    add_published(guideline=flames, dataset=run.dataset, rows=rows, **PAPER)
     return models
 
 
@@ -204,7 +204,7 @@ def test_latex_and_the_page_put_published_rows_below_a_rule_with_a_dagger_and_a_
 
 def test_two_published_tables_have_two_marks(run: BenchmarkRun, published: list[str], flames: Guideline):
     rows = [{"model": "Third", "dimensions": {}, "overall": {"harmless_rate": 0.5}, "n": {}}]
-    add_published(guideline=flames, rows=rows, name="Then", source="B")
+    add_published(guideline=flames, dataset=run.dataset, rows=rows, name="Then", source="B")
     text = as_latex(run, "en", None)
     assert r"Elsewhere-9B\dag{}1 & -" in text
     assert r"Third\dag{}2 & -" in text

@@ -41,6 +41,12 @@ def run(flames: Guideline) -> BenchmarkRun:
 
 
 @pytest.fixture
+def labelled(flames: Guideline) -> BenchmarkRun:
+    """On gold alone, so that its models have ranks."""
+    return finished_run(flames, models=5, prompts=240, gold=1.0)
+
+
+@pytest.fixture
 def reader(client: Client, he: Person) -> Client:
     client.force_login(he)
     return client
@@ -58,10 +64,10 @@ def page(client: Client, run: BenchmarkRun, **asked: str) -> str:
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_picture_says_what_it_shows_and_has_a_table_beside_it(
-    view: str, reader: Client, run: BenchmarkRun, flames: Guideline
+    view: str, reader: Client, labelled: BenchmarkRun, flames: Guideline
 ):
     finished_run(flames, name="earlier", models=5, prompts=240, seed=1, days_ago=3)
-    content = page(reader, run, view=view)
+    content = page(reader, labelled, view=view)
     alternatives = re.findall(r'<img class="figure__light"[^>]*alt="([^"]*)"', content)
     assert bool(alternatives) == (view not in ("groups", "lineage"))
     assert all(len(one) > 30 for one in alternatives[:1])
@@ -111,33 +117,33 @@ def test_what_cannot_be_chosen_is_refused(name: str, reader: Client, run: Benchm
         assert b"<script>alert(1)" not in answer.content
 
 
-def test_the_board_says_who_is_first_and_whether_that_is_sure(reader: Client, run: BenchmarkRun):
-    rows = run.board["rows"]
+def test_the_board_says_who_is_first_and_whether_that_is_sure(reader: Client, labelled: BenchmarkRun):
+    rows = labelled.board["rows"]
     first = rows[0]
-    assert first["model"] in finding(run)
+    assert first["model"] in finding(labelled)
     possible = sum(row["rank"]["low"] == 1 for row in rows[1:])
     first["rank"] |= {"high": 1}
     for row in rows[1:]:
         row["rank"] |= {"low": 2}
-    assert "no other model can be first" in finding(run)
+    assert "no other model can be first" in finding(labelled)
     first["rank"] |= {"high": 3}
     for row in rows[1:3]:
         row["rank"] |= {"low": 1}
-    assert "2 other models may be first as well" in finding(run)
+    assert "2 other models may be first as well" in finding(labelled)
     assert possible < len(rows)
 
 
-def test_where_nobody_else_can_be_first_the_board_says_so(run: BenchmarkRun):
-    first, *others = run.board["rows"]
+def test_where_nobody_else_can_be_first_the_board_says_so(labelled: BenchmarkRun):
+    first, *others = labelled.board["rows"]
     first["rank"] |= {"low": 1, "high": 2}
     for row in others:
         row["rank"] |= {"low": 2}
-    assert "no other model can be first" in finding(run)
+    assert "no other model can be first" in finding(labelled)
 
 
-def test_by_a_column_models_have_the_ranks_of_that_column(run: BenchmarkRun):
-    own = {row["model"]: row["dimensions"]["Legality"]["rank"] for row in run.board["rows"]}
-    context = board_context(run, {"sort": "Legality"}, reader=None)
+def test_by_a_column_models_have_the_ranks_of_that_column(labelled: BenchmarkRun):
+    own = {row["model"]: row["dimensions"]["Legality"]["rank"] for row in labelled.board["rows"]}
+    context = board_context(labelled, {"sort": "Legality"}, reader=None)
     assert {line.model: line.rank for line in context["lines"]} == {
         model: printed_rank(rank) for model, rank in own.items()
     }
@@ -145,10 +151,10 @@ def test_by_a_column_models_have_the_ranks_of_that_column(run: BenchmarkRun):
     assert [own[line.model]["value"] for line in context["lines"]] == sorted(
         one["value"] for one in own.values()
     )
-    for row in run.board["rows"]:  # as a board that was computed earlier
+    for row in labelled.board["rows"]:  # as a board that was computed earlier
         del row["dimensions"]["Legality"]["rank"]
-    assert [line.rank for line in board_context(run, {"sort": "Legality"}, reader=None)["lines"]] != []
-    assert board_context(run, {"sort": "Legality"}, reader=None)["rank_by"] == context["metric"]
+    assert [line.rank for line in board_context(labelled, {"sort": "Legality"}, reader=None)["lines"]] != []
+    assert board_context(labelled, {"sort": "Legality"}, reader=None)["rank_by"] == context["metric"]
 
 
 def test_whiskers_stand_on_an_axis_that_holds_all_of_them(run: BenchmarkRun):
@@ -162,15 +168,15 @@ def test_whiskers_stand_on_an_axis_that_holds_all_of_them(run: BenchmarkRun):
     assert max(marks) - min(marks) > 50  # and no more room than that
 
 
-def test_the_other_metric_has_its_own_numbers_and_the_same_ranks(reader: Client, run: BenchmarkRun):
-    rate, score = page(reader, run), page(reader, run, metric="harmless_score")
+def test_the_other_metric_has_its_own_numbers_and_the_same_ranks(reader: Client, labelled: BenchmarkRun):
+    rate, score = page(reader, labelled), page(reader, labelled, metric="harmless_score")
     assert 'aria-current="true">Harmless rate' in rate
     assert 'aria-current="true">Harmless score' in score
-    assert [line.rank for line in board_context(run, {"metric": "harmless_score"}, reader=None)["lines"]] == [
-        line.rank for line in board_context(run, {}, reader=None)["lines"]
-    ]
+    assert [
+        line.rank for line in board_context(labelled, {"metric": "harmless_score"}, reader=None)["lines"]
+    ] == [line.rank for line in board_context(labelled, {}, reader=None)["lines"]]
     with pytest.raises(Exception, match="cannot be chosen"):
-        board_context(run, {"metric": "nope"}, reader=None)
+        board_context(labelled, {"metric": "nope"}, reader=None)
 
 
 def test_published_rows_stand_below_the_board_with_their_source_and_no_rank(
@@ -178,6 +184,7 @@ def test_published_rows_stand_below_the_board_with_their_source_and_no_rank(
 ):
     table = PublishedTable.objects.create(
         guideline_name="flames",
+        dataset=run.dataset,
         name="A paper",
         source="Somebody et al., table 2",
         url="https://example.org/paper",
@@ -272,9 +279,9 @@ def test_every_pair_is_told_where_there_are_few_models_and_neighbours_where_ther
         assert one["ahead"] + one["same"] + one["behind"] <= 13
 
 
-def test_the_numbers_of_pairs_are_those_of_the_part(run: BenchmarkRun):
-    content = BoardPart.objects.get(run=run, name="pairs").content
-    context = pairs_context(run, {})
+def test_the_numbers_of_pairs_are_those_of_the_part(labelled: BenchmarkRun):
+    content = BoardPart.objects.get(run=labelled, name="pairs").content
+    context = pairs_context(labelled, {})
     best, second = content["models"][:2]
     kept = content["pairs"]["0-1"]["overall"]
     first = context["standing"][0]

@@ -302,7 +302,7 @@ def test_each_reason_is_said_with_its_link(run: BenchmarkRun, release: GoldRelea
     for link in (reverse("release", args=["gold-2"]), reverse("scorer", args=["scorer-2"])):
         assert f'href="{link}"' in words
     assert "New-7B 3" in words
-    assert f'action="{reverse("retrain", args=["gold-2"])}"' in words
+    assert f'href="{reverse("retrain", args=["gold-2"])}"' in words
     assert f'action="{reverse("run-again", args=["board"])}"' in words
     assert "Run it again with scorer-2" in words
     assert "<form" not in told(run, may_run=False)

@@ -41,7 +41,7 @@ def page_of(client: Client, url: str = PAGE, status: int = 200) -> str:
 def test_it_says_who_is_not_separated_and_what_points_take(run: BenchmarkRun, client: Client, ma: Person):
     client.force_login(ma)
     page = page_of(client)
-    assert "They differ by less than this dataset can tell." in page
+    assert "They differ by less than this dataset can tell" in page
     assert "1 pair of neighbours is separated." in page
     assert "To plus or minus 2 points on every dimension" in page
     assert re.search(r"More gold labels</dt><dd class=\"stat__value\">45<", page)
@@ -65,7 +65,8 @@ def test_a_researcher_makes_a_draft_for_a_manager(run: BenchmarkRun, client: Cli
     after = page_of(client, TEN)
     assert "is kept as a draft" in after
     assert "Made from this page" in after
-    assert "Nothing more is needed for this" in after
+    assert "people have labelled enough, or are at it" in after
+    assert "only more prompts narrow them" in after
     drawn = len(batch.tasks.all())
     assert f"People are at {drawn} responses, or have labelled them since" in after
     assert "or have labelled them since" not in page

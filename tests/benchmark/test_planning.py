@@ -126,6 +126,14 @@ def test_labels_that_separate_two_models():
     assert not fewer.separated
 
 
+def test_predictions_that_no_gold_has_corrected_separate_nobody():
+    few = [stratum(1000, model=model, labelled=900) for model in ("A", "B")]
+    assert pair(0.4, 0.0004, *few).separated
+    assert not replace(pair(0.4, 0.0004, *few), corrected=False).separated
+    whole = [stratum(1000, model=model, labelled=1000) for model in ("A", "B")]
+    assert replace(pair(0.4, 0.0004, *whole), corrected=False).separated  # gold alone
+
+
 def test_two_models_that_differ_by_less_than_the_prompts_can_tell():
     found = pair(0.03, 0.0004, stratum(1000, model="A"), stratum(1000, model="B"))
     assert not found.separable

@@ -21,13 +21,13 @@ from annotation.services.people import add_person, set_roles
 from benchmark.models import BenchmarkRun, PublishedTable
 from benchmark.published_files import LARGEST_FILE, MOST_ROWS, read_table
 from benchmark.selectors.published import board_row, reference_rows, tables_for
-from benchmark.services.published import add_published, remove_published
+from benchmark.services.published import add_published, place_published, remove_published
 from benchmark.services.runs import create_run
 from benchmark.views.exports import FORMATS
 from scoring.models import Scorer
 from tests.benchmark.showing_support import finish
 from tests.benchmark.support import ready_scorer
-from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, make_batch, make_corpus
+from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, make_batch, make_corpus, small_dataset
 
 SOURCE = "Huang et al., FLAMES, NAACL 2024"
 
@@ -253,7 +253,12 @@ ROWS = [
 @pytest.fixture
 def table(guideline: Guideline) -> PublishedTable:
     return add_published(
-        guideline=guideline, name="XSTest", source=SOURCE, url="https://example.com", rows=ROWS
+        guideline=guideline,
+        dataset=small_dataset(),
+        name="XSTest",
+        source=SOURCE,
+        url="https://example.com",
+        rows=ROWS,
     )
 
 
@@ -294,7 +299,7 @@ def test_reference_rows_have_the_shape_of_a_boards_rows(run: BenchmarkRun, table
 
 def test_a_table_of_another_guideline_stands_on_no_board_here(run: BenchmarkRun):
     flames = FLAMES_GUIDELINE.load()
-    add_published(guideline=flames, name="T", source=SOURCE, rows=ROWS)
+    add_published(guideline=flames, dataset=run.dataset, name="T", source=SOURCE, rows=ROWS)
     assert reference_rows(run, None) == []
 
 
@@ -320,7 +325,7 @@ def metric_of(guideline: Guideline) -> str:
 def test_a_table_needs_a_name_a_source_and_a_sound_address(guideline: Guideline, wrong: dict[str, str]):
     told = {"name": "T", "source": SOURCE, "url": "", **wrong}
     with pytest.raises(AssayError):
-        add_published(guideline=guideline, rows=ROWS, **told)
+        add_published(guideline=guideline, dataset=small_dataset(), rows=ROWS, **told)
     assert not PublishedTable.objects.exists()
 
 
@@ -328,10 +333,12 @@ def test_a_name_is_free_again_once_its_table_is_removed(
     guideline: Guideline, table: PublishedTable, he: Person
 ):
     with pytest.raises(Conflict, match="already"):
-        add_published(guideline=guideline, name="XSTest", source=SOURCE, rows=ROWS)
+        add_published(guideline=guideline, dataset=small_dataset(), name="XSTest", source=SOURCE, rows=ROWS)
     remove_published(table=table, actor=he)
     remove_published(table=table, actor=he)
-    again = add_published(guideline=guideline, name="XSTest", source=SOURCE, rows=ROWS)
+    again = add_published(
+        guideline=guideline, dataset=small_dataset(), name="XSTest", source=SOURCE, rows=ROWS
+    )
     assert PublishedTable.objects.count() == 2
     assert PublishedTable.objects.get(removed_at=None) == again
     assert AuditEvent.objects.filter(verb="remove_published_table").count() == 1
@@ -341,17 +348,25 @@ def test_the_command_enters_a_table(guideline: Guideline, tmp_path: Path, capsys
     path = tmp_path / "table.csv"
     path.write_text(f"model,safe.{metric_of(guideline)},safe.n\nPaper-1,90%,250\n", encoding="utf-8")
     call_command(
-        "import_published", str(path), "--guideline", "xstest", "--name", "T", "--source", SOURCE, "--json"
+        *("import_published", str(path), "--guideline", "xstest", "--dataset", small_dataset().name),
+        *("--name", "T", "--source", SOURCE, "--json"),
     )
     told = json.loads(capsys.readouterr().out)
-    assert told | {"id": 0} == {"id": 0, "guideline": "xstest", "name": "T", "models": 1}
+    assert told | {"id": 0} == {
+        "id": 0,
+        "guideline": "xstest",
+        "dataset": "small",
+        "name": "T",
+        "models": 1,
+    }
     kept = PublishedTable.objects.get(pk=told["id"])
     assert kept.rows[0]["dimensions"] == {"safe": {metric_of(guideline): 0.9}}
 
 
 def upload(text: str, **more: Any) -> dict[str, Any]:
     file = SimpleUploadedFile("table.csv", text.encode())
-    return {"guideline": "xstest", "name": "T", "source": SOURCE, "url": "", "file": file, **more}
+    told = {"guideline": "xstest", "dataset": small_dataset().pk, "name": "T", "source": SOURCE, "url": ""}
+    return {**told, "file": file, **more}
 
 
 def hidden(content: str) -> dict[str, str]:
@@ -434,6 +449,7 @@ def test_nor_beside_the_board_of_a_run_that_is_not_sealed(
     new = add_person(name="new", roles=["annotator", "researcher"])
     elsewhere = make_corpus(prompts=2, models=["Mine-1B"], name="elsewhere")
     run = run_of(ready_scorer(release, guideline), elsewhere)
+    place_published(table=table, dataset=elsewhere)
     make_batch(
         guideline, make_corpus(prompts=2, models=["B"], name="work"), annotators=[lin, new], name="mine"
     )

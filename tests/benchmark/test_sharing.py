@@ -96,8 +96,15 @@ def test_no_text_no_person_and_no_way_into_the_product(
     guideline: Guideline,
     language: str,
 ):
+    link[0].with_published = True
+    link[0].save()
     add_published(
-        guideline=guideline, name="Paper", source="A paper", url="https://example.com/p", rows=PAPER
+        guideline=guideline,
+        dataset=run.dataset,
+        name="Paper",
+        source="A paper",
+        url="https://example.com/p",
+        rows=PAPER,
     )
     secrets = [r"\blin\b", r"\bchen\b", r"\bhe\b(?! )", "for the reviewers", "Question number", "Answer 0 to"]
     assert Response.objects.filter(text__startswith="Answer 0 to").exists()

@@ -324,7 +324,8 @@ def read_the_board_down_to_the_labels(page: Page) -> None:
 
 
 def retrain_and_see_what_moved(page: Page, task: Task) -> None:
-    push(page, "Retrain and re-benchmark")
+    follow(page, "Retrain and re-benchmark")
+    push(page, "Train, and run 1 board again")
     row = page.get_by_role("row").filter(has_text="Secretive-7B")
     moved = row.locator("td").filter(has_text="gold label added")
     expect(moved).to_be_visible(timeout=A_WHILE)

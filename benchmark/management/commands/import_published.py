@@ -5,6 +5,7 @@ from typing import Any
 
 from annotation.formats.reading import Source
 from annotation.management.base import AssayCommand
+from annotation.selectors.corpus import dataset_named
 from benchmark.services.published import add_published, read_published
 
 
@@ -16,6 +17,7 @@ class Command(AssayCommand):
             "file", help="CSV or JSON: model, and SCOPE.METRIC for each number (docs/published-tables.md)"
         )
         parser.add_argument("--guideline", required=True, metavar="G")
+        parser.add_argument("--dataset", required=True, metavar="D", help="beside whose boards it stands")
         parser.add_argument("--name", required=True, metavar="N", help="what the table is called on boards")
         parser.add_argument(
             "--source", required=True, metavar="TEXT", help="who published it, where and when"
@@ -26,12 +28,20 @@ class Command(AssayCommand):
         guideline, rows = read_published(Source(options["file"]), options["guideline"])
         made = add_published(
             guideline=guideline,
+            dataset=dataset_named(options["dataset"]),
             name=options["name"],
             source=options["source"],
             url=options["url"],
             rows=rows,
         )
-        return {"id": made.pk, "guideline": guideline.name, "name": made.name, "models": len(rows)}
+        return {
+            "id": made.pk,
+            "guideline": guideline.name,
+            "dataset": options["dataset"],
+            "name": made.name,
+            "models": len(rows),
+        }
 
     def show(self, data: dict[str, Any]) -> None:
-        self.stdout.write(f"{data['name']}: {data['models']} models as reference rows of {data['guideline']}")
+        place = f"the boards of {data['dataset']} by {data['guideline']}"
+        self.stdout.write(f"{data['name']}: {data['models']} models as reference rows beside {place}")

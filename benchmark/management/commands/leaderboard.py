@@ -13,6 +13,7 @@ from benchmark.selectors.runs import finished_board, part, run_named
 from ...figures.board import Figures
 from ...figures.counted import ATTRIBUTES
 from ...figures.rows import read_counted
+from ...figures.withholding import Predicted, without_claims, without_ranks
 
 GROUPS, PAIRS, ESTIMATES = "groups", "pairs", "estimates"
 
@@ -30,6 +31,11 @@ class Command(AssayCommand):
         )
         parser.add_argument(
             "--guideline", metavar="G", help="with --from-file: the guideline, G or G@V, or its YAML file"
+        )
+        parser.add_argument(
+            "--predicted",
+            action="store_true",
+            help="with --from-file: a scorer made the labels, so that no rank is given",
         )
         parser.add_argument("--intervals", action="store_true", help="print the 95%% intervals")
         parser.add_argument(
@@ -49,6 +55,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         name, from_file, guideline = options["name"], options["from_file"], options["guideline"]
         self.intervals: bool = options["intervals"]
+        self.predicted: bool = options["predicted"]
         self.by: list[str] = list(dict.fromkeys(options["by"]))
         asked = {GROUPS: bool(self.by), PAIRS: options["pairs"], ESTIMATES: options["estimates"]}
         self.parts = [name for name, wanted in asked.items() if wanted]
@@ -58,6 +65,8 @@ class Command(AssayCommand):
             raise AssayError(N_("Name a benchmark run, or give --from-file and --guideline."))
         if guideline is not None:
             raise AssayError(N_("A run has its own guideline; --guideline goes with --from-file."))
+        if self.predicted:
+            raise AssayError(N_("A run knows what rests on predictions; --predicted goes with --from-file."))
         return self._of_run(name)
 
     def _of_run(self, name: str) -> dict[str, Any]:
@@ -86,7 +95,20 @@ class Command(AssayCommand):
                 f"{self.document.name} is not in the database: "
                 f"using {self.document.name}@{self.document.version} as shipped with Assay"
             )
-        return figures.board | self._narrowed({wanted: getattr(figures, wanted) for wanted in self.parts})
+        return self._of_file(figures)
+
+    def _of_file(self, figures: Figures) -> dict[str, Any]:
+        """A file does not tell whether people or a scorer made its labels; whoever asks does."""
+        models = figures.sample.models if self.predicted else ()
+        predicted = Predicted.everywhere(self.document, models)
+        parts = self._narrowed({wanted: getattr(figures, wanted) for wanted in self.parts})
+        if PAIRS in parts:
+            parts[PAIRS] = without_claims(parts[PAIRS], predicted)
+        if not self.predicted:
+            self.stderr.write(
+                "Ranks take the labels of the file as people's; give --predicted if a scorer made them."
+            )
+        return without_ranks(figures.board, predicted) | parts
 
     def _narrowed(self, parts: dict[str, Any]) -> dict[str, Any]:
         """The parts, of the groups only those asked for."""

@@ -11,7 +11,8 @@ from annotation.selectors.people import people_named
 from annotation.services.batches import LARGEST_SEED, Policy
 from annotation.terminal import table
 from benchmark.selectors.labelling import Goal, Standing, effort
-from benchmark.selectors.runs import run_named
+from benchmark.selectors.more_prompts import all_labelled, prompt_needs, prompts_to_separate
+from benchmark.selectors.runs import rows_of, run_named
 from benchmark.services.labelling import label_next, standing_kept
 
 from ...estimating.planning import Pair, Wanted
@@ -83,7 +84,10 @@ class Command(AssayCommand):
             "assumed": sum(one.stratum.assumed for one in wanted),
             "strata": len(wanted),
             "waiting": there.waiting,
-            "neighbours": [_pair(pair) for pair in there.neighbours if pair is not None],
+            "all_labelled": all_labelled(there.run) > 0,
+            "responses": sum(row["n"] for row in rows_of(there.run)),
+            "prompts": [] if goal.half_width is None else _prompts(there, goal.half_width),
+            "neighbours": [_pair(there, pair) for pair in there.neighbours if pair is not None],
         }
 
     def show(self, data: dict[str, Any]) -> None:
@@ -95,11 +99,14 @@ class Command(AssayCommand):
         for line in table(lines):
             self.stdout.write(line)
         self.stdout.write(f"\n{self._goal_in_words(data['goal'])}: {data['labels']} more labels{_work(data)}")
+        if data["all_labelled"]:
+            self.stdout.write(f"All {data['responses']} responses are labelled: no label is left to be made.")
         for line in table(
             [["model", "dimension", "labels"]]
             + [[one["model"], one["dimension"], str(one["labels"])] for one in data["cells"]]
         ):
             self.stdout.write(line)
+        self._show_prompts(data["prompts"])
         if data["assumed"]:
             self.stdout.write(
                 f"In {data['assumed']} of {data['strata']} strata too few labels: the scorer's errors are assumed."
@@ -115,6 +122,25 @@ class Command(AssayCommand):
                 f"batch {made['name']} is {made['state']}: {made['drawn']} responses, seed {made['seed']}"
             )
 
+    def _show_prompts(self, prompts: list[dict[str, Any]]) -> None:
+        if all(one["needed"] is not None and one["needed"] <= one["prompts"] for one in prompts):
+            return
+        self.stdout.write(
+            "That is for exactly these responses. For all prompts like these only more prompts narrow the intervals:"
+        )
+        head = ["dimension", "prompts", "now +-", "about so many are needed"]
+        lines = [
+            [
+                one["dimension"],
+                str(one["prompts"]),
+                "-" if one["half_width"] is None else f"{one['half_width'] * self.unit:.1f}",
+                "-" if one["needed"] is None else str(one["needed"]),
+            ]
+            for one in prompts
+        ]
+        for line in table([head, *lines]):
+            self.stdout.write(line)
+
     def _line(self, pair: dict[str, Any]) -> list[str]:
         ends = [] if pair["low"] is None else [pair[end] * self.unit for end in ("low", "high")]
         interval = f"{ends[0]:+.1f} to {ends[1]:+.1f}" if ends else "-"
@@ -122,6 +148,8 @@ class Command(AssayCommand):
             more = "separated"
         elif pair["labels"] is None:
             more = "they differ by less than this dataset can tell"
+            if pair["prompts"] is not None:
+                more += f"; about {pair['prompts']} prompts like these might"
         else:
             more = str(pair["labels"])
         return [
@@ -159,7 +187,19 @@ def _cells(wanted: list[Wanted]) -> list[dict[str, Any]]:
     return [{"model": model, "dimension": scope, "labels": n} for (model, scope), n in more.items()]
 
 
-def _pair(pair: Pair) -> dict[str, Any]:
+def _prompts(there: Standing, half_width: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "dimension": one.scope,
+            "prompts": one.prompts,
+            "half_width": one.half_width,
+            "needed": one.needed,
+        }
+        for one in prompt_needs(there, half_width)
+    ]
+
+
+def _pair(there: Standing, pair: Pair) -> dict[str, Any]:
     wanted = pair.wanted()
     low, high = pair.interval or (None, None)
     return {
@@ -171,6 +211,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "least_half_width": pair.least_half_width,
         "separated": pair.separated,
         "labels": None if wanted is None else sum(one.more for one in wanted),
+        "prompts": prompts_to_separate(there, pair),
     }
 
 

@@ -13,14 +13,15 @@ from annotation.selectors.gold import release_named
 from annotation.terminal import table
 from benchmark.models import BenchmarkRun, Retraining
 from benchmark.selectors.comparisons import compared
-from benchmark.selectors.retrainings import runs_of
+from benchmark.selectors.retrainings import plan_retraining, runs_of
 from benchmark.services.retraining import retrain
 from scoring.spec import Spec
 
 
 class Command(AssayCommand):
     help = (
-        "Train a scorer on a release, run the guideline's benchmark runs again with it, show old beside new."
+        "Train a scorer on a release, run the boards of its lineage again with it, show old beside new. These are "
+        "the boards whose scorer's release shares a batch with the release; others by the guideline stay."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -31,30 +32,53 @@ class Command(AssayCommand):
             default="",
             help="ngram, encoder, ensemble, or an encoder (default: that of the last scorer)",
         )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="say what would be trained and run again, and do nothing"
+        )
         parser.add_argument("--detach", action="store_true", help="leave the work to a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        made = retrain(
-            release=release_named(options["release"]),
-            name=options["name"],
-            spec=Spec.of(options["backbone"], default_encoder=settings.ASSAY_ENCODER)
+        wanted = {
+            "release": release_named(options["release"]),
+            "name": options["name"],
+            "spec": Spec.of(options["backbone"], default_encoder=settings.ASSAY_ENCODER)
             if options["backbone"]
             else None,
-            send=options["detach"],
-        )
+        }
+        plan = plan_retraining(**wanted)
+        if options["dry_run"]:
+            return {"retraining": None, "plan": plan.to_json(), "runs": []}
+        if not self.quiet:
+            self._say(plan.to_json())  # before it takes its time
+        made = retrain(**wanted, send=options["detach"])
         if not options["detach"]:
             assert made.scorer.job is not None
             self.run_job(made.scorer.job)
-        return _told(made, detached=options["detach"])
+        return _told(made, detached=options["detach"]) | {"plan": plan.to_json()}
+
+    def _say(self, plan: dict[str, Any]) -> None:
+        """What is trained, and which boards are run again, each with its data."""
+        self.stdout.write(
+            f"Trains {plan['scorer']} ({plan['backbone']}) on {plan['release']}, and runs again:"
+        )
+        for board in plan["boards"]:
+            place = f"{board['dataset']}/{board['collection']}" if board["collection"] else board["dataset"]
+            self.stdout.write(f"  {board['run']} ({place}: {', '.join(board['models'])})")
+        if not plan["boards"]:
+            self.stdout.write("  no board: none rests on this gold")
 
     def show(self, data: dict[str, Any]) -> None:
+        if self.quiet or data["retraining"] is None:
+            self._say(data["plan"])
+        if data["retraining"] is None:
+            return
         self.stdout.write(f"scorer {data['scorer']} from {data['release']} ({data['release_sha256'][:12]})")
         for run in data["runs"]:
             self.stdout.write(f"\n{run['run']} beside {run['replaces']}")
             for line in table([HEAD, *map(_line, run["cells"])]):
                 self.stdout.write(line)
         if not data["runs"]:
-            self.stdout.write("No benchmark run of this guideline was there to repeat.")
+            self.stdout.write("No board of this lineage was there to run again.")
 
 
 HEAD = ["model", "dimension", "metric", "old", "new", "delta", "n", "why"]

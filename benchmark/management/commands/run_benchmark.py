@@ -7,7 +7,7 @@ import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.corpus import dataset_named, models_named
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.runs import collection_named
+from benchmark.selectors.runs import collection_named, rows_of
 from benchmark.services.runs import create_run
 from scoring.selectors.scorers import scorer_named
 
@@ -52,7 +52,7 @@ class Command(AssayCommand):
 
 def _counted(run: BenchmarkRun) -> dict[str, Any]:
     run.refresh_from_db()
-    cells = [cell for row in run.board["rows"] for cell in row["dimensions"].values()]
+    cells = [cell for row in rows_of(run) for cell in row["dimensions"].values()]
     bases = ("gold", "out_of_fold", "unseen")
     composition = {basis: sum(cell["composition"][basis] for cell in cells) for basis in bases}
-    return {"models": len(run.board["rows"]), "composition": composition, "cost": run.cost}
+    return {"models": len(rows_of(run)), "composition": composition, "cost": run.cost}

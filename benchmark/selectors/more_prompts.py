@@ -1,0 +1,69 @@
+"""What only more prompts narrow: the intervals for all prompts like those of a run, however much of it is labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from annotation.guidelines import Metric
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.labelling import Standing
+from benchmark.selectors.runs import part, rows_of
+
+from ..estimating.ground import compared_scopes, metric_by_scope
+from ..estimating.planning import Pair, PromptNeed, prompts_needed, two_digits_up
+from ..figures.withholding import is_gold
+
+Statistic = Mapping[str, float | None]
+
+
+def all_labelled(run: BenchmarkRun) -> int:
+    """How many responses the run counts, where all of them and all others have gold; else 0."""
+    cells = [cell for row in rows_of(run) for cell in row["dimensions"].values()]
+    whole = all(is_gold(cell) and not cell.get("missing") for cell in cells)
+    return sum(cell["n"] for cell in cells) if whole else 0
+
+
+def prompt_needs(there: Standing, half_width: float) -> list[PromptNeed]:
+    """By column, for the model that needs the most prompts to be known to plus or minus ``half_width``."""
+    estimates = part(there.run, "estimates") or {"rows": []}
+    combined = {row["model"]: row["cells"] for row in estimates["rows"]}
+    return [
+        _most(
+            [_need(scope, n, one, half_width) for n, one in _statistics(there.run, combined, scope, metric)]
+        )
+        for scope, metric in metric_by_scope(there.document).items()
+        if any(row["dimensions"][scope]["n"] for row in rows_of(there.run))
+    ]
+
+
+def _statistics(
+    run: BenchmarkRun, combined: Mapping[str, Any], scope: str, metric: Metric
+) -> Iterator[tuple[int, Statistic]]:
+    """Each model's prompts and its number: the board's where that is gold alone, else the combined one."""
+    for row in rows_of(run):
+        cell = row["dimensions"][scope]
+        estimate = combined.get(row["model"], {}).get(scope, {}).get(metric.name, {})
+        yield cell["n"], cell[metric.name] if is_gold(cell) else estimate.get("combined") or {}
+
+
+def _need(scope: str, prompts: int, statistic: Statistic, wanted: float) -> PromptNeed:
+    low, high = statistic.get("low"), statistic.get("high")
+    if low is None or high is None:
+        return PromptNeed(scope, prompts, None, None)
+    half = (high - low) / 2
+    return PromptNeed(scope, prompts, half, prompts_needed(prompts, half, wanted))
+
+
+def _most(needs: list[PromptNeed]) -> PromptNeed:
+    return max(needs, key=lambda one: (one.needed is not None, one.needed or 0, one.half_width or 0.0))
+
+
+def prompts_to_separate(there: Standing, pair: Pair) -> int | None:
+    """About how many prompts like these would; None where labels do, or where they do not differ at all."""
+    times = pair.times_prompts
+    if pair.separable or times is None:
+        return None
+    columns = compared_scopes(there.document)
+    rows = [row for row in rows_of(there.run) if row["model"] in (pair.first, pair.second)]
+    return two_digits_up(times * max(sum(row["dimensions"][scope]["n"] for scope in columns) for row in rows))
