@@ -552,45 +552,6 @@ def kind(path: str) -> str:
     return "application/json" if path.startswith("/api/") else "application/x-www-form-urlencoded"
 
 
-def test_who_is_not_signed_in_is_sent_to_sign_in(world: World):
-    wrong = [
-        (path, answer.status_code)
-        for name, path in paths(world)
-        for answer in ask(client_of(None), path)
-        if not sent_away(name, path, answer)
-    ]
-    assert not wrong, "\n".join(map(str, wrong))
-
-
-def sent_away(name: str, path: str, answer: Any) -> bool:
-    if name in PUBLIC:
-        return bool(answer.status_code < 500)
-    if not MAY[name]:
-        return bool(answer.status_code == 404)
-    if path.startswith("/api/") and name != "api-docs":
-        return bool(answer.status_code == 401)
-    return bool(answer.status_code == 302 and answer.headers["Location"].startswith("/sign-in/?"))
-
-
-def test_everyone_gets_what_is_theirs_and_nothing_else(world: World):
-    clients = {role: client_of(person) for role, person in world.people.items()}
-    wrong = [
-        (name, path, role, statuses)
-        for name, path in paths(world)
-        if name != "logout"  # it would end what follows
-        for role, client in clients.items()
-        for statuses in [{a.status_code for a in ask(client, path + QUERIES.get(name, ""))} - {405}]
-        if not is_right(statuses, theirs=role in MAY[name])
-    ]
-    assert not wrong, "\n".join(map(str, wrong))
-
-
-def is_right(statuses: set[int], *, theirs: bool) -> bool:
-    if theirs:
-        return bool(statuses & ANSWERED) and 403 not in statuses
-    return bool(statuses) and statuses <= REFUSED
-
-
 def test_an_admin_meets_no_broken_page(world: World):
     client = client_of(Person.objects.create_superuser("root"))
     answers = {path: [a.status_code for a in ask(client, path)] for _name, path in paths(world)}

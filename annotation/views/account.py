@@ -20,8 +20,8 @@ from annotation.forms.people import NameForm, OwnPasswordForm, TokenForm
 from annotation.models import ADJUDICATOR, ANNOTATOR
 from annotation.selectors.care import budget_of, points_today
 from annotation.selectors.setup_links import lately
-from annotation.selectors.tokens import list_tokens
 from annotation.selectors.sign_ins import list_sign_ins
+from annotation.selectors.tokens import list_tokens
 from annotation.services import people as services
 from annotation.services.care import set_reading
 from annotation.services.setup_links import confirm_links_seen

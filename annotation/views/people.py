@@ -37,8 +37,8 @@ from annotation.selectors.members import parts_of
 from annotation.selectors.people import consequences, everybody, person_named
 from annotation.selectors.quality import MOST_READ, Decisions, Quality, Share, decisions_of, quality_of
 from annotation.selectors.setup_links import lately
-from annotation.selectors.tokens import list_tokens
 from annotation.selectors.sign_ins import list_sign_ins
+from annotation.selectors.tokens import list_tokens
 from annotation.selectors.workload import Leaving, leaving, workloads
 from annotation.services import people as services
 from annotation.services.setup_links import make_setup_link, revoke_setup_link
