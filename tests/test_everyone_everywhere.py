@@ -280,7 +280,6 @@ BODIES = {
     "predictions": {"scorer": "s1", "items": [{"prompt": "Is it?", "response": "It is."}]},
 }
 QUERIES = {"run-cell": f"?model={MODELS[0]}", "choice-report-model": "?model=Chooses-7B"}
-REFUSED = {403, 404}
 ANSWERED = {200, 201, 202, 204, 302, 400, 409, 415, 422}
 
 
