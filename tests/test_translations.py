@@ -266,14 +266,14 @@ def test_a_page_in_chinese_shows_no_english_of_ours(
 
 
 @pytest.mark.django_db
-def test_the_sign_in_page_is_chinese_with_the_frameworks_own_words(client: Client, english: set[str]) -> None:
+def test_the_sign_in_page_is_chinese_and_so_is_its_refusal(client: Client, english: set[str]) -> None:
     shown = in_chinese(client, reverse("login"))
     assert "密码" in shown
     assert [text for text in shown if text in english | {"Username", "Password"}] == []
     client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
     refused = client.post(reverse("login"), {"username": "nobody", "password": "wrong"}).content.decode()
-    assert "请输入" in refused
-    assert "Please enter" not in refused
+    assert "登录名或密码不正确" in refused
+    assert "password is wrong" not in refused
 
 
 @pytest.mark.django_db
