@@ -22,7 +22,7 @@ from annotation.models.invitations import Invitation
 from annotation.models.jobs import Job
 from annotation.models.known import KnownItem, KnownTask, Qualification
 from annotation.models.people import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, Person
-from annotation.models.records import AuditEvent, Import
+from annotation.models.records import AuditEvent, Import, ImportedLabel
 from annotation.models.work import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -63,6 +63,7 @@ __all__ = [
     "GoldRelease",
     "Guideline",
     "Import",
+    "ImportedLabel",
     "Invitation",
     "Job",
     "KnownItem",

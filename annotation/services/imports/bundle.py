@@ -18,6 +18,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.bundle import ADJUDICATIONS, ANNOTATIONS, PROMPTS, RESPONSES, BatchFacts, Bundle, Manifest
+from annotation.bundle import FORMAT as NAME
 from annotation.content import response_sha256
 from annotation.errors import N_, AssayError, Conflict, Forbidden, InputError
 from annotation.formats import ANNOTATIONS as KIND
@@ -49,7 +50,6 @@ from annotation.services.imports.report import ImportReport
 from annotation.services.imports.responses import ResponseShelf
 from annotation.services.imports.run import CHUNK, PLAIN, Intake, Run, sha256_of
 
-NAME = "bundle"
 # How far each part goes, of the whole; the rest is the release that is cut at the end.
 CHECKED, STORED = 0.1, 0.9
 STRANGER = "bundle-{sha256}-{pseudonym}"
@@ -85,6 +85,7 @@ def import_bundle(*, source: Source, called: As = As(), run: Run = PLAIN) -> Imp
         _refuse_late(called.release, bundle.manifest)
         return before
     refuse_taken(names, called.release)
+    coming.begin()
     bundle.check(lambda done: run.progress(CHECKED * done))
     coming.take_all()
     coming.verify(called.release)
@@ -163,6 +164,10 @@ class _Coming:
                 return self._report
         return None
 
+    def begin(self) -> None:
+        """Make the row of the file, to which its labels point."""
+        self._run = self._run.begun(self._bundle.source)
+
     def take_all(self) -> None:
         guidelines = {facts.reference: self._guideline(facts) for facts in self._manifest.guidelines}
         self._datasets = {name: self._intake(PROMPTS).dataset(name) for name in self._manifest.datasets}
@@ -229,7 +234,9 @@ class _Coming:
         name = self._names[facts.name]
         self._report.add_made("batches")
         batch = new_batch(name=name, guideline=guideline, policy=policy, actor=self._run.actor)
-        self._members[facts.name] = Members(batch, may_make=True, tell=False, report=self._report)
+        self._members[facts.name] = Members(
+            batch, may_make=True, is_own=True, tell=False, report=self._report
+        )
         return batch
 
     def _finish_batch(self, facts: BatchFacts) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -36,6 +36,17 @@ class Run:
     progress: Progress = _silent
     most_problems: int = 1
     upload: Import | None = None
+
+    def begun(self, source: Source) -> Run:
+        """With a row of the file that its labels can point to while they are written."""
+        if self.upload is not None:
+            return self
+        row = self.row_of(source)
+        row.save()
+        return replace(self, upload=row)
+
+    def row_of(self, source: Source) -> Import:
+        return self.upload or Import(created_by=self.actor, file_name=PurePath(source.name).name[:255])
 
 
 PLAIN = Run()
@@ -136,9 +147,7 @@ class Intake:
     def finish(self, *, target: str, **options: Any) -> ImportReport:
         """Refuse the file if anything was wrong; else write down that it was taken, in the same transaction."""
         self.problems.refuse_any()
-        row = self.run.upload or Import(
-            created_by=self.run.actor, file_name=PurePath(self.source.name).name[:255]
-        )
+        row = self.run.row_of(self.source)
         row.kind, row.format, row.sha256 = self.report.kind, self.report.format, self.sha256
         row.options = {name: value for name, value in options.items() if value not in (None, "", False)}
         row.report = self.report.stored()
@@ -151,6 +160,7 @@ class Intake:
             sha256=self.sha256,
             taken=self.report.taken,
             already_there=self.report.already_there,
+            importer=self.run.actor.username if self.run.actor else None,
         )
         return self.report
 
