@@ -63,6 +63,12 @@ class Import(Authored):
     def __str__(self) -> str:
         return self.file_name
 
+    @property
+    def target(self) -> str:
+        """Under which the audit trail tells of it, once labels were taken."""
+        names = self.options.get("batches", {}).values() or [self.options.get("batch", "")]
+        return f"batch:{', '.join(names)}"[:200]
+
 
 class ImportedLabel(models.Model):
     """Where an annotation or a decision was imported from: its file and its line.
@@ -85,6 +91,10 @@ class ImportedLabel(models.Model):
 
     def __str__(self) -> str:
         return f"{self.place}:{self.line}"
+
+    def as_json(self) -> dict[str, str | int]:
+        """As files that leave this site tell of it."""
+        return {"file": self.place, "sha256": self.source.sha256, "line": self.line}
 
     @property
     def place(self) -> str:
