@@ -60,10 +60,11 @@ def _imports(apps: Any, alias: str) -> Iterator[tuple[int, str, str, datetime | 
     for (sha256, batch), sources in found.items():
         ends = _ends(apps, alias, sha256, batch)
         if len(ends) != len(sources):  # which of them took what is not told: it was one file
-            sources, ends = sources[:1], []
+            yield sources[0], batch, sha256, None, None
+            continue
         bounds = [None, *ends[:-1], None]
-        for place, source in enumerate(sources):
-            yield source, batch, sha256, bounds[place], bounds[place + 1]
+        for source, after, until in zip(sources, bounds, bounds[1:], strict=False):
+            yield source, batch, sha256, after, until
 
 
 def _ends(apps: Any, alias: str, sha256: str, batch: str) -> list[datetime]:

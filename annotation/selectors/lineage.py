@@ -53,7 +53,7 @@ def task_history(person: Person, task_id: int) -> TaskHistory:
         task=task,
         annotations=_annotations([task.pk], current_only=False),
         adjudication=Adjudication.objects.filter(task=task)
-        .select_related("assignment__person", "assignment__verdict", "reason", f"{ORIGIN}__created_by")
+        .select_related("assignment__person", "assignment__verdict", "reason", ORIGIN)
         .first(),
         corrections=list(
             CorrectionRequest.objects.filter(assignment__task=task).select_related("assignment__person")
@@ -71,7 +71,9 @@ def _annotations(tasks: Iterable[int], *, current_only: bool) -> list[Annotation
     if current_only:
         found = found.filter(current=True)
     return list(
-        found.select_related("assignment__person", f"{ORIGIN}__created_by").order_by("assignment__slot", "assignment", "revision")
+        found.select_related("assignment__person", ORIGIN).order_by(
+            "assignment__slot", "assignment", "revision"
+        )
     )
 
 

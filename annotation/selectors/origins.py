@@ -33,7 +33,10 @@ def origin_of(label: Annotation | Adjudication) -> ImportedLabel | None:
 def labels_of(source: Import) -> QuerySet[ImportedLabel]:
     """The labels that a file brought, in the order of its lines, each with its task."""
     labels = ImportedLabel.objects.filter(source=source).select_related(
-        "source", "assignment__person", "assignment__task__response__prompt", "assignment__task__response__model"
+        "source",
+        "assignment__person",
+        "assignment__task__response__prompt",
+        "assignment__task__response__model",
     )
     return labels.order_by("line", "assignment__slot")
 

@@ -50,7 +50,9 @@ def test_the_files_of_judges_are_named_and_passed_over(tmp_path: Path):
     code, out, err = run_command(files)
     assert (code, err) == (0, "")
     first, last, taken = out.splitlines()[:3]
-    assert first.startswith(f"{files[0]}: passed over: its column gpt4_label holds an automatic judge's labels")
+    assert first.startswith(
+        f"{files[0]}: passed over: its column gpt4_label holds an automatic judge's labels"
+    )
     assert last.startswith(f"{files[2]}: passed over: its column strmatch_label ")
     assert "import_judge_labels" in first
     assert taken.startswith(f"{files[1]}: 2 annotations taken")
@@ -88,6 +90,6 @@ def test_the_readmes_pattern_takes_the_published_folder(shared: Path):
     code, out, err = run_command(files, "--json")
     assert (code, err) == (0, "")
     data: dict[str, Any] = json.loads(out)
-    assert len(data["files"]) == 5 and len(data["passed_over"]) == 10
+    assert (len(data["files"]), len(data["passed_over"])) == (5, 10)
     assert data["taken"] == 5 * 450 * 2 + 81
     assert sorted(EvaluatedModel.objects.values_list("name", flat=True)) == list(MODELS)

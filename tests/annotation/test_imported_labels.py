@@ -60,9 +60,7 @@ def write(tmp_path: Path) -> Write:
 
 def put(source: Source, batch: str = "elsewhere", actor: Person | None = None, **options: Any) -> Any:
     target = Target(batch=batch, guideline="xstest", dataset="small")
-    return import_annotations(
-        source=source, format="jsonl", target=target, run=Run(actor=actor), **options
-    )
+    return import_annotations(source=source, format="jsonl", target=target, run=Run(actor=actor), **options)
 
 
 def origins() -> list[tuple[str, str, int, str]]:
@@ -78,7 +76,9 @@ def test_each_imported_label_knows_its_file_and_its_line(
     source = write(said("ann", 3), said("ben", 1), decided("cleo", 1))
     put(source, actor=ma)
     sha256 = hashlib.sha256(source.path.read_bytes()).hexdigest()
-    assert origins() == [(name, "labels.jsonl", n, sha256) for n, name in enumerate(("ann", "ben", "cleo"), 1)]
+    assert origins() == [
+        (name, "labels.jsonl", n, sha256) for n, name in enumerate(("ann", "ben", "cleo"), 1)
+    ]
     event = AuditEvent.objects.get(verb="import_annotations")
     told = {name: event.data[name] for name in ("file", "sha256", "taken", "importer")}
     assert told == {"file": "labels.jsonl", "sha256": sha256, "taken": 3, "importer": "ma"}
@@ -88,7 +88,8 @@ def test_each_imported_label_knows_its_file_and_its_line(
 def test_of_a_refused_file_nothing_stays(dataset: Dataset, guideline: Guideline, write: Write):
     with pytest.raises(InputError):
         put(write(said("ann", 3), said("ben", 7)))
-    assert not Import.objects.exists() and not ImportedLabel.objects.exists()
+    assert not Import.objects.exists()
+    assert not ImportedLabel.objects.exists()
 
 
 # -- who works here ----------------------------------------------------------------------------------
@@ -104,7 +105,8 @@ def test_nothing_is_written_under_somebody_who_works_in_the_batch(batch: Batch, 
         put(write(said("ann-elsewhere", 3), said("lin", 3)), batch="first")
     error = refusal.value
     assert (error.path, error.line, error.field) == ("labels.jsonl", 2, "annotator")
-    assert "lin can work here" in str(error) and "add_person lin-imported" in str(error)
+    assert "lin can work here" in str(error)
+    assert "add_person lin-imported" in str(error)
     assert not Annotation.objects.exists()
 
 
@@ -129,7 +131,9 @@ def test_without_password_and_role_who_worked_in_the_batch_is_refused_too(
         put(write(said("lin", 3, other)), batch="first")
 
 
-def test_a_batch_that_an_import_made_takes_them(dataset: Dataset, lin: Person, guideline: Guideline, write: Write):
+def test_a_batch_that_an_import_made_takes_them(
+    dataset: Dataset, lin: Person, guideline: Guideline, write: Write
+):
     put(write(said("lin", 3), said("ann", 3)))
     assert put(write(said("lin", 1, "p1"), name="more.jsonl")).taken == 1
 
@@ -159,7 +163,9 @@ def test_labels_of_before_are_walked_back_by_their_keys(
     put(source, new_people=True)
     put(write(said("ben", 3, "p2"), name="other.jsonl"), new_people=True)
     corrected = Assignment.objects.get(person=lin, task__response__prompt__key="p1", batch__name="elsewhere")
-    revise(person=lin, assignment_id=corrected.pk, work=Work(labels={"compliance": 1}, reason="slip"), key="k")
+    revise(
+        person=lin, assignment_id=corrected.pk, work=Work(labels={"compliance": 1}, reason="slip"), key="k"
+    )
     label_next(batch, lin, 3)
     Annotation.objects.filter(assignment__batch=batch).update(idempotency_key="import:not-a-hash:x")
     before = origins()

@@ -71,9 +71,7 @@ class Wanted:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """With sorted names, as no database keeps them: what is written of it is the same everywhere."""
-        manifest: dict[str, Any] = json.loads(
-            json.dumps(manifest_with_origins(self.release), sort_keys=True)
-        )
+        manifest: dict[str, Any] = json.loads(json.dumps(manifest_with_origins(self.release), sort_keys=True))
         return manifest
 
     @cached_property
