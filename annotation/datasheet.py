@@ -315,9 +315,9 @@ def _imported(imported: Mapping[str, Any], given_here: int | None, say: Voice) -
         "decisions": say.count(imported["adjudications"]),
     }
     return say(
-        "Imported from files: {n} annotations and {decisions} decisions of adjudicators; annotations given here: "
-        "{here}. The imported ones were made elsewhere: who made them, and whether they knew whose response it was or "
-        "what the others said, is not recorded here.",
+        "Imported from files: {n} of the annotations, {decisions} of the decisions of adjudicators; annotations "
+        "given here: {here}. The imported ones were made elsewhere: who made them, and whether they knew whose "
+        "response it was or what the others said, is not recorded here.",
         "从文件导入：标注 {n} 份，仲裁决定 {decisions} 份；在此完成的标注：{here} 份。导入的部分是在别处完成的："
         "由谁完成，完成者是否知道回复出自哪个模型、是否看到过别人的结果，此处均无记录。",
         **amounts,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 
@@ -28,6 +29,12 @@ def origin_of(label: Annotation | Adjudication) -> ImportedLabel | None:
     if isinstance(label, Annotation) and label.revision > 1:
         return None
     return getattr(label.assignment, "imported", None)
+
+
+def imported_among(assignments: Iterable[UUID]) -> frozenset[UUID]:
+    """Those whose label was imported, and not corrected here."""
+    labels = _uncorrected().filter(pk__in=list(assignments))
+    return frozenset(labels.values_list("pk", flat=True))
 
 
 def labels_of(source: Import) -> QuerySet[ImportedLabel]:

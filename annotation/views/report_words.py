@@ -120,7 +120,9 @@ def _imported_into(report: Report, batch: str) -> int:
 
 
 def _file(one: Mapping[str, Any]) -> str:
-    return _("{file} (sha256 {sha256}): {annotations} annotations, {decisions} decisions").format(
+    return _(
+        "{file} (sha256 {sha256}): {annotations} of the annotations, {decisions} of the decisions"
+    ).format(
         file=one["file"],
         sha256=one["sha256"][:16],
         annotations=one["annotations"],

@@ -23,7 +23,7 @@ def imports_note(release: GoldRelease) -> list[str]:
     if not imported["annotations"] and not imported["adjudications"]:
         return []
     return [
-        _("imported: {annotations} annotations, {decisions} decisions").format(
+        _("imported: {annotations} of the annotations, {decisions} of the decisions").format(
             annotations=f"{imported['annotations']:,}", decisions=f"{imported['adjudications']:,}"
         )
     ]
