@@ -9,15 +9,45 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Any, TypeVar
 
+from django.db.models import Model
+
 from annotation.errors import N_, AssayError, InputError
-from annotation.formats import Format, Reader, Source, format_named
-from annotation.models import Dataset, Import, Person
+from annotation.formats import ANNOTATIONS, PROMPTS, RESPONSES, Format, Reader, Source, format_named
+from annotation.models import (
+    Adjudication,
+    Annotation,
+    Assignment,
+    Dataset,
+    GoldLabel,
+    Import,
+    ImportedLabel,
+    Person,
+    Prompt,
+    Response,
+    Task,
+)
 from annotation.names import check_name
 from annotation.services.audit import record
 from annotation.services.imports.problems import Problems
 from annotation.services.imports.report import ImportReport
+from annotation.services.table_statistics import refresh_statistics
 
 CHUNK = 1000
+FILLED: dict[str, tuple[type[Model], ...]] = {
+    PROMPTS: (Prompt,),
+    RESPONSES: (Prompt, Response),
+    ANNOTATIONS: (
+        Prompt,
+        Response,
+        Task,
+        Assignment,
+        Annotation,
+        Adjudication,
+        GoldLabel,
+        ImportedLabel,
+    ),
+}
+"""The tables that a file of each kind may fill."""
 T = TypeVar("T")
 Progress = Callable[[float], None]
 
@@ -162,6 +192,7 @@ class Intake:
             already_there=self.report.already_there,
             importer=self.run.actor.username if self.run.actor else None,
         )
+        refresh_statistics(*FILLED[self.report.kind], rows=self.report.written)
         return self.report
 
 
