@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from annotation.declared import dimensions_of, in_order
+from annotation.declared import dimensions_of, imported_into, in_order
 
 LANGUAGES = ("en", "zh")
 UNDEFINED = "-"
@@ -279,10 +279,14 @@ def _collection(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]:
     if files := (manifest.get("imported") or {}).get("files"):
         yield _files(files, say)
     if protocol := manifest.get("protocol"):
-        yield _policies(protocol, say)
+        yield _policies(protocol, manifest.get("imported"), say)
         yield _work(protocol, say)
     else:
         yield Paragraph(say("Batches: {names}.", "批次：{names}。", names=say.joined(manifest["batches"])))
+
+
+def _pairing(one: Mapping[str, Any], say: Voice) -> str:
+    return say(*PAIRINGS[one["pairing"]]) if one["pairing"] in PAIRINGS else one["pairing"]
 
 
 def _origins(manifest: Manifest, say: Voice) -> Iterable[str]:
@@ -316,10 +320,10 @@ def _imported(imported: Mapping[str, Any], given_here: int | None, say: Voice) -
     }
     return say(
         "Imported from files: {n} of the annotations, {decisions} of the decisions of adjudicators; annotations "
-        "given here: {here}. The imported ones were made elsewhere: who made them, and whether they knew whose "
-        "response it was or what the others said, is not recorded here.",
+        "given here: {here}. The imported ones were made elsewhere: whether those who made them knew whose "
+        "response it was or what the others said is not recorded here; each name in a file counts as one person.",
         "从文件导入：标注 {n} 份，仲裁决定 {decisions} 份；在此完成的标注：{here} 份。导入的部分是在别处完成的："
-        "由谁完成，完成者是否知道回复出自哪个模型、是否看到过别人的结果，此处均无记录。",
+        "完成者是否知道回复出自哪个模型、是否看到过别人的结果，此处均无记录；文件中每个名字按一人计。",
         **amounts,
     )
 
@@ -346,17 +350,19 @@ def _files(files: Sequence[Mapping[str, Any]], say: Voice) -> Table:
     return Table(say("Imported labels", "导入的标签"), head, rows, frozenset({4, 5}))
 
 
-def _policies(protocol: Sequence[Mapping[str, Any]], say: Voice) -> Table:
+def _policies(protocol: Sequence[Mapping[str, Any]], imported: Mapping[str, Any] | None, say: Voice) -> Table:
     rows = [
         (
             one["name"],
             f"{one['guideline']}@{one['guideline_version']}",
             str(one["overlap"]),
-            say(*PAIRINGS[one["pairing"]]) if one["pairing"] in PAIRINGS else one["pairing"],
+            _pairing(one, say) if worked else UNDEFINED,
             f"{one['tolerance']:g}",
-            _days(one["first_submitted"], one["last_submitted"]),
+            _days(one["first_submitted"], one["last_submitted"]) if worked else UNDEFINED,
         )
         for one in protocol
+        # Of a batch that was imported whole, nobody was given anything, and the days are those of the import.
+        for worked in [imported_into(one["name"], imported) < max(1, one["annotations"])]
     ]
     head = (
         say("Batch", "批次"),

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
-from annotation.declared import dimensions_of
+from annotation.declared import dimensions_of, imported_into
 from annotation.models import Batch, GoldLabel
 
 UNDEFINED = "-"
@@ -94,7 +94,7 @@ def _protocol(report: Report) -> Iterator[Fact]:
             yield Fact(_said(criterion["label"], criterion["name"]), _scale(criterion))
     for one in report["protocol"] or ():
         several = len(report["protocol"]) > 1
-        policy = "; ".join(_policy(one, _imported_into(report, one["name"])))
+        policy = "; ".join(_policy(one, imported_into(one["name"], report["imported"])))
         yield Fact(one["name"] if several else _("Distribution"), policy)
     if report["imported"] and report["imported"]["files"]:
         yield Fact(_("Imported labels"), "; ".join(map(_file, report["imported"]["files"])))
@@ -111,12 +111,6 @@ def _scale(criterion: Mapping[str, Any]) -> str:
 
 def _measurement(name: str) -> str:
     return {"nominal": _("nominal"), "ordinal": _("ordinal"), "interval": _("interval")}.get(name, name)
-
-
-def _imported_into(report: Report, batch: str) -> int:
-    """How many of the batch's annotations were imported."""
-    files = report["imported"]["files"] if report["imported"] else ()
-    return sum(file["annotations"] for file in files if file["batch"] == batch)
 
 
 def _file(one: Mapping[str, Any]) -> str:
@@ -137,6 +131,12 @@ def _policy(one: Mapping[str, Any], imported: int) -> Iterator[str]:
         yield _("where they differed a third person decided")
     if one["tolerance"]:
         yield _("labels within {n} of each other settled as their lower median").format(n=one["tolerance"])
+    if not imported or imported < one["annotations"]:
+        yield from _work(one)
+
+
+def _work(one: Mapping[str, Any]) -> Iterator[str]:
+    """How people worked here; of a batch that was imported whole there is nothing to tell."""
     yield _("who got what: {pairing}").format(pairing=Batch.Pairing(one["pairing"]).label)
     if one.get("qualifying"):
         yield _("before, a round of known items had to be passed ({by}, at least {threshold})").format(

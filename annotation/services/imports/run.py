@@ -190,7 +190,6 @@ class Intake:
             sha256=self.sha256,
             taken=self.report.taken,
             already_there=self.report.already_there,
-            importer=self.run.actor.username if self.run.actor else None,
         )
         refresh_statistics(*FILLED[self.report.kind], rows=self.report.written)
         return self.report
