@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from annotation.bundle import FORMAT as BUNDLE
 from annotation.bundle import Bundle
 from annotation.errors import AssayError
 from annotation.formats import ANNOTATIONS, FORMATS
@@ -21,7 +22,6 @@ from annotation.selectors.imports import has_running_job, visible_import, visibl
 from annotation.selectors.origins import labels_of
 from annotation.selectors.uploads import notes_of, preview, problem_of, problems_of, source_of
 from annotation.services.imports import ImportRefused
-from annotation.services.imports.bundle import NAME as BUNDLE
 from annotation.services.imports.uploads import confirm, confirm_bundle, discard, receive
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail

@@ -17,8 +17,16 @@ from uuid import uuid4
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.bundle import ADJUDICATIONS, ANNOTATIONS, PROMPTS, RESPONSES, BatchFacts, Bundle, Manifest
-from annotation.bundle import FORMAT as NAME
+from annotation.bundle import (
+    ADJUDICATIONS,
+    ANNOTATIONS,
+    FORMAT,
+    PROMPTS,
+    RESPONSES,
+    BatchFacts,
+    Bundle,
+    Manifest,
+)
 from annotation.content import response_sha256
 from annotation.errors import N_, AssayError, Conflict, Forbidden, InputError
 from annotation.formats import ANNOTATIONS as KIND
@@ -147,7 +155,7 @@ class _Coming:
     def __init__(self, bundle: Bundle, names: Mapping[str, str], run: Run) -> None:
         self._bundle, self._names, self._run = bundle, names, run
         self._manifest = bundle.manifest
-        self._report = ImportReport(kind=KIND, format=NAME, file=bundle.source.name)
+        self._report = ImportReport(kind=KIND, format=FORMAT, file=bundle.source.name)
         self._sha256 = sha256_of(bundle.source)
         self._datasets: dict[str, Dataset] = {}
         self._batches: dict[str, Batch] = {}
@@ -158,7 +166,7 @@ class _Coming:
 
     def earlier(self) -> ImportReport | None:
         """The report of a file that was taken in before under these names: all of it is there."""
-        for row in Import.objects.filter(format=NAME, sha256=self._sha256):
+        for row in Import.objects.filter(format=FORMAT, sha256=self._sha256):
             if "taken" in row.report and row.options.get("batches") == self._names:
                 self._report.already_there = row.report["taken"] + row.report["already_there"]
                 return self._report
@@ -285,7 +293,7 @@ class _Coming:
         shelves: dict[str, ResponseShelf] = {}
         for name, records in self._by(RESPONSES, _response, self._dataset_of):
             intake = self._intake(RESPONSES, dataset=name)
-            own = replace(intake, report=ImportReport(kind=KIND, format=NAME, file=intake.source.name))
+            own = replace(intake, report=ImportReport(kind=KIND, format=FORMAT, file=intake.source.name))
             shelf = shelves.setdefault(name, ResponseShelf(own, self._datasets[name]))
             before = shelf.report.taken
             shelf.put(records)
@@ -405,7 +413,7 @@ def _form(bundle: Bundle, dataset: str | None) -> Format:
         )
 
     return Format(
-        name=NAME,
+        name=FORMAT,
         is_json=True,
         guess=lambda _fields: None,
         prompts=Reader(rows=rows(PROMPTS), parse=_prompt, known=None),
