@@ -139,6 +139,15 @@ def test_my_work_marks_what_came_from_a_file(client: Client, put: Put, lin: Pers
     assert "theirs" not in html  # the name of a file may tell of the model
 
 
+def test_lists_of_tasks_say_it(client: Client, mixed: list[Batch], ma: Person):
+    listed = page(client, ma, "agreement-tasks", batch="elsewhere")
+    assert listed.count(">imported<") == 2
+    assert ">imported<" not in page(client, ma, "agreement-tasks", batch="first")
+    tasks = page(client, ma, "batch-tasks", "elsewhere")
+    assert (tasks.count("labelled it, imported"), tasks.count("decided it, imported")) == (4, 1)
+    assert "imported" not in page(client, ma, "batch-tasks", "first")
+
+
 # -- a correction ------------------------------------------------------------------------------------
 
 
