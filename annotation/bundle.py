@@ -25,6 +25,8 @@ from annotation.formats.reading import LONGEST_LINE, Rows, Source, json_row
 from annotation.formats.row import Row
 
 KIND: Final = "assay-bundle"
+FORMAT: Final = "bundle"
+"""What it is called among the formats of files that go in."""
 VERSION: Final = 1
 MANIFEST, GOLD = "manifest.json", "gold.jsonl"
 PROMPTS, RESPONSES = "prompts.jsonl", "responses.jsonl"
@@ -53,6 +55,13 @@ T = TypeVar("T")
 Name = Annotated[str, Strict(), StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=100)]
 Sha256 = Annotated[str, Strict(), StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Whole = Annotated[int, Strict(), Field(ge=0)]
+
+
+def label_place(file: str, format_name: str, *, is_decision: bool) -> str:
+    """The file that a label was imported from; of a bundle with the table that its line is of."""
+    if format_name != FORMAT:
+        return file
+    return f"{file}/{ADJUDICATIONS if is_decision else ANNOTATIONS}"
 
 
 class _Part(BaseModel):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from annotation.declared import dimensions_of, in_order
+from annotation.declared import dimensions_of, imported_into, in_order
 
 LANGUAGES = ("en", "zh")
 UNDEFINED = "-"
@@ -82,6 +82,11 @@ def sections(manifest: Manifest, language: str) -> list[Section]:
 
 def splits_table(manifest: Manifest, language: str) -> Table | None:
     return _splits(in_order(manifest)["splits"], Voice(language)) if "splits" in manifest else None
+
+
+def imports_table(manifest: Manifest, language: str) -> Table | None:
+    files = (manifest.get("imported") or {}).get("files")
+    return _files(files, Voice(language)) if files else None
 
 
 def agreement_table(manifest: Manifest, language: str) -> Table | None:
@@ -262,34 +267,102 @@ def _same_texts(manifest: Manifest, say: Voice) -> Iterable[Paragraph]:
 
 
 def _collection(manifest: Manifest, say: Voice) -> Iterable[Paragraph | Table]:
+    yield from (Paragraph(text) for text in _origins(manifest, say))
     yield Paragraph(
         say(
-            "Each response was handed to the number of annotators that its batch asks for. They worked without "
-            "knowing whose response it was, who else judged it and what the others said. Where all of them agreed, or "
-            "differed by no more than the tolerance, the label was settled; everything else went to an adjudicator "
-            "who is none of them. No majority settles anything.",
-            "每个回复交给其批次所要求的若干标注员。他们不知道回复出自哪个模型，不知道还有谁在评判，也看不到别人的结果。"
-            "所有人一致，或差别不超过容差时，标签即告确定；其余一律交给未参与标注的仲裁员。任何标签都不以多数票决定。",
+            "Where all annotators of a response agreed, or differed by no more than the tolerance, the label was "
+            "settled; everything else went to an adjudicator who is none of them. No majority settles anything.",
+            "一个回复的所有标注员意见一致，或差别不超过容差时，标签即告确定；其余一律交给未参与标注的仲裁员。"
+            "任何标签都不以多数票决定。",
         )
     )
+    if files := (manifest.get("imported") or {}).get("files"):
+        yield _files(files, say)
     if protocol := manifest.get("protocol"):
-        yield _policies(protocol, say)
+        yield _policies(protocol, manifest.get("imported"), say)
         yield _work(protocol, say)
     else:
         yield Paragraph(say("Batches: {names}.", "批次：{names}。", names=say.joined(manifest["batches"])))
 
 
-def _policies(protocol: Sequence[Mapping[str, Any]], say: Voice) -> Table:
+def _pairing(one: Mapping[str, Any], say: Voice) -> str:
+    return say(*PAIRINGS[one["pairing"]]) if one["pairing"] in PAIRINGS else one["pairing"]
+
+
+def _origins(manifest: Manifest, say: Voice) -> Iterable[str]:
+    """How the annotations came about: blindness is said of those alone that were given here."""
+    imported, people = manifest.get("imported"), manifest.get("people")
+    worked = say(
+        "Each response was handed to the number of annotators that its batch asks for. They worked without knowing "
+        "whose response it was, who else judged it and what the others said.",
+        "每个回复交给其批次所要求的若干标注员。他们不知道回复出自哪个模型，不知道还有谁在评判，也看不到别人的结果。",
+    )
+    if imported is None:
+        yield say(
+            "Whether annotations were imported is not recorded; the following holds of those given here. {worked}",
+            "未记录是否有标注是导入的；以下只适用于在此完成的标注。{worked}",
+            worked=worked,
+        )
+        return
+    n = imported["annotations"]
+    given_here = people["annotations"] - n if people else None
+    if n or imported["adjudications"]:
+        yield _imported(imported, given_here, say)
+    if given_here or not n:
+        yield say("Given here: {worked}", "在此完成的标注：{worked}", worked=worked) if n else worked
+
+
+def _imported(imported: Mapping[str, Any], given_here: int | None, say: Voice) -> str:
+    amounts = {
+        "here": UNDEFINED if given_here is None else say.count(given_here),
+        "n": say.count(imported["annotations"]),
+        "decisions": say.count(imported["adjudications"]),
+    }
+    return say(
+        "Imported from files: {n} of the annotations, {decisions} of the decisions of adjudicators; annotations "
+        "given here: {here}. The imported ones were made elsewhere: whether those who made them knew whose "
+        "response it was or what the others said is not recorded here; each name in a file counts as one person.",
+        "从文件导入：标注 {n} 份，仲裁决定 {decisions} 份；在此完成的标注：{here} 份。导入的部分是在别处完成的："
+        "完成者是否知道回复出自哪个模型、是否看到过别人的结果，此处均无记录；文件中每个名字按一人计。",
+        **amounts,
+    )
+
+
+def _files(files: Sequence[Mapping[str, Any]], say: Voice) -> Table:
+    rows = [
+        (
+            one["file"],
+            one["format"],
+            one["sha256"][:16],
+            one["batch"],
+            *(say.count(one[name]) for name in ("annotations", "adjudications")),
+        )
+        for one in files
+    ]
+    head = (
+        say("File", "文件"),
+        say("Format", "格式"),
+        "sha256",
+        say("Batch", "批次"),
+        say("Annotations", "标注数"),
+        say("Decisions", "仲裁数"),
+    )
+    return Table(say("Imported labels", "导入的标签"), head, rows, frozenset({4, 5}))
+
+
+def _policies(protocol: Sequence[Mapping[str, Any]], imported: Mapping[str, Any] | None, say: Voice) -> Table:
     rows = [
         (
             one["name"],
             f"{one['guideline']}@{one['guideline_version']}",
             str(one["overlap"]),
-            say(*PAIRINGS[one["pairing"]]) if one["pairing"] in PAIRINGS else one["pairing"],
+            _pairing(one, say) if worked else UNDEFINED,
             f"{one['tolerance']:g}",
-            _days(one["first_submitted"], one["last_submitted"]),
+            _days(one["first_submitted"], one["last_submitted"]) if worked else UNDEFINED,
         )
         for one in protocol
+        # Of a batch that was imported whole, nobody was given anything, and the days are those of the import.
+        for worked in [imported_into(one["name"], imported) < max(1, one["annotations"])]
     ]
     head = (
         say("Batch", "批次"),

@@ -46,6 +46,12 @@ def dimensions_of(guidelines: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[
     return found
 
 
+def imported_into(batch: str, imported: Mapping[str, Any] | None) -> int:
+    """How many annotations of a batch were imported, of what a manifest says of imports; one of before says nothing."""
+    files = imported["files"] if imported else ()
+    return sum(file["annotations"] for file in files if file["batch"] == batch)
+
+
 def _guideline(one: Mapping[str, Any]) -> Mapping[str, Any]:
     if "criteria" not in one:
         return one

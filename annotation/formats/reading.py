@@ -30,6 +30,10 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 Rows: TypeAlias = Iterator[Row | InputError]
 
 
+class UnfitFile(InputError):
+    """The file is well formed and holds something else: its ``field`` is the column that shows it."""
+
+
 class Source:
     """A file to read: where it lies, the name by which errors call it, and how far it has been read."""
 
@@ -294,7 +298,7 @@ def _checked_header(
     header = [cell.strip() for cell in cells]
     for name in header:
         if name in refused:
-            raise InputError(refused[name], path=source.name, line=line, field=name)
+            raise UnfitFile(refused[name], path=source.name, line=line, field=name)
         if header.count(name) > 1:
             raise InputError(N_("this column is there twice."), path=source.name, line=line, field=name)
     for names in required:

@@ -8,7 +8,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 from annotation.errors import N_, AssayError, InputError
 
-from .reading import Rows, Source
+from .reading import Rows, Source, UnfitFile
 from .records import AdjudicationRecord, AnnotationRecord, PromptRecord, ResponseRecord
 from .row import Row
 
@@ -112,6 +112,11 @@ class Format:
 
     def reader(self, kind: str) -> Reader[PromptRecord] | Reader[ResponseRecord] | Reader[Judgement]:
         return self._readers()[kind] or self._refuse(kind)
+
+    def unfit_column(self, source: Source) -> str | None:
+        """The column by which this is no file of people's labels, such as a judge's; None where there is none."""
+        first = next(self.annotation_reader().items(source), None)
+        return first.field if isinstance(first, UnfitFile) else None
 
     def _readers(
         self,

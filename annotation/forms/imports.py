@@ -75,7 +75,10 @@ class AnnotationsForm(TargetForm):
     batch = forms.CharField(
         label=_("Batch"),
         max_length=NAME,
-        help_text=_("An existing one, or a new name with the guideline and the dataset to make it of."),
+        help_text=_(
+            "An existing one, or a new name with the guideline and the dataset to make it of. Labels of people who"
+            " can work here need a new one."
+        ),
     )
     guideline = forms.ModelChoiceField(
         Guideline.objects.exclude(published_at=None), label=_("Guideline"), required=False

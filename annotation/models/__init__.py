@@ -23,7 +23,7 @@ from annotation.models.invitations import Invitation, OneTimeLink, SetupLink
 from annotation.models.jobs import Job
 from annotation.models.known import KnownItem, KnownTask, Qualification
 from annotation.models.people import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, Person
-from annotation.models.records import AuditEvent, CacheEntry, Import
+from annotation.models.records import AuditEvent, CacheEntry, Import, ImportedLabel
 from annotation.models.tokens import ApiToken
 from annotation.models.work import (
     ADJUDICATION_SLOT,
@@ -68,6 +68,7 @@ __all__ = [
     "GoldRelease",
     "Guideline",
     "Import",
+    "ImportedLabel",
     "Invitation",
     "Job",
     "KnownItem",

@@ -6,8 +6,10 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from annotation.bundle import label_place
 from annotation.models.authored import Authored
 from annotation.models.jobs import Job
+from annotation.models.work import Assignment
 
 
 class AuditEvent(models.Model):
@@ -75,3 +77,42 @@ class Import(Authored):
 
     def __str__(self) -> str:
         return self.file_name
+
+    @property
+    def target(self) -> str:
+        """Under which the audit trail tells of it, once labels were taken."""
+        names = self.options.get("batches", {}).values() or [self.options.get("batch", "")]
+        return f"batch:{', '.join(names)}"[:200]
+
+
+class ImportedLabel(models.Model):
+    """Where an annotation or a decision was imported from: its file and its line.
+
+    Of an annotation it tells of the first revision; a later one is a correction that was made here.
+    """
+
+    assignment = models.OneToOneField(
+        Assignment, models.PROTECT, primary_key=True, related_name="imported", verbose_name=_("assignment")
+    )
+    source = models.ForeignKey(
+        Import, models.PROTECT, related_name="labels", verbose_name=_("import"), db_index=False
+    )
+    line = models.PositiveIntegerField(_("line"))
+
+    class Meta:
+        verbose_name = _("imported label")
+        verbose_name_plural = _("imported labels")
+        indexes = [models.Index(fields=["source", "line"], name="imported_label_by_line")]
+
+    def __str__(self) -> str:
+        return f"{self.place}:{self.line}"
+
+    def as_json(self) -> dict[str, str | int]:
+        """As files that leave this site tell of it."""
+        return {"file": self.place, "sha256": self.source.sha256, "line": self.line}
+
+    @property
+    def place(self) -> str:
+        """The file, and of a bundle the table in it."""
+        is_decision = self.assignment.is_adjudication
+        return label_place(self.source.file_name, self.source.format, is_decision=is_decision)

@@ -96,7 +96,8 @@ def items(tasks: Sequence[int]) -> tuple[Item, ...]:
     rows = Task.objects.filter(pk__in=tasks).select_related("response__prompt", "stratum")
     found = {task.pk: task for task in rows}
     on: dict[int, list[Assignment]] = defaultdict(list)
-    for one in Assignment.objects.filter(task__in=tasks).select_related("person").order_by("claimed_at"):
+    assigned = Assignment.objects.filter(task__in=tasks)
+    for one in assigned.select_related("person", "imported").order_by("claimed_at"):
         on[one.task_id].append(one)
     planned = _planned({task.panel_id for task in found.values()})
     return tuple(

@@ -11,12 +11,24 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Assignment, GoldRelease, Task
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Adjudication,
+    Annotation,
+    Assignment,
+    GoldRelease,
+    ImportedLabel,
+    Task,
+)
+from annotation.selectors.origins import ORIGIN, origin_of
 
 
 @dataclass(frozen=True)
 class Word:
-    """What one person said; ``reason`` is an adjudicator's, why the annotators differed."""
+    """What one person said; ``reason`` is an adjudicator's, why the annotators differed.
+
+    ``origin`` is where it was imported from, None where it was given here.
+    """
 
     person: int
     labels: dict[str, Any]
@@ -25,6 +37,7 @@ class Word:
     flags: list[str]
     seconds: float | None
     at: datetime
+    origin: ImportedLabel | None
     reason: str = ""
 
 
@@ -35,6 +48,10 @@ class Behind:
     task: Task
     annotations: list[Word] = field(default_factory=list)
     decision: Word | None = None
+
+    @property
+    def words(self) -> list[Word]:
+        return [*self.annotations, *([self.decision] if self.decision else [])]
 
 
 def behind(release: GoldRelease, tasks: Iterable[int]) -> dict[int, Behind]:
@@ -54,7 +71,7 @@ def _add_annotations(places: dict[int, Behind]) -> None:
         assignment__state=Assignment.State.SUBMITTED,
         assignment__slot__lt=ADJUDICATION_SLOT,
         current=True,
-    ).select_related("assignment")
+    ).select_related(ORIGIN)
     for one in rows.order_by("assignment__task", "assignment__slot"):
         places[one.assignment.task_id].annotations.append(
             Word(
@@ -65,13 +82,14 @@ def _add_annotations(places: dict[int, Behind]) -> None:
                 flags=one.flags,
                 seconds=one.seconds,
                 at=one.created_at,
+                origin=origin_of(one),
             )
         )
 
 
 def _add_decisions(release: GoldRelease, places: dict[int, Behind]) -> None:
     taken = release.items.filter(task__in=list(places), adjudication__isnull=False).values("adjudication")
-    for one in Adjudication.objects.filter(pk__in=taken).select_related("assignment", "reason"):
+    for one in Adjudication.objects.filter(pk__in=taken).select_related(ORIGIN, "reason"):
         places[one.task_id].decision = Word(
             person=one.assignment.person_id,
             labels=_sorted(one.labels),
@@ -80,6 +98,7 @@ def _add_decisions(release: GoldRelease, places: dict[int, Behind]) -> None:
             flags=[],
             seconds=one.seconds,
             at=one.created_at,
+            origin=origin_of(one),
             reason=one.reason.key if one.reason else "",
         )
 

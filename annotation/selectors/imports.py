@@ -8,7 +8,7 @@ from django.db.models import Max
 
 from annotation.errors import N_, NotFound
 from annotation.formats import PROMPTS, PromptRef
-from annotation.models import Batch, Dataset, Import, Job, Person, Prompt, Response, Task
+from annotation.models import Assignment, Batch, Dataset, Import, Job, Person, Prompt, Response, Task
 from annotation.selectors.blindness import sealed_batches, sealed_datasets
 
 LATEST = 200
@@ -110,6 +110,19 @@ class _Sealed:
             return one.created_by_id != self._person.pk
         datasets = {one.options.get("dataset"), *one.options.get("datasets", ())}
         return one.options.get("batch") in self._batches or not self._datasets.isdisjoint(datasets)
+
+
+def was_made_by_import(batch: Batch) -> bool:
+    """Whether a file of labels made the batch, so that it holds what was made elsewhere."""
+    made = Import.objects.filter(options__batch=batch.name, report__made__batches__gte=1)
+    return made.filter(kind=Import.Kind.ANNOTATIONS).exists()
+
+
+def may_work(person: Person, batch: Batch) -> bool:
+    """Whether the person can sign in, has a role here, or has worked in the batch themselves."""
+    if person.has_usable_password() or person.is_superuser or person.groups.exists():
+        return True
+    return Assignment.objects.filter(batch=batch, person=person, imported=None).exists()
 
 
 def has_running_job(one: Import) -> bool:

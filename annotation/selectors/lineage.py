@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from django.db.models import Q
+
 from annotation.errors import N_, NotFound
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -13,11 +15,13 @@ from annotation.models import (
     AuditEvent,
     CorrectionRequest,
     GoldLabel,
+    Import,
     Person,
     ReleasedLabel,
     Task,
 )
 from annotation.selectors.gold import refuse_sealed_gold
+from annotation.selectors.origins import ORIGIN
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def task_history(person: Person, task_id: int) -> TaskHistory:
         task=task,
         annotations=_annotations([task.pk], current_only=False),
         adjudication=Adjudication.objects.filter(task=task)
-        .select_related("assignment__person", "assignment__verdict", "reason")
+        .select_related("assignment__person", "assignment__verdict", "reason", ORIGIN)
         .first(),
         corrections=list(
             CorrectionRequest.objects.filter(assignment__task=task).select_related("assignment__person")
@@ -67,7 +71,9 @@ def _annotations(tasks: Iterable[int], *, current_only: bool) -> list[Annotation
     if current_only:
         found = found.filter(current=True)
     return list(
-        found.select_related("assignment__person").order_by("assignment__slot", "assignment", "revision")
+        found.select_related("assignment__person", ORIGIN).order_by(
+            "assignment__slot", "assignment", "revision"
+        )
     )
 
 
@@ -76,7 +82,10 @@ def _events(task: Task) -> list[AuditEvent]:
         f"task:{task.pk}",
         *(f"assignment:{pk}" for pk in task.assignments.values_list("pk", flat=True)),
     ]
-    return list(AuditEvent.objects.filter(target__in=targets).select_related("actor").order_by("pk"))
+    told = Q(target__in=targets)
+    for source in Import.objects.filter(labels__assignment__task=task).distinct():
+        told |= Q(verb="import_annotations", target=source.target, data__sha256=source.sha256)
+    return list(AuditEvent.objects.filter(told).select_related("actor").order_by("pk"))
 
 
 @dataclass(frozen=True)
@@ -94,7 +103,7 @@ def behind(labels: Sequence[ReleasedLabel]) -> list[Behind]:
     given: dict[int, list[Annotation]] = {task: [] for task in tasks}
     for annotation in _annotations(tasks, current_only=True):
         given[annotation.assignment.task_id].append(annotation)
-    decisions = Adjudication.objects.select_related("assignment__person").in_bulk(
+    decisions = Adjudication.objects.select_related("assignment__person", ORIGIN).in_bulk(
         [label.adjudication_id for label in labels if label.adjudication_id is not None]
     )
     return [

@@ -29,6 +29,7 @@ from annotation.models import (
 from annotation.sametext import SameTexts
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.freezing import FrozenLabel, Names
+from annotation.selectors.origins import imported_work
 from annotation.splits import SPLITS, split_of
 from annotation.version import code_version
 
@@ -129,6 +130,7 @@ def manifest_of(release: GoldRelease, batches: Sequence[Batch], tally: Tally) ->
         "counts": _counts(tally),
         "splits": {split: dict(tally.splits[split]) for split in SPLITS},
         "people": people_of(batches),
+        "imported": imported_work(batches),
         "agreement": [row.to_json() for row in LabelPatterns(batches).report([("dimension",)])],
         "adjudication_reasons": _reasons(release),
         "warnings": _warnings(tally, datasets),

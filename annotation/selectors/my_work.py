@@ -31,6 +31,7 @@ from annotation.models import (
     Stratum,
     Task,
 )
+from annotation.selectors.origins import imported_among
 from annotation.selectors.second_readings import as_claim, submitted_readings
 from annotation.selectors.work import is_closed
 
@@ -90,6 +91,7 @@ class Mine:
     language: str
     labels: Labels
     revision: int
+    imported: bool
     flags: Sequence[str]
     submitted_at: datetime
     adjudication: bool
@@ -209,9 +211,11 @@ def history_lines(ids: Sequence[UUID]) -> list[Mine]:
     documents = Guideline.objects.in_bulk({assignment.batch.guideline_id for assignment in mine})
     verdicts = {pk: one.verdict.labels for pk, one in found.items() if hasattr(one, "verdict")}
     ends = outcomes(mine, {pk: one.labels for pk, one in current.items()})
+    imported = imported_among(ids)
     return [
         _mine(
             one,
+            imported=one.pk in imported,
             annotation=current.get(one.pk),
             document=documents[one.batch.guideline_id].document,
             outcome=ends.get(one.pk),
@@ -224,6 +228,7 @@ def history_lines(ids: Sequence[UUID]) -> list[Mine]:
 def _mine(
     assignment: Assignment,
     *,
+    imported: bool,
     annotation: Annotation | None,
     document: GuidelineDocument,
     outcome: Outcome | None,
@@ -239,6 +244,7 @@ def _mine(
         language=assignment.task.prompt.language,
         labels=work.labels,
         revision=annotation.revision if annotation else 1,
+        imported=imported,
         flags=annotation.flags if annotation else (),
         submitted_at=assignment.submitted_at,
         adjudication=annotation is None,

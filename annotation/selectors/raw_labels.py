@@ -8,17 +8,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from annotation.bundle import label_place
 from annotation.gold import Value, number
 from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Assignment, Task
 from annotation.selectors.released import ReleasedRow
 
 _TOLD = ("assignment__person_id", "labels", "seconds", "created_at", "rationale", "channel")
+_SOURCE = "assignment__imported__source"
+_ORIGIN = (f"{_SOURCE}__file_name", f"{_SOURCE}__format", f"{_SOURCE}__sha256", "assignment__imported__line")
 
 
 @dataclass(frozen=True)
 class Said:
     """What one person submitted for a task. ``labels`` has the criteria that the release took from it, by name;
-    ``channel`` is empty where it is not known.
+    ``channel`` is empty where it is not known; ``origin`` is where it was imported from: the file, its sha256 and the
+    line.
     """
 
     person: int
@@ -29,6 +33,7 @@ class Said:
     rationale: str
     channel: str
     evidence: Sequence[Mapping[str, Any]]
+    origin: tuple[str, str, int] | None
 
 
 @dataclass(frozen=True)
@@ -68,11 +73,17 @@ def _annotations(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
         assignment__state=Assignment.State.SUBMITTED,
         assignment__slot__lt=ADJUDICATION_SLOT,
     )
-    told = (*_TOLD, "evidence")
-    yield from submitted.order_by("assignment__slot").values_list("assignment__task_id", *told)
+    told = submitted.order_by("assignment__slot").values_list(
+        "assignment__task_id", *_TOLD, "evidence", "revision", *_ORIGIN
+    )
+    for *row, revision, file, form, sha256, line in told:
+        imported = file is not None and revision == 1
+        yield (*row, (label_place(file, form, is_decision=False), sha256, line) if imported else None)
 
 
 def _decisions(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
     """A decision has no evidence."""
-    for row in Adjudication.objects.filter(task__in=tasks).order_by().values_list("task_id", *_TOLD):
-        yield (*row, [])
+    decided = Adjudication.objects.filter(task__in=tasks).order_by()
+    for *row, file, form, sha256, line in decided.values_list("task_id", *_TOLD, *_ORIGIN):
+        imported = file is not None
+        yield (*row, [], (label_place(file, form, is_decision=True), sha256, line) if imported else None)

@@ -29,10 +29,11 @@ from annotation.models import (
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.counts import by_stratum
 from annotation.selectors.manifests import guidelines_of, handed_in, people_of, protocol_of
+from annotation.selectors.origins import imported_work, manifest_with_origins
 from annotation.selectors.second_readings import consistency
 from annotation.version import code_version
 
-FROZEN = ("guidelines", "protocol", "people", "agreement")
+FROZEN = ("guidelines", "protocol", "people", "imported", "agreement")
 """What a manifest has as the report has it."""
 CHUNK = 2000
 Labels = Mapping[str, Any]
@@ -49,6 +50,7 @@ def report_of_batches(batches: Sequence[Batch]) -> dict[str, Any]:
         "guidelines": guidelines,
         "protocol": [protocol_of(batch) for batch in ordered],
         "people": people_of(ordered),
+        "imported": imported_work(ordered),
         "agreement": [row.to_json() for row in LabelPatterns(ordered).report([("dimension",)])],
         **_live(ordered),
         "gold": _gold_now(ordered, [one["name"] for each in guidelines for one in each["criteria"]]),
@@ -57,7 +59,7 @@ def report_of_batches(batches: Sequence[Batch]) -> dict[str, Any]:
 
 def report_of_release(release: GoldRelease) -> dict[str, Any]:
     """Of a release; what an older manifest lacks is None."""
-    manifest = in_order(release.manifest)
+    manifest = in_order(manifest_with_origins(release))
     counts = manifest.get("counts", {})
     batches = list(release.batches.select_related("guideline").order_by("name"))
     return {

@@ -35,6 +35,7 @@ from annotation.services.locks import lock_memberships
 from annotation.services.planning import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
 from annotation.services.qualifications import refuse_without_a_round
 from annotation.services.second_readings import put_back
+from annotation.services.table_statistics import refresh_statistics
 from annotation.services.tallies import count_in
 from annotation.services.terms import Terms, check_terms
 
@@ -231,6 +232,7 @@ def add_tasks(
         count_in(stratum, open=n)
     if planner:
         planner.save()
+    refresh_statistics(Task, rows=made)
     return made
 
 

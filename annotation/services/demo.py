@@ -25,18 +25,13 @@ from annotation.models import (
     ANNOTATOR,
     MANAGER,
     RESEARCHER,
-    Annotation,
     Batch,
     GoldRelease,
     Job,
     Person,
 )
 from annotation.selectors.batches import batch_named
-from annotation.selectors.corpus import dataset_named
-from annotation.selectors.guidelines import guideline_named
-from annotation.selectors.people import people_named
 from annotation.services import jobs
-from annotation.services.batches import create_batch
 from annotation.services.gold import cut_release
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports import Target, import_annotations, import_prompts, import_responses
@@ -126,18 +121,11 @@ def _add_people() -> None:
             )
 
 
-@transaction.atomic
 def _label(file: Path) -> None:
+    """The file makes the batch, so that it may name the cast, who go on working there."""
     if not Batch.objects.filter(name=NAME).exists():
-        create_batch(
-            name=NAME,
-            guideline=guideline_named("flames"),
-            dataset=dataset_named(NAME),
-            annotators=people_named([member.name for member in CAST if ANNOTATOR in member.roles]),
-            adjudicators=people_named([member.name for member in CAST if ADJUDICATOR in member.roles]),
-        )
-    if not Annotation.objects.filter(assignment__batch__name=NAME).exists():
-        import_annotations(source=Source(file), format="jsonl", target=Target(batch=NAME))
+        target = Target(batch=NAME, guideline="flames", dataset=NAME)
+        import_annotations(source=Source(file), format="jsonl", target=target)
 
 
 @transaction.atomic

@@ -19,15 +19,13 @@ from annotation.selectors.freezing import FrozenLabel, Names, frozen_labels
 from annotation.selectors.gold import refuse_sealed_gold
 from annotation.selectors.manifests import Tally, manifest_of
 from annotation.services.audit import record
+from annotation.services.table_statistics import refresh_statistics
 
 NAMED = 10
 """How many contradictions an error names; the rest are counted, and ``contradicted_keys`` finds all of them."""
 CONTRADICTED = N_("{count} labels are settled in two ways; leave out one of their batches: {listed}")
 DROPPED_AT_ONCE = 500
 LONGEST_ABOUT = 20_000
-MANY = 10_000
-"""So many labels written at once change the table: until autovacuum has looked at it, which may be a minute, PostgreSQL
-would read all of a release for each thousand of its rows."""
 Report: TypeAlias = Callable[[float, str], object]  # from 0 to 1, and what is being done
 
 # In the order of the prompts, in which they are read again: the ids are given in the order of the rows.
@@ -155,15 +153,8 @@ def _freeze(release: GoldRelease) -> tuple[int, int]:
         raise Conflict(
             N_("Nothing is settled yet in {batches}; there is no gold to release."), batches=chosen
         )
-    if written >= MANY and connection.vendor == "postgresql":
-        transaction.on_commit(_analyse)
+    refresh_statistics(ReleasedLabel, rows=written)
     return last, ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"]
-
-
-def _analyse() -> None:
-    """After the commit: the lock that it takes would make two cuts wait for each other."""
-    with connection.cursor() as cursor:
-        cursor.execute("ANALYZE annotation_releasedlabel")
 
 
 def _hash(release: GoldRelease, batches: Sequence[Batch], labels: tuple[int, int], report: Report) -> Tally:

@@ -24,6 +24,7 @@ from annotation.selectors.counts import by_member, counts_for_quota
 from annotation.selectors.eligibility import may_take, working_members
 from annotation.selectors.known import failed_people
 from annotation.selectors.needs import short_of_people
+from annotation.services.table_statistics import refresh_statistics
 
 CHUNK = 2000
 MOST_AT_ONCE = 10_000
@@ -94,6 +95,7 @@ def plan_open_tasks(batch: Batch) -> None:
         for chunk in _chunks(tasks):
             Task.objects.filter(pk__in=chunk).update(panel=panel)
     planner.save()
+    refresh_statistics(Task, rows=sum(map(len, by_panel.values())))
 
 
 def plan_again(task: Task, *, without: int) -> None:

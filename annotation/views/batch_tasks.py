@@ -183,6 +183,8 @@ def _did(assignment: Assignment) -> str:
     if assignment.state == Assignment.State.CLAIMED:
         return _("decides it now") if assignment.is_adjudication else _("holds it")
     if assignment.state == Assignment.State.SUBMITTED:
+        if hasattr(assignment, "imported"):
+            return _("decided it, imported") if assignment.is_adjudication else _("labelled it, imported")
         return _("decided it") if assignment.is_adjudication else _("labelled it")
     return _("gave it back")
 

@@ -24,6 +24,7 @@ from annotation.selectors.care import care_for
 from annotation.selectors.known import feedback_on
 from annotation.selectors.mine import Given, KeptDraft, given, my_draft, my_drafts
 from annotation.selectors.my_work import Mine, behind_decision, history_lines, my_history, outcomes
+from annotation.selectors.origins import imported_among
 from annotation.selectors.work import handout, my_assignment
 from annotation.services import annotations as answers
 from annotation.services.drafts import discard_draft, work_of
@@ -173,6 +174,7 @@ def show_item(
         "questions": questions(asked, form.labels() if form else done.labels, item.guideline),
         "values": typed(form) if form else _values(done),
         "given": done,
+        "imported": assignment.pk in imported_among([assignment.pk]),
         "key": uuid4(),
         "draft": f"{item.assignment}:{done.revision}",
         "error": error,

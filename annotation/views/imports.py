@@ -5,25 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from annotation.bundle import FORMAT as BUNDLE
 from annotation.bundle import Bundle
 from annotation.errors import AssayError
 from annotation.formats import ANNOTATIONS, FORMATS
 from annotation.forms.imports import TARGETS, BundleForm, TargetForm, UploadForm, WhatForm, options_of
 from annotation.models import MANAGER, Dataset, Import
 from annotation.selectors.imports import has_running_job, visible_import, visible_imports
+from annotation.selectors.origins import labels_of
 from annotation.selectors.uploads import notes_of, preview, problem_of, problems_of, source_of
 from annotation.services.imports import ImportRefused
-from annotation.services.imports.bundle import NAME as BUNDLE
 from annotation.services.imports.uploads import confirm, confirm_bundle, discard, receive
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.wording import error_text
+
+PAGE = 50
 
 
 @require_GET
@@ -133,10 +137,14 @@ def _show_bundle(
 
 
 def _show_report(request: HttpRequest, upload: Import) -> HttpResponse:
+    page = Paginator(labels_of(upload), PAGE).get_page(request.GET.get("page"))
     context = {
         "upload": upload,
         "job": upload.job,
         "notes": notes_of(upload),
+        "labels": page.object_list,
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
         "crumbs": _crumbs(upload.file_name),
     }
     return render(request, "annotation/imports/report.html", context)

@@ -15,6 +15,7 @@ from annotation.flags import words_of
 from annotation.guidelines import localized
 from annotation.models import MANAGER, RESEARCHER, Annotation, Response
 from annotation.selectors.lineage import TaskHistory, task_history
+from annotation.selectors.origins import origin_of
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.levels import criterion_label, label_text
 
@@ -60,6 +61,7 @@ def _annotation(history: TaskHistory, annotation: Annotation) -> dict[str, Any]:
         "labels": _labels(history, annotation.labels),
         "flags": [gettext(words_of(flag)) for flag in annotation.flags],
         "quotes": [_quote(history.task.response, span) for span in annotation.evidence],
+        "origin": origin_of(annotation),
     }
 
 
@@ -72,6 +74,7 @@ def _decision(history: TaskHistory) -> dict[str, Any]:
     return {
         "adjudication": decision,
         "decision": _labels(history, decision.labels),
+        "decision_origin": origin_of(decision),
         "reason": localized(decision.reason.words, get_language() or "en") if decision.reason else "",
         "verdict": verdict,
         "verdict_labels": _labels(history, verdict.labels) if verdict else [],

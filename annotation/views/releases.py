@@ -35,6 +35,7 @@ from annotation.selectors.gold import (
 )
 from annotation.selectors.jobs import job_for
 from annotation.selectors.lineage import Behind, behind
+from annotation.selectors.origins import manifest_with_origins, origin_of
 from annotation.services.exports import export_lines, format_named
 from annotation.services.exports.kept import tell_direct_download
 from annotation.services.gold import CONTRADICTED, LONGEST_ABOUT, NAMED, Contradicted
@@ -188,6 +189,7 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     found = release_for(person, name)
     language = get_language() or "en"
+    manifest = manifest_with_origins(found)
     context = {
         "release": found,
         "chain": chain_of(found),
@@ -195,6 +197,8 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
         "tables": _tables(found),
         "splits": datasheet.splits_table(found.manifest, language),
         "agreement": datasheet.agreement_table(found.manifest, language),
+        "imports": datasheet.imports_table(manifest, language),
+        "imported": manifest["imported"],
         "warnings": datasheet.warnings(found.manifest, language),
         "formats": list(FORMATS.values()),
         "researches": has_role(person, RESEARCHER),
@@ -232,7 +236,7 @@ def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
     chosen = "zh" if language.startswith("zh") else "en"
     context = {
         "release": found,
-        "sections": datasheet.sections(found.manifest, chosen),
+        "sections": datasheet.sections(manifest_with_origins(found), chosen),
         "language": chosen,
         "languages": [(code, _LANGUAGES[code]) for code in datasheet.LANGUAGES],
     }
@@ -245,10 +249,10 @@ def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponse
     """The gold file, streamed; the manifest; or the datasheet, ``datasheet.en.md``."""
     found = release_for(person_of(request), name)
     if kind == "manifest.json":
-        text = json.dumps(found.manifest, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+        text = json.dumps(manifest_with_origins(found), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         return attached(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")
     if kind in {f"datasheet.{language}.md" for language in datasheet.LANGUAGES}:
-        text = datasheet.markdown(found.manifest, kind.split(".")[1])
+        text = datasheet.markdown(manifest_with_origins(found), kind.split(".")[1])
         return attached(HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}")
     gold_format = format_named(kind.removeprefix("gold."))
     tell_direct_download(release=found, file=gold_format.file_name, actor=person_of(request))
@@ -341,9 +345,11 @@ def _line(one: Behind) -> dict[str, Any]:
         "criterion": criterion_label(document, label.criterion),
         "gold": label_text(document, label.criterion, label.value),
         "given": [
-            (a.assignment.person.username, _value(a.labels.get(label.criterion))) for a in one.annotations
+            (a.assignment.person.username, _value(a.labels.get(label.criterion)), origin_of(a))
+            for a in one.annotations
         ],
         "decided_by": one.decision.assignment.person.username if one.decision else None,
+        "decision_origin": origin_of(one.decision) if one.decision else None,
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
-from annotation.declared import dimensions_of
+from annotation.declared import dimensions_of, imported_into
 from annotation.models import Batch, GoldLabel
 
 UNDEFINED = "-"
@@ -94,7 +94,10 @@ def _protocol(report: Report) -> Iterator[Fact]:
             yield Fact(_said(criterion["label"], criterion["name"]), _scale(criterion))
     for one in report["protocol"] or ():
         several = len(report["protocol"]) > 1
-        yield Fact(one["name"] if several else _("Distribution"), "; ".join(_policy(one)))
+        policy = "; ".join(_policy(one, imported_into(one["name"], report["imported"])))
+        yield Fact(one["name"] if several else _("Distribution"), policy)
+    if report["imported"] and report["imported"]["files"]:
+        yield Fact(_("Imported labels"), "; ".join(map(_file, report["imported"]["files"])))
     if report["code_version"]:
         yield Fact(_("Software"), f"Assay {report['code_version']}")
 
@@ -110,16 +113,30 @@ def _measurement(name: str) -> str:
     return {"nominal": _("nominal"), "ordinal": _("ordinal"), "interval": _("interval")}.get(name, name)
 
 
-def _policy(one: Mapping[str, Any]) -> Iterator[str]:
-    yield ngettext(
-        "{n} annotator judged each response",
-        "{n} annotators judged each response, not knowing of each other or of the model",
-        one["overlap"],
-    ).format(n=one["overlap"])
+def _file(one: Mapping[str, Any]) -> str:
+    return _(
+        "{file} (sha256 {sha256}): {annotations} of the annotations, {decisions} of the decisions"
+    ).format(
+        file=one["file"],
+        sha256=one["sha256"][:16],
+        annotations=one["annotations"],
+        decisions=one["adjudications"],
+    )
+
+
+def _policy(one: Mapping[str, Any], imported: int) -> Iterator[str]:
+    """Of imported annotations nobody here knows whether those who made them knew of each other or of the model."""
+    yield _annotators(one, imported)
     if one["overlap"] > 1:
         yield _("where they differed a third person decided")
     if one["tolerance"]:
         yield _("labels within {n} of each other settled as their lower median").format(n=one["tolerance"])
+    if not imported or imported < one["annotations"]:
+        yield from _work(one)
+
+
+def _work(one: Mapping[str, Any]) -> Iterator[str]:
+    """How people worked here; of a batch that was imported whole there is nothing to tell."""
     yield _("who got what: {pairing}").format(pairing=Batch.Pairing(one["pairing"]).label)
     if one.get("qualifying"):
         yield _("before, a round of known items had to be passed ({by}, at least {threshold})").format(
@@ -135,6 +152,33 @@ def _policy(one: Mapping[str, Any]) -> Iterator[str]:
         )
     if one.get("first_submitted"):
         yield _("{first} to {last}").format(first=one["first_submitted"], last=one["last_submitted"])
+
+
+def _annotators(one: Mapping[str, Any], imported: int) -> str:
+    amounts = {"n": one["overlap"], "imported": imported, "given": one["annotations"] - imported}
+    if not imported:
+        words = ngettext(
+            "{n} annotator judged each response",
+            "{n} annotators judged each response, not knowing of each other or of the model",
+            one["overlap"],
+        )
+    elif not amounts["given"]:
+        words = ngettext(
+            "{n} annotator judged each response elsewhere, and how is not recorded: all {imported} annotations were"
+            " imported",
+            "{n} annotators judged each response elsewhere, and how is not recorded: all {imported} annotations were"
+            " imported",
+            one["overlap"],
+        )
+    else:
+        words = ngettext(
+            "{n} annotator judged each response; {imported} annotations were imported, and how they were made is not"
+            " recorded; {given} were given here",
+            "{n} annotators judged each response; {imported} annotations were imported, and how they were made is not"
+            " recorded; {given} were given here by annotators who did not know of each other or of the model",
+            one["overlap"],
+        )
+    return words.format(**amounts)
 
 
 def _people(report: Report) -> Iterator[Fact]:

@@ -11,7 +11,7 @@ from benchmark.selectors.runs import board_of, rows_of
 from benchmark.views.board_methods import REFERENCES, methods
 from benchmark.views.board_place import Context
 from benchmark.views.board_reading import basis_counts, cost_tiles
-from benchmark.views.lineages import chain
+from benchmark.views.lineages import chain, imports_note
 from benchmark.views.presenting import composition, named
 
 
@@ -39,6 +39,7 @@ def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
         (_("Guideline, sha256"), scorer.guideline.sha256),
         (_("Gold release"), scorer.release.name),
         (_("Gold release, sha256"), scorer.release.sha256),
+        (_("Labels of people"), "".join(imports_note(scorer.release))),
         (_("Scorer"), named([scorer.name, scorer.backbone])),
         (_("Weights, sha256"), run.weights_sha256 or scorer.weights_sha256),
         (_("Seed"), str(kept.get("seed", "-"))),

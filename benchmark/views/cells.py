@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.guidelines import GuidelineDocument, localized
 from annotation.models import MANAGER, RESEARCHER
+from annotation.selectors.origins import has_imported
 from annotation.views.access import person_of, role_required
 from annotation.views.levels import criterion_label, dimension_label, label_text
 from benchmark.models import BenchmarkRun, RunItem
@@ -133,9 +134,14 @@ def _filtered(request: HttpRequest, items: QuerySet[RunItem]) -> QuerySet[RunIte
     basis = request.GET.get("basis")
     if basis in RunItem.Basis.values:
         items = items.filter(basis=basis)
+    return _with_origins(items).order_by("response__prompt_id", "response_id", "criterion")
+
+
+def _with_origins(items: QuerySet[RunItem]) -> QuerySet[RunItem]:
+    """The items with what a page shows of them; ``is_imported`` says that the gold label's were."""
     return items.select_related(
         "response__prompt", "response__model", "released_label__task", "prediction"
-    ).order_by("response__prompt_id", "response_id", "criterion")
+    ).annotate(is_imported=has_imported("released_label__task"))
 
 
 def _shown(item: RunItem, document: GuidelineDocument) -> dict[str, Any]:
@@ -215,10 +221,7 @@ def item(request: HttpRequest, name: str, item_id: int) -> HttpResponse:
     """One counted value: the texts, the probabilities, and which model of the scorer said it."""
     run = run_named(name)
     refuse_sealed_run(person_of(request), run)
-    items = run.items.select_related(
-        "response__prompt", "response__model", "released_label__task", "prediction"
-    )
-    found = get_object_or_404(items, pk=item_id)
+    found = get_object_or_404(_with_origins(run.items.all()), pk=item_id)
     document = run.scorer.guideline.document
     scope = found.response.prompt.dimension if document.dimensions else ALL
     label = headed(found.response.model.name, scope_label(document, scope))

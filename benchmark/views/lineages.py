@@ -7,12 +7,26 @@ from typing import Any
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from annotation.models import GoldRelease
+from annotation.selectors.origins import manifest_with_origins
 from benchmark.models import BenchmarkRun
 
 
 def chain(run: BenchmarkRun, first: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """From what is looked at (``first``) down to the guideline."""
     return [*first, run_step(run), *_below(run)]
+
+
+def imports_note(release: GoldRelease) -> list[str]:
+    """How many of the annotations behind a release were imported; nothing where none was."""
+    imported = manifest_with_origins(release)["imported"]
+    if not imported["annotations"] and not imported["adjudications"]:
+        return []
+    return [
+        _("imported: {annotations} of the annotations, {decisions} of the decisions").format(
+            annotations=f"{imported['annotations']:,}", decisions=f"{imported['adjudications']:,}"
+        )
+    ]
 
 
 def run_step(run: BenchmarkRun) -> dict[str, Any]:
@@ -44,7 +58,7 @@ def _below(run: BenchmarkRun) -> list[dict[str, Any]]:
             "kind": _("Gold labels"),
             "label": f"{scorer.release.labels:,}",
             "url": reverse("release-labels", args=[scorer.release.name]),
-            "note": _("each with the annotations behind it"),
+            "note": "; ".join([_("each with the annotations behind it"), *imports_note(scorer.release)]),
         },
         {
             "kind": _("Guideline"),

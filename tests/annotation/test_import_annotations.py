@@ -41,7 +41,7 @@ from annotation.services.imports import (
     import_prompts,
     import_responses,
 )
-from tests.support import FLAMES_GUIDELINE, label_next
+from tests.support import FLAMES_GUIDELINE, as_made_by_import, label_next
 
 pytestmark = pytest.mark.django_db
 
@@ -66,6 +66,11 @@ def decided(adjudicator: str, value: float, prompt: str = "p0") -> dict[str, Any
         "labels": {"compliance": value},
         "rationale": "so",
     }
+
+
+@pytest.fixture
+def batch(batch: Batch) -> Batch:
+    return as_made_by_import(batch)
 
 
 @pytest.fixture

@@ -306,3 +306,21 @@ def test_a_vanished_upload_fails_in_words(manager: Client):
     assert job.error == "prompts.jsonl: there is no such file."
     with pytest.raises(AssayError):
         run_upload(one.pk, report=lambda _fraction, _stage: None)
+
+
+def test_labels_under_who_works_in_the_batch_are_refused_with_their_line(
+    manager: Client, batch: Batch, lin: Person
+):
+    one = upload(
+        manager,
+        rows({"prompt_id": "p0", "model": "Hidden-13B", "annotator": "lin", "labels": {"compliance": 3}}),
+        "labels.jsonl",
+    )
+    answer = press_import(manager, one, batch="first")
+    html = answer.content.decode()
+    assert answer.status_code >= 400
+    assert "lin can work here, and first was not made by an import" in html
+    assert "annotator" in html
+    assert not Job.objects.exists()
+    one.refresh_from_db()
+    assert "taken" not in one.report

@@ -32,7 +32,7 @@ from annotation.services.exports import Options, export_release
 from annotation.services.gold import cut_release
 from annotation.services.imports import Target, import_annotations, import_prompts, import_responses
 from tests.annotation.exchange import care_guideline, settled_care
-from tests.support import FLAMES_GUIDELINE, label_next, make_batch, make_corpus
+from tests.support import FLAMES_GUIDELINE, as_made_by_import, label_next, make_batch, make_corpus
 
 FORM = FORMATS["label_studio"]
 DATA = {"prompt": "How?", "response": "So 🙂 it is.", "model": "M"}
@@ -319,8 +319,10 @@ def empty_copy(batch: Batch, name: str) -> Batch:
     """A batch of the same responses and policy, without a label."""
     policy = Policy(overlap=batch.overlap, tolerance=batch.tolerance)
     people = list(Person.objects.filter(memberships__batch=batch, memberships__role="annotator"))
-    return make_batch(
-        batch.guideline, Dataset.objects.get(name="care"), annotators=people, name=name, policy=policy
+    return as_made_by_import(
+        make_batch(
+            batch.guideline, Dataset.objects.get(name="care"), annotators=people, name=name, policy=policy
+        )
     )
 
 

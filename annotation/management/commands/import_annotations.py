@@ -3,7 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.formats import FORMATS, Source
+from annotation.formats import FORMATS, Source, format_named
 from annotation.management.imports import ImportCommand
 from annotation.services.imports import Target, import_annotations
 
@@ -25,7 +25,10 @@ class Command(ImportCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         reports = []
         new_people = False
+        passed_over = _judge_files(options["files"], options["format"])
         for file in options["files"]:
+            if file in passed_over:
+                continue
             report = self._one(file, new_people=new_people, options=options)
             # Who is unknown is made together with the batch: also by the later files of the same command.
             new_people = new_people or "batches" in report["made"]
@@ -35,6 +38,7 @@ class Command(ImportCommand):
             "taken": sum(report["taken"] for report in reports),
             "already_there": sum(report["already_there"] for report in reports),
             "files": reports,
+            "passed_over": [{"file": file, "field": field} for file, field in passed_over.items()],
         }
 
     def _one(self, file: str, *, new_people: bool, options: dict[str, Any]) -> dict[str, Any]:
@@ -53,5 +57,21 @@ class Command(ImportCommand):
         return report.as_json()
 
     def show(self, data: dict[str, Any]) -> None:
+        for unfit in data["passed_over"]:
+            self.stdout.write(
+                f"{unfit['file']}: passed over: its column {unfit['field']} holds an automatic judge's labels,"
+                " not people's; import_judge_labels takes them"
+            )
         for report in data["files"]:
             self.show_report(report)
+
+
+def _judge_files(files: list[str], format_name: str) -> dict[str, str]:
+    """The files of judges among those of people, which a pattern takes along, each with the column that shows it.
+
+    Where no file is left they are none of a pattern: each is then refused for itself.
+    """
+    form = format_named(format_name)
+    columns = {file: form.unfit_column(Source(file)) for file in files}
+    judges = {file: column for file, column in columns.items() if column is not None}
+    return judges if len(judges) < len(columns) else {}

@@ -11,6 +11,7 @@ from annotation.agreement import Value
 from annotation.models import Adjudication, GoldLabel, Task
 from annotation.selectors.agreement.labels import Labels
 from annotation.selectors.agreement.report import exactly
+from annotation.selectors.origins import has_imported
 from annotation.units import NOBODY, Ints, Units, distinct
 
 
@@ -56,7 +57,8 @@ class TasksBehind:
 
     def __getitem__(self, part: slice) -> list[TaskBehind]:
         keys = [int(task) for task in self._tasks[part]]
-        tasks = Task.objects.select_related("response__prompt", "response__model").in_bulk(keys)
+        found = Task.objects.select_related("response__prompt", "response__model")
+        tasks = found.annotate(is_imported=has_imported("pk")).in_bulk(keys)
         batches = {batch.pk: batch for batch in self._labels.batches}
         for task in tasks.values():
             task.batch = batches[task.batch_id]  # with its guideline, which is long

@@ -109,7 +109,7 @@ class _Packing:
                 for guideline in self._guidelines:
                     packed.add(_facts(guideline).file, [guideline.source.encode()])
                 for name, language in LANGUAGES.items():
-                    packed.add(name, [markdown(self._release.manifest, language).encode()])
+                    packed.add(name, [markdown(self._wanted.manifest, language).encode()])
                 packed.add(MANIFEST, [self._manifest(packed).to_json().encode()])
 
     def _write_tables(self, folder: Path, tell: Tell) -> None:
@@ -186,7 +186,7 @@ class _Packing:
             told |= {"rationale": word.rationale} | ({"evidence": word.evidence} if evidence else {})
         if self._wanted.options.times:
             told["at"] = _moment(word.at)
-        return told
+        return told | ({"imported": word.origin.as_json()} if word.origin else {})
 
     @cached_property
     def _guidelines(self) -> list[Guideline]:

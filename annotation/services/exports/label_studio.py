@@ -92,9 +92,15 @@ class _Tasks:
             "meta": {
                 "sources": dict(sorted(gold.sources.items())),
                 "batches": [place.task.batch.name for place in places],
+                "imported": [self.imported(word) for place in places for word in place.words if word.origin],
             },
             "annotations": [annotation(self.layout, one, gold.dimension) for one in said],
         }
+
+    def imported(self, word: Word) -> dict[str, Any]:
+        """Whose label came from which line of a file."""
+        assert word.origin is not None
+        return {"person": self.wanted.people[word.person], **word.origin.as_json()}
 
     def said(self, role: str, word: Word, response: Response) -> Annotated:
         told = self.wanted.options.rationales

@@ -43,7 +43,11 @@ FIELDS = (
     "guideline",
     "guideline_version",
     "split",
+    "imported_file",
+    "imported_sha256",
+    "imported_line",
 )
+IMPORTED = FIELDS[-3:]
 BY_CHOICE = ("rationale", "evidence")
 Record = Mapping[str, Any]
 
@@ -135,6 +139,7 @@ def _record(row: ReleasedRow, task: TaskSaid, criterion: str, said: Said, wanted
         "guideline": gold.guideline,
         "guideline_version": gold.guideline_version,
         "split": gold.split,
+        **dict(zip(IMPORTED, said.origin or (None, None, None), strict=True)),
     }
     if wanted.options.rationales:
         record |= {

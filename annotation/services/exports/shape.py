@@ -19,6 +19,7 @@ from django.conf import settings
 
 from annotation.models import GoldRelease, Person
 from annotation.pseudonyms import pseudonyms
+from annotation.selectors.origins import manifest_with_origins
 from annotation.selectors.released import Released
 
 Tell: TypeAlias = Callable[[int], None]
@@ -70,7 +71,7 @@ class Wanted:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """With sorted names, as no database keeps them: what is written of it is the same everywhere."""
-        manifest: dict[str, Any] = json.loads(json.dumps(self.release.manifest, sort_keys=True))
+        manifest: dict[str, Any] = json.loads(json.dumps(manifest_with_origins(self.release), sort_keys=True))
         return manifest
 
     @cached_property

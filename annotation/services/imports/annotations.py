@@ -11,6 +11,7 @@ from annotation.formats import ANNOTATIONS, AdjudicationRecord, AnnotationRecord
 from annotation.formats.shape import Judgement
 from annotation.formats.wording import Wording
 from annotation.models import Batch
+from annotation.selectors.imports import was_made_by_import
 from annotation.services.batches import set_state
 from annotation.services.imports.members import Members
 from annotation.services.imports.places import Places
@@ -35,14 +36,16 @@ def import_annotations(
 
     The batch is made where there is none, of ``guideline`` and ``dataset``; a complete format makes also those, the
     responses and the people. People who are unknown are made (they cannot sign in) together with the batch, or
-    with ``new_people``; else they are refused. ``without_final`` leaves the adjudications out.
+    with ``new_people``; else they are refused. So are people who can work here, but in a batch that an import made.
+    ``without_final`` leaves the adjudications out.
     """
-    intake = Intake.open(source, format, ANNOTATIONS, run, model=model)
+    intake = Intake.open(source, format, ANNOTATIONS, run.begun(source), model=model)
     goal = find_or_make(target, intake)
     _refuse_closed(goal.batch)
     members = Members(
         goal.batch,
         may_make=goal.is_new or new_people or intake.form.complete,
+        is_own=goal.is_new or was_made_by_import(goal.batch),
         tell=not goal.is_new,
         report=intake.report,
     )

@@ -17,7 +17,16 @@ from uuid import uuid4
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.bundle import ADJUDICATIONS, ANNOTATIONS, PROMPTS, RESPONSES, BatchFacts, Bundle, Manifest
+from annotation.bundle import (
+    ADJUDICATIONS,
+    ANNOTATIONS,
+    FORMAT,
+    PROMPTS,
+    RESPONSES,
+    BatchFacts,
+    Bundle,
+    Manifest,
+)
 from annotation.content import response_sha256
 from annotation.errors import N_, AssayError, Conflict, Forbidden, InputError
 from annotation.formats import ANNOTATIONS as KIND
@@ -49,7 +58,6 @@ from annotation.services.imports.report import ImportReport
 from annotation.services.imports.responses import ResponseShelf
 from annotation.services.imports.run import CHUNK, PLAIN, Intake, Run, sha256_of
 
-NAME = "bundle"
 # How far each part goes, of the whole; the rest is the release that is cut at the end.
 CHECKED, STORED = 0.1, 0.9
 STRANGER = "bundle-{sha256}-{pseudonym}"
@@ -85,6 +93,7 @@ def import_bundle(*, source: Source, called: As = As(), run: Run = PLAIN) -> Imp
         _refuse_late(called.release, bundle.manifest)
         return before
     refuse_taken(names, called.release)
+    coming.begin()
     bundle.check(lambda done: run.progress(CHECKED * done))
     coming.take_all()
     coming.verify(called.release)
@@ -146,7 +155,7 @@ class _Coming:
     def __init__(self, bundle: Bundle, names: Mapping[str, str], run: Run) -> None:
         self._bundle, self._names, self._run = bundle, names, run
         self._manifest = bundle.manifest
-        self._report = ImportReport(kind=KIND, format=NAME, file=bundle.source.name)
+        self._report = ImportReport(kind=KIND, format=FORMAT, file=bundle.source.name)
         self._sha256 = sha256_of(bundle.source)
         self._datasets: dict[str, Dataset] = {}
         self._batches: dict[str, Batch] = {}
@@ -157,11 +166,15 @@ class _Coming:
 
     def earlier(self) -> ImportReport | None:
         """The report of a file that was taken in before under these names: all of it is there."""
-        for row in Import.objects.filter(format=NAME, sha256=self._sha256):
+        for row in Import.objects.filter(format=FORMAT, sha256=self._sha256):
             if "taken" in row.report and row.options.get("batches") == self._names:
                 self._report.already_there = row.report["taken"] + row.report["already_there"]
                 return self._report
         return None
+
+    def begin(self) -> None:
+        """Make the row of the file, to which its labels point."""
+        self._run = self._run.begun(self._bundle.source)
 
     def take_all(self) -> None:
         guidelines = {facts.reference: self._guideline(facts) for facts in self._manifest.guidelines}
@@ -229,7 +242,9 @@ class _Coming:
         name = self._names[facts.name]
         self._report.add_made("batches")
         batch = new_batch(name=name, guideline=guideline, policy=policy, actor=self._run.actor)
-        self._members[facts.name] = Members(batch, may_make=True, tell=False, report=self._report)
+        self._members[facts.name] = Members(
+            batch, may_make=True, is_own=True, tell=False, report=self._report
+        )
         return batch
 
     def _finish_batch(self, facts: BatchFacts) -> None:
@@ -278,7 +293,7 @@ class _Coming:
         shelves: dict[str, ResponseShelf] = {}
         for name, records in self._by(RESPONSES, _response, self._dataset_of):
             intake = self._intake(RESPONSES, dataset=name)
-            own = replace(intake, report=ImportReport(kind=KIND, format=NAME, file=intake.source.name))
+            own = replace(intake, report=ImportReport(kind=KIND, format=FORMAT, file=intake.source.name))
             shelf = shelves.setdefault(name, ResponseShelf(own, self._datasets[name]))
             before = shelf.report.taken
             shelf.put(records)
@@ -398,7 +413,7 @@ def _form(bundle: Bundle, dataset: str | None) -> Format:
         )
 
     return Format(
-        name=NAME,
+        name=FORMAT,
         is_json=True,
         guess=lambda _fields: None,
         prompts=Reader(rows=rows(PROMPTS), parse=_prompt, known=None),

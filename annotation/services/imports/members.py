@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from annotation.errors import N_, AssayError
 from annotation.models import Batch, Membership, Person
+from annotation.selectors.imports import may_work
 from annotation.services.imports.report import ImportReport
 from annotation.services.people import add_person
 
 
 class Members:
-    """Whoever labelled is a member: blindness holds for them too. A membership that ended stays ended."""
+    """Whoever labelled is a member: blindness holds for them too. A membership that ended stays ended.
 
-    def __init__(self, batch: Batch, *, may_make: bool, tell: bool, report: ImportReport) -> None:
-        self._batch, self._may_make, self._tell, self._report = batch, may_make, tell, report
+    ``is_own``: an import made the batch. Into any other nothing is written under somebody who can work there.
+    """
+
+    def __init__(
+        self, batch: Batch, *, may_make: bool, is_own: bool, tell: bool, report: ImportReport
+    ) -> None:
+        self._batch, self._may_make, self._is_own = batch, may_make, is_own
+        self._tell, self._report = tell, report
         self._people: dict[tuple[str, str], Person] = {}
         self._memberships: dict[tuple[int, str], int] = {}
 
@@ -31,6 +38,7 @@ class Members:
     def _person(self, name: str) -> Person:
         found = Person.objects.filter(username=name).first()
         if found is not None:
+            self._refuse_worker(found)
             return found
         if not self._may_make:
             raise AssayError(
@@ -38,6 +46,18 @@ class Members:
             )
         self._report.add_made("people")
         return add_person(name=name)
+
+    def _refuse_worker(self, person: Person) -> None:
+        if not self._is_own and may_work(person, self._batch):
+            raise AssayError(
+                N_(
+                    "{name} can work here, and {batch} was not made by an import: nothing is written there in this"
+                    " name. Import the file into a new batch, or name somebody who cannot sign in"
+                    " (add_person {name}-imported)."
+                ),
+                name=person.username,
+                batch=self._batch.name,
+            )
 
     def _join(self, person: Person, role: Membership.Role) -> None:
         membership, joined = Membership.objects.get_or_create(batch=self._batch, person=person, role=role)

@@ -29,6 +29,7 @@ from annotation.models import (
     Channel,
     DisputeReason,
     GoldLabel,
+    ImportedLabel,
     Membership,
     Person,
     Task,
@@ -56,6 +57,7 @@ class Replay:
         self._retaken: list[Assignment] = []
         self._annotations: list[Annotation] = []
         self._decisions: list[Adjudication] = []
+        self._imported: list[ImportedLabel] = []
         self._gold: list[GoldLabel] = []
         self._touched: dict[int, Task] = {}
         self._counts: dict[tuple[int, int], Counter[str]] = defaultdict(Counter)  # by membership and stratum
@@ -98,6 +100,7 @@ class Replay:
             created_at=record.at or self._now,
         )
         self._decisions.append(place.decision)
+        self._add_origin(assignment, record)
         self._write_gold(place.task, resolve(tuple(labels), labels))
         counts = self._counts_of(person, Membership.Role.ADJUDICATOR, place.task)
         self._move(place.task, Task.State.ADJUDICATED, counts)
@@ -110,6 +113,7 @@ class Replay:
             assignment.save(update_fields=["state", "slot", "submitted_at"])
         Annotation.objects.bulk_create(self._annotations)
         Adjudication.objects.bulk_create(self._decisions)
+        ImportedLabel.objects.bulk_create(self._imported)
         GoldLabel.objects.bulk_create(self._gold)
         self._save_tasks()
         for (membership, stratum), counts in self._counts.items():
@@ -297,7 +301,13 @@ class Replay:
         assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, annotation.created_at
         place.revisions[assignment.person_id] = [annotation]
         self._annotations.append(annotation)
+        self._add_origin(assignment, record)
         self._touched[place.task.pk] = place.task
+
+    def _add_origin(self, assignment: Assignment, record: Judgement) -> None:
+        source = self._intake.run.upload
+        assert source is not None, "its labels point to the row of the file"
+        self._imported.append(ImportedLabel(assignment=assignment, source=source, line=record.line))
 
     def _settle(self, place: Place, counts: Counter[str]) -> None:
         outcome = self._outcome(place)

@@ -46,6 +46,11 @@ class ImportReport:
         else:
             self.already_there += 1
 
+    @property
+    def written(self) -> int:
+        """Rows that were new, of whatever kind."""
+        return self.taken + sum(self.made.values())
+
     def add_made(self, what: str, number: int = 1) -> None:
         if number:
             self.made[what] = self.made.get(what, 0) + number

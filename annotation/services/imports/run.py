@@ -4,20 +4,50 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import PurePath
 from typing import Any, TypeVar
 
+from django.db.models import Model
+
 from annotation.errors import N_, AssayError, InputError
-from annotation.formats import Format, Reader, Source, format_named
-from annotation.models import Dataset, Import, Person
+from annotation.formats import ANNOTATIONS, PROMPTS, RESPONSES, Format, Reader, Source, format_named
+from annotation.models import (
+    Adjudication,
+    Annotation,
+    Assignment,
+    Dataset,
+    GoldLabel,
+    Import,
+    ImportedLabel,
+    Person,
+    Prompt,
+    Response,
+    Task,
+)
 from annotation.names import check_name
 from annotation.services.audit import record
 from annotation.services.imports.problems import Problems
 from annotation.services.imports.report import ImportReport
+from annotation.services.table_statistics import refresh_statistics
 
 CHUNK = 1000
+FILLED: dict[str, tuple[type[Model], ...]] = {
+    PROMPTS: (Prompt,),
+    RESPONSES: (Prompt, Response),
+    ANNOTATIONS: (
+        Prompt,
+        Response,
+        Task,
+        Assignment,
+        Annotation,
+        Adjudication,
+        GoldLabel,
+        ImportedLabel,
+    ),
+}
+"""The tables that a file of each kind may fill."""
 T = TypeVar("T")
 Progress = Callable[[float], None]
 
@@ -36,6 +66,17 @@ class Run:
     progress: Progress = _silent
     most_problems: int = 1
     upload: Import | None = None
+
+    def begun(self, source: Source) -> Run:
+        """With a row of the file that its labels can point to while they are written."""
+        if self.upload is not None:
+            return self
+        row = self.row_of(source)
+        row.save()
+        return replace(self, upload=row)
+
+    def row_of(self, source: Source) -> Import:
+        return self.upload or Import(created_by=self.actor, file_name=PurePath(source.name).name[:255])
 
 
 PLAIN = Run()
@@ -136,9 +177,7 @@ class Intake:
     def finish(self, *, target: str, **options: Any) -> ImportReport:
         """Refuse the file if anything was wrong; else write down that it was taken, in the same transaction."""
         self.problems.refuse_any()
-        row = self.run.upload or Import(
-            created_by=self.run.actor, file_name=PurePath(self.source.name).name[:255]
-        )
+        row = self.run.row_of(self.source)
         row.kind, row.format, row.sha256 = self.report.kind, self.report.format, self.sha256
         row.options = {name: value for name, value in options.items() if value not in (None, "", False)}
         row.report = self.report.stored()
@@ -152,6 +191,7 @@ class Intake:
             taken=self.report.taken,
             already_there=self.report.already_there,
         )
+        refresh_statistics(*FILLED[self.report.kind], rows=self.report.written)
         return self.report
 
 

@@ -12,7 +12,7 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from annotation.bundle import Bundle, is_zip
+from annotation.bundle import FORMAT, Bundle, is_zip
 from annotation.errors import N_, Conflict, Forbidden, InputError
 from annotation.formats import ANNOTATIONS, PROMPTS, RESPONSES, format_named, guess
 from annotation.models import Batch, Import, Job, Person
@@ -48,7 +48,7 @@ def receive(*, file: File[bytes], name: str, actor: Person) -> Import:
     )
     found = guess(source_of(upload))
     if is_zip(source_of(upload)):
-        upload.kind, upload.format = ANNOTATIONS, bundle.NAME
+        upload.kind, upload.format = ANNOTATIONS, FORMAT
     elif found is not None:
         upload.kind, upload.format = found.kind, found.format
     upload.save()
@@ -115,7 +115,7 @@ def discard(*, upload: Import, actor: Person) -> None:
 def run_import(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job. Done again after a worker died, it finds what it did, or finds nothing done."""
     upload = Import.objects.select_related("created_by", "job").get(pk=context.payload["import"])
-    if "taken" not in upload.report and upload.format == bundle.NAME:
+    if "taken" not in upload.report and upload.format == FORMAT:
         return _run_bundle(upload, context)
     return run_upload(upload.pk, report=context.report)
 

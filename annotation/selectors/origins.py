@@ -1,0 +1,84 @@
+"""Which labels were imported, and from where: from which file, with its hash, and from which line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Adjudication,
+    Annotation,
+    Assignment,
+    Batch,
+    GoldRelease,
+    Import,
+    ImportedLabel,
+    Task,
+)
+
+ORIGIN = "assignment__imported__source"
+"""What a query of annotations or adjudications selects for ``origin_of``."""
+
+
+def origin_of(label: Annotation | Adjudication) -> ImportedLabel | None:
+    """Where it was imported from; None for what was submitted here, as every correction was."""
+    if isinstance(label, Annotation) and label.revision > 1:
+        return None
+    return getattr(label.assignment, "imported", None)
+
+
+def imported_among(assignments: Iterable[UUID]) -> frozenset[UUID]:
+    """Those whose label was imported, and not corrected here."""
+    labels = _uncorrected().filter(pk__in=list(assignments))
+    return frozenset(labels.values_list("pk", flat=True))
+
+
+def labels_of(source: Import) -> QuerySet[ImportedLabel]:
+    """The labels that a file brought, in the order of its lines, each with its task."""
+    labels = ImportedLabel.objects.filter(source=source).select_related(
+        "source",
+        "assignment__person",
+        "assignment__task__response__prompt",
+        "assignment__task__response__model",
+    )
+    return labels.order_by("line", "assignment__slot")
+
+
+def has_imported(task: str) -> Exists:
+    """Whether the task that a query calls so has an imported label which nobody corrected here."""
+    return Exists(_uncorrected().filter(assignment__task=OuterRef(task)))
+
+
+def imported_work(batches: Sequence[Batch]) -> dict[str, Any]:
+    """How many of the annotations and decisions of the batches were imported, in all and from each file."""
+    submitted = _uncorrected().filter(
+        assignment__batch__in=[batch.pk for batch in batches],
+        assignment__state=Assignment.State.SUBMITTED,
+        assignment__task__kind=Task.Kind.WORK,
+    )
+    decided = Q(assignment__slot=ADJUDICATION_SLOT)
+    rows = submitted.values(
+        file=F("source__file_name"),
+        format=F("source__format"),
+        sha256=F("source__sha256"),
+        batch=F("assignment__batch__name"),
+    ).annotate(annotations=Count("pk", filter=~decided), adjudications=Count("pk", filter=decided))
+    files = sorted(rows.order_by(), key=lambda row: (row["batch"], row["file"], row["sha256"]))
+    totals = {name: sum(file[name] for file in files) for name in ("annotations", "adjudications")}
+    return {**totals, "files": files}
+
+
+def manifest_with_origins(release: GoldRelease) -> dict[str, Any]:
+    """The manifest; one of before, which says nothing of imported labels, with what is stored of them."""
+    manifest: dict[str, Any] = release.manifest
+    if "imported" in manifest:
+        return manifest
+    return {**manifest, "imported": imported_work(list(release.batches.all()))}
+
+
+def _uncorrected() -> QuerySet[ImportedLabel]:
+    return ImportedLabel.objects.order_by().exclude(assignment__annotations__revision__gt=1)
