@@ -13,7 +13,7 @@ from annotation.api.scopes import MEANING, allowed_scopes
 class ScopedSchema(AutoSchema):
     """Each call's description ends with the scopes of the tokens that may make it."""
 
-    def get_description(self) -> str:  # type: ignore[override]  (the stubs are of another parent)
+    def get_description(self) -> str:  # type: ignore[override]
         scopes = ", ".join(f"`{scope.value}`" for scope in allowed_scopes(self.view, self.method))
         return f"{super().get_description()}\n\nScopes of tokens: {scopes}.".strip()
 

@@ -14,4 +14,7 @@ class Channel(models.TextChoices):
 
 
 def channel_field() -> models.CharField[str, str]:
-    return models.CharField(_("came by"), max_length=6, choices=Channel, blank=True, default="")
+    """With the default in the database as well: code of before, which does not know the column, goes on writing."""
+    return models.CharField(
+        _("came by"), max_length=6, choices=Channel, blank=True, default="", db_default=""
+    )

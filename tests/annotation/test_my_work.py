@@ -31,7 +31,7 @@ from annotation.selectors.my_work import Wanted, my_submissions
 from annotation.services.annotations import Work, revise, submit
 from annotation.services.batches import Policy, set_state
 from annotation.services.distribution import next_assignment
-from annotation.services.people import add_person
+from annotation.services.people import add_person, set_roles
 from annotation.wording import kept_error
 from tests.support import decide_next, label_next, make_batch, make_corpus
 
@@ -302,6 +302,7 @@ def test_who_does_both_can_ask_for_either(
 ):
     dispute(small, lin, chen)
     decide_next(small, wu, 2)
+    set_roles(person=wu, roles=["annotator", "adjudicator"])
     corpus = make_corpus(prompts=1, models=["m"], name="b")
     other = make_batch(guideline, corpus, annotators=[wu], name="other", policy=Policy(overlap=1))
     label_next(other, wu, 1)
