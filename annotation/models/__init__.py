@@ -22,7 +22,7 @@ from annotation.models.invitations import Invitation
 from annotation.models.jobs import Job
 from annotation.models.known import KnownItem, KnownTask, Qualification
 from annotation.models.people import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, Person
-from annotation.models.records import AuditEvent, Import
+from annotation.models.records import AuditEvent, Import, ResultOpening
 from annotation.models.work import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -31,6 +31,7 @@ from annotation.models.work import (
     CorrectionRequest,
     Draft,
     GoldLabel,
+    SubmissionBlock,
     Verdict,
 )
 
@@ -75,8 +76,10 @@ __all__ = [
     "Qualification",
     "ReleasedLabel",
     "Response",
+    "ResultOpening",
     "SecondReading",
     "Stratum",
+    "SubmissionBlock",
     "Tally",
     "Task",
     "Verdict",
