@@ -29,6 +29,7 @@ from annotation.models import (
     Verdict,
 )
 from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.closings import shown_closed
 from annotation.selectors.my_work import labels_beside_gold, midnight, overruled_labels, submitted_by_me
 from annotation.selectors.second_readings import submitted_readings
 
@@ -68,11 +69,10 @@ class Confusion:
 
 def my_tallies(person: Person) -> list[MyTally]:
     """By batch, the newest first, and dimension; only where something is over. Four counts of the database."""
-    labelled = submitted_by_me(person).exclude(slot=ADJUDICATION_SLOT)
-    ended = labelled.filter(Q(batch__state=Batch.State.CLOSED) | ~Q(task__state=Task.State.OPEN))
+    ended = shown_closed(submitted_by_me(person).exclude(slot=ADJUDICATION_SLOT))
     closed = _by_place(ended)
-    decided = _by_place(labelled.filter(task__state=Task.State.ADJUDICATED))
-    overruled = _by_place(labelled.filter(pk__in=overruled_labels(person).values("assignment")))
+    decided = _by_place(ended.filter(task__state=Task.State.ADJUDICATED))
+    overruled = _by_place(ended.filter(pk__in=overruled_labels(person).values("assignment")))
     compared, equal = Places(), Places()
     for pk, dimension, _criterion, mine, final, n in _compared(person):
         compared[pk, dimension] += n

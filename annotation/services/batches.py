@@ -38,7 +38,7 @@ from annotation.services.planning import Planner, name_pairs, plan_open_tasks, r
 from annotation.services.qualifications import refuse_without_a_round
 from annotation.services.second_readings import put_back
 from annotation.services.tallies import count_in
-from annotation.services.terms import Terms, check_terms
+from annotation.services.terms import Terms, check_terms, closes_in_blocks
 
 CHUNK = 2000
 # Of a response: what makes its stratum.
@@ -166,7 +166,13 @@ def _found(
 
 
 def new_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person | None) -> Batch:
-    given = {"guideline": guideline, "created_by": actor, **policy.__dict__}
+    blocks_since = timezone.now() if closes_in_blocks(policy, policy.overlap) else None
+    given = {
+        "guideline": guideline,
+        "created_by": actor,
+        "blocks_since": blocks_since,
+        **policy.__dict__,
+    }
     batch, created = Batch.objects.get_or_create(name=check_name(name), defaults=given)
     if not created:
         raise AssayError(N_("There is already a batch named {name}."), name=name)
