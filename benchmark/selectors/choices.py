@@ -12,6 +12,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from annotation.errors import N_, Forbidden, NotFound
 from annotation.models import Batch, Dataset, Person, Task
 from annotation.selectors.blindness import sealed_datasets
+from annotation.selectors.blindness import record_openings
 from annotation.selectors.gold import check_sealed_gold, refuse_sealed_gold
 from benchmark.choices import NEED_CHECK, VERSION
 from benchmark.models import ChoiceReport, Judge, QuestionForm
@@ -52,6 +53,11 @@ def refuse_sealed_report(person: Person, report: ChoiceReport) -> None:
     refuse_sealed_dataset(person, report.dataset)
     if report.scorer is not None:
         refuse_sealed_gold(person, report.scorer.release.batches.all())
+    # What people decided of its answers is in it, too.
+    read = Batch.objects.filter(
+        strata__dataset=report.dataset, guideline__name__in=[CHOICE_GUIDELINE, OPEN_GUIDELINE]
+    )
+    record_openings(person, read.values_list("pk", flat=True))
 
 
 @dataclass(frozen=True)
