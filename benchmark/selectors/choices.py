@@ -11,8 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from annotation.errors import N_, Forbidden, NotFound
 from annotation.models import Batch, Dataset, Person, Task
-from annotation.selectors.blindness import sealed_datasets
-from annotation.selectors.blindness import record_openings
+from annotation.selectors.blindness import record_openings, sealed_datasets
 from annotation.selectors.gold import check_sealed_gold, refuse_sealed_gold
 from benchmark.choices import NEED_CHECK, VERSION
 from benchmark.models import ChoiceReport, Judge, QuestionForm

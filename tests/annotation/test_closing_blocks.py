@@ -76,6 +76,13 @@ def shown_closed(person: Person) -> set[object]:
     return {pk for pk, _at in my_history(person, Wanted(state="closed"))}
 
 
+def each_is_shown_open_or_closed(person: Person) -> None:
+    closed = shown_closed(person)
+    open_ = {pk for pk, _at in my_history(person, Wanted(state="open"))}
+    assert not closed & open_
+    assert closed | open_ == {pk for pk, _at in my_history(person, Wanted())}
+
+
 def kinds(items: Sequence[Assignment]) -> set[str]:
     return {one.task.kind for one in items}
 
@@ -101,6 +108,8 @@ def test_a_block_is_shown_closed_at_once_and_only_when_all_of_its_work_is(
     assert shown_closed(lin) == set()  # not by what the partner does
     look(checked)
     assert shown_closed(lin) == {one.pk for one in mine[:SIZE]}
+    each_is_shown_open_or_closed(lin)
+    each_is_shown_open_or_closed(chen)
     states = Task.objects.filter(assignments__in=mine[:SIZE]).values_list("state", flat=True)
     assert set(states) == {"agreed"}
     nothing_is_broken(checked)

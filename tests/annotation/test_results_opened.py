@@ -128,6 +128,7 @@ def test_the_page_says_who_when_and_what_to_do(client: Client, labelled: Batch, 
     assert "choose somebody who has not" in answer.content.decode()
     shown = client.get(page).content.decode()
     assert "opened them on" in shown
+    assert f'value="{ma.pk}"' not in shown  # and they are not offered
 
 
 def test_an_opening_is_written_once(
