@@ -468,6 +468,6 @@ class JoinForm(forms.Form):
         field.queryset = people_in_role(role).exclude(pk__in=present)
         opened = openings_of(batch).values("person")
         self.offered = field.queryset.exclude(pk__in=opened)
-        field.widget.choices = [(person.pk, str(person)) for person in self.offered]  # type: ignore[attr-defined]
+        field.widget.choices = [(person.pk, str(person)) for person in self.offered]
         field.required = True
         field.label = {ANNOTATOR: _("Annotators"), ADJUDICATOR: _("Adjudicators")}[role]
