@@ -25,20 +25,20 @@ def presume(apps: Any, schema_editor: Any) -> None:
     openings = apps.get_model("annotation", "ResultOpening").objects.using(alias)
     people = apps.get_model("annotation", "Person").objects.using(alias).prefetch_related("groups")
     batches = apps.get_model("annotation", "Batch").objects.using(alias).exclude(state="closed")
-    spans = _spans(_told(apps, alias), people, now)
+    spans = _spans(_role_events(apps, alias), people, now)
     joined = _joined(apps, alias)
     for batch in batches:
         first = _first_results(apps, alias, batch)
         members = set(batch.memberships.values_list("person__username", flat=True))
         if first is None:
             continue
-        found = []
+        presumed = []
         for person in people:
             until = joined.get((batch.name, person.username)) if person.username in members else now
             since = _since(spans[person.username], first, until) if until else None
             if since is not None:
-                found.append(openings.model(person=person, batch=batch, first_at=since, presumed=True))
-        openings.bulk_create(found, ignore_conflicts=True)
+                presumed.append(openings.model(person=person, batch=batch, first_at=since, presumed=True))
+        openings.bulk_create(presumed, ignore_conflicts=True)
 
 
 def _since(spans: list[Span], first: datetime, until: datetime) -> datetime | None:
@@ -57,20 +57,22 @@ def _first_results(apps: Any, alias: str, batch: Any) -> datetime | None:
     return times.values_list("submitted_at", flat=True).first()
 
 
-def _told(apps: Any, alias: str) -> dict[str, list[tuple[datetime, bool]]]:
-    """By person: when they were told which roles they have, and whether one of them reads results."""
+def _role_events(apps: Any, alias: str) -> dict[str, list[tuple[datetime, bool]]]:
+    """By person: when their roles were set, and whether one of them reads results."""
     events = apps.get_model("annotation", "AuditEvent").objects.using(alias).filter(verb__in=ROLES_TOLD)
-    told: dict[str, list[tuple[datetime, bool]]] = defaultdict(list)
+    changes: dict[str, list[tuple[datetime, bool]]] = defaultdict(list)
     for at, target, data in events.order_by("pk").values_list("at", "target", "data").iterator():
-        told[target.removeprefix("person:")].append((at, not READERS.isdisjoint(data.get("roles", ()))))
-    return told
+        changes[target.removeprefix("person:")].append((at, not READERS.isdisjoint(data.get("roles", ()))))
+    return changes
 
 
-def _spans(told: dict[str, list[tuple[datetime, bool]]], people: Any, now: datetime) -> dict[str, list[Span]]:
+def _spans(
+    changes: dict[str, list[tuple[datetime, bool]]], people: Any, now: datetime
+) -> dict[str, list[Span]]:
     """From when to when each person could read results. What no event tells of is taken to have been so always."""
     spans = {}
     for person in people:
-        events = told.get(person.username, [])
+        events = changes.get(person.username, [])
         ends = [*(at for at, _reads in events[1:]), now]
         of_person = (
             [(at, end) for (at, reads), end in zip(events, ends, strict=True) if reads] if events else []
@@ -95,8 +97,8 @@ def _joined(apps: Any, alias: str) -> dict[tuple[str, str], datetime]:
 def begin_blocks(apps: Any, schema_editor: Any) -> None:
     """Where gold checks are mixed into work that other people close."""
     batches = apps.get_model("annotation", "Batch").objects.using(schema_editor.connection.alias)
-    given = Q(known_items__kind="check", known_items__given__told_at=None, known_items__given__isnull=False)
-    checked = batches.filter(Q(check_share__gt=0, check_feedback=False) | given).exclude(state="closed")
+    untold = Q(known_items__kind="check", known_items__given__told_at=None, known_items__given__isnull=False)
+    checked = batches.filter(Q(check_share__gt=0, check_feedback=False) | untold).exclude(state="closed")
     ids = set(checked.filter(overlap__gt=1).order_by().values_list("pk", flat=True))
     batches.filter(pk__in=ids).update(blocks_since=F("created_at"))
 

@@ -70,8 +70,8 @@ def check_sealed(person: Person, batches: Iterable[int]) -> None:
 def record_openings(person: Person, batches: Iterable[int]) -> None:
     """Note that the person opens the results of these batches: the first time, and where there are any to read."""
     chosen = set(batches)
-    had = ResultOpening.objects.filter(person=person, batch__in=chosen).values_list("batch", flat=True)
-    new = chosen - set(had)
+    recorded = ResultOpening.objects.filter(person=person, batch__in=chosen).values_list("batch", flat=True)
+    new = chosen - set(recorded)
     if new:
         _record_first(person, _with_results(new))
 
@@ -80,8 +80,8 @@ def _with_results(batches: Iterable[int]) -> list[int]:
     """Those in which somebody submitted something, or whose known items can be read."""
     submitted = Assignment.objects.filter(batch=OuterRef("pk"), submitted_at__isnull=False)
     known = KnownItem.objects.filter(batch=OuterRef("pk"))
-    found = Batch.objects.filter(Exists(submitted) | Exists(known), pk__in=list(batches))
-    return list(found.values_list("pk", flat=True))
+    readable = Batch.objects.filter(Exists(submitted) | Exists(known), pk__in=list(batches))
+    return list(readable.values_list("pk", flat=True))
 
 
 @transaction.atomic
@@ -111,8 +111,8 @@ def has_opened(batch: Batch, person: Person) -> bool:
 def openings_of(batch: Batch) -> QuerySet[ResultOpening]:
     """Who opened the batch's results and never judged in it, with the person, by name."""
     members = batch.memberships.values("person")
-    found = ResultOpening.objects.filter(batch=batch).exclude(person__in=members)
-    return found.select_related("person").order_by("person__username")
+    openings = ResultOpening.objects.filter(batch=batch).exclude(person__in=members)
+    return openings.select_related("person").order_by("person__username")
 
 
 def sealed_datasets(person: Person) -> QuerySet[Dataset]:

@@ -23,16 +23,16 @@ AT_ONCE = (
 )
 
 
-def shown_closed(found: QuerySet[Assignment]) -> QuerySet[Assignment]:
+def shown_closed(submissions: QuerySet[Assignment]) -> QuerySet[Assignment]:
     """Those of these submissions that are over for who submitted them."""
     is_over = AT_ONCE & ~Q(task__state=Task.State.OPEN)
-    return found.filter(Q(batch__state=Batch.State.CLOSED) | is_over | Exists(_closed_block()))
+    return submissions.filter(Q(batch__state=Batch.State.CLOSED) | is_over | Exists(_closed_block()))
 
 
-def shown_open(found: QuerySet[Assignment]) -> QuerySet[Assignment]:
+def shown_open(submissions: QuerySet[Assignment]) -> QuerySet[Assignment]:
     """The others: what was submitted may still be corrected."""
     in_no_closed_block = ~AT_ONCE & ~Exists(_closed_block())
-    still_open = found.filter(in_no_closed_block | Q(AT_ONCE, task__state=Task.State.OPEN))
+    still_open = submissions.filter(in_no_closed_block | Q(AT_ONCE, task__state=Task.State.OPEN))
     return still_open.exclude(batch__state=Batch.State.CLOSED)
 
 

@@ -57,12 +57,12 @@ def _cuts(times: list[datetime]) -> Iterable[tuple[datetime, datetime]]:
 
 def _times(batch: Batch, person: int, *, after: datetime | None, until: datetime) -> list[datetime]:
     """When the person submitted what is in no block yet."""
-    found = _submissions().filter(
+    times = _submissions().filter(
         batch=batch, person=person, submitted_at__gte=batch.blocks_since, submitted_at__lt=until
     )
-    found = found.filter(submitted_at__gt=after) if after else found
+    times = times.filter(submitted_at__gt=after) if after else times
     return [
-        at for at in found.order_by("submitted_at").values_list("submitted_at", flat=True) if at is not None
+        at for at in times.order_by("submitted_at").values_list("submitted_at", flat=True) if at is not None
     ]
 
 

@@ -16,8 +16,8 @@ SURE = 0.9
 @pytest.mark.parametrize("late", [0, 3600])
 def test_when_items_close_tells_no_check(guideline: Guideline, late: float):
     run = simulate(guideline, seed=7, people=4, items=50, late=late)
-    closed = [one for one in run.items if was_open(one)]
-    assert sum(one.is_check for one in closed) >= 15
+    closed = [item for item in run.items if was_open(item)]
+    assert sum(item.is_check for item in closed) >= 15
     areas = separations_of([run])
     assert areas["all together"] < CHANCE
     assert max(areas.values()) < CHANCE

@@ -172,7 +172,7 @@ def as_it_was(run: Run) -> Run:
     """The same work, shown as the truth is: work closes when its partner submits, and a check at the first look of the
     worker after the work before it.
     """
-    shown = [Item(one.person, one.task, one.is_check, one.submitted) for one in run.items]
+    shown = [Item(item.person, item.task, item.is_check, item.submitted) for item in run.items]
     before: dict[int, float | None] = {}
     for item in shown:
         if item.is_check:
@@ -192,29 +192,29 @@ def signs(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the observer has of each item that was shown open and then closed (``SIGNS``), whether it was a check, and
     whose it was. What closes as it is submitted has no time of its own.
     """
-    anybody = sorted(one.submitted for one in run.items)
+    anybody = sorted(item.submitted for item in run.items)
     rows, checks, people = [], [], []
-    for person in sorted({one.person for one in run.items}):
-        mine = [one for one in run.items if one.person == person and was_open(one)]
-        together = Counter(one.closed for one in mine)
-        own = [one.submitted for one in mine]
-        lengths = [one.closed - one.submitted for one in mine if one.closed is not None]
-        for place, one in enumerate(mine):
-            assert one.closed is not None
+    for person in sorted({item.person for item in run.items}):
+        own = [item for item in run.items if item.person == person and was_open(item)]
+        together = Counter(item.closed for item in own)
+        submitted = [item.submitted for item in own]
+        lengths = [item.closed - item.submitted for item in own if item.closed is not None]
+        for place, item in enumerate(own):
+            assert item.closed is not None
             around = [*lengths[max(0, place - 2) : place], *lengths[place + 1 : place + 3]]
             rows.append(
                 (
-                    (one.closed - run.phase) % TICK,
-                    together[one.closed],
-                    _gap(mine, place, place - 1),
-                    _gap(mine, place, place + 1),
+                    (item.closed - run.phase) % TICK,
+                    together[item.closed],
+                    _gap(own, place, place - 1),
+                    _gap(own, place, place + 1),
                     lengths[place],
                     lengths[place] - float(np.median(around)) if around else np.nan,
-                    _since(own, one.closed),
-                    _since(anybody, one.closed),
+                    _since(submitted, item.closed),
+                    _since(anybody, item.closed),
                 )
             )
-            checks.append(one.is_check)
+            checks.append(item.is_check)
             people.append(person)
     return np.array(rows, dtype=float), np.array(checks), np.array(people)
 
@@ -223,11 +223,11 @@ def was_open(item: Item) -> bool:
     return item.closed is not None and item.closed > item.submitted
 
 
-def _gap(mine: Sequence[Item], place: int, other: int) -> float:
+def _gap(own: Sequence[Item], place: int, other: int) -> float:
     """Seconds from the closing of another item to that of this one."""
-    if not 0 <= other < len(mine):
+    if not 0 <= other < len(own):
         return float("nan")
-    here, there = mine[place].closed, mine[other].closed
+    here, there = own[place].closed, own[other].closed
     assert here is not None
     assert there is not None
     return abs(here - there)
@@ -240,17 +240,17 @@ def _since(times: Sequence[float], at: float) -> float:
 
 def separations(rows: np.ndarray, checks: np.ndarray, people: np.ndarray) -> dict[str, float]:
     """The area under the curve by each sign alone, whichever way it points, and by all of them together."""
-    found = {}
+    areas = {}
     for name, column in zip(SIGNS, rows.T, strict=True):
         known = np.nan_to_num(column, nan=float(np.nanmedian(column)))
         area = float(roc_auc_score(checks, known))
-        found[name] = max(area, 1 - area)
+        areas[name] = max(area, 1 - area)
     scores = np.zeros(len(checks))
     for train, test in GroupKFold(n_splits=min(FOLDS, len(set(people)))).split(rows, checks, people):
         model = HistGradientBoostingClassifier(max_iter=60, min_samples_leaf=10, random_state=0)
         model.fit(rows[train], checks[train])
         scores[test] = model.predict_proba(rows[test])[:, 1]
-    return found | {"all together": float(roc_auc_score(checks, scores))}
+    return areas | {"all together": float(roc_auc_score(checks, scores))}
 
 
 def separations_of(runs: Sequence[Run]) -> dict[str, float]:
@@ -269,18 +269,20 @@ def main() -> None:
     )
     parser.add_argument("--runs", type=int, default=3, help="batches of each way of working (default 3)")
     parser.add_argument("--items", type=int, default=150, help="of each person (default 150)")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     for way, late in (("side by side", 0), ("every second person an hour later", 3600)):
         runs = []
         with transaction.atomic():
             guideline = XSTEST_GUIDELINE.load()
-            seeds = range(int(late), int(late) + given.runs)
-            runs += [simulate(guideline, seed=seed, people=4, items=given.items, late=late) for seed in seeds]
+            seeds = range(int(late), int(late) + arguments.runs)
+            runs += [
+                simulate(guideline, seed=seed, people=4, items=arguments.items, late=late) for seed in seeds
+            ]
             transaction.set_rollback(True)
-        items = [one for run in runs for one in run.items]
-        closed = [one for one in items if was_open(one)]
-        print(f"{way}: {len(items)} items, {sum(one.is_check for one in items)} of them checks")
-        print(f"  {len(closed)} were open and closed, {sum(one.is_check for one in closed)} of them checks")
+        items = [item for run in runs for item in run.items]
+        closed = [item for item in items if was_open(item)]
+        print(f"{way}: {len(items)} items, {sum(item.is_check for item in items)} of them checks")
+        print(f"  {len(closed)} were open and closed, {sum(item.is_check for item in closed)} of them checks")
         for name, area in separations_of(runs).items():
             print(f"  {area:.2f}  {name}")
 

@@ -17,9 +17,9 @@ def batches_for(person: Person, name: str = "") -> QuerySet[Batch]:
     if name:
         refuse_sealed_gold(person, [batch_named(name)])
         return Batch.objects.filter(name=name)
-    found = readable_batches(person)
-    record_openings(person, found.values_list("pk", flat=True))
-    return found
+    readable = readable_batches(person)
+    record_openings(person, readable.values_list("pk", flat=True))
+    return readable
 
 
 def readable_batches(person: Person) -> QuerySet[Batch]:
