@@ -144,6 +144,7 @@ UNKNOWN: dict[str, list[list[str]]] = {
         ["a/b", "--batches", "first", "--detach"],
     ],
     "compare_releases": [["none", "none"]],
+    "confirm_closing": [["none"], ["first"]],
     "export_gold": [
         ["none", "--format", "jsonl", "--out", "OUT"],
         ["none", "--format", "none", "--out", "OUT"],

@@ -139,6 +139,7 @@ MAY: dict[str, frozenset[str]] = {
     "batch-progress": MANAGER,
     "batch-state": MANAGER,
     "batch-close": MANAGER,
+    "batch-confirm-closing": MANAGER,
     "batch-policy": MANAGER,
     "batch-alarm-seen": MANAGER,
     "batch-members": MANAGER,

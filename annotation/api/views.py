@@ -171,6 +171,11 @@ class Revise(LoopView):
     @extend_schema(
         operation_id="assignments_revise",
         summary="Correct what I submitted",
+        description=(
+            "A new revision while the item is shown open to you. In a batch with gold checks items are shown closed"
+            " some at a time: the revision is taken and read back, and where the item was settled before, it does not"
+            " count and the manager reads it."
+        ),
         parameters=[KEY],
         request=s.CorrectionSerializer,
         responses={

@@ -24,6 +24,7 @@ from annotation.models import (
     Membership,
     Person,
 )
+from annotation.selectors.blindness import openings_of
 from annotation.selectors.corpus import collections_in, models_in
 from annotation.selectors.people import people_in_role
 from annotation.services.batches import LARGEST_SEED, Policy, Share
@@ -452,7 +453,10 @@ class BatchForm(TermsForm):
 
 
 class JoinForm(forms.Form):
-    """People to add to a batch in one role: those of its group who are not in it already."""
+    """People to add to a batch in one role: those of its group who are not in it already.
+
+    Who opened its results is not ``offered``; whose name comes all the same is refused with the reason, by the service.
+    """
 
     people = _many(_("People"))
 
@@ -462,5 +466,8 @@ class JoinForm(forms.Form):
         field = self.fields["people"]
         assert isinstance(field, forms.ModelMultipleChoiceField)
         field.queryset = people_in_role(role).exclude(pk__in=present)
+        opened = openings_of(batch).values("person")
+        self.offered = field.queryset.exclude(pk__in=opened)
+        field.widget.choices = [(person.pk, str(person)) for person in self.offered]
         field.required = True
         field.label = {ANNOTATOR: _("Annotators"), ADJUDICATOR: _("Adjudicators")}[role]

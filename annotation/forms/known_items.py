@@ -8,6 +8,7 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Batch, GoldLabel, GoldRelease, KnownItem, Person
+from annotation.selectors.blindness import sealed_batches
 from annotation.selectors.gold import releases_for
 from annotation.services.known_items import MOST_ITEMS
 from annotation.services.known_sources import SURE
@@ -61,7 +62,7 @@ class GoldForm(KindForm):
         assert isinstance(releases, forms.ModelChoiceField)
         assert isinstance(batches, forms.ModelMultipleChoiceField)
         releases.queryset = GoldRelease.objects.filter(pk__in=open_to)
-        batches.queryset = closed.exclude(pk=batch.pk)
+        batches.queryset = closed.exclude(pk=batch.pk).exclude(pk__in=sealed_batches(reader))
 
     @property
     def has_choices(self) -> bool:

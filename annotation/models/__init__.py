@@ -23,7 +23,7 @@ from annotation.models.invitations import Invitation, OneTimeLink, SetupLink
 from annotation.models.jobs import Job
 from annotation.models.known import KnownItem, KnownTask, Qualification
 from annotation.models.people import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, Person
-from annotation.models.records import AuditEvent, CacheEntry, Import, ImportedLabel
+from annotation.models.records import AuditEvent, CacheEntry, Import, ImportedLabel, ResultOpening
 from annotation.models.tokens import ApiToken
 from annotation.models.work import (
     ADJUDICATION_SLOT,
@@ -33,6 +33,7 @@ from annotation.models.work import (
     CorrectionRequest,
     Draft,
     GoldLabel,
+    SubmissionBlock,
     Verdict,
 )
 
@@ -82,9 +83,11 @@ __all__ = [
     "Qualification",
     "ReleasedLabel",
     "Response",
+    "ResultOpening",
     "SecondReading",
     "SetupLink",
     "Stratum",
+    "SubmissionBlock",
     "Tally",
     "Task",
     "Verdict",

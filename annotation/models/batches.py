@@ -95,6 +95,26 @@ class Batch(Authored):
     )
     # Moved on whenever labels that were complete leave or come back: what was read of them before is void.
     labels_version = models.PositiveIntegerField(default=0)
+    # What is submitted from then on is shown closed in blocks (docs/checks.md); null: at once.
+    blocks_since = models.DateTimeField(null=True, editable=False)
+    # Where a member of the batch closed it, its results stay sealed for them until somebody else confirms that.
+    closed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        editable=False,
+        related_name="+",
+        verbose_name=_("closed by"),
+    )
+    closing_confirmed_at = models.DateTimeField(_("closing confirmed"), null=True, editable=False)
+    closing_confirmed_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        editable=False,
+        related_name="+",
+        verbose_name=_("closing confirmed by"),
+    )
 
     class Meta:
         verbose_name = _("batch")

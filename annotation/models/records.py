@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.bundle import label_place
 from annotation.models.authored import Authored
+from annotation.models.batches import Batch
 from annotation.models.jobs import Job
 from annotation.models.work import Assignment
 
@@ -51,6 +52,30 @@ class CacheEntry(models.Model):
 
     def __str__(self) -> str:
         return self.cache_key
+
+
+class ResultOpening(models.Model):
+    """Somebody opened the results of a batch: they would not judge blind in it. Written the first time alone.
+
+    ``presumed``: of the time before this was recorded, and read off the roles that the person had.
+    """
+
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="result_openings", verbose_name=_("person")
+    )
+    batch = models.ForeignKey(Batch, models.CASCADE, related_name="result_openings", verbose_name=_("batch"))
+    first_at = models.DateTimeField(_("first opened"))
+    presumed = models.BooleanField(_("presumed"), default=False)
+
+    class Meta:
+        verbose_name = _("opening of results")
+        verbose_name_plural = _("openings of results")
+        constraints = [
+            models.UniqueConstraint(fields=["person", "batch"], name="result_opening_once_per_batch")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.batch_id}/{self.person_id}"
 
 
 class Import(Authored):

@@ -85,8 +85,42 @@ class Assignment(models.Model):
         return self.slot == ADJUDICATION_SLOT
 
 
+class SubmissionBlock(models.Model):
+    """Some of a person's submissions in a batch, one after another, that are shown closed together.
+
+    They are those submitted from ``first_at`` to ``last_at``; while ``closed_at`` is null they are shown open.
+    """
+
+    batch = models.ForeignKey(
+        Batch, models.CASCADE, related_name="submission_blocks", verbose_name=_("batch"), db_index=False
+    )
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="submission_blocks", verbose_name=_("person")
+    )
+    first_at = models.DateTimeField(_("first submitted"))
+    last_at = models.DateTimeField(_("last submitted"))
+    closed_at = models.DateTimeField(_("shown closed"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("block of submissions")
+        verbose_name_plural = _("blocks of submissions")
+        constraints = [
+            models.UniqueConstraint(fields=["batch", "person", "first_at"], name="submission_block_once")
+        ]
+        indexes = [
+            models.Index(fields=["batch"], condition=Q(closed_at__isnull=True), name="submission_block_open")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.batch_id}/{self.person_id}/{self.first_at}"
+
+
 class Annotation(models.Model):
-    """What was submitted. A correction is a new revision; the old one stays, no longer ``current``."""
+    """What was submitted. A correction is a new revision; the one that counts is ``current``.
+
+    That is the latest one, but for a correction that came when its task had closed: it counts for nothing until the
+    manager has read it.
+    """
 
     assignment = models.ForeignKey(Assignment, models.PROTECT, related_name="annotations", db_index=False)
     revision = models.PositiveSmallIntegerField(_("revision"), default=1)

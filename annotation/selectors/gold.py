@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, QuerySet
 
 from annotation.errors import N_, Forbidden, NotFound
 from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, Task
-from annotation.selectors.blindness import refuse_sealed, sealed_batches, sealed_datasets
+from annotation.selectors.blindness import check_sealed, record_openings, sealed_batches, sealed_datasets
 from annotation.selectors.counts import by_stratum
 
 RELEASE_JOB = "release"
@@ -25,9 +25,17 @@ def release_named(name: str) -> GoldRelease:
 
 
 def refuse_sealed_gold(person: Person, batches: Iterable[Batch]) -> None:
-    """Forbidden where a batch is sealed for the person, or they judge responses of the same dataset blind."""
+    """Forbidden where a batch is sealed for the person, or they judge responses of the same dataset blind. Else they
+    open the results of all of these batches.
+    """
     chosen = [batch.pk for batch in batches]
-    refuse_sealed(person, Batch.objects.filter(pk__in=chosen))
+    check_sealed_gold(person, chosen)
+    record_openings(person, chosen)
+
+
+def check_sealed_gold(person: Person, chosen: Collection[int]) -> None:
+    """As ``refuse_sealed_gold``, of batches by their ids, for who only asks and opens nothing."""
+    check_sealed(person, chosen)
     sealed = sealed_datasets(person).filter(strata__batch__in=chosen).first()
     if sealed is not None:
         raise Forbidden(

@@ -241,19 +241,6 @@ def was_told(assignment: Assignment) -> bool:
     return assignment.task.kind == Task.Kind.CHECK and first(TOLD, [assignment.task_id]) is not None
 
 
-def item_before(person: int, batch: int) -> str | None:
-    """The state of the task of work that the person submitted last in the batch; None where there is none."""
-    found = first(ITEM_BEFORE, [person, batch])
-    return None if found is None else str(found[0])
-
-
-ITEM_BEFORE = """
-SELECT t.state FROM annotation_assignment a JOIN annotation_task t ON t.id = a.task_id
-WHERE a.person_id = %s AND a.batch_id = %s AND a.state = 'submitted' AND a.slot < 5 AND t.kind = 'work'
-ORDER BY a.submitted_at DESC LIMIT 1
-"""
-
-
 def open_checks(batch: Batch) -> QuerySet[Task]:
     """The checks of the batch that were answered and can still be corrected."""
     mine = KnownTask.objects.filter(item__batch=batch, item__kind=KnownItem.Kind.CHECK)

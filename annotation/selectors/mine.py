@@ -14,7 +14,8 @@ from django.db.models import Q
 from annotation.errors import N_, NotFound
 from annotation.guidelines import GuidelineDocument
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, Draft, Membership, Person
-from annotation.selectors.work import MyProgress, is_closed, my_progress
+from annotation.selectors.closings import is_closed
+from annotation.selectors.work import MyProgress, my_progress
 from annotation.statements import first, loaded, stored
 from annotation.wording import kept_error_text
 
@@ -181,7 +182,8 @@ def given(assignment: Assignment) -> Given | None:
         return None
     if assignment.is_adjudication:
         return _decision(assignment)
-    annotation = Annotation.objects.get(assignment=assignment, current=True)
+    annotation = latest_annotation(assignment)
+    assert annotation is not None
     return Given(
         labels=annotation.labels,
         rationale=annotation.rationale,
@@ -192,6 +194,11 @@ def given(assignment: Assignment) -> Given | None:
         adjudication=False,
         closed=is_closed(assignment),
     )
+
+
+def latest_annotation(assignment: Assignment) -> Annotation | None:
+    """The person's last word on the item: what they read back, whether it came in time or not."""
+    return Annotation.objects.filter(assignment=assignment).order_by("-revision").first()
 
 
 def _decision(assignment: Assignment) -> Given:

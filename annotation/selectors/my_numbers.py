@@ -28,6 +28,8 @@ from annotation.models import (
     Task,
     Verdict,
 )
+from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.closings import shown_closed
 from annotation.selectors.my_work import labels_beside_gold, midnight, overruled_labels, submitted_by_me
 from annotation.selectors.second_readings import submitted_readings
 
@@ -41,8 +43,8 @@ class MyTally:
     """The person's annotations in one batch and dimension. ``closed``: over for them; ``decided`` by an adjudicator;
     ``overruled``: settled with another value.
 
-    ``compared`` counts their labels that have gold, ``equal`` those that are equal to it; both None until the batch
-    closes, for before that they would tell how many of the others are disputed.
+    ``compared`` counts their labels that have gold, ``equal`` those that are equal to it; both None until the batch's
+    results open to them, for before that they would tell how many of the others are disputed.
     """
 
     batch: str
@@ -67,20 +69,20 @@ class Confusion:
 
 def my_tallies(person: Person) -> list[MyTally]:
     """By batch, the newest first, and dimension; only where something is over. Four counts of the database."""
-    labelled = submitted_by_me(person).exclude(slot=ADJUDICATION_SLOT)
-    ended = labelled.filter(Q(batch__state=Batch.State.CLOSED) | ~Q(task__state=Task.State.OPEN))
+    ended = shown_closed(submitted_by_me(person).exclude(slot=ADJUDICATION_SLOT))
     closed = _by_place(ended)
-    decided = _by_place(labelled.filter(task__state=Task.State.ADJUDICATED))
-    overruled = _by_place(labelled.filter(pk__in=overruled_labels(person).values("assignment")))
+    decided = _by_place(ended.filter(task__state=Task.State.ADJUDICATED))
+    overruled = _by_place(ended.filter(pk__in=overruled_labels(person).values("assignment")))
     compared, equal = Places(), Places()
     for pk, dimension, _criterion, mine, final, n in _compared(person):
         compared[pk, dimension] += n
         equal[pk, dimension] += n if mine == final else 0
     batches = Batch.objects.select_related("guideline").in_bulk({pk for pk, _dimension in closed})
+    sealed = set(sealed_batches(person).values_list("pk", flat=True))
     tallies = []
     for here in sorted(closed, key=lambda place: (-place[0], place[1])):
         batch = batches[here[0]]
-        over = batch.state == Batch.State.CLOSED
+        over = batch.pk not in sealed
         tallies.append(
             MyTally(
                 batch=batch.name,
@@ -102,10 +104,10 @@ def _by_place(found: QuerySet[Assignment]) -> Places:
 
 
 def _compared(person: Person) -> list[tuple[int, str, str, float, float, int]]:
-    """(batch, dimension, criterion, mine, final, how often) in closed batches. A label that nobody else gave
-    (``single``) is its own gold: nothing to compare.
+    """(batch, dimension, criterion, mine, final, how often) in batches whose results are open. A label that nobody
+    else gave (``single``) is its own gold: nothing to compare.
     """
-    beside = labels_beside_gold(person).filter(assignment__batch__state=Batch.State.CLOSED)
+    beside = labels_beside_gold(person).exclude(assignment__batch__in=sealed_batches(person))
     rows = beside.exclude(source=GoldLabel.Source.SINGLE).values_list(
         "assignment__batch", "assignment__task__stratum__dimension", "criterion", "mine", "final"
     )

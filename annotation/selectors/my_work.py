@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
-from django.db.models import F, FloatField, Func, Q, QuerySet
+from django.db.models import Exists, F, FloatField, Func, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation.guidelines import GuidelineDocument
@@ -22,7 +22,6 @@ from annotation.models import (
     Adjudication,
     Annotation,
     Assignment,
-    Batch,
     GoldLabel,
     Guideline,
     Membership,
@@ -31,9 +30,9 @@ from annotation.models import (
     Stratum,
     Task,
 )
+from annotation.selectors.closings import closed_among, is_closed, shown_closed, shown_open
 from annotation.selectors.origins import imported_among
 from annotation.selectors.second_readings import as_claim, submitted_readings
-from annotation.selectors.work import is_closed
 
 Labels: TypeAlias = Mapping[str, Any]
 M = TypeVar("M", Assignment, SecondReading)
@@ -67,10 +66,11 @@ class Wanted:
 class Outcome:
     """What became of an annotation: the final value of each criterion whose value may differ from mine.
 
-    ``overruled`` names those where it does. ``reason`` (by language) and ``words`` are the adjudicator's; empty
-    where nobody decided.
+    ``overruled`` names those where it does. ``mine`` is what counted: a correction that came too late is not in it.
+    ``reason`` (by language) and ``words`` are the adjudicator's; empty where nobody decided.
     """
 
+    mine: Labels
     finals: Mapping[str, float]
     overruled: tuple[str, ...]
     reason: Mapping[str, str]
@@ -134,7 +134,8 @@ def my_submissions(person: Person, wanted: Wanted) -> QuerySet[Assignment]:
     if wanted.kind:
         decisions = Q(slot=ADJUDICATION_SLOT)
         found = found.filter(decisions if wanted.kind == DECISIONS else ~decisions)
-    found = _in_state(found, wanted.state)
+    if wanted.state:
+        found = shown_open(found) if wanted.state == OPEN else shown_closed(found)
     return _with_marks(found, person, wanted).order_by("-submitted_at", "pk")
 
 
@@ -157,23 +158,15 @@ def submitted_by_me(person: Person) -> QuerySet[Assignment]:
     return Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
 
 
-def _in_state(found: QuerySet[Assignment], state: str) -> QuerySet[Assignment]:
-    """As ``is_closed`` says."""
-    if not state:
-        return found
-    still_open = {"task__state": Task.State.OPEN}
-    unclosed = found.exclude(batch__state=Batch.State.CLOSED).filter(**still_open)
-    return unclosed if state == OPEN else found.filter(~Q(**still_open) | Q(batch__state=Batch.State.CLOSED))
-
-
 def _with_marks(found: QuerySet[Assignment], person: Person, wanted: Wanted) -> QuerySet[Assignment]:
-    mine = Annotation.objects.filter(assignment__person=person, current=True)
+    mine = Annotation.objects.filter(assignment__person=person)
     if wanted.corrected:
         found = found.filter(pk__in=mine.filter(revision__gt=1).values("assignment"))
     if wanted.flagged:
-        found = found.filter(pk__in=mine.exclude(flags=[]).values("assignment"))
+        later = mine.filter(assignment=OuterRef("assignment"), revision__gt=OuterRef("revision"))
+        found = found.filter(pk__in=mine.exclude(flags=[]).exclude(Exists(later)).values("assignment"))
     if wanted.overruled:
-        found = found.filter(pk__in=overruled_labels(person).values("assignment"))
+        found = shown_closed(found).filter(pk__in=overruled_labels(person).values("assignment"))
     return found
 
 
@@ -207,17 +200,22 @@ def history_lines(ids: Sequence[UUID]) -> list[Mine]:
         found[reading.pk] = as_claim(reading)
         found[reading.pk].task = reading.task
     mine = [found[pk] for pk in ids if pk in found]
-    current = {one.assignment_id: one for one in Annotation.objects.filter(assignment__in=ids, current=True)}
+    revisions = list(Annotation.objects.filter(assignment__in=ids).order_by("revision"))
+    latest = {one.assignment_id: one for one in revisions}
+    counting = {one.assignment_id: one.labels for one in revisions if one.current}
     documents = Guideline.objects.in_bulk({assignment.batch.guideline_id for assignment in mine})
     verdicts = {pk: one.verdict.labels for pk, one in found.items() if hasattr(one, "verdict")}
-    ends = outcomes(mine, {pk: one.labels for pk, one in current.items()})
+    closed = closed_among(mine)
+    ends = outcomes([one for one in mine if one.pk in closed], counting)
     imported = imported_among(ids)
     return [
         _mine(
             one,
             imported=one.pk in imported,
-            annotation=current.get(one.pk),
+            annotation=latest.get(one.pk),
             document=documents[one.batch.guideline_id].document,
+            # A second reading is a decision on an item that is closed.
+            closed=one.pk in closed or one.is_adjudication,
             outcome=ends.get(one.pk),
             verdict=verdicts.get(one.pk),
         )
@@ -231,6 +229,7 @@ def _mine(
     imported: bool,
     annotation: Annotation | None,
     document: GuidelineDocument,
+    closed: bool,
     outcome: Outcome | None,
     verdict: Labels | None,
 ) -> Mine:
@@ -248,14 +247,24 @@ def _mine(
         flags=annotation.flags if annotation else (),
         submitted_at=assignment.submitted_at,
         adjudication=annotation is None,
-        closed=is_closed(assignment),
+        closed=closed,
         outcome=outcome,
         verdict=verdict,
     )
 
 
+def outcome_of_mine(assignment: Assignment) -> Outcome | None:
+    """What became of one annotation, once that may be told."""
+    if not is_closed(assignment):
+        return None
+    counting = Annotation.objects.get(assignment=assignment, current=True)
+    return outcomes([assignment], {assignment.pk: counting.labels}).get(assignment.pk)
+
+
 def outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -> dict[UUID, Outcome]:
-    """What became of these annotations (``labels`` by assignment), where that may be told; two queries."""
+    """What became of these annotations, which are closed (``labels``, which count, by assignment), where that may be
+    told; two queries.
+    """
     settled = {one.pk: one.task_id for one in assignments if one.pk in labels and one.task.state in SETTLED}
     tasks = set(settled.values())
     gold: dict[int, list[GoldLabel]] = {task: [] for task in tasks}
@@ -278,6 +287,7 @@ def _outcome(mine: Labels, gold: Iterable[GoldLabel], decision: Adjudication | N
     if not told:
         return None
     return Outcome(
+        mine=mine,
         finals={label.criterion: label.value for label in told},
         overruled=tuple(label.criterion for label in told if label.value != mine[label.criterion]),
         reason=decision.reason.words if decision and decision.reason else {},

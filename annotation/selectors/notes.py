@@ -9,7 +9,7 @@ from django.db.models import Count, Q, QuerySet
 
 from annotation.errors import N_, NotFound
 from annotation.models import Guideline, Note, Person
-from annotation.selectors.blindness import sealed_batches, sealed_datasets
+from annotation.selectors.blindness import record_openings, sealed_batches, sealed_datasets
 
 ClauseKey: TypeAlias = tuple[str, float | None]
 """A criterion and a level of it; None for the criterion itself, and no criterion for the whole guideline."""
@@ -47,6 +47,11 @@ def note_for(person: Person, note_id: int) -> Note:
     if found is None:
         raise NotFound(N_("There is no such note."))
     return found
+
+
+def open_batches_of(person: Person, notes: Iterable[Note]) -> None:
+    """The person reads these notes, and with them what somebody thought of items of their batches."""
+    record_openings(person, {note.task.batch_id for note in notes if note.task is not None})
 
 
 def by_clause(guideline: Guideline, notes: Iterable[Note]) -> dict[ClauseKey, list[Note]]:

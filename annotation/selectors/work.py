@@ -152,11 +152,6 @@ def my_last(batch: Batch, person: Person) -> Assignment | None:
     return mine.order_by("-submitted_at").first()
 
 
-def is_closed(assignment: Assignment) -> bool:
-    """Whether what was submitted can no longer be revised by the person, only by way of the manager."""
-    return assignment.task.state != Task.State.OPEN or assignment.batch.state == Batch.State.CLOSED
-
-
 def my_batches(person: Person) -> list[MyProgress]:
     """The open batches in which the person works, with their progress, the earliest due first."""
     roles = [role for role in Membership.Role.values if has_role(person, role)]

@@ -27,8 +27,8 @@ from annotation.selectors.watch import (
 )
 from annotation.services.audit import record
 from annotation.services.batches import set_state
-from annotation.services.known_answers import settle_checks
 from annotation.services.locks import lock_memberships
+from annotation.services.submission_blocks import close_blocks
 
 logger = logging.getLogger(__name__)
 # So many units must be complete before an interval is believed, and so many more after an alarm before the next.
@@ -42,7 +42,7 @@ def watch_all() -> None:
     """Measure every batch that is due. What goes wrong with one must not keep the others from it."""
     for batch in watched():
         try:
-            settle_checks(batch)
+            close_blocks(batch)
             watch(batch)
         except Exception:
             logger.exception("could not watch the batch %s", batch.name)

@@ -32,7 +32,9 @@ from annotation.models import (
     Person,
     Task,
 )
+from annotation.selectors.closings import is_closed
 from annotation.selectors.known import Feedback, feedback_on
+from annotation.selectors.mine import latest_annotation
 from annotation.selectors.work import texts_to_mark
 from annotation.services.audit import record
 from annotation.services.decisions import A_DISPUTE, NOTHING_YET
@@ -133,14 +135,16 @@ def _submitted_before(assignment: Assignment, key: str, work: Work) -> Receipt:
     earlier = _by_key(assignment, key, work)
     if earlier is not None:
         return earlier
-    current = Annotation.objects.get(assignment=assignment, current=True)
-    raise AlreadySubmitted(_receipt(current, created=False, feedback=feedback_on(assignment)))
+    latest = latest_annotation(assignment)
+    assert latest is not None
+    raise AlreadySubmitted(_receipt(latest, created=False, feedback=feedback_on(assignment)))
 
 
 def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt | None:
-    """Correct a submitted annotation: a new revision while its task is open.
+    """Correct a submitted annotation: a new revision while its task is shown open to the person.
 
-    Afterwards the correction becomes a request to the manager and the answer is None.
+    Afterwards the correction becomes a request to the manager and the answer is None. Where the task is over and still
+    shown open (``selectors/closings.py``) it becomes both: the revision is read back and does not count.
     """
     try:
         return _revise(assignment_id, person, key, work)
@@ -158,18 +162,22 @@ def _revise(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
         return earlier
     if _was_asked(assignment, key, work):
         return None
-    current = Annotation.objects.filter(assignment=assignment, current=True).first()
-    if current is None:
+    latest = latest_annotation(assignment)
+    if latest is None:
         raise Conflict(NOTHING_YET)
     refuse_who_left(assignment)
     refuse_who_was_told(assignment)
     labels = _checked_labels(assignment, work.labels)
-    if assignment.task.state != Task.State.OPEN or assignment.batch.state == Batch.State.CLOSED:
+    if is_closed(assignment):
         _ask(assignment, work=work, labels=labels, key=key)
         return None
     evidence = _checked_evidence(assignment, work, labels)
-    Annotation.objects.filter(pk=current.pk).update(current=False)
-    annotation = _annotation(assignment, work, labels, evidence, key=key, revision=current.revision + 1)
+    annotation = _annotation(assignment, work, labels, evidence, key=key, revision=latest.revision + 1)
+    if assignment.task.state == Task.State.OPEN:
+        Annotation.objects.filter(assignment=assignment, current=True).update(current=False)
+    else:
+        annotation.current = False
+        _ask(assignment, work=work, labels=labels, key=key)
     annotation.save()
     _note_what_is_unclear(assignment, work, labels)
     return _receipt(annotation, created=True)

@@ -10,8 +10,9 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Count, QuerySet
+from django.utils import timezone
 
-from annotation.errors import N_, AssayError, Conflict
+from annotation.errors import N_, AssayError, Conflict, Forbidden
 from annotation.models import (
     MAX_OVERLAP,
     Assignment,
@@ -27,6 +28,7 @@ from annotation.models import (
     Task,
 )
 from annotation.names import check_name
+from annotation.selectors.blindness import awaits_confirmation
 from annotation.selectors.counts import tasks_in
 from annotation.services.audit import record
 from annotation.services.distribution import end_claims
@@ -37,7 +39,7 @@ from annotation.services.qualifications import refuse_without_a_round
 from annotation.services.second_readings import put_back
 from annotation.services.table_statistics import refresh_statistics
 from annotation.services.tallies import count_in
-from annotation.services.terms import Terms, check_terms
+from annotation.services.terms import Terms, check_terms, closes_in_blocks
 
 CHUNK = 2000
 # Of a response: what makes its stratum.
@@ -165,7 +167,13 @@ def _found(
 
 
 def new_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person | None) -> Batch:
-    given = {"guideline": guideline, "created_by": actor, **policy.__dict__}
+    blocks_since = timezone.now() if closes_in_blocks(policy, policy.overlap) else None
+    given = {
+        "guideline": guideline,
+        "created_by": actor,
+        "blocks_since": blocks_since,
+        **policy.__dict__,
+    }
     batch, created = Batch.objects.get_or_create(name=check_name(name), defaults=given)
     if not created:
         raise AssayError(N_("There is already a batch named {name}."), name=name)
@@ -306,7 +314,10 @@ def responses_for(
 
 @transaction.atomic
 def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch:
-    """Open, pause or close. Closing ends every live claim; a closed batch stays closed."""
+    """Open, pause or close. Closing ends every live claim; a closed batch stays closed.
+
+    Its results stay sealed for an ``actor`` who works or worked in it, until ``confirm_closing``.
+    """
     # A claim holds its membership: wait for the claims under way, and let those that come later see the new state.
     lock_memberships(batch)
     locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
@@ -325,12 +336,35 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
         refuse_without_pairs(batch)
         if batch.pairing != Batch.Pairing.POOL:
             plan_open_tasks(batch)
-    Batch.objects.filter(pk=batch.pk).update(state=state)
+    Batch.objects.filter(pk=batch.pk).update(
+        state=state, closed_by=actor if state == Batch.State.CLOSED else None
+    )
     if state == Batch.State.CLOSED:
         end_claims(Assignment.objects.filter(batch=batch))
         close_checks(batch)
         put_back(SecondReading.objects.filter(batch=batch))
     record(actor=actor, verb=f"batch_{state}", target=f"batch:{batch.name}")
+    batch.refresh_from_db()
+    return batch
+
+
+@transaction.atomic
+def confirm_closing(*, batch: Batch, actor: Person | None) -> Batch:
+    """Say that it was right to close the batch: from now on its results are open to who closed it, too.
+
+    Whoever closed it cannot say so. ``actor`` is None for the operator's shell.
+    """
+    locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
+    if not awaits_confirmation(locked):
+        raise Conflict(N_("The closing of {name} needs no confirmation."), name=batch.name)
+    if actor is not None and actor.pk == locked.closed_by_id:
+        raise Forbidden(
+            N_("You closed {name} while you worked in it: another manager must confirm that."),
+            name=batch.name,
+        )
+    confirmed_at = timezone.now()
+    Batch.objects.filter(pk=batch.pk).update(closing_confirmed_at=confirmed_at, closing_confirmed_by=actor)
+    record(actor=actor, verb="confirm_closing", target=f"batch:{batch.name}")
     batch.refresh_from_db()
     return batch
 

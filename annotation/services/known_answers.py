@@ -1,8 +1,8 @@
 """What becomes of a known item once somebody answered it. It never settles anything: no gold, no dispute.
 
-To its person it looks like any other item of theirs. So a check stays open to corrections as long as the item of work
-that they submitted just before it: it closes when that one does, which other people decide. A batch that tells people
-closes it at once, for then they know.
+To its person it looks like any other item of theirs. So a check stays open to corrections until the block of
+submissions that it is in is closed (services/submission_blocks.py). A batch that tells people closes it at once, for
+then they know; so does one of overlap 1, where every item closes at once.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from django.db import transaction
 from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 
 from annotation.errors import N_, Conflict
 from annotation.models import Assignment, Batch, KnownTask, Membership, Task
-from annotation.selectors.known import item_before, open_checks, was_told
+from annotation.selectors.known import open_checks, was_told
 from annotation.services.tallies import counted, counted_for
 from annotation.statements import Statement, execute, update
 
-AT_ONCE = 1000
 TOLD = N_("You have read the right labels of this item, so what you submitted stands.")
 
 
@@ -30,8 +28,7 @@ def answered(assignment: Assignment, now: datetime) -> list[Statement]:
     if task.kind == Task.Kind.QUALIFICATION:
         return [counted(assignment, submitted=1)]
     tells, overlap = Batch.objects.values_list("check_feedback", "overlap").get(pk=assignment.batch_id)
-    before = item_before(assignment.person_id, assignment.batch_id)
-    if not (tells or overlap == 1 or (before is not None and before != Task.State.OPEN)):
+    if not (tells or overlap == 1):
         return [counted(assignment, submitted=1)]
     return [
         *([update(KnownTask, task.pk, {"told_at": now})] if tells else []),
@@ -55,27 +52,6 @@ def refuse_who_was_told(assignment: Assignment) -> None:
         raise Conflict(TOLD)
 
 
-@transaction.atomic
-def settle_checks(batch: Batch) -> int:
-    """Close the answered checks whose item before has closed meanwhile; of the first one the item after. How many.
-
-    A worker calls it now and then, so that closing tells nothing: not by what one does oneself does it happen.
-    """
-    mine = Assignment.objects.filter(
-        batch=batch,
-        person=OuterRef("assignments__person"),
-        state=Assignment.State.SUBMITTED,
-        task__kind=Task.Kind.WORK,
-    )
-    at = OuterRef("assignments__submitted_at")
-    before = mine.filter(submitted_at__lte=at).order_by("-submitted_at").values("task__state")[:1]
-    after = mine.filter(submitted_at__gt=at).order_by("submitted_at").values("task__state")[:1]
-    waiting = open_checks(batch).annotate(before=Subquery(before), after=Subquery(after))
-    rows = waiting.order_by("pk").values_list("pk", "before", "after")
-    over = [pk for pk, one, other in rows if (one or other) not in (None, Task.State.OPEN)]
-    return sum(close(over[start : start + AT_ONCE], wait=False) for start in range(0, len(over), AT_ONCE))
-
-
 def withdraw(membership: int, tasks: Iterable[int]) -> None:
     """Those of one member's known ``tasks`` that are open, neither at hand nor submitted, are over."""
     free = Task.objects.filter(pk__in=list(tasks), state=Task.State.OPEN, slots_taken=0)
@@ -87,15 +63,15 @@ def withdraw(membership: int, tasks: Iterable[int]) -> None:
 
 def close_checks(batch: Batch) -> int:
     """Close all that were answered: the batch is closing. The memberships are locked."""
-    return close(list(open_checks(batch).order_by("pk").values_list("pk", flat=True)), wait=True)
+    return close(list(open_checks(batch).values_list("pk", flat=True)))
 
 
-def close(tasks: Iterable[int], *, wait: bool) -> int:
-    """Close these known tasks, which were submitted; those that somebody corrects this moment only with ``wait``.
+def close(tasks: Iterable[int]) -> int:
+    """Close these known tasks, which were submitted; whoever corrects one of them this moment is waited for.
 
     The tasks are locked before anything is counted, as whoever submits does it.
     """
-    locked = Task.objects.select_for_update(no_key=True, skip_locked=not wait)
+    locked = Task.objects.select_for_update(no_key=True)
     open_now = locked.filter(pk__in=list(tasks), state=Task.State.OPEN).order_by("pk")
     ids = list(open_now.values_list("pk", flat=True))
     Task.objects.filter(pk__in=ids).update(state=Task.State.AGREED, settled_at=timezone.now())

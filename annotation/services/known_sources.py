@@ -27,6 +27,7 @@ from annotation.models import (
     Response,
     Task,
 )
+from annotation.selectors.gold import refuse_sealed_gold
 from annotation.services.known_items import (
     LONGEST_EXPLANATION,
     MOST_ITEMS,
@@ -54,6 +55,8 @@ def add_from_release(
     actor: Person | None = None,
 ) -> list[KnownItem]:
     """``number`` of the responses that the release has gold of, by the batch's guideline version."""
+    if actor is not None:
+        refuse_sealed_gold(actor, release.batches.all())
     labels = release.items.filter(task__batch__guideline=batch.guideline_id)
     rows = labels.values_list("task", "criterion", "value", "source")
     return _add_gold(batch, kind, rows, number, sources=sources, actor=actor)
@@ -80,6 +83,8 @@ def add_from_batches(
                 name=one.name,
                 wanted=str(batch.guideline),
             )
+    if actor is not None:
+        refuse_sealed_gold(actor, batches)
     labels = GoldLabel.objects.filter(task__batch__in=batches, task__kind=Task.Kind.WORK)
     labels = labels.exclude(task__state=Task.State.WITHDRAWN)
     rows = labels.values_list("task", "criterion", "value", "source")

@@ -23,11 +23,13 @@ from annotation.models import (
     Person,
     SecondReading,
 )
+from annotation.selectors.blindness import lock_people
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.services.audit import record
 from annotation.services.batches import add_members
 from annotation.services.distribution import end_claims
 from annotation.services.locks import lock_memberships
+from annotation.services.openings import refuse_who_opened
 from annotation.services.planning import plan_again_for, plan_for_whom_nobody_is_left
 from annotation.services.second_readings import put_back
 
@@ -36,11 +38,13 @@ from annotation.services.second_readings import put_back
 def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Person | None = None) -> int:
     """Add people to a batch, also while it runs; whoever had left it comes back.
 
-    Whoever could have read its results may not join once there are any: they would not judge blind.
+    Whoever opened its results may not, nor who could do so once there are any: they would not judge blind.
     """
     _refuse_closed(batch)
-    _refuse_who_may_have_read(batch, people)
     lock_memberships(batch)
+    lock_people(person.pk for person in people)
+    refuse_who_opened(batch, people)
+    _refuse_who_may_have_read(batch, people)
     add_members(batch=batch, role=role, people=people)
     planned = plan_for_whom_nobody_is_left(batch) if role == ANNOTATOR else 0
     names = [person.username for person in people]
@@ -64,6 +68,8 @@ def set_member_active(
     if membership.active == active:
         return 0
     _refuse_closed(batch)
+    if active:
+        refuse_who_opened(batch, [person])
     membership.active, membership.cursor = active, Membership.START
     membership.save(update_fields=["active", "cursor"])
     released = 0

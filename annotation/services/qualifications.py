@@ -78,7 +78,7 @@ def _end(found: Qualification, member: Membership) -> None:
     ).order_by("pk")
     submitted = given.filter(task__assignments__state=Assignment.State.SUBMITTED)
     tasks = list(submitted.values_list("pk", flat=True))
-    close(tasks, wait=True)  # locked before they are read: nothing is corrected any more
+    close(tasks)  # locked before they are read: nothing is corrected any more
     withdraw(member.pk, given.values_list("pk", flat=True))
     batch = Batch.objects.select_related("guideline").get(pk=found.batch_id)
     answers = list(answers_of(tasks).values())

@@ -77,5 +77,5 @@ def _leave_the_rest(member: Membership, found: Qualification) -> None:
     end_claims(Assignment.objects.filter(task__in=tasks))
     submitted = Assignment.objects.filter(task__in=tasks, state=Assignment.State.SUBMITTED)
     done = set(submitted.values_list("task", flat=True))
-    close(sorted(done), wait=True)
+    close(sorted(done))
     withdraw(member.pk, tasks)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 
 from django.db import transaction
+from django.utils import timezone
 
 from annotation.errors import N_, AssayError, Conflict, Forbidden
 from annotation.models import MOST_CHECKS, Batch, Person
@@ -33,6 +34,11 @@ class Terms:
     check_feedback: bool = False
     qualifying: str = Batch.Qualifying.NONE
     qualifying_threshold: float | None = None
+
+
+def closes_in_blocks(terms: Terms, overlap: int) -> bool:
+    """Whether closings would tell gold checks from work: not where all closes at once, nor where people are told."""
+    return terms.check_share > 0 and not terms.check_feedback and overlap > 1
 
 
 def check_terms(terms: Terms) -> None:
@@ -109,6 +115,9 @@ def set_terms(*, batch: Batch, terms: Terms, actor: Person) -> Batch:
             N_("The batch {name} is open: its qualification stays as it is. A manager can let people in."),
             name=batch.name,
         )
+    if locked.blocks_since is None and closes_in_blocks(terms, locked.overlap):
+        # For good: what was submitted stays to be told apart, whatever the share becomes.
+        Batch.objects.filter(pk=batch.pk).update(blocks_since=timezone.now())
     if changes:
         Batch.objects.filter(pk=batch.pk).update(**changes)
         told = {name: str(value) if isinstance(value, date) else value for name, value in changes.items()}

@@ -16,14 +16,14 @@ from annotation.errors import N_, AssayError
 from annotation.forms.batches import PolicyForm
 from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
 from annotation.selectors.batches import batch_named
-from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.blindness import awaits_confirmation, sealed_batches
 from annotation.selectors.forecast import outlook
 from annotation.selectors.plans import pace, plan_of_batch
 from annotation.selectors.progress import Line, lines
 from annotation.selectors.second_readings import consistency
 from annotation.selectors.watch import alarmed, watches_of
 from annotation.services.alarms import mark_seen
-from annotation.services.batches import set_state
+from annotation.services.batches import confirm_closing, set_state
 from annotation.services.terms import may_set_threshold, set_terms
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.board import board, chance, facts, progress_context
@@ -98,6 +98,16 @@ def batch_state(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("batch", name)
 
 
+@require_POST
+@role_required(MANAGER)
+def batch_confirm_closing(request: HttpRequest, name: str) -> HttpResponse:
+    confirm_closing(batch=batch_named(name), actor=person_of(request))
+    messages.success(
+        request, _("The closing is confirmed: the results are open to who closed the batch, too.")
+    )
+    return redirect("batch", name)
+
+
 @require_GET
 @role_required(MANAGER)
 def batch_close(request: HttpRequest, name: str) -> HttpResponse:
@@ -147,6 +157,7 @@ def batch_context(batch: Batch, person: Person, *, tab: str = "", here: str = ""
         "batch": batch,
         "tab": tab,
         "sealed": sealed_batches(person).filter(pk=batch.pk).exists(),
+        "unconfirmed": awaits_confirmation(batch),
         "crumbs": trail(*way, here=here or batch.name),
         "researches": has_role(person, RESEARCHER),
     }

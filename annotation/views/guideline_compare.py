@@ -17,7 +17,7 @@ from annotation.errors import N_, NotFound
 from annotation.guidelines.compare import Change, Clause, Comparison, Field, Key, compare
 from annotation.models import MANAGER, ROLES, Guideline, Note, Person
 from annotation.selectors.guidelines import language_for, version_named, versions_of
-from annotation.selectors.notes import ClauseKey, by_clause, open_notes
+from annotation.selectors.notes import ClauseKey, by_clause, open_batches_of, open_notes
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.views.guideline_words import FIELDS, KINDS, language_name, words_of
@@ -64,7 +64,9 @@ def guideline_compare(request: HttpRequest, name: str) -> HttpResponse:
     before, after = old.document, new.document
     language = language_for(after, request.GET.get("language") or get_language() or "en")
     compared = {code: compare(before, after, code, words_of) for code in after.languages}
-    notes = by_clause(old, open_notes(person).filter(guideline=old)) if manages else {}
+    waiting = list(open_notes(person).filter(guideline=old)) if manages else []
+    open_batches_of(person, waiting)
+    notes = by_clause(old, waiting)
     comparison = compared[language]
     context = {
         "name": name,

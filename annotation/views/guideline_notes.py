@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from annotation.forms.notes import NoteFilterForm, NoteForm, clause_words
 from annotation.models import MANAGER, Guideline, Note
 from annotation.selectors.guidelines import version_named
-from annotation.selectors.notes import note_for, notes_for
+from annotation.selectors.notes import note_for, notes_for, open_batches_of
 from annotation.services.notes import leave_own_note, resolve_note
 from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
@@ -75,6 +75,7 @@ def _show(request: HttpRequest, found: Guideline, form: NoteForm) -> HttpRespons
     if source:
         notes = notes.filter(source=source)
     page = Paginator(notes, PAGE).get_page(request.GET.get("page"))
+    open_batches_of(person_of(request), page.object_list)
     context = {
         "guideline": found,
         "form": form,

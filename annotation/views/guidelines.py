@@ -26,7 +26,7 @@ from annotation.selectors.guidelines import (
     version_named,
     versions_of,
 )
-from annotation.selectors.notes import ClauseKey, by_clause, open_counts, open_notes
+from annotation.selectors.notes import ClauseKey, by_clause, open_batches_of, open_counts, open_notes
 from annotation.services.guidelines import load_guideline, publish_guideline
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.crumbs import trail
@@ -74,6 +74,7 @@ def guideline(request: HttpRequest, name: str, version: str) -> HttpResponse:
     language = language_for(document, request.GET.get("language") or get_language() or "en")
     content = in_language(document, language)
     waiting = list(open_notes(person).filter(guideline=found)) if manages else []
+    open_batches_of(person, waiting)
     notes = by_clause(found, waiting)
     others = [one for one in versions_of(name, drafts=manages) if one.pk != found.pk]
     context = {

@@ -23,7 +23,7 @@ from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
 from annotation.selectors.care import care_for
 from annotation.selectors.known import feedback_on
 from annotation.selectors.mine import Given, KeptDraft, given, my_draft, my_drafts
-from annotation.selectors.my_work import Mine, behind_decision, history_lines, my_history, outcomes
+from annotation.selectors.my_work import Mine, behind_decision, history_lines, my_history, outcome_of_mine
 from annotation.selectors.origins import imported_among
 from annotation.selectors.work import handout, my_assignment
 from annotation.services import annotations as answers
@@ -190,7 +190,7 @@ def show_item(
 
 def _outcome(assignment: Assignment, done: Given) -> dict[str, Any]:
     """What became of it, once that may be told; until then nothing that differs."""
-    found = outcomes([assignment], {assignment.pk: done.labels}).get(assignment.pk)
+    found = outcome_of_mine(assignment)
     if found is None:
         return {}
     return {"outcome": outcome_words(assignment.batch.guideline.document, done.labels, found)}
@@ -222,6 +222,11 @@ def _given(assignment: Assignment) -> Given:
 
 
 def _leave(request: HttpRequest, assignment: Assignment, back: str, *, corrected: bool) -> HttpResponse:
-    say = _("Corrected.") if corrected else _("This item is closed; your correction was sent to the manager.")
+    if not corrected:
+        say = _("This item is closed; your correction was sent to the manager.")
+    elif assignment.batch.blocks_since:
+        say = _("Corrected. If the item was settled before, the manager reads your correction.")
+    else:
+        say = _("Corrected.")
     to = ("work-batch", assignment.batch.name) if back == "work" else ("history",)
     return go(request, *to, level=messages.SUCCESS, say=say)

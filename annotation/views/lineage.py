@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -28,11 +29,12 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     history = task_history(person, pk)
     response = history.task.response
     document = history.task.batch.guideline.document
+    counting = {one.assignment_id: one.revision for one in history.annotations if one.current}
     context = {
         "task": history.task,
         "response": response,
         "turns": turns_of(response),
-        "annotations": [_annotation(history, one) for one in history.annotations],
+        "annotations": [_annotation(history, one, counting) for one in history.annotations],
         **_decision(history),
         "corrections": [(one, _labels(history, one.labels)) for one in history.corrections],
         "gold": [
@@ -54,9 +56,11 @@ def turns_of(response: Response) -> list[dict[str, str]]:
     return response.turns or [{"role": "assistant", "text": response.text}]
 
 
-def _annotation(history: TaskHistory, annotation: Annotation) -> dict[str, Any]:
+def _annotation(history: TaskHistory, annotation: Annotation, counting: Mapping[UUID, int]) -> dict[str, Any]:
+    """``counting``: the revision that counts, by assignment."""
     return {
         "one": annotation,
+        "too_late": annotation.revision > counting[annotation.assignment_id],
         "person": annotation.assignment.person,
         "labels": _labels(history, annotation.labels),
         "flags": [gettext(words_of(flag)) for flag in annotation.flags],

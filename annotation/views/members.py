@@ -19,6 +19,7 @@ from annotation.forms.batch_tasks import LimitsForm
 from annotation.forms.batches import JoinForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch
 from annotation.selectors.batches import batch_named
+from annotation.selectors.blindness import openings_of
 from annotation.selectors.gold import refuse_sealed_gold
 from annotation.selectors.members import Member, member_named, members_of, shared_counts
 from annotation.selectors.people import person_named
@@ -59,6 +60,7 @@ def batch_members(request: HttpRequest, name: str) -> HttpResponse:
         "planning": found.pairing != Batch.Pairing.POOL,
         "shared": None if context["sealed"] else shared_counts(found),
         "forms": forms,
+        "openings": openings_of(found),
         "may_change": found.state != Batch.State.CLOSED,
     }
     return render(request, "annotation/batches/members.html", context, status=422 if posted else 200)

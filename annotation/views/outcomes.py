@@ -33,9 +33,10 @@ class Final:
 
 @dataclass(frozen=True)
 class OutcomeWords:
-    """``reason`` and ``words`` are the adjudicator's; never whose."""
+    """``reason`` and ``words`` are the adjudicator's; never whose. ``too_late``: my last correction did not count."""
 
     finals: tuple[Final, ...]
+    too_late: bool
     overruled: bool
     reason: str
     words: str
@@ -57,13 +58,19 @@ def outcome_words(
     finals = (
         Final(
             criterion=criterion_label(document, name),
-            mine=label_text(document, name, labels[name]),
+            mine=label_text(document, name, outcome.mine[name]),
             final=label_text(document, name, value),
             overruled=name in outcome.overruled,
         )
         for name, value in outcome.finals.items()
     )
-    return OutcomeWords(tuple(finals), bool(outcome.overruled), reason_words(outcome.reason), outcome.words)
+    return OutcomeWords(
+        finals=tuple(finals),
+        too_late=labels != outcome.mine,
+        overruled=bool(outcome.overruled),
+        reason=reason_words(outcome.reason),
+        words=outcome.words,
+    )
 
 
 def reason_words(reason: Mapping[str, str]) -> str:

@@ -30,8 +30,8 @@ from annotation.forms.people import (
     RolesForm,
 )
 from annotation.models import MANAGER, Batch, EvaluatedModel, Person
-from annotation.selectors.agreement import batches_for
-from annotation.selectors.blindness import sealed_batches, unsealed_models
+from annotation.selectors.agreement import readable_batches
+from annotation.selectors.blindness import record_openings, sealed_batches, unsealed_models
 from annotation.selectors.corpus import languages_of_prompts
 from annotation.selectors.members import parts_of
 from annotation.selectors.people import consequences, everybody, person_named
@@ -296,7 +296,8 @@ def _work(found: Person, reader: Person) -> dict[str, Any]:
     """What the person does in each batch, and how well where the reader may read that."""
     parts = parts_of(found, reader=reader)
     batches = {one.batch_id: one.batch for one, _counts in parts}
-    readable = set(batches_for(reader).filter(pk__in=batches).values_list("pk", flat=True))
+    readable = set(readable_batches(reader).filter(pk__in=batches).values_list("pk", flat=True))
+    record_openings(reader, readable)
     quality, decisions = quality_of(found, readable), decisions_of(found, readable)
     return {
         "parts": parts,

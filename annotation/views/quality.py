@@ -22,9 +22,9 @@ from django.views.decorators.http import require_GET
 from annotation.errors import N_, AssayError, NotFound
 from annotation.guidelines import GuidelineDocument
 from annotation.models import MANAGER, Batch, Membership, Person
-from annotation.selectors.agreement import batches_for
+from annotation.selectors.agreement import batches_for, readable_batches
 from annotation.selectors.batches import batch_named
-from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.blindness import record_openings, sealed_batches
 from annotation.selectors.people import person_named
 from annotation.selectors.quality import (
     Filters,
@@ -54,8 +54,9 @@ MOST_BATCHES = 20
 def quality(request: HttpRequest) -> HttpResponse:
     """Everybody in the latest batches that the reader may open, taken together."""
     reader = person_of(request)
-    readable = batches_for(reader).exclude(state=Batch.State.DRAFT)
+    readable = readable_batches(reader).exclude(state=Batch.State.DRAFT)
     batches = list(readable.select_related("guideline").order_by("-created_at", "-pk")[:MOST_BATCHES])
+    record_openings(reader, [batch.pk for batch in batches])
     context = _shown(request, batches, None) | {
         "batches": batches,
         "left_out": max(0, readable.count() - len(batches)),

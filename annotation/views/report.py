@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.errors import N_, AssayError
 from annotation.models import MANAGER, RESEARCHER, Batch, Person
-from annotation.selectors.agreement import batches_for
+from annotation.selectors.agreement import readable_batches
 from annotation.selectors.batches import batch_named
 from annotation.selectors.gold import refuse_sealed_gold, release_for
 from annotation.selectors.report import report_of_batches, report_of_release
@@ -74,7 +74,7 @@ def _report(person: Person, batches: Sequence[str], release: str) -> dict[str, A
 
 def _with_results(person: Person) -> Sequence[Batch]:
     """Those whose report the person may open."""
-    return list(batches_for(person).exclude(state=Batch.State.DRAFT).order_by("name"))
+    return list(readable_batches(person).exclude(state=Batch.State.DRAFT).order_by("name"))
 
 
 def _address(batches: Sequence[str], release: str, kind: str) -> str:

@@ -11,8 +11,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from annotation.errors import N_, Forbidden, NotFound
 from annotation.models import Batch, Dataset, Person, Task
-from annotation.selectors.blindness import sealed_datasets
-from annotation.selectors.gold import refuse_sealed_gold
+from annotation.selectors.blindness import record_openings, sealed_datasets
+from annotation.selectors.gold import check_sealed_gold, refuse_sealed_gold
 from benchmark.choices import NEED_CHECK, VERSION
 from benchmark.models import ChoiceReport, Judge, QuestionForm
 from benchmark.selectors.choice_answers import (
@@ -52,6 +52,11 @@ def refuse_sealed_report(person: Person, report: ChoiceReport) -> None:
     refuse_sealed_dataset(person, report.dataset)
     if report.scorer is not None:
         refuse_sealed_gold(person, report.scorer.release.batches.all())
+    # What people decided of its answers is in it, too.
+    read = Batch.objects.filter(
+        strata__dataset=report.dataset, guideline__name__in=[CHOICE_GUIDELINE, OPEN_GUIDELINE]
+    )
+    record_openings(person, read.values_list("pk", flat=True))
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,10 @@ def reports_for(person: Person) -> list[Listed]:
 
 
 def _is_scorer_sealed(person: Person, report: ChoiceReport) -> bool:
+    if report.scorer is None:
+        return False
     try:
-        refuse_sealed_report(person, report)
+        check_sealed_gold(person, [batch.pk for batch in report.scorer.release.batches.all()])
     except Forbidden:
         return True
     return False

@@ -130,11 +130,11 @@ def test_a_manager_who_works_in_the_batch_sees_nothing_that_tells_of_labels(
 
 
 def test_the_counts_open_when_the_batch_closes(
-    client: Client, batch: Batch, lin: Person, chen: Person, ma: Person
+    client: Client, batch: Batch, lin: Person, chen: Person, ma: Person, he: Person
 ) -> None:
     join_batch(batch=batch, role="annotator", people=[ma])
     dispute(batch, lin, chen)
-    set_state(batch=batch, state="closed", actor=ma)
+    set_state(batch=batch, state="closed", actor=he)
     client.force_login(ma)
     page = client.get(reverse("batch", args=[batch.name]))
     assert page.context["progress"].states == {"open": 7, "disputed": 1}

@@ -30,6 +30,7 @@ from annotation.models import (
     Response,
     Task,
 )
+from annotation.selectors.blindness import refuse_sealed
 from annotation.services.annotations import Work, revise
 from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment, next_dispute, release
@@ -41,6 +42,7 @@ from annotation.services.imports import (
     import_prompts,
     import_responses,
 )
+from annotation.services.members import set_member_active
 from tests.support import FLAMES_GUIDELINE, as_made_by_import, label_next
 
 pytestmark = pytest.mark.django_db
@@ -332,6 +334,19 @@ def test_a_person_from_outside_the_batch_becomes_a_member_and_the_report_says_so
     report = put(write(said("ma", 3)))
     assert [str(note) for note in report.notes] == ["ma is now a member of the batch (annotator)."]
     assert Membership.objects.filter(batch=batch, person=ma, role="annotator").exists()
+
+
+def test_who_opened_the_results_is_given_no_work_by_way_of_a_file(
+    batch: Batch, lin: Person, he: Person, write: Write
+):
+    """What they labelled elsewhere is theirs; here they would not judge blind."""
+    label_next(batch, lin, 3)
+    refuse_sealed(he, [batch])
+    put(write(said("he", 3, prompt="p1")))
+    assert task_of("p1").assignments.filter(person=he, state="submitted").exists()
+    assert list(batch.memberships.filter(person=he).values_list("active", flat=True)) == [False]
+    with pytest.raises(Conflict, match="he opened the results of first"):
+        set_member_active(batch=batch, person=he, role="annotator", active=True)
 
 
 def test_whoever_left_the_batch_stays_out_of_it(batch: Batch, lin: Person, write: Write):

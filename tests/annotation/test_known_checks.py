@@ -22,7 +22,6 @@ from annotation.errors import Conflict, Forbidden
 from annotation.models import (
     Assignment,
     Batch,
-    CorrectionRequest,
     Guideline,
     KnownItem,
     KnownTask,
@@ -41,7 +40,6 @@ from annotation.services.annotations import revise, submit
 from annotation.services.batches import Policy, create_batch, set_state
 from annotation.services.distribution import expire_leases, next_assignment, release
 from annotation.services.gold import cut_release
-from annotation.services.known_answers import settle_checks
 from annotation.services.known_items import Given, add_items, set_item_active
 from annotation.services.members import set_limits, set_member_active
 from annotation.services.people import set_languages, set_roles
@@ -300,41 +298,11 @@ def test_known_items_never_enter_gold_agreement_progress_or_needs(
 # Open, closed, corrected.
 
 
-def test_a_check_closes_as_the_item_before_it_does(guideline: Guideline, lin: Person, chen: Person):
-    """Not by what its person does: by others, like everything else of theirs."""
-    batch = make_checked(guideline, annotators=[lin, chen], prompts=12, checks=6, check_share=0.25)
-    first = until_check(batch, lin)
-    label(first, lin, 3)
-    drain(batch, lin)
-    checks = Task.objects.filter(known__person=lin)
-    assert set(checks.values_list("state", flat=True)) == {"open"}
-    assert settle_checks(batch) == 0
-    work = Work({"compliance": 1}, reason="a slip")
-    assert revise(assignment_id=first.pk, person=lin, key="again", work=work) is not None
-    drain(batch, chen)  # closes all work of lin's, and finds each item before closed
-    assert set(Task.objects.filter(known__person=chen).values_list("state", flat=True)) <= {"agreed", "open"}
-    assert settle_checks(batch) >= checks.count()
-    assert set(checks.values_list("state", flat=True)) == {"agreed"}
-    assert revise(assignment_id=first.pk, person=lin, key="later", work=work) is None
-    assert CorrectionRequest.objects.count() == 1
-    nothing_is_broken(batch)
-
-
-def test_a_check_closes_at_once_where_work_does(guideline: Guideline, lin: Person, chen: Person):
+def test_a_check_closes_at_once_where_work_does(guideline: Guideline, lin: Person):
     alone = make_checked(guideline, annotators=[lin], prompts=6, checks=3, check_share=0.5, overlap=1)
     drain(alone, lin)
     assert set(alone.tasks.values_list("state", flat=True)) == {"agreed"}
     nothing_is_broken(alone)
-    batch = make_checked(
-        guideline, annotators=[lin, chen], prompts=8, checks=8, check_share=0.5, name="second"
-    )
-    drain(batch, lin)
-    label_next(batch, chen, 3)
-    while claim(batch, chen) is not None:
-        label_next(batch, chen, 3)
-    last = KnownTask.objects.filter(person=chen, item__batch=batch).order_by("-task").first()
-    assert last is not None
-    assert last.task.state == Task.State.AGREED  # the item before it was closed by then
 
 
 def test_closing_the_batch_closes_what_was_answered(guideline: Guideline, lin: Person, chen: Person):

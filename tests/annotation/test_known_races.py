@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from random import Random
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 import pytest
@@ -16,10 +17,10 @@ from annotation.draws import block_of
 from annotation.errors import Conflict
 from annotation.models import Assignment, Batch, Guideline, KnownTask, Membership, Person, Qualification
 from annotation.selectors.known import latest_round, seed_of
+from annotation.services import submission_blocks
 from annotation.services.annotations import revise, submit
 from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment, release
-from annotation.services.known_answers import settle_checks
 from annotation.services.rounds import let_in
 from annotation.services.work import Work
 from tests.annotation.invariants import nothing_is_broken
@@ -84,9 +85,10 @@ def test_the_rate_is_exact_while_many_work_carelessly_and_a_worker_looks(guideli
 
     def look() -> None:
         for _turn in range(10):
-            settle_checks(batch)
+            submission_blocks.close_blocks(batch)
 
-    at_once([*(partial(work_carelessly, batch, person) for person in people), look, look])
+    with patch.multiple(submission_blocks, SETTLING=timedelta(0), SIZE=2):
+        at_once([*(partial(work_carelessly, batch, person) for person in people), look, look])
     nothing_is_broken(batch)
     for person in people:
         blocks = blocks_of(batch, person)

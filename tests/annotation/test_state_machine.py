@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import combinations
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID, uuid4
 
 import pytest
@@ -49,6 +50,7 @@ from annotation.models import (
 )
 from annotation.selectors.known import seed_of
 from annotation.selectors.needs import needs
+from annotation.services import submission_blocks
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Receipt, revise, submit
 from annotation.services.batches import Policy, create_batch, set_state
@@ -60,7 +62,6 @@ from annotation.services.distribution import (
     next_dispute,
     release,
 )
-from annotation.services.known_answers import settle_checks
 from annotation.services.known_items import Given, add_items
 from annotation.services.members import join_batch, set_limits, set_member_active
 from annotation.services.people import add_person, set_languages, set_opted_out, set_own_models
@@ -293,7 +294,8 @@ class Batches(RuleBasedStateMachine):
 
     @rule()
     def a_worker_looks(self) -> None:
-        settle_checks(self.batch)
+        with patch.multiple(submission_blocks, SETTLING=timedelta(0), SIZE=2):
+            submission_blocks.close_blocks(self.batch)
 
     @rule(pause=st.booleans())
     def pause_or_open(self, pause: bool) -> None:

@@ -3,7 +3,7 @@
 ``docs/agreement.md`` says what a unit is and which tasks count, ``docs/disagreement.md`` what the other figures mean.
 """
 
-from annotation.selectors.agreement.access import batches_for
+from annotation.selectors.agreement.access import batches_for, readable_batches
 from annotation.selectors.agreement.groupings import (
     FACETS,
     Group,
@@ -28,4 +28,5 @@ __all__ = [
     "batches_for",
     "parse_groupings",
     "parse_narrowing",
+    "readable_batches",
 ]

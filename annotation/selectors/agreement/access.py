@@ -6,18 +6,27 @@ from django.db.models import Q, QuerySet
 
 from annotation.models import Batch, Person, Stratum
 from annotation.selectors.batches import batch_named
-from annotation.selectors.blindness import sealed_batches, sealed_datasets
+from annotation.selectors.blindness import record_openings, sealed_batches, sealed_datasets
 from annotation.selectors.gold import refuse_sealed_gold
 
 
 def batches_for(person: Person, name: str = "") -> QuerySet[Batch]:
-    """The batch of this name, refused if it is sealed for the person; without one all that are not.
-
-    A batch on responses that they judge blind elsewhere is: its report names the models.
+    """The batch of this name, refused if it is sealed for the person; without one all that they may read. The person
+    opens the results of these now.
     """
     if name:
         refuse_sealed_gold(person, [batch_named(name)])
         return Batch.objects.filter(name=name)
+    readable = readable_batches(person)
+    record_openings(person, readable.values_list("pk", flat=True))
+    return readable
+
+
+def readable_batches(person: Person) -> QuerySet[Batch]:
+    """Those whose agreement the person may read, to be offered: naming them opens nothing.
+
+    Not those on responses that they judge blind elsewhere: a report names the models.
+    """
     # By strata, which are few: of a million tasks the question would take seconds.
     judged = Stratum.objects.filter(dataset__in=sealed_datasets(person).values("pk")).order_by()
     sealed = Q(pk__in=sealed_batches(person).values("pk")) | Q(pk__in=judged.values("batch"))

@@ -261,6 +261,8 @@ class _Coming:
                 expected=facts.tasks,
             )
         set_state(batch=batch, state=Batch.State.CLOSED, actor=self._run.actor)
+        # It was closed elsewhere: whoever brings it here has its labels in their file.
+        Batch.objects.filter(pk=batch.pk).update(closed_by=None)
 
     def _take_prompts(self) -> None:
         shelves: dict[str, PromptShelf] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from annotation.errors import N_, AssayError
 from annotation.models import Batch, Membership, Person
+from annotation.selectors.blindness import has_opened
 from annotation.selectors.imports import may_work
 from annotation.services.imports.report import ImportReport
 from annotation.services.people import add_person
@@ -60,7 +61,13 @@ class Members:
             )
 
     def _join(self, person: Person, role: Membership.Role) -> None:
-        membership, joined = Membership.objects.get_or_create(batch=self._batch, person=person, role=role)
+        membership, joined = Membership.objects.get_or_create(
+            batch=self._batch,
+            person=person,
+            role=role,
+            # What was labelled elsewhere may be theirs; they are given no work of a batch whose results they opened.
+            defaults={"active": not has_opened(self._batch, person)},
+        )
         self._memberships[person.pk, role] = membership.pk
         if joined and self._tell:
             self._report.note(

@@ -13,7 +13,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.models import MANAGER, RESEARCHER
-from annotation.selectors.agreement import Counted, LabelPatterns, batches_for, parse_narrowing
+from annotation.selectors.agreement import (
+    Counted,
+    LabelPatterns,
+    batches_for,
+    parse_narrowing,
+    readable_batches,
+)
 from annotation.selectors.blindness import sealed_batches
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.agreement import guideline, levels, overview, prompts, rows, time
@@ -53,7 +59,7 @@ def agreement(request: HttpRequest) -> HttpResponse:
         **_frame(asked, choice),
         "anything": anything,
         "sealed": sealed_batches(person).count(),
-        "batches": batches_for(person).order_by("name"),
+        "batches": readable_batches(person).order_by("name"),
         "part": f"annotation/agreement/_{choice.view or 'overview'}.html",
         **(PARTS[choice.view](asked) if anything else {}),
     }

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.models import MANAGER, RESEARCHER
-from annotation.selectors.agreement import Narrowing, batches_for
+from annotation.selectors.agreement import Narrowing, batches_for, readable_batches
 from annotation.selectors.agreement.behind import Said, TaskBehind, TasksBehind
 from annotation.selectors.agreement.groupings import UNNAMED
 from annotation.selectors.agreement.labels import Labels
@@ -56,7 +56,7 @@ def agreement_tasks(request: HttpRequest) -> HttpResponse:
     context = {
         "batch": name,
         "narrowing": narrowing,
-        "batches": batches_for(person).order_by("name"),
+        "batches": readable_batches(person).order_by("name"),
         "sealed": sealed_batches(person).count(),
         "lines": [_line(one) for one in page.object_list],
         "page": page,
