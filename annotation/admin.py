@@ -35,6 +35,7 @@ class NewPersonForm(forms.ModelForm):  # type: ignore[type-arg]
         person: Person = super().save(commit)
         return person
 
+
 admin.site.unregister(EmailAddress)  # allauth's: nobody has an address here
 
 
