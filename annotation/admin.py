@@ -36,6 +36,7 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         "title",
         "state",
         "attempt",
+        "deaths",
         "worker",
         "heartbeat",
         "stage",

@@ -204,6 +204,11 @@ def _counts() -> list[int]:
 # The processes.
 
 
+def _in_the_background() -> None:
+    """A shell starts `COMMAND &` with SIGINT ignored, and many a test runner starts everything so."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[dict[str, Any]]:
     port = free_port()
@@ -223,6 +228,7 @@ def started(tmp_path: Path) -> Iterator[dict[str, Any]]:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
+            preexec_fn=_in_the_background,
         )
     assert process.stdout is not None
     told = ""

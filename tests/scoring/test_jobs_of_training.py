@@ -7,15 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import connection
-from django.utils import timezone
 
+from annotation.databases import seconds_ago
 from annotation.models import GoldRelease, Guideline, Job, Person
 from annotation.services import jobs
 from scoring.interface import Cancelled, Progress
@@ -59,9 +58,9 @@ def undisturbed(release: GoldRelease) -> Scorer:
 
 
 def let_it_be_found(job: Job) -> None:
-    """The sweep finds a row that has not beaten for too long."""
-    silent = timezone.now() - timedelta(seconds=settings.JOB_STALE_SECONDS + 1)
-    assert Job.objects.filter(pk=job.pk, state="running").update(heartbeat=silent) == 1
+    """The sweep finds a row that has not beaten for too long, and was suspected before."""
+    silent = {"heartbeat": seconds_ago(60), "suspected_at": seconds_ago(30)}
+    assert Job.objects.filter(pk=job.pk, state="running").update(**silent) == 1
     jobs.sweep()
     job.refresh_from_db()
     assert job.state == "queued"
