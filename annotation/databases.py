@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import TypeVar
 
-from django.db import Error, connection
+from django.db import DatabaseError, Error, InterfaceError, OperationalError, connection
 from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 PAUSE_SECONDS = 0.5
 MAX_WAIT_SECONDS = 600.0
+SERVER_STOPS = ("57P01", "57P02", "57P03")
 
 
 def seconds_ago(seconds: float) -> CombinedExpression:
@@ -27,7 +28,7 @@ def seconds_ago(seconds: float) -> CombinedExpression:
 
 def is_connection_lost(error: BaseException) -> bool:
     """Whether the connection broke, and nothing is wrong with what was asked of the database."""
-    return any(isinstance(cause, Error) for cause in _causes(error)) and not _is_connected()
+    return any(_is_of_connection(cause) for cause in _causes(error))
 
 
 def wait_for_database(act: Callable[[], T]) -> T:
@@ -48,10 +49,12 @@ def wait_for_database(act: Callable[[], T]) -> T:
         time.sleep(PAUSE_SECONDS)
 
 
-def _is_connected() -> bool:
-    """psycopg2 marks a connection that it found broken as closed; SQLite's is a file and stays."""
-    opened = connection.connection
-    return opened is not None and not getattr(opened, "closed", 0)
+def _is_of_connection(error: BaseException) -> bool:
+    """By the code of PostgreSQL, which a server that is gone does not send any more."""
+    if not isinstance(error, InterfaceError | OperationalError) and type(error) is not DatabaseError:
+        return False
+    code = getattr(error.__cause__, "pgcode", "")
+    return code is None or code.startswith("08") or code in SERVER_STOPS
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

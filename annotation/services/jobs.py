@@ -84,28 +84,37 @@ class JobContext:
         self.payload: dict[str, Any] = job.payload
         self.attempt = job.attempt
         self._watcher = watcher
+        self._news: dict[str, Any] = {}
 
     def report(self, progress: float, stage: str = "", **values: float) -> None:
         """Show ``progress`` (0 to 1), what is being done (an English phrase), and points for the live curves.
 
         Raises Cancelled, LostJob or Interrupted, which the handler must not catch. Waits for a database that is away.
         """
-        wait_for_database(partial(self.try_report, progress, stage, **values))
+        self._note(progress, stage, values)
+        wait_for_database(self._tell)
 
-    def try_report(self, progress: float, stage: str = "", **values: float) -> None:
+    def try_report(self, progress: float, stage: str = "") -> None:
         """The same at once or never: a database that is away is an error."""
-        row = self._row()
+        self._note(progress, stage, {})
+        self._tell()
+
+    def _note(self, progress: float, stage: str, values: dict[str, float]) -> None:
         self.job.progress = progress
         self.job.stage = stage or self.job.stage
-        changes: dict[str, Any] = {"progress": progress, "stage": self.job.stage, **_beat()}
-        if values:
-            points = [{"at": progress, "stage": stage, "name": n, "value": v} for n, v in values.items()]
-            changes["history"] = (self.job.history + points)[-HISTORY_LIMIT:]
-        if not row.update(**changes):
+        points = [{"at": progress, "stage": stage, "name": n, "value": v} for n, v in values.items()]
+        self._news = {"progress": progress, "stage": self.job.stage}
+        if points:
+            self.job.history = (self.job.history + points)[-HISTORY_LIMIT:]
+            self._news["history"] = self.job.history
+
+    def _tell(self) -> None:
+        """Write what was noted; twice is as good as once."""
+        row = self._row()
+        if not row.update(**self._news, **_beat()):
             raise LostJob
-        self.job.history = changes.get("history", self.job.history)
         if self._watcher is not None:
-            self._watcher(progress, self.job.stage)
+            self._watcher(self.job.progress, self.job.stage)
         if row.filter(cancel_requested=True).exists():
             raise Cancelled
         if is_shutting_down():
@@ -154,22 +163,21 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
             wait_for_database(partial(_give_back, job, "it was told to stop"))
             raise
         except Exception as error:
-            is_lost = is_connection_lost(error)
-            wait_for_database(partial(_settle, job, error, is_lost=is_lost))
+            wait_for_database(partial(_settle, job, error))
         else:
             wait_for_database(partial(_finish, job, Job.State.DONE, result=result))
     return wait_for_database(partial(Job.objects.get, pk=job.pk))
 
 
-def _settle(job: Job, error: Exception, *, is_lost: bool) -> None:
-    """What becomes of a job whose handler raised this. ``is_lost``: because the connection to the database broke."""
+def _settle(job: Job, error: Exception) -> None:
+    """What becomes of a job whose handler raised this."""
     if isinstance(error, Cancelled):
         _finish(job, Job.State.CANCELLED)
     elif isinstance(error, LostJob):
         logger.warning("job %s was taken over by another worker", job.pk)
     elif isinstance(error, WorkerDied):
         _bury(Job.objects.get(pk=job.pk), str(error))
-    elif is_lost or isinstance(error, Interrupted):
+    elif isinstance(error, Interrupted) or is_connection_lost(error):
         _give_back(job, str(error).strip() or "it was told to stop")
     elif isinstance(error, AssayError):
         _finish(job, Job.State.FAILED, error=error)
@@ -254,7 +262,7 @@ def _bury_dead() -> None:
     running = Job.objects.filter(state=Job.State.RUNNING)
     dead = running.filter(heartbeat__lt=seconds_ago(patience), suspected_at__lt=seconds_ago(chance))
     for job in dead.select_for_update(of=("self",), skip_locked=True):
-        _bury(job, "it has not been heard of")
+        _bury(job, "no heartbeat")
     running.filter(heartbeat__lt=seconds_ago(patience / 2), suspected_at=None).update(suspected_at=Now())
 
 
@@ -283,7 +291,7 @@ def _bury(job: Job, why: str) -> None:
     got_further = job.progress >= job.furthest + MIN_PROGRESS
     deaths = 0 if got_further else job.deaths + (not job.is_stopping)
     logger.error(
-        "job %s (%s, “%s”): the worker %s died at %.0f%% of it: %s (%s of %s deaths without getting further)",
+        "job %s (%s, “%s”): the worker %s died at %.0f%% (%s): %s of %s deaths without getting further",
         *(job.pk, job.kind, job.title, job.worker, 100 * job.progress, why, deaths),
         settings.JOB_MAX_ATTEMPTS,
     )
