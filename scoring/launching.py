@@ -35,7 +35,7 @@ from scoring.spec import Spec
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG, EXAMPLES, FITTED = "config.json", "examples.jsonl", "fitted"
 PROGRESS, REFUSED = "progress", "refused"
-RUNNING, FAILED = "running-", "failed-"
+RUNNING = "running-"
 ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**32),
@@ -116,11 +116,8 @@ def _follow(words: Sequence[str], report: Report, folder: Path) -> None:
 
 
 def _were_killed(folder: Path) -> bool:
-    """Whether one of the processes of a launcher, which ends with a code of its own, left no word of its end.
-
-    One that fails takes the others along: then it is the failure that counts.
-    """
-    return not any(folder.glob(f"{FAILED}*")) and any(folder.glob(f"{RUNNING}*"))
+    """Whether one of the processes of a launcher, which ends with a code of its own, could not say that it ended."""
+    return any(folder.glob(f"{RUNNING}*"))
 
 
 @contextmanager
@@ -198,17 +195,16 @@ def _tail(errors: IO[str]) -> str:
 
 
 def main(path: Path) -> int:
-    """In the new process: fit, and save beside the configuration. A mark says how it ended (``_were_killed``)."""
+    """In the new process: fit, and save beside the configuration. A mark stays where it is killed."""
     threading.Thread(target=_end_with_input, daemon=True).start()
+    if "WORLD_SIZE" in os.environ:  # where one of several fails the launcher ends the others so
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     running = path.with_name(f"{RUNNING}{os.getpid()}")
     running.touch()
     try:
-        code = _fit(path)
-    except Exception:
-        path.with_name(f"{FAILED}{os.getpid()}").touch()
-        raise
-    running.unlink()
-    return code
+        return _fit(path)
+    finally:
+        running.unlink()
 
 
 def _fit(path: Path) -> int:
