@@ -64,7 +64,17 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
+    command = [
+        "redis-server",
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+        "--save",
+        "",
+        "--dir",
+        str(tmp_path),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     server = Redis(process, port)
     end = time.monotonic() + 30

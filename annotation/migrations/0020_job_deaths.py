@@ -4,30 +4,39 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('annotation', '0011_job_kind'),
+        ("annotation", "0011_job_kind"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='job',
-            name='deaths',
-            field=models.PositiveSmallIntegerField(db_default=0, default=0, help_text='Workers that died over it in a row and got no further.', verbose_name='deaths'),
+            model_name="job",
+            name="deaths",
+            field=models.PositiveSmallIntegerField(
+                db_default=0,
+                default=0,
+                help_text="Workers that died over it in a row and got no further.",
+                verbose_name="deaths",
+            ),
         ),
         migrations.AddField(
-            model_name='job',
-            name='furthest',
-            field=models.FloatField(db_default=0, default=0, help_text='The progress that an earlier worker came to.', verbose_name='furthest'),
+            model_name="job",
+            name="furthest",
+            field=models.FloatField(
+                db_default=0,
+                default=0,
+                help_text="The progress that an earlier worker came to.",
+                verbose_name="furthest",
+            ),
         ),
         migrations.AddField(
-            model_name='job',
-            name='is_stopping',
-            field=models.BooleanField(db_default=False, default=False, verbose_name='the worker is stopping'),
+            model_name="job",
+            name="is_stopping",
+            field=models.BooleanField(db_default=False, default=False, verbose_name="the worker is stopping"),
         ),
         migrations.AddField(
-            model_name='job',
-            name='suspected_at',
-            field=models.DateTimeField(blank=True, null=True, verbose_name='suspected to be dead since'),
+            model_name="job",
+            name="suspected_at",
+            field=models.DateTimeField(blank=True, null=True, verbose_name="suspected to be dead since"),
         ),
     ]

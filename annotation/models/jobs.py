@@ -29,7 +29,10 @@ class Job(Authored):
     attempt = models.PositiveSmallIntegerField(_("attempt"), default=0)
     worker = models.CharField(_("worker"), max_length=100, blank=True)
     deaths = models.PositiveSmallIntegerField(
-        _("deaths"), default=0, db_default=0, help_text=_("Workers that died over it in a row and got no further.")
+        _("deaths"),
+        default=0,
+        db_default=0,
+        help_text=_("Workers that died over it in a row and got no further."),
     )
     heartbeat = models.DateTimeField(_("heartbeat"), null=True, blank=True)
     suspected_at = models.DateTimeField(_("suspected to be dead since"), null=True, blank=True)

@@ -353,9 +353,7 @@ def _close_dependents(job: Job) -> None:
         return
     for dependent in Job.objects.filter(depends_on=job, state=Job.State.QUEUED):
         why = AssayError(N_("It waited for “{title}”, which did not come to its end."), title=job.title)
-        Job.objects.filter(pk=dependent.pk).update(
-            state=Job.State.CANCELLED, finished_at=Now(), **_told(why)
-        )
+        Job.objects.filter(pk=dependent.pk).update(state=Job.State.CANCELLED, finished_at=Now(), **_told(why))
         dependent.state = Job.State.CANCELLED
         _close_dependents(dependent)
 
@@ -369,7 +367,9 @@ def _send(job_id: int) -> None:
         current_app.send_task("annotation.run_job", args=[job_id], retry=False)
     except Exception as error:  # any broker's own kind of exception
         _broker_rests_until = time.monotonic() + BROKER_REST_SECONDS
-        logger.warning("the broker did not take the message for job %s; the sweep sends it: %s", job_id, error)
+        logger.warning(
+            "the broker did not take the message for job %s; the sweep sends it: %s", job_id, error
+        )
 
 
 class _Heartbeat:

@@ -204,9 +204,8 @@ def _counts() -> list[int]:
 # The processes.
 
 
-def _in_the_background() -> None:
-    """A shell starts `COMMAND &` with SIGINT ignored, and many a test runner starts everything so."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+IN_THE_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+"""A shell starts ``COMMAND &`` with SIGINT ignored, and many a test runner starts everything so."""
 
 
 @pytest.fixture
@@ -222,13 +221,12 @@ def started(tmp_path: Path) -> Iterator[dict[str, Any]]:
     log = tmp_path / "log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "manage.py", "demo", "--port", str(port), "--json"],
+            [*IN_THE_BACKGROUND, sys.executable, "manage.py", "demo", "--port", str(port), "--json"],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            preexec_fn=_in_the_background,
         )
     assert process.stdout is not None
     told = ""

@@ -224,7 +224,9 @@ def test_a_fine_tuning_whose_process_is_killed_goes_on_from_its_checkpoint(
     guideline: Guideline, lin: Person, encoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # see networks.py
-    tuned = TransformerSettings(rounds=40, patience=40, least_steps=0, batch_size=4, max_tokens=64, restarts=0)
+    tuned = TransformerSettings(
+        rounds=40, patience=40, least_steps=0, batch_size=4, max_tokens=64, restarts=0
+    )
     spec = Spec("encoder", encoder, "full", settings=replace(tuned, checkpoint_every=1))
     release = make_release(guideline, lin)
     scorer, job = create_scorer(name="s", release=release, spec=spec, seeds=1, send=False)
