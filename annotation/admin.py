@@ -72,6 +72,7 @@ class JobAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         "title",
         "state",
         "attempt",
+        "deaths",
         "worker",
         "heartbeat",
         "stage",

@@ -1,14 +1,16 @@
 """Charts: Vega-Lite specifications, rendered to SVG on the server and kept by their content.
 
 A page writes the specification and links the image; the image is rendered when it is first asked for,
-so that no page waits for a chart.
+so that no page waits for a chart. Where nothing can be kept, as on a full disk, the page carries the picture itself.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,8 @@ from annotation.errors import N_, NotFound
 if TYPE_CHECKING:
     import altair
 
+logger = logging.getLogger(__name__)
+CARRIED = "data:image/svg+xml;base64,"
 _KEY = re.compile("([0-9a-f]{64})(-dark)?")  # a sha256
 INK, MUTED, RULE, GOLD = "#20242c", "#5b6270", "#d9dce3", "#a8741a"
 FONT = "system-ui, 'Noto Sans CJK SC', 'PingFang SC', 'Microsoft YaHei', sans-serif"
@@ -69,10 +73,21 @@ def chart_url(chart: altair.TopLevelMixin | Mapping[str, Any]) -> str:
     spec["config"] = {**spec.get("config", {}), **THEME}
     text = json.dumps(spec, sort_keys=True, ensure_ascii=False)
     key = hashlib.sha256(text.encode()).hexdigest()
-    path = _folder() / f"{key}.json"
-    if not path.exists():
-        _write(path, text)
+    try:
+        path = _folder() / f"{key}.json"
+        if not path.exists():
+            _write(path, text)
+    except OSError as error:
+        logger.warning("A chart cannot be kept, so its page carries it: %s", error)
+        return _carried(_rendered(text))
     return reverse("chart", args=[key])
+
+
+def dark_url(url: str) -> str:
+    """The address of the same chart for the dark theme."""
+    if not url.startswith(CARRIED):
+        return f"{url.removesuffix('.svg')}-dark.svg"
+    return _carried(_in_the_dark(b64decode(url.removeprefix(CARRIED)).decode()))
 
 
 def chart_svg(key: str) -> str:
@@ -81,18 +96,33 @@ def chart_svg(key: str) -> str:
     drawn, spec = _folder() / f"{key}.svg", _folder() / f"{known[1] if known else ''}.json"
     if known is None or not (drawn.exists() or spec.exists()):
         raise NotFound(N_("There is no such chart; open its page again."))
-    if not drawn.exists():
-        import vl_convert
+    if drawn.exists():
+        return drawn.read_text(encoding="utf-8")
+    text = spec.read_text(encoding="utf-8")
+    svg = _rendered(_in_the_dark(text) if known[2] else text)
+    try:
+        _write(drawn, svg)
+    except OSError as error:
+        logger.warning("A chart cannot be kept: %s", error)
+    return svg
 
-        text = spec.read_text(encoding="utf-8")
-        _write(drawn, vl_convert.vegalite_to_svg(_in_the_dark(text) if known[2] else text))
-    return drawn.read_text(encoding="utf-8")
+
+def _rendered(spec: str) -> str:
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(spec))
 
 
-def _in_the_dark(spec: str) -> str:
+def _carried(svg: str) -> str:
+    """An address that holds the picture itself."""
+    return CARRIED + b64encode(svg.encode()).decode()
+
+
+def _in_the_dark(text: str) -> str:
+    """Of a specification or of an SVG."""
     for light, dark in DARK.items():
-        spec = spec.replace(f'"{light}"', f'"{dark}"')
-    return spec
+        text = text.replace(f'"{light}"', f'"{dark}"')
+    return text
 
 
 def _folder() -> Path:
@@ -104,5 +134,9 @@ def _folder() -> Path:
 def _write(path: Path, text: str) -> None:
     """Whole or not at all, whoever else writes the same."""
     half = path.with_suffix(f".{uuid4().hex}")
-    half.write_text(text, encoding="utf-8")
-    half.replace(path)
+    try:
+        half.write_text(text, encoding="utf-8")
+        half.replace(path)
+    except OSError:
+        half.unlink(missing_ok=True)
+        raise

@@ -66,6 +66,13 @@ class Unprocessable(AssayError):
     status = 422
 
 
+class NoRoom(AssayError):
+    """The server cannot store it: its disk is full, or may not be written."""
+
+    code = "no_room"
+    status = 507
+
+
 class InputError(AssayError):
     """Bad input from a file: which file, which line (1-based, None for the whole file), which field."""
 

@@ -6,16 +6,21 @@ Building one of these queries with the ORM takes several times as long as the da
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.db.models import Field, Model
 
+from annotation.databases import prepare_nothing
+
 MOST_PREPARED = 100
+OTHER_SERVER = ("26000", "42P05")  # a statement is not there, or is there already
 _PREPARED: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()  # by the connection to the server
 M = TypeVar("M", bound=Model)
 
@@ -28,23 +33,36 @@ class Statement:
 
 def first(sql: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
     """The first row, or None."""
-    with connection.cursor() as cursor:
-        cursor.execute(_prepared(cursor, sql, len(params)), params)
+    with _asked(sql, params) as cursor:
         row: tuple[Any, ...] | None = cursor.fetchone()
         return row
 
 
 def rows(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(_prepared(cursor, sql, len(params)), params)
+    with _asked(sql, params) as cursor:
         return list(cursor.fetchall())
+
+
+@contextmanager
+def _asked(sql: str, params: Sequence[Any]) -> Iterator[Any]:
+    with connection.cursor() as cursor:
+        try:
+            cursor.execute(_prepared(cursor, sql, len(params)), params)
+        except DatabaseError as error:
+            if getattr(error.__cause__, "pgcode", None) not in OTHER_SERVER:
+                raise
+            prepare_nothing("a statement that was prepared is not there")
+            if connection.in_atomic_block:  # it is broken; whoever asks again is answered
+                raise
+            cursor.execute(sql, params)
+        yield cursor
 
 
 def _prepared(cursor: Any, sql: str, params: int) -> str:
     """The same question, planned once for each connection of PostgreSQL: planning takes longer than answering.
 
-    Nothing is prepared behind a pooler that hands a connection round between transactions
-    (``DISABLE_SERVER_SIDE_CURSORS``), nor beyond the shapes that a loop needs.
+    A statement's name is the hash of its text: whoever else uses the same connection of the server means the same by
+    it. Nothing is prepared behind a pooler (annotation/databases.py), nor beyond the shapes that a loop needs.
     """
     if connection.vendor != "postgresql" or connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]:
         return sql
@@ -53,9 +71,10 @@ def _prepared(cursor: Any, sql: str, params: int) -> str:
     if name is None:
         if len(known) >= MOST_PREPARED:
             return sql
-        name = f"assay_{len(known)}"
         places = tuple(f"${place}" for place in range(1, params + 1))
-        cursor.execute(f"PREPARE {name} AS {sql % places if places else sql}")
+        text = sql % places if places else sql
+        name = f"assay_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+        cursor.execute(f"PREPARE {name} AS {text}")
         known[sql] = name
     return f"EXECUTE {name} ({', '.join(['%s'] * params)})" if params else f"EXECUTE {name}"
 

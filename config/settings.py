@@ -403,6 +403,14 @@ if CELERY_BROKER_URL.startswith("filesystem"):
         "store_processed": False,
         "polling_interval": 0.2,
     }
+else:
+    # Whoever queues a job waits no longer than this for each answer, and asks once: the row is the truth, and the sweep
+    # sends its message later. A worker has more patience (config/celery.py).
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "socket_timeout": 0.5,
+        "socket_connect_timeout": 0.5,
+        "max_retries": 0,
+    }
 # The job row is the truth: no result backend, and a message is only a hint that there is work.
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_DEFAULT_QUEUE = "assay"

@@ -17,6 +17,10 @@ class Cancelled(Exception):
     """Raised by a report to stop the work it is told of."""
 
 
+class ProcessKilled(Exception):
+    """A process that did the work was killed from outside; what it had kept is there to go on from."""
+
+
 @dataclass(frozen=True)
 class Progress:
     """How far the work is: ``fraction`` of all of it; ``part`` of ``parts`` when it is done in rounds."""

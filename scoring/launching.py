@@ -29,12 +29,13 @@ from typing import IO, Any
 
 from annotation.errors import N_, AssayError
 from scoring.dataset import Example, Head
-from scoring.interface import FittedScorer, Progress, Report, silent
+from scoring.interface import FittedScorer, ProcessKilled, Progress, Report, silent
 from scoring.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG, EXAMPLES, FITTED = "config.json", "examples.jsonl", "fitted"
 PROGRESS, REFUSED = "progress", "refused"
+RUNNING = "running-"
 ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**32),
@@ -58,7 +59,8 @@ def fit_launched(
 ) -> FittedScorer:
     """As ``fit_transformer``, by the command ``launch`` (``python``, ``accelerate launch --num_processes 2``).
 
-    Raises AssayError with the reason where the process fails. If ``report`` raises, the process is killed.
+    Raises AssayError with the reason where the process fails, ProcessKilled where it, or one that it started, was
+    killed: a second call with the same ``checkpoints`` goes on. If ``report`` raises, the process is killed.
     """
     from scoring.backbones import load
 
@@ -75,7 +77,7 @@ def fit_launched(
         (folder / CONFIG).write_text(json.dumps(told), encoding="utf-8")
         with (folder / EXAMPLES).open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(asdict(example)) + "\n" for example in examples)
-        _follow([*command(launch), "-m", "scoring.launching", str(folder / CONFIG)], report)
+        _follow([*command(launch), "-m", "scoring.launching", str(folder / CONFIG)], report, folder)
         return load(folder / FITTED)
 
 
@@ -88,8 +90,8 @@ def command(launch: str) -> list[str]:
     return [str(beside) if beside.is_file() else shutil.which(first) or first, *rest]
 
 
-def _follow(words: Sequence[str], report: Report) -> None:
-    """Run the process to its end and tell its progress. Raises AssayError if it does not end well."""
+def _follow(words: Sequence[str], report: Report, folder: Path) -> None:
+    """Run the process to its end and tell its progress. Raises AssayError or ProcessKilled if it does not end well."""
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
         _started(words, errors) as process,
@@ -103,12 +105,19 @@ def _follow(words: Sequence[str], report: Report) -> None:
         code = process.wait()
         if refused is not None:
             raise AssayError(refused["template"], **refused["params"])
+        if code < 0 or (code and _were_killed(folder)):
+            raise ProcessKilled(f"the process that trains ended with {_ended(code)}: {_tail(errors)}")
         if code:
             raise AssayError(
                 N_("The process that trains ended with {code}: {reason}"),
                 code=_ended(code),
                 reason=_tail(errors),
             )
+
+
+def _were_killed(folder: Path) -> bool:
+    """Whether one of the processes of a launcher, which ends with a code of its own, could not say that it ended."""
+    return any(folder.glob(f"{RUNNING}*"))
 
 
 @contextmanager
@@ -186,8 +195,19 @@ def _tail(errors: IO[str]) -> str:
 
 
 def main(path: Path) -> int:
-    """In the new process: fit, and save beside the configuration."""
+    """In the new process: fit, and save beside the configuration. A mark stays where it is killed."""
     threading.Thread(target=_end_with_input, daemon=True).start()
+    if "WORLD_SIZE" in os.environ:  # where one of several fails the launcher ends the others so
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    running = path.with_name(f"{RUNNING}{os.getpid()}")
+    running.touch()
+    try:
+        return _fit(path)
+    finally:
+        running.unlink()
+
+
+def _fit(path: Path) -> int:
     from scoring.training import fit_transformer
 
     told = json.loads(path.read_text(encoding="utf-8"))

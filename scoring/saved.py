@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from annotation.errors import N_, AssayError
 from scoring.dataset import Head
 
 CARD = "scorer.json"
 FORMAT = 1
+ARRAYS = ".npz"
 
 
 def write_card(folder: Path, *, kind: str, backbone: str, heads: Sequence[Head], **details: object) -> None:
@@ -43,10 +47,44 @@ def card_heads(card: dict[str, Any]) -> tuple[Head, ...]:
 
 
 def fingerprint(folder: Path) -> str:
-    """The sha256 (hex) of everything in a scorer's folder: what a run records of the scorer it used."""
+    """The sha256 (hex) of everything in a scorer's folder: what a run records of the scorer it used.
+
+    Of arrays their values count and not the zip around them, which each version of Python writes in its own way.
+    """
+    return _digest(folder, _content_digest)
+
+
+def has_fingerprint(folder: Path, sha256: str) -> bool:
+    """Whether the folder is as it was then. Scorers of earlier versions hold the sha256 of the zip itself."""
+    return sha256 in {fingerprint(folder), _digest(folder, _file_digest)}
+
+
+def _digest(folder: Path, digest: Callable[[Path], str]) -> str:
     total = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        total.update(f"{digest}  {path.relative_to(folder).as_posix()}\n".encode())
+        total.update(f"{digest(path)}  {path.relative_to(folder).as_posix()}\n".encode())
+    return total.hexdigest()
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _content_digest(path: Path) -> str:
+    if path.suffix != ARRAYS:
+        return _file_digest(path)
+    try:
+        return _arrays_digest(path)
+    except (OSError, ValueError, zipfile.BadZipFile):  # no arrays: then its bytes are all there is to compare
+        return _file_digest(path)
+
+
+def _arrays_digest(path: Path) -> str:
+    total = hashlib.sha256()
+    with np.load(path, allow_pickle=False) as arrays:
+        for name in sorted(arrays.files):
+            array = np.ascontiguousarray(arrays[name])
+            total.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+            total.update(array.tobytes())
     return total.hexdigest()

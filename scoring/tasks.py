@@ -39,8 +39,8 @@ def train_scorer(context: jobs.JobContext) -> dict[str, Any]:
     try:
         with cancelling():
             train(scorer=scorer, report=job_report(context))
-    except Exception:
-        if context.is_held:  # else what is kept is now another worker's
+    except Exception as error:
+        if context.is_final(error):  # else whoever goes on needs what is kept
             give_up(scorer=scorer)
         raise
     return {"scorer": scorer.name, "weights_sha256": scorer.weights_sha256}

@@ -28,8 +28,19 @@ class Job(Authored):
     depends_on = models.ForeignKey("self", models.PROTECT, null=True, blank=True, related_name="dependents")
     attempt = models.PositiveSmallIntegerField(_("attempt"), default=0)
     worker = models.CharField(_("worker"), max_length=100, blank=True)
+    deaths = models.PositiveSmallIntegerField(
+        _("deaths"),
+        default=0,
+        db_default=0,
+        help_text=_("Workers that died over it in a row and got no further."),
+    )
     heartbeat = models.DateTimeField(_("heartbeat"), null=True, blank=True)
+    suspected_at = models.DateTimeField(_("suspected to be dead since"), null=True, blank=True)
+    is_stopping = models.BooleanField(_("the worker is stopping"), default=False, db_default=False)
     progress = models.FloatField(_("progress"), default=0, help_text=_("From 0 to 1."))
+    furthest = models.FloatField(
+        _("furthest"), default=0, db_default=0, help_text=_("The progress that an earlier worker came to.")
+    )
     stage = models.CharField(_("stage"), max_length=200, blank=True)
     history = models.JSONField(_("history"), default=list)
     result = models.JSONField(_("result"), default=dict)

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from django.conf import settings
-from django.utils import timezone
 
+from annotation.databases import seconds_ago
 from annotation.errors import N_, NotFound
 from annotation.models import Batch, Job, Person
 from annotation.selectors.exports import release_of_export
@@ -52,17 +51,14 @@ def curves(job: Job) -> list[Curve]:
 
 def is_silent(job: Job) -> bool:
     """Running, and its worker has not been heard of for long enough to be taken for dead."""
-    limit = timezone.now() - timedelta(seconds=settings.JOB_STALE_SECONDS)
-    return job.state == Job.State.RUNNING and job.heartbeat is not None and job.heartbeat < limit
+    running = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING)
+    return running.filter(heartbeat__lt=seconds_ago(settings.JOB_STALE_SECONDS)).exists()
 
 
 def is_waiting_long(job: Job) -> bool:
     """Queued so long that probably no worker runs."""
-    return (
-        job.state == Job.State.QUEUED
-        and job.depends_on_id is None
-        and (timezone.now() - job.created_at > timedelta(seconds=2 * settings.JOB_STALE_SECONDS))
-    )
+    queued = Job.objects.filter(pk=job.pk, state=Job.State.QUEUED, depends_on=None)
+    return queued.filter(created_at__lt=seconds_ago(2 * settings.JOB_STALE_SECONDS)).exists()
 
 
 def _polyline(values: list[float]) -> str:

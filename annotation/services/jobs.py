@@ -1,8 +1,11 @@
 """Long work: a row that one worker claims, beats for, and finishes (docs/decisions/jobs-are-rows.md).
 
 A message only says that a row waits; delivered twice, the second claim finds nothing. A worker that dies
-stops beating, and the sweep gives its row to another, up to ``JOB_MAX_ATTEMPTS`` times. Handlers therefore
-must be resumable: what a handler did before it died must not be done twice.
+stops beating, and the sweep gives its row to another, until ``JOB_MAX_ATTEMPTS`` workers in a row died over it
+without getting further. A worker that is told to stop, or loses the database, gives the row back itself. Handlers
+therefore must be resumable: what a handler did before it died must not be done twice.
+
+Who lives is judged by the database's clock alone: those of the workers may differ.
 """
 
 from __future__ import annotations
@@ -20,14 +23,16 @@ from typing import Any
 
 from celery import current_app
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import Error, connection, transaction
 from django.db.models import F, Q, QuerySet
-from django.utils import timezone
+from django.db.models.functions import Greatest, Now
 from django.utils.module_loading import autodiscover_modules
 
+from annotation.databases import is_connection_lost, seconds_ago, wait_for_database
 from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import Job, Person
 from annotation.services.audit import record
+from annotation.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.wording import kept_error
 
 logger = logging.getLogger(__name__)
@@ -37,7 +42,12 @@ HANDLERS: dict[str, Handler] = {}
 HISTORY_LIMIT = 2000
 RESEND_AFTER = timedelta(seconds=10)
 WAIT_SECONDS = 0.5
+MIN_PROGRESS = 0.01
+"""A worker that died has got further if the job came further than ever before by this much."""
+BROKER_REST_SECONDS = 5.0
+"""For how long nothing is sent to a broker that did not answer: a page may queue many jobs."""
 DEAD = (Job.State.FAILED, Job.State.CANCELLED)
+_broker_rests_until = 0.0
 
 
 class Cancelled(Exception):
@@ -46,6 +56,14 @@ class Cancelled(Exception):
 
 class LostJob(Exception):
     """Another worker has taken the row over; whatever this one does further must not count."""
+
+
+class Interrupted(Exception):
+    """This worker is told to stop; the job is given back, and the handler must let it pass."""
+
+
+class WorkerDied(Exception):
+    """A process that did the job's work was killed: for the job the same as if its worker had been."""
 
 
 def handles(kind: str) -> Callable[[Handler], Handler]:
@@ -66,31 +84,47 @@ class JobContext:
         self.payload: dict[str, Any] = job.payload
         self.attempt = job.attempt
         self._watcher = watcher
-
-    @property
-    def is_held(self) -> bool:
-        """Whether the job is still this worker's: nobody took it over, nobody declared it dead."""
-        return self._row().exists()
+        self._news: dict[str, Any] = {}
 
     def report(self, progress: float, stage: str = "", **values: float) -> None:
         """Show ``progress`` (0 to 1), what is being done (an English phrase), and points for the live curves.
 
-        Raises Cancelled or LostJob, which the handler must not catch.
+        Raises Cancelled, LostJob or Interrupted, which the handler must not catch. Waits for a database that is away.
         """
-        row = self._row()
+        self._note(progress, stage, values)
+        wait_for_database(self._tell)
+
+    def try_report(self, progress: float, stage: str = "") -> None:
+        """The same at once or never: a database that is away is an error."""
+        self._note(progress, stage, {})
+        self._tell()
+
+    def _note(self, progress: float, stage: str, values: dict[str, float]) -> None:
         self.job.progress = progress
         self.job.stage = stage or self.job.stage
-        changes: dict[str, Any] = {"progress": progress, "stage": self.job.stage, "heartbeat": timezone.now()}
-        if values:
-            points = [{"at": progress, "stage": stage, "name": n, "value": v} for n, v in values.items()]
+        points = [{"at": progress, "stage": stage, "name": n, "value": v} for n, v in values.items()]
+        self._news = {"progress": progress, "stage": self.job.stage}
+        if points:
             self.job.history = (self.job.history + points)[-HISTORY_LIMIT:]
-            changes["history"] = self.job.history
-        if not row.update(**changes):
+            self._news["history"] = self.job.history
+
+    def _tell(self) -> None:
+        """Write what was noted; twice is as good as once."""
+        row = self._row()
+        if not row.update(**self._news, **_beat()):
             raise LostJob
         if self._watcher is not None:
-            self._watcher(progress, self.job.stage)
+            self._watcher(self.job.progress, self.job.stage)
         if row.filter(cancel_requested=True).exists():
             raise Cancelled
+        if is_shutting_down():
+            raise Interrupted
+
+    def is_final(self, error: Exception) -> bool:
+        """Whether the job is over with this error; else it goes on from what it kept, here or elsewhere."""
+        if isinstance(error, LostJob | Interrupted | WorkerDied) or is_connection_lost(error):
+            return False
+        return self._row().exists()
 
     def keep(self, result: dict[str, Any]) -> None:
         """Keep the result in the transaction of the work itself, so that it is done once. Raises LostJob."""
@@ -122,23 +156,34 @@ def run(job_id: int, *, watcher: Watcher | None = None) -> Job:
     job = _claim(job_id)
     if job is None:
         return Job.objects.get(pk=job_id)
-    context = JobContext(job, watcher)
-    with _Heartbeat(job):
+    with exit_on_sigterm(), _Heartbeat(job):
         try:
-            result = _handler(job.kind)(context)
-        except Cancelled:
-            _finish(job, Job.State.CANCELLED)
-        except LostJob:
-            logger.warning("job %s was taken over by another worker", job.pk)
-        except AssayError as error:
-            _finish(job, Job.State.FAILED, error=error)
-        except Exception as error:  # the reason belongs on the page, whatever it is
-            logger.exception("job %s failed", job.pk)
-            _finish(job, Job.State.FAILED, error=AssayError("{why}", why=f"{type(error).__name__}: {error}"))
+            result = _handler(job.kind)(JobContext(job, watcher))
+        except (KeyboardInterrupt, SystemExit):
+            wait_for_database(partial(_give_back, job, "it was told to stop"))
+            raise
+        except Exception as error:
+            wait_for_database(partial(_settle, job, error))
         else:
-            _finish(job, Job.State.DONE, result=result)
-    job.refresh_from_db()
-    return job
+            wait_for_database(partial(_finish, job, Job.State.DONE, result=result))
+    return wait_for_database(partial(Job.objects.get, pk=job.pk))
+
+
+def _settle(job: Job, error: Exception) -> None:
+    """What becomes of a job whose handler raised this."""
+    if isinstance(error, Cancelled):
+        _finish(job, Job.State.CANCELLED)
+    elif isinstance(error, LostJob):
+        logger.warning("job %s was taken over by another worker", job.pk)
+    elif isinstance(error, WorkerDied):
+        _bury(Job.objects.get(pk=job.pk), str(error))
+    elif isinstance(error, Interrupted) or is_connection_lost(error):
+        _give_back(job, str(error).strip() or "it was told to stop")
+    elif isinstance(error, AssayError):
+        _finish(job, Job.State.FAILED, error=error)
+    else:  # the reason belongs on the page, whatever it is
+        logger.error("job %s failed", job.pk, exc_info=error)
+        _finish(job, Job.State.FAILED, error=AssayError("{why}", why=f"{type(error).__name__}: {error}"))
 
 
 def _handler(kind: str) -> Handler:
@@ -153,10 +198,11 @@ def _handler(kind: str) -> Handler:
 def run_now(job: Job, *, watcher: Watcher | None = None) -> Job:
     """Run a job and what it made to depend on it, in this process; raises the reason if one failed.
 
-    A worker may be faster at what depends on it, which is told to all as soon as it can run: that is waited for.
+    A worker may be faster at what depends on it, which is told to all as soon as it can run: that is waited for. What
+    was given back on the way is taken up again.
     """
     done = run(job.pk, watcher=watcher)
-    while job.depends_on_id is not None and done.state == Job.State.RUNNING:
+    while _is_at_worker(done) or _is_given_back(done):
         time.sleep(WAIT_SECONDS)
         done = run(job.pk, watcher=watcher)
     if done.state == Job.State.FAILED:
@@ -168,6 +214,14 @@ def run_now(job: Job, *, watcher: Watcher | None = None) -> Job:
     return done
 
 
+def _is_at_worker(job: Job) -> bool:
+    return job.depends_on_id is not None and job.state == Job.State.RUNNING
+
+
+def _is_given_back(job: Job) -> bool:
+    return job.state == Job.State.QUEUED and job.attempt > 0
+
+
 @transaction.atomic
 def cancel(*, job: Job, actor: Person | None = None) -> Job:
     """Cancel: at once if it waits, at its next report if it runs. Cancelling twice changes nothing."""
@@ -175,9 +229,10 @@ def cancel(*, job: Job, actor: Person | None = None) -> Job:
     if locked is None:
         raise NotFound(N_("There is no such job."))
     if locked.state == Job.State.QUEUED:
-        locked.state, locked.finished_at = Job.State.CANCELLED, timezone.now()
+        locked.state, locked.finished_at = Job.State.CANCELLED, Now()
     locked.cancel_requested = True
     locked.save(update_fields=["state", "finished_at", "cancel_requested"])
+    locked.refresh_from_db(fields=["finished_at"])
     _close_dependents(locked)
     record(actor=actor, verb="cancel_job", target=f"job:{locked.pk}")
     return locked
@@ -185,26 +240,30 @@ def cancel(*, job: Job, actor: Person | None = None) -> Job:
 
 def sweep() -> int:
     """Give back the rows of dead workers, and send again what waits. The number of messages sent."""
-    now = timezone.now()
-    silent = now - timedelta(seconds=settings.JOB_STALE_SECONDS)
-    stale = Job.objects.filter(state=Job.State.RUNNING, heartbeat__lt=silent)
-    for job in stale.filter(attempt__gte=settings.JOB_MAX_ATTEMPTS):
-        reason = N_("The worker died {attempts} times while doing this; look at its log.")
-        _finish(job, Job.State.FAILED, error=AssayError(reason, attempts=job.attempt))
-    for job in stale.filter(cancel_requested=True):
-        _finish(job, Job.State.CANCELLED)
-    stale.update(state=Job.State.QUEUED, worker="", heartbeat=None)
+    _bury_dead()
     for dead in Job.objects.filter(dependents__state=Job.State.QUEUED, state__in=DEAD).distinct():
         _close_dependents(dead)
     waiting = Job.objects.filter(
         Q(depends_on=None) | Q(depends_on__state=Job.State.DONE), state=Job.State.QUEUED
     )
-    due = list(
-        waiting.filter(Q(attempt__gt=0) | Q(created_at__lt=now - RESEND_AFTER)).values_list("pk", flat=True)
-    )
+    is_due = Q(attempt__gt=0) | Q(created_at__lt=Now() - RESEND_AFTER)
+    due = list(waiting.filter(is_due).values_list("pk", flat=True))
     for job_id in due:
         _send(job_id)
     return len(due)
+
+
+@transaction.atomic
+def _bury_dead() -> None:
+    """A worker is dead that was silent for long, and still was when it had been suspected for a while: after the
+    database itself was away all are silent, and each gets the time for a beat.
+    """
+    patience, chance = settings.JOB_STALE_SECONDS, 2 * settings.JOB_HEARTBEAT_SECONDS
+    running = Job.objects.filter(state=Job.State.RUNNING)
+    dead = running.filter(heartbeat__lt=seconds_ago(patience), suspected_at__lt=seconds_ago(chance))
+    for job in dead.select_for_update(of=("self",), skip_locked=True):
+        _bury(job, "no heartbeat")
+    running.filter(heartbeat__lt=seconds_ago(patience / 2), suspected_at=None).update(suspected_at=Now())
 
 
 def _claim(job_id: int) -> Job | None:
@@ -214,12 +273,52 @@ def _claim(job_id: int) -> Job | None:
         .update(
             state=Job.State.RUNNING,
             attempt=F("attempt") + 1,
-            heartbeat=timezone.now(),
-            started_at=timezone.now(),
+            started_at=Now(),
             worker=f"{socket.gethostname()}:{os.getpid()}"[:100],
+            **_beat(),
         )
     )
     return Job.objects.get(pk=job_id) if claimed else None
+
+
+def _beat() -> dict[str, Any]:
+    """What a living worker writes. One that is told to stop says so: if it is killed then, that is no death."""
+    return {"heartbeat": Now(), "suspected_at": None, "is_stopping": is_shutting_down()}
+
+
+def _bury(job: Job, why: str) -> None:
+    """The job's worker is dead: give the row back, unless too many died over it without getting further."""
+    got_further = job.progress >= job.furthest + MIN_PROGRESS
+    deaths = 0 if got_further else job.deaths + (not job.is_stopping)
+    logger.error(
+        "job %s (%s, “%s”): the worker %s died at %.0f%% (%s): %s of %s deaths without getting further",
+        *(job.pk, job.kind, job.title, job.worker, 100 * job.progress, why, deaths),
+        settings.JOB_MAX_ATTEMPTS,
+    )
+    if deaths >= settings.JOB_MAX_ATTEMPTS:
+        reason = N_(
+            "The worker died {attempts} times while doing this and got no further. Most likely the machine ran out of"
+            " memory: look for job {job} in the worker’s log and for “out of memory” in the system’s log (dmesg)."
+        )
+        _finish(job, Job.State.FAILED, error=AssayError(reason, attempts=deaths, job=job.pk))
+    else:
+        _requeue(job, deaths=deaths)
+
+
+def _give_back(job: Job, why: str) -> None:
+    """Put the row back of a job that was broken off by no fault of its own; the sweep sends its message."""
+    logger.warning("job %s (%s, “%s”) is given back: %s", job.pk, job.kind, job.title, why)
+    _requeue(job)
+
+
+def _requeue(job: Job, **changes: Any) -> None:
+    if Job.objects.filter(pk=job.pk, cancel_requested=True).exists():
+        _finish(job, Job.State.CANCELLED)
+        return
+    changes |= {"worker": "", "heartbeat": None, "suspected_at": None, "is_stopping": False}
+    Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt).update(
+        state=Job.State.QUEUED, furthest=Greatest(F("furthest"), F("progress")), **changes
+    )
 
 
 @transaction.atomic
@@ -227,7 +326,7 @@ def _finish(
     job: Job, state: str, *, error: AssayError | None = None, result: dict[str, Any] | None = None
 ) -> None:
     mine = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt)
-    changes: dict[str, Any] = {"state": state, "finished_at": timezone.now()}
+    changes: dict[str, Any] = {"state": state, "finished_at": Now()}
     if error is not None:  # beside what the handler kept until then
         kept = mine.values_list("result", flat=True).first() or {}
         changes |= {"error": str(error), "result": {**kept, **_told(error)["result"]}}
@@ -254,29 +353,32 @@ def _close_dependents(job: Job) -> None:
         return
     for dependent in Job.objects.filter(depends_on=job, state=Job.State.QUEUED):
         why = AssayError(N_("It waited for “{title}”, which did not come to its end."), title=job.title)
-        Job.objects.filter(pk=dependent.pk).update(
-            state=Job.State.CANCELLED, finished_at=timezone.now(), **_told(why)
-        )
+        Job.objects.filter(pk=dependent.pk).update(state=Job.State.CANCELLED, finished_at=Now(), **_told(why))
         dependent.state = Job.State.CANCELLED
         _close_dependents(dependent)
 
 
 def _send(job_id: int) -> None:
-    """Tell the workers. A broker that is away loses nothing: the sweep sends again."""
-    kind = Job.objects.values_list("kind", flat=True).get(pk=job_id)
+    """Tell the workers. A broker that is away loses nothing and holds nobody: the sweep sends again."""
+    global _broker_rests_until  # noqa: PLW0603 (of this process)
+    if time.monotonic() < _broker_rests_until:
+        return
     try:
         current_app.send_task("annotation.run_job", args=[job_id], retry=False)
     except Exception as error:  # any broker's own kind of exception
-        logger.warning("the broker did not take the message for job %s (%s): %s", job_id, kind, error)
+        _broker_rests_until = time.monotonic() + BROKER_REST_SECONDS
+        logger.warning(
+            "the broker did not take the message for job %s; the sweep sends it: %s", job_id, error
+        )
 
 
 class _Heartbeat:
     """Beats for a job from a thread of its own, so that a long step without a report is no death."""
 
     def __init__(self, job: Job) -> None:
-        self._row = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt)
+        self._job = job
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -285,10 +387,12 @@ class _Heartbeat:
         self._stop.set()
         self._thread.join()
 
-    def _beat(self) -> None:
+    def _run(self) -> None:
+        row = Job.objects.filter(pk=self._job.pk, state=Job.State.RUNNING, attempt=self._job.attempt)
         with closing(connection):
             while not self._stop.wait(settings.JOB_HEARTBEAT_SECONDS):
                 try:
-                    self._row.all().update(heartbeat=timezone.now())
-                except DatabaseError as error:  # a locked database now; the next beat comes
-                    logger.warning("no heartbeat: %s", error)
+                    row.all().update(**_beat())
+                except Error as error:  # the next beat, on a new connection, may come through
+                    logger.warning("no heartbeat for job %s: %s", self._job.pk, str(error).strip())
+                    connection.close()

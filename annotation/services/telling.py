@@ -38,7 +38,7 @@ class Teller:
             self._thread.join()
 
     def tell(self, done: float, stage: str = "") -> None:
-        """Raises what the last report raised: Cancelled or LostJob."""
+        """Raises what the last report raised: Cancelled, LostJob or Interrupted."""
         self._done, self._stage = done, stage or self._stage
         if self._ended is not None:
             raise self._ended
@@ -47,8 +47,8 @@ class Teller:
         with closing(connection):
             while not self._stop.wait(TELL_SECONDS):
                 try:
-                    self._context.report(self._done, self._stage)
-                except (jobs.Cancelled, jobs.LostJob) as error:
+                    self._context.try_report(self._done, self._stage)
+                except (jobs.Cancelled, jobs.LostJob, jobs.Interrupted) as error:
                     self._ended = error
                     return
                 except Error as error:  # the next one, on a new connection, may come through

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import os
 import socket
-from datetime import timedelta
-
-from django.conf import settings
-from django.utils import timezone
 
 from annotation.models import Job
+from annotation.selectors.jobs import is_silent
 
 
 def is_abandoned(job: Job) -> bool:
-    """Whether a running job's beat has stopped, or its process, if it was on this machine, is gone."""
+    """Whether its process gave the job back, its beat has stopped, or its process, if it was here, is gone."""
+    if job.state == Job.State.QUEUED and job.attempt:
+        return True
     if job.state != Job.State.RUNNING or job.heartbeat is None:
         return False
-    if timezone.now() - job.heartbeat > timedelta(seconds=settings.JOB_STALE_SECONDS):
+    if is_silent(job):
         return True
     host, _colon, process = job.worker.rpartition(":")
     return host == socket.gethostname() and process.isdecimal() and not _is_there(int(process))

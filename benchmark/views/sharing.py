@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
-from annotation.charts import chart_svg, chart_url
+from annotation.charts import CARRIED, chart_svg, chart_url
 from annotation.errors import AssayError, NotFound
 from annotation.models import MANAGER, RESEARCHER
 from annotation.views.access import has_role, person_of, role_required
@@ -183,7 +183,10 @@ def _drawing(link: ShareLink, token: str) -> Draw:
     """Charts by addresses below the link's own, which end with it."""
 
     def draw(spec: Spec) -> str:
-        key = PurePosixPath(chart_url(spec)).stem
+        url = chart_url(spec)
+        if url.startswith(CARRIED):
+            return url
+        key = PurePosixPath(url).stem
         return reverse("shared-chart", args=[token, _proof(link, key), key])
 
     return draw

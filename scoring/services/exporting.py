@@ -22,7 +22,7 @@ from annotation.selectors.gold import refuse_sealed_gold
 from annotation.services.audit import record
 from annotation.storedzip import Member
 from scoring.models import Scorer
-from scoring.saved import fingerprint, read_card
+from scoring.saved import has_fingerprint, read_card
 from scoring.services.learned import refuse_changed
 from scoring.services.predictions import refuse_unready
 
@@ -83,8 +83,9 @@ for probabilities in scorer.probabilities(pairs):
 
 `card.json` is the scorer's card: figures, what it was trained on, and versions. `weights` holds exactly what was
 registered; the sha256 over its files is {sha256}
-(of the lines `sha256  path`, sorted by path). A dialogue is one text, its turns as `role:\\ntext`, an empty line
-between them.
+(of the lines `sha256  path`, sorted by path; of a file of arrays, `.npz`, the sha256 of its arrays: of each, by name,
+`NAME DTYPE SHAPE ` and its bytes, or of the file itself where an early version registered it). A dialogue is one text,
+its turns as `role:\\ntext`, an empty line between them.
 
 Of texts that it was trained on a scorer says more than it can know of others: `weights/trained.json`, where it is
 there, names them by the sha256 of prompt and response.
@@ -181,7 +182,7 @@ def way_of(folder: Path) -> Way:
 def _write(scorer: Scorer, folder: Path) -> tuple[str, ...]:
     _write_texts(_texts(scorer), folder)
     shutil.copytree(scorer.weights_folder, folder / WEIGHTS)
-    if fingerprint(folder / WEIGHTS) != scorer.weights_sha256:
+    if not has_fingerprint(folder / WEIGHTS, scorer.weights_sha256):
         raise Conflict(
             N_("The weights at {folder} are not those that were registered."),
             folder=str(scorer.weights_folder),

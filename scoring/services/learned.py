@@ -12,7 +12,7 @@ from annotation.errors import N_, AssayError, Conflict
 from scoring.dataset import Prediction as Predicted
 from scoring.dataset import prediction_from_json
 from scoring.models import Scorer
-from scoring.saved import fingerprint
+from scoring.saved import has_fingerprint
 from scoring.selectors.lessons import heads_of
 from scoring.services.outoffold import OUT_OF_FOLD
 
@@ -53,5 +53,5 @@ def refuse_changed(folder: Path, weights_sha256: str) -> None:
     """Weights that are not the registered ones are refused: no number may rest on them. Reads all of them."""
     if not folder.is_dir():
         raise AssayError(N_("The scorer's weights are not at {folder}."), folder=str(folder))
-    if fingerprint(folder) != weights_sha256:
+    if not has_fingerprint(folder, weights_sha256):
         raise Conflict(N_("The weights at {folder} are not those that were registered."), folder=str(folder))

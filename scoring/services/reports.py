@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from annotation.errors import N_
 from annotation.services import jobs
-from scoring.interface import Cancelled, Progress, Report
+from scoring.interface import Cancelled, ProcessKilled, Progress, Report
 
 REPORT_EVERY = 0.25
 LOSS_EVERY = 1.0
@@ -56,11 +56,13 @@ def job_report(context: jobs.JobContext) -> Report:
 
 @contextmanager
 def cancelling() -> Iterator[None]:
-    """Around work with a ``job_report``: tell the job that the work let its cancelling pass."""
+    """Around work with a ``job_report``: tell the job that the work let its cancelling pass, or was killed."""
     try:
         yield
     except Cancelled as cancelled:
         raise jobs.Cancelled from cancelled
+    except ProcessKilled as killed:
+        raise jobs.WorkerDied(str(killed)) from killed
 
 
 class _Pace:

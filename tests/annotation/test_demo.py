@@ -204,6 +204,10 @@ def _counts() -> list[int]:
 # The processes.
 
 
+IN_THE_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")
+"""A shell starts ``COMMAND &`` with SIGINT ignored, and many a test runner starts everything so."""
+
+
 @pytest.fixture
 def started(tmp_path: Path) -> Iterator[dict[str, Any]]:
     port = free_port()
@@ -217,7 +221,7 @@ def started(tmp_path: Path) -> Iterator[dict[str, Any]]:
     log = tmp_path / "log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "manage.py", "demo", "--port", str(port), "--json"],
+            [*IN_THE_BACKGROUND, sys.executable, "manage.py", "demo", "--port", str(port), "--json"],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,

@@ -19,6 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import override
 
+from annotation.databases import seconds_ago
 from annotation.errors import N_, AssayError, Conflict, NotFound
 from annotation.models import AuditEvent, Batch, Import, Job, Person
 from annotation.selectors.jobs import Curve
@@ -55,10 +56,11 @@ def queue(kind: str, **changes: Any) -> Job:
     return jobs.enqueue(kind=kind, payload={}, title=kind, **changes)
 
 
-def let_die(job: Job, *, attempt: int = 1, silent_for: int = 60) -> None:
-    """As a worker leaves it that was killed: running, and no beat any more."""
-    past = timezone.now() - timedelta(seconds=silent_for)
-    Job.objects.filter(pk=job.pk).update(state="running", attempt=attempt, heartbeat=past, worker="gone:1")
+def let_die(job: Job, *, attempt: int = 1, silent_for: int = 60, **changes: Any) -> None:
+    """As a worker leaves it that was killed: running, no beat any more, and suspected by a sweep before."""
+    beat, suspected = seconds_ago(silent_for), seconds_ago(silent_for / 2)
+    died = {"attempt": attempt, "heartbeat": beat, "suspected_at": suspected, "worker": "gone:1"} | changes
+    Job.objects.filter(pk=job.pk).update(state="running", **died)
 
 
 def test_the_message_is_sent_when_the_row_is_committed_and_not_before(
@@ -105,13 +107,18 @@ def test_a_job_that_beats_is_left_alone(sent: Sent, kind: Any):
     assert job.state == "running"
 
 
-def test_a_job_that_kills_its_workers_fails_with_the_reason(sent: Sent, kind: Any):
+def test_a_job_that_kills_its_workers_fails_with_the_reason(sent: Sent, kind: Any, caplog: Any):
     job = queue(kind(lambda _context: {}))
-    let_die(job, attempt=settings.JOB_MAX_ATTEMPTS)
-    assert jobs.sweep() == 0
-    job.refresh_from_db()
+    for _death in range(settings.JOB_MAX_ATTEMPTS):
+        assert job.state == "queued"
+        let_die(job)
+        jobs.sweep()
+        job.refresh_from_db()
     assert job.state == "failed"
     assert f"died {settings.JOB_MAX_ATTEMPTS} times" in job.error
+    assert "memory" in job.error
+    assert f"job {job.pk} " in job.error
+    assert f"job {job.pk} (here, “here”): the worker gone:1 died" in caplog.text
 
 
 def test_a_message_that_was_lost_is_sent_again_after_a_while(sent: Sent, kind: Any):
@@ -148,6 +155,7 @@ def test_a_broker_that_is_away_loses_nothing(monkeypatch: pytest.MonkeyPatch, ki
     def refuse(*_args: Any, **_kwargs: Any) -> None:
         raise ConnectionError("nobody listens")
 
+    monkeypatch.setattr(jobs, "_broker_rests_until", 0.0)
     monkeypatch.setattr(jobs.current_app, "send_task", refuse)
     job = queue(kind(lambda _context: {}))
     jobs._send(job.pk)

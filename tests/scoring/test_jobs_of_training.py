@@ -7,15 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import timedelta
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import settings
 from django.db import connection
-from django.utils import timezone
 
+from annotation.databases import seconds_ago
 from annotation.models import GoldRelease, Guideline, Job, Person
 from annotation.services import jobs
 from scoring.interface import Cancelled, Progress
@@ -23,6 +23,8 @@ from scoring.models import Prediction, Scorer
 from scoring.ngram import NgramBackbone
 from scoring.services import create_scorer, reports
 from scoring.services.reports import job_report
+from scoring.spec import Spec
+from scoring.tuning import TransformerSettings
 from tests.conftest import ROOT
 from tests.scoring.support import make_release, trained
 
@@ -59,9 +61,10 @@ def undisturbed(release: GoldRelease) -> Scorer:
 
 
 def let_it_be_found(job: Job) -> None:
-    """The sweep finds a row that has not beaten for too long."""
-    silent = timezone.now() - timedelta(seconds=settings.JOB_STALE_SECONDS + 1)
-    assert Job.objects.filter(pk=job.pk, state="running").update(heartbeat=silent) == 1
+    """The sweep finds a row that has not beaten for too long, and was suspected before."""
+    long_ago = seconds_ago(settings.JOB_STALE_SECONDS + 3 * settings.JOB_HEARTBEAT_SECONDS)
+    silent = {"heartbeat": long_ago, "suspected_at": long_ago}
+    assert Job.objects.filter(pk=job.pk, state="running").update(**silent) == 1
     jobs.sweep()
     job.refresh_from_db()
     assert job.state == "queued"
@@ -214,6 +217,46 @@ def test_a_report_tells_a_new_stage_at_once_and_losses_as_a_curve(release: GoldR
     jobs.cancel(job=job)
     with pytest.raises(Cancelled):
         report(Progress("register", 0.99))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_fine_tuning_whose_process_is_killed_goes_on_from_its_checkpoint(
+    guideline: Guideline, lin: Person, encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # see networks.py
+    tuned = TransformerSettings(
+        rounds=40, patience=40, least_steps=0, batch_size=4, max_tokens=64, restarts=0
+    )
+    spec = Spec("encoder", encoder, "full", settings=replace(tuned, checkpoint_every=1))
+    release = make_release(guideline, lin)
+    scorer, job = create_scorer(name="s", release=release, spec=spec, seeds=1, send=False)
+    killed: list[int] = []
+
+    def kill_the_process(_fraction: float, _stage: str) -> None:
+        if killed or not list(scorer.work_folder.rglob("step-0-00000005")):
+            return
+        (running,) = scorer.work_folder.rglob("running-*")
+        killed.append(int(running.name.rpartition("-")[2]))
+        os.kill(killed[0], signal.SIGKILL)
+
+    broken_off = jobs.run(job.pk, watcher=kill_the_process)
+    assert killed
+    assert (broken_off.state, broken_off.error) == ("queued", "")
+    (checkpoint,) = scorer.work_folder.rglob("step-*")
+    resumed_at = int(checkpoint.name.rpartition("-")[2])
+    assert resumed_at >= 5
+    first: list[int] = []
+
+    def cancel_when_it_goes_on(_fraction: float, _stage: str) -> None:
+        steps = [int(path.name.rpartition("-")[2]) for path in scorer.work_folder.rglob("step-*")]
+        if steps and steps[0] != resumed_at and not first:
+            first.append(steps[0])
+            jobs.cancel(job=job)
+
+    ended = jobs.run(job.pk, watcher=cancel_when_it_goes_on)
+    assert (ended.state, ended.attempt) == ("cancelled", 2)
+    assert first[0] > resumed_at  # and not from the beginning
+    assert not scorer.work_folder.exists()
 
 
 WORKER = """

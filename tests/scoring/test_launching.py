@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 
 from annotation.errors import AssayError
 from scoring.dataset import Example, Head
-from scoring.interface import Cancelled, Progress
+from scoring.interface import Cancelled, ProcessKilled, Progress
 from scoring.launching import command, fit_launched
 from scoring.spec import Spec
 from tests.conftest import missing
@@ -75,7 +76,7 @@ def test_a_process_that_fails_or_is_not_there_says_so(tmp_path: Path):
         launched(
             tmp_path, "print('a library says hello'); print('out of luck', file=sys.stderr); sys.exit(3)"
         )
-    with pytest.raises(AssayError, match="ended with signal 9"):
+    with pytest.raises(ProcessKilled, match="ended with signal 9"):
         launched(tmp_path, "import os; os.kill(os.getpid(), 9)")
     with pytest.raises(AssayError, match="no-such-command cannot be started"):
         fit_launched("no-such-command", Spec("encoder", "x", "full"), [], [HEAD])
@@ -150,6 +151,28 @@ def running(argument: str) -> list[int]:
         if argument in words:
             found.append(int(path.parent.name))
     return found
+
+
+def test_when_one_of_several_processes_is_killed_that_is_no_failure_of_the_training(
+    with_torch: None, encoder: str, tmp_path: Path
+):
+    """The launcher ends with a code of its own."""
+    kept = tmp_path / "kept"
+    backbone = tiny(encoder, rounds=6, patience=6, checkpoint_every=4)
+
+    killed: list[int] = []
+
+    def kill_one(progress: Progress) -> None:
+        marks = list(kept.glob("launch-*/running-*"))
+        if progress.fraction > 0.25 and not killed:
+            killed.append(int(max(marks).name.rpartition("-")[2]))
+            os.kill(killed[0], signal.SIGKILL)
+
+    with pytest.raises(ProcessKilled):
+        replace(backbone, launch=TWO).fit(
+            sixty(), [COMPLIANCE, SAFETY], seed=1, report=kill_one, checkpoints=kept
+        )
+    assert list(kept.glob("step-*"))
 
 
 def test_two_processes_train_one_scorer_and_tell_their_progress(with_torch: None, encoder: str):

@@ -17,6 +17,7 @@ from scoring.interface import Cancelled, Progress
 from scoring.ngram import NgramBackbone
 from scoring.portable import ngram as portable
 from scoring.saved import fingerprint
+from tests.scoring.support import change_weights
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
 
@@ -194,8 +195,7 @@ def test_the_same_data_and_seed_save_the_same_bytes(tmp_path: Path):
 def test_a_changed_weight_changes_the_fingerprint(tmp_path: Path):
     NgramBackbone().fit(small(), [HEAD]).save(tmp_path)
     before = fingerprint(tmp_path)
-    weights = tmp_path / "weights.npz"
-    weights.write_bytes(weights.read_bytes() + b"x")
+    change_weights(tmp_path)
     assert fingerprint(tmp_path) != before
 
 

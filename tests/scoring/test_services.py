@@ -35,7 +35,7 @@ from scoring.services import create_scorer, create_scoring, score
 from scoring.services.cards import describe
 from scoring.services.predictions import _load
 from scoring.spec import Spec, Tuning
-from tests.scoring.support import label_all, make_release, make_responses, trained, true_level
+from tests.scoring.support import change_weights, label_all, make_release, make_responses, trained, true_level
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, decide_next, make_batch
 
 pytestmark = pytest.mark.both_databases
@@ -313,8 +313,7 @@ def test_only_the_criteria_of_a_prompts_dimension_are_predicted(lin: Person) -> 
 
 def test_weights_that_were_changed_are_refused(scorer: Scorer) -> None:
     _load.cache_clear()
-    with (scorer.weights_folder / "weights.npz").open("ab") as file:
-        file.write(b"x")
+    change_weights(scorer.weights_folder)
     other = make_responses(prompts=1, models=["New"], name="other", start=100)
     with pytest.raises(AssayError, match="not those that were registered"):
         score(scorer=scorer, responses=Response.objects.filter(prompt__dataset=other))

@@ -30,8 +30,10 @@ class Command(AssayCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.children: list[Child] = []
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _interrupt)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(
+                number, _interrupt
+            )  # SIGINT too: a shell ignores it for what runs in its background
         try:
             super().handle(*args, **options)
             self.stdout.flush()

@@ -65,9 +65,9 @@ def run_export(context: jobs.JobContext) -> dict[str, Any]:
         return dict(context.job.result)
     try:
         made = _write(export, context)
-    except jobs.LostJob:
-        raise  # the files are another worker's now
     except Exception as error:
+        if not context.is_final(error):
+            raise  # whoever goes on, here or elsewhere, needs the files
         _remove(folder_of(export))
         if isinstance(error, OSError):
             raise AssayError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from itertools import islice
 from pathlib import PurePath
@@ -13,7 +14,7 @@ from django.core.files.storage import default_storage
 from django.db import transaction
 
 from annotation.bundle import FORMAT, Bundle, is_zip
-from annotation.errors import N_, Conflict, Forbidden, InputError
+from annotation.errors import N_, Conflict, Forbidden, InputError, NoRoom
 from annotation.formats import ANNOTATIONS, PROMPTS, RESPONSES, format_named, guess
 from annotation.models import Batch, Import, Job, Person
 from annotation.selectors.blindness import refuse_sealed, sealed_datasets
@@ -31,6 +32,7 @@ from annotation.services.imports.run import Run
 from annotation.services.imports.target import Target
 from annotation.services.telling import Teller
 
+logger = logging.getLogger(__name__)
 JOB_KIND = "import"
 # A file of up to this many records is tried against the database before the job is made, in a second or two.
 REHEARSED = 3000
@@ -39,10 +41,26 @@ READ = 0.5
 Report = Callable[[float, str], None]
 
 
-@transaction.atomic
 def receive(*, file: File[bytes], name: str, actor: Person) -> Import:
-    """Keep the file under a random name, and guess what it is."""
-    path = default_storage.save(f"imports/{uuid4().hex}", file)
+    """Keep the file under a random name, and guess what it is. Where that fails nothing of it stays."""
+    path = f"imports/{uuid4().hex}"
+    try:
+        return _receive(path, file, name, actor)
+    except OSError as error:
+        default_storage.delete(path)
+        logger.error("an upload cannot be stored: %s", error)
+        raise NoRoom(
+            N_("The server cannot store the file ({why}). Tell whoever runs it; nothing was imported."),
+            why=error.strerror or error,
+        ) from error
+    except BaseException:
+        default_storage.delete(path)
+        raise
+
+
+@transaction.atomic
+def _receive(path: str, file: File[bytes], name: str, actor: Person) -> Import:
+    default_storage.save(path, file)
     upload = Import(
         kind=PROMPTS, format="jsonl", file_name=PurePath(name).name[:255], path=path, created_by=actor
     )
