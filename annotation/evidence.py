@@ -82,12 +82,14 @@ def refuse_what_is_missing(
                 ),
                 level=labels[criterion.name],
                 criterion=criterion.name,
+                lacks="evidence",
             )
         if "rationale" in requires and not rationale.strip():
             raise Unprocessable(
                 N_('Level {level} of "{criterion}" needs a rationale: write why.'),
                 level=labels[criterion.name],
                 criterion=criterion.name,
+                lacks="rationale",
             )
 
 

@@ -30,7 +30,7 @@ from annotation.services import distribution
 from annotation.views.access import person_of, role_required
 from annotation.views.levels import dimension_label
 from annotation.views.marking import marked_turns
-from annotation.views.workspace import go, item_context, questions, side_cards
+from annotation.views.workspace import Refusal, go, item_context, questions, refusal_of, side_cards
 from annotation.wording import error_text
 
 adjudicator_only = role_required(ADJUDICATOR)
@@ -92,7 +92,7 @@ def verdict(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     assignment, form = my_dispute(assignment_id, person), VerdictForm(request.POST)
     if not form.is_valid():
-        return show_dispute(request, assignment, form=form, error=form.first_error(), status=422)
+        return show_dispute(request, assignment, form=form, error=Refusal(form.first_error()), status=422)
     try:
         answers.record_verdict(assignment_id=assignment.pk, person=person, work=form.work())
     except AssayError as error:
@@ -109,7 +109,7 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     assignment, form = my_dispute(assignment_id, person), DecisionForm(request.POST)
     if not form.is_valid():
-        return show_dispute(request, assignment, form=form, error=form.first_error(), status=422)
+        return show_dispute(request, assignment, form=form, error=Refusal(form.first_error()), status=422)
     try:
         answers.adjudicate(
             assignment_id=assignment.pk, person=person, key=form.cleaned_data["key"], work=form.work()
@@ -127,7 +127,7 @@ def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     assignment = my_dispute(assignment_id, person)
     form = SkipForm(request.POST)
     if not form.is_valid():
-        return show_dispute(request, assignment, skip_error=form.first_error(), status=422)
+        return show_dispute(request, assignment, skip_error=Refusal(form.first_error()), status=422)
     reason = form.cleaned_data["why"]
     distribution.release(assignment_id=assignment.pk, person=person, skip_reason=reason)
     messages.info(request, _("Skipped: it goes to someone else."))
@@ -168,7 +168,7 @@ def show_dispute(
     assignment: Assignment,
     *,
     form: WorkForm | None = None,
-    error: str = "",
+    error: Refusal | None = None,
     skip_error: str = "",
     status: int = 200,
 ) -> HttpResponse:
@@ -241,7 +241,7 @@ def _not_taken(
     """What can be mended stays on the page; what is over is said, and the next dispute follows."""
     now = my_dispute(assignment.pk, person_of(request))
     if isinstance(error, Unprocessable) and now.state != Assignment.State.SUBMITTED:
-        return show_dispute(request, now, form=form, error=error_text(error), status=error.status)
+        return show_dispute(request, now, form=form, error=refusal_of(error), status=error.status)
     messages.warning(request, error_text(error))
     return _after(request, assignment.batch)
 

@@ -32,7 +32,7 @@ from annotation.views.feedback import feedback_words
 from annotation.views.levels import criterion_label, label_text
 from annotation.views.marking import MINE, marked_turns
 from annotation.views.outcomes import OutcomeWords, Said, outcome_words, reason_words, said
-from annotation.views.workspace import choices, go, questions, show, typed
+from annotation.views.workspace import Refusal, choices, go, questions, refusal_of, show, typed
 from annotation.wording import error_text
 
 PAGE = 50
@@ -117,8 +117,8 @@ def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     if done.adjudication:
         raise Conflict(N_("A decision stands as it is; tell the manager if it is wrong."))
     if not form.is_valid():
-        say = form.first_error()
-        return show_item(request, assignment, done, form=form, error=say, back=back, status=422)
+        refusal = Refusal(form.first_error())
+        return show_item(request, assignment, done, form=form, error=refusal, back=back, status=422)
     try:
         receipt = answers.revise(
             assignment_id=assignment.pk,
@@ -127,8 +127,8 @@ def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
             work=form.work(done.evidence),
         )
     except AssayError as error:
-        say = error_text(error)
-        return show_item(request, assignment, done, form=form, error=say, back=back, status=error.status)
+        refusal = refusal_of(error)
+        return show_item(request, assignment, done, form=form, error=refusal, back=back, status=error.status)
     return _leave(request, assignment, back, corrected=receipt is not None)
 
 
@@ -160,7 +160,7 @@ def show_item(
     done: Given,
     *,
     form: WorkForm | None = None,
-    error: str = "",
+    error: Refusal | None = None,
     back: str = "",
     status: int = 200,
 ) -> HttpResponse:

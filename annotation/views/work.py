@@ -45,7 +45,7 @@ from annotation.services.drafts import save_draft
 from annotation.views import history
 from annotation.views.access import person_of, role_required
 from annotation.views.feedback import failed_round, feedback_words
-from annotation.views.workspace import go, item_context, show
+from annotation.views.workspace import Refusal, go, item_context, refusal_of, show
 from annotation.wording import error_text
 
 annotator_only = role_required(ANNOTATOR)
@@ -101,7 +101,7 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     assignment = my_item(assignment_id, person)
     form = WorkForm(request.POST)
     if not form.is_valid():
-        answer = show_item(request, assignment, form=form, error=form.first_error(), status=422)
+        answer = show_item(request, assignment, form=form, error=Refusal(form.first_error()), status=422)
         return _came_of(answer, "refused")
     try:
         receipt = answers.submit(
@@ -142,7 +142,7 @@ def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     assignment = my_item(assignment_id, person)
     form = SkipForm(request.POST)
     if not form.is_valid():
-        return show_item(request, assignment, skip_error=form.first_error(), status=422)
+        return show_item(request, assignment, skip_error=Refusal(form.first_error()), status=422)
     reason = form.cleaned_data["why"]
     distribution.release(assignment_id=assignment.pk, person=person, skip_reason=reason)
     messages.info(request, _("Skipped: it goes to someone else."))
@@ -185,7 +185,7 @@ def show_item(
     assignment: Assignment,
     *,
     form: WorkForm | None = None,
-    error: str = "",
+    error: Refusal | None = None,
     skip_error: str = "",
     status: int = 200,
 ) -> HttpResponse:
@@ -221,7 +221,7 @@ def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **
         item = handout(claim)
         saved = saved_draft(claim.pk)  # it was this person's before
         context |= item_context(
-            claim, item, reader=person_of(request), form=None, error="", skip_error="", saved=saved
+            claim, item, reader=person_of(request), form=None, error=None, skip_error="", saved=saved
         )
     return show(request, "annotation/work/ahead.html", context)
 
@@ -273,12 +273,12 @@ def _not_taken(
     assignment.refresh_from_db()
     done = given(assignment)
     if done is None:
-        answer = show_item(request, assignment, form=form, error=error_text(error), status=error.status)
+        answer = show_item(request, assignment, form=form, error=refusal_of(error), status=error.status)
         return _came_of(answer, "refused")
     if isinstance(error, AlreadySubmitted) and _is_the_same(done, form):
         return _taken(request, assignment, error.receipt)
     say = _("This item was submitted already. Submit again to put this in its place.")
-    answer = history.show_item(request, assignment, done, form=form, error=say, back="work", status=409)
+    answer = history.show_item(request, assignment, done, form=form, error=Refusal(say), back="work", status=409)
     return _came_of(answer, "refused")
 
 

@@ -168,15 +168,16 @@
   function onSubmit(event) {
     const form = event.target;
     if (!box || form !== field().form) return;
-    for (const { name, value, dataset } of form.querySelectorAll("[data-requires]:checked")) {
+    for (const level of form.querySelectorAll("[data-requires]:checked")) {
+      const { name, value, dataset } = level;
       const marked = spans.some((span) => `label.${span.criterion}` === name && span.level === Number(value));
       const given = { evidence: marked, rationale: form.elements.rationale.value.trim() };
       const lacking = dataset.requires.split(" ").find((what) => !given[what]);
       if (!lacking) continue;
       event.preventDefault();
       event.stopImmediatePropagation();
-      say(`${lacking}Missing`, dataset.words);
-      return lacking === "rationale" && form.elements.rationale.focus();
+      keys.mend(level.closest("[data-criterion]"), lacking);
+      return say(`${lacking}Missing`, dataset.words);
     }
   }
 

@@ -410,6 +410,6 @@ def test_only_the_criterion_of_the_prompts_dimension_is_asked(lin: Person, chen:
     make_batch(FLAMES_GUIDELINE.load(), corpus, annotators=[lin, chen], name="flames")
     answer = visit(lin, language="zh-hans").get("/work/flames/")
     (question,) = answer.context["questions"]
-    # Legality knows 1 and 3 only: the keys are the positions.
-    assert [(card.key, card.value) for card in question.cards] == [("1", "1"), ("2", "3")]
+    # Legality knows 1 and 3 only.
+    assert [(card.key, card.value) for card in question.cards] == [("1", "1"), ("3", "3")]
     assert "fairness" not in text(answer)
