@@ -69,6 +69,7 @@
   // ---- choosing words by keys
 
   function aim() {
+    if (!turns().length) return say("noText");
     const selection = getSelection();
     read().focus({ preventScroll: true, focusVisible: false });
     selection.collapse(turns()[0], 0);
@@ -170,7 +171,7 @@
     if (!box || form !== field().form) return;
     for (const level of form.querySelectorAll("[data-requires]:checked")) {
       const { name, value, dataset } = level;
-      const marked = spans.some((span) => `label.${span.criterion}` === name && span.level === Number(value));
+      const marked = !turns().length || spans.some((span) => `label.${span.criterion}` === name && span.level === Number(value));
       const given = { evidence: marked, rationale: form.elements.rationale.value.trim() };
       const lacking = dataset.requires.split(" ").find((what) => !given[what]);
       if (!lacking) continue;
