@@ -95,6 +95,7 @@ MAY: dict[str, frozenset[str]] = {
     "api-prediction": MANAGER,  # of the manager whose request it is
     "work": ANNOTATOR,
     "work-batch": ANNOTATOR,
+    "work-introduction": ANNOTATOR,
     "work-ahead": ANNOTATOR,
     "work-undo": ANNOTATOR,
     "work-submit": ANNOTATOR,
@@ -104,6 +105,7 @@ MAY: dict[str, frozenset[str]] = {
     "work-release": ANNOTATOR,
     "disputes": ADJUDICATOR,
     "dispute-batch": ADJUDICATOR,
+    "dispute-introduction": ADJUDICATOR,
     "dispute-verdict": ADJUDICATOR,
     "dispute-submit": ADJUDICATOR,
     "dispute-skip": ADJUDICATOR,

@@ -17,7 +17,7 @@ from annotation.models.care import CareSettings, Exposure
 from annotation.models.corpus import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.floor import DisputeReason, Note, SecondReading
 from annotation.models.gold import Export, GoldRelease, ReleasedLabel
-from annotation.models.guidelines import Guideline
+from annotation.models.guidelines import Guideline, IntroductionReading
 from annotation.models.invitations import Invitation
 from annotation.models.jobs import Job
 from annotation.models.known import KnownItem, KnownTask, Qualification
@@ -63,6 +63,7 @@ __all__ = [
     "GoldRelease",
     "Guideline",
     "Import",
+    "IntroductionReading",
     "Invitation",
     "Job",
     "KnownItem",

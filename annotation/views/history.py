@@ -29,6 +29,7 @@ from annotation.services import annotations as answers
 from annotation.services.drafts import discard_draft, work_of
 from annotation.views.access import person_of, role_required
 from annotation.views.feedback import feedback_words
+from annotation.views.introduction import introduction_of
 from annotation.views.levels import criterion_label, label_text
 from annotation.views.marking import MINE, marked_turns
 from annotation.views.outcomes import OutcomeWords, Said, outcome_words, reason_words, said
@@ -173,6 +174,7 @@ def show_item(
         "questions": questions(asked, form.labels() if form else done.labels, item.guideline),
         "values": typed(form) if form else _values(done),
         "given": done,
+        "introduction": introduction_of(item.document),
         "key": uuid4(),
         "draft": f"{item.assignment}:{done.revision}",
         "error": error,

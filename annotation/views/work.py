@@ -26,6 +26,7 @@ from annotation.forms.work import SkipForm, WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment, Batch, Membership, Person
 from annotation.selectors.batches import batch_named
 from annotation.selectors.care import is_used_up
+from annotation.selectors.guidelines import batch_to_enter
 from annotation.selectors.known import Feedback, feedback_in
 from annotation.selectors.mine import (
     Given,
@@ -42,9 +43,11 @@ from annotation.services import distribution
 from annotation.services.annotations import AlreadySubmitted
 from annotation.services.distribution import TooLate
 from annotation.services.drafts import save_draft
+from annotation.services.guidelines import record_introduction
 from annotation.views import history
 from annotation.views.access import person_of, role_required
 from annotation.views.feedback import failed_round, feedback_words
+from annotation.views.introduction import show_introduction
 from annotation.views.workspace import Refusal, go, item_context, refusal_of, show
 from annotation.wording import error_text
 
@@ -69,7 +72,18 @@ def work(request: HttpRequest) -> HttpResponse:
 @never_cache
 @annotator_only
 def batch(request: HttpRequest, name: str) -> HttpResponse:
-    return show_next(request, batch_named(name))
+    """The next item; before the first of a guideline version its introduction, while nothing is claimed yet."""
+    batch, unread = batch_to_enter(name, person_of(request), ANNOTATOR)
+    if unread:
+        return show_introduction(request, batch, reverse("work-introduction", args=[name]))
+    return show_next(request, batch)
+
+
+@require_POST
+@annotator_only
+def introduction(request: HttpRequest, name: str) -> HttpResponse:
+    record_introduction(batch=name, person=person_of(request), role=ANNOTATOR)
+    return redirect("work-batch", name)
 
 
 @require_GET
@@ -278,7 +292,9 @@ def _not_taken(
     if isinstance(error, AlreadySubmitted) and _is_the_same(done, form):
         return _taken(request, assignment, error.receipt)
     say = _("This item was submitted already. Submit again to put this in its place.")
-    answer = history.show_item(request, assignment, done, form=form, error=Refusal(say), back="work", status=409)
+    answer = history.show_item(
+        request, assignment, done, form=form, error=Refusal(say), back="work", status=409
+    )
     return _came_of(answer, "refused")
 
 

@@ -20,12 +20,13 @@ from django_htmx.http import HttpResponseClientRedirect
 from annotation.errors import AssayError
 from annotation.flags import FLAGS, words_of
 from annotation.forms.work import LABEL, SKIP_REASONS, WorkForm
-from annotation.guidelines import Criterion, Level, LocalizedText, localized
+from annotation.guidelines import Criterion, Level, language_of, localized
 from annotation.models import Assignment, Batch, Person
 from annotation.selectors.care import care_for
 from annotation.selectors.disputes import Side
 from annotation.selectors.mine import Saved
 from annotation.selectors.work import Handout
+from annotation.views.introduction import introduction_of
 from annotation.views.marking import marked_turns
 from annotation.wording import error_text
 
@@ -133,7 +134,9 @@ def level_keys(values: Sequence[int | float]) -> Sequence[str]:
     """The digit of each level: its value, and 0 for 10. Where that leaves a level without a digit of its own, all are
     counted from 1, so that a scale never mixes the two.
     """
-    digits = {value: DIGITS[(int(value) - 1) % MOST_KEYS] for value in values if value in range(MOST_KEYS + 1)}
+    digits = {
+        value: DIGITS[(int(value) - 1) % MOST_KEYS] for value in values if value in range(MOST_KEYS + 1)
+    }
     own = [digits.get(value, "") for value in values]
     return own if all(own) and len(set(own)) == len(own) else DIGITS[: len(values)]
 
@@ -193,6 +196,7 @@ def item_context(
         "batch": assignment.batch,
         "item": item,
         "turns": marked_turns(item, {}),
+        "introduction": introduction_of(item.document),
         "topic": [localized(label, language) for label in item.topic],
         "questions": questions(item.criteria, labels, item.guideline),
         "values": typed(form) if form else restored(saved) if saved else {},
@@ -245,7 +249,7 @@ def _question(criterion: Criterion, guideline: str) -> Question:
 def _in_words(criterion: Criterion, language: str) -> Question:
     keyed = len(criterion.values) <= MOST_KEYS
     label, question = localized(criterion.label, language), localized(criterion.question, language)
-    lang = _language_found(criterion.question, language)
+    lang = language_of(criterion.question, language)
     guide = {
         "language": language,
         "name": criterion.name,
@@ -313,9 +317,3 @@ def _side_label(criterion: Criterion, value: Any) -> SideLabel:
         value=f"{value:g}",
         name=localized(level.name, language) if level else "",
     )
-
-
-def _language_found(text: LocalizedText, language: str) -> str:
-    """The language in which ``localized`` found the text."""
-    found = localized(text, language)
-    return next(name for name, words in text.items() if words == found)

@@ -135,7 +135,7 @@ const keys = (() => {
   }
 
   function submit() {
-    document.querySelector("form[data-item]")?.requestSubmit();
+    document.querySelector("form[data-item], form[data-enter]")?.requestSubmit();
   }
 
   function onText(event) {

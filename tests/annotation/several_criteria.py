@@ -21,7 +21,10 @@ def text(words: str) -> dict[str, str]:
 
 
 def scale(
-    levels: Mapping[float, str], *, requires: Mapping[float, Sequence[str]] | None = None, definition: str = ""
+    levels: Mapping[float, str],
+    *,
+    requires: Mapping[float, Sequence[str]] | None = None,
+    definition: str = "",
 ) -> list[dict[str, Any]]:
     """Levels as a document has them; ``requires`` by level value."""
     return [

@@ -60,7 +60,9 @@ def test_the_page_shows_each_key_on_its_level(dataset: Dataset, lin: Person, che
     make_batch(guideline_of("two-levels", [legality]), dataset, annotators=[lin, chen])
     page = text(visit(lin).get("/work/first/"))
     assert re.findall(r'data-digit="(\d)"', page) == ["1", "3"]
-    assert re.findall(r'<kbd class="key" aria-hidden="true">(\d)</kbd>\s*<span class="level__name"', page) == [
+    assert re.findall(
+        r'<kbd class="key" aria-hidden="true">(\d)</kbd>\s*<span class="level__name"', page
+    ) == [
         "1",
         "3",
     ]

@@ -95,7 +95,9 @@ def test_what_the_server_refuses_comes_back_at_the_criterion_that_it_names(
     """The page's own check is taken out: another tab, or an older page, would send the same."""
     page = sign_in(lin)
     page.goto("/work/")
-    page.evaluate("for (const one of document.querySelectorAll('[data-requires]')) delete one.dataset.requires")
+    page.evaluate(
+        "for (const one of document.querySelectorAll('[data-requires]')) delete one.dataset.requires"
+    )
     place = {"evidence": "safety", "rationale": "morality"}[kind]
     press(page, *{"evidence": "323", "rationale": "332"}[kind])
     press(page, "Enter")
