@@ -13,7 +13,9 @@
   const field = () => box.querySelector("textarea");
 
   function say(what, level) {
-    box.querySelector("[data-hint]").textContent = (box.dataset[what] || "").replace("{level}", level);
+    const hint = document.querySelector("[data-hint]");
+    hint.textContent = (box.dataset[what] || "").replace("{level}", level);
+    if (what) hint.scrollIntoView({ block: "nearest" });
   }
 
   function inWords({ criterion, level }) {
@@ -106,11 +108,12 @@
     reveal();
   }
 
-  // A wide screen scrolls the text, a narrow one the page.
+  // The text scrolls in its pane; a very short window scrolls the page as well.
   function reveal() {
+    read().scrollIntoView({ block: "nearest" });
     const { top, bottom } = getSelection().getRangeAt(0).getBoundingClientRect();
-    if (top >= Math.max(0, read().getBoundingClientRect().top) && bottom <= box.getBoundingClientRect().top) return;
-    for (const pane of [read(), window]) pane.scrollBy(0, top - innerHeight / 3);
+    const pane = read().getBoundingClientRect();
+    if (top < pane.top || bottom > pane.bottom) read().scrollBy(0, top - pane.top - pane.height / 3);
   }
 
   // ---- what is shown of the spans

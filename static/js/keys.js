@@ -7,7 +7,7 @@ const keys = (() => {
   const SURPRISE = 700; // in which keys are still meant for the item that another one took the place of
   const ARROWS = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 };
   const GUIDE_HIDDEN = "assay-guide-hidden";
-  const beside = matchMedia("(min-width: 64rem) and (min-height: 34rem)"); // as the stylesheet has it
+  const beside = matchMedia("(min-width: 64rem) and (min-height: 50rem), (min-width: 80rem)"); // as the stylesheet has it
 
   let deafUntil = 0;
   let submitFrom = 0;
