@@ -82,6 +82,7 @@ MAY: dict[str, frozenset[str]] = {
     "api-docs": ALL,
     "api-batches": ALL,
     "api-nowhere": NOBODY,
+    "api-guideline": WORKERS,
     "api-next": ANNOTATOR,
     "api-next-dispute": ADJUDICATOR,
     "api-submit": ANNOTATOR,

@@ -120,6 +120,15 @@ def batch_to_enter(name: str, person: Person, role: str) -> tuple[Batch, bool]:
     return batch, batch.unread
 
 
+def guideline_at_work(name: str, person: Person) -> Guideline:
+    """Of the batch of this name in which the person works, in whatever role."""
+    working = Membership.objects.filter(batch__name=name, person=person, active=True)
+    found = Guideline.objects.filter(pk__in=working.values("batch__guideline")).defer("source").first()
+    if found is None:
+        raise NotFound(N_("No batch is named {name}."), name=name)
+    return found
+
+
 def version_read_before(guideline: Guideline, person: Person) -> str:
     """The version of the same guideline whose introduction the person read last; empty for the first."""
     readings = IntroductionReading.objects.filter(person=person, guideline__name=guideline.name)

@@ -146,3 +146,16 @@ def test_the_api_hands_out_as_before(unread: Batch, lin: Person) -> None:
     visitor = visit(lin)
     answer = visitor.client.post("/api/v1/batches/first/next/", content_type="application/json")
     assert set(answer.json()) == {"assignment", "lease_expires", "prompt", "turns", "criteria"}
+
+
+def test_the_api_tells_the_rules_to_those_who_work_in_the_batch(batch: Batch, lin: Person, wu: Person) -> None:
+    outsider = add_person(name="outsider", roles=["annotator"])
+    address = "/api/v1/batches/first/guideline/"
+    for person in (lin, wu):
+        body = visit(person).get(address).json()
+        assert (body["name"], body["version"]) == ("xstest", "1.0")
+        assert RULE["en"] in body["introduction"]["en"]
+        assert RULE["zh-hans"] in body["introduction"]["zh"]
+    batch.memberships.filter(person=wu).update(active=False)
+    for person in (outsider, wu):
+        assert visit(person).get(address).status_code == 404
