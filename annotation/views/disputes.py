@@ -141,7 +141,7 @@ def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     assignment = my_dispute(assignment_id, person)
     form = SkipForm(request.POST)
     if not form.is_valid():
-        return show_dispute(request, assignment, skip_error=Refusal(form.first_error()), status=422)
+        return show_dispute(request, assignment, skip_error=form.first_error(), status=422)
     reason = form.cleaned_data["why"]
     distribution.release(assignment_id=assignment.pk, person=person, skip_reason=reason)
     messages.info(request, _("Skipped: it goes to someone else."))

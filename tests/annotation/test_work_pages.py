@@ -273,7 +273,7 @@ def test_a_skip_needs_a_reason_and_never_comes_back(batch: Batch, lin: Person) -
     url = f"/work/items/{mine.pk}/skip/"
     refused = visitor.post(url, reason="", own="  ")
     assert refused.status_code == 422
-    assert "Choose why you skip this item" in text(refused)
+    assert "<span>Choose why you skip this item" in text(refused)
     assert visitor.post(url, reason="made up", own="").status_code == 422
     assert visitor.post(url, own="I know the author")["Location"] == "/work/first/"
     mine.refresh_from_db()
