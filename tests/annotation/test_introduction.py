@@ -148,7 +148,9 @@ def test_the_api_hands_out_as_before(unread: Batch, lin: Person) -> None:
     assert set(answer.json()) == {"assignment", "lease_expires", "prompt", "turns", "criteria"}
 
 
-def test_the_api_tells_the_rules_to_those_who_work_in_the_batch(batch: Batch, lin: Person, wu: Person) -> None:
+def test_the_api_tells_the_rules_to_those_who_work_in_the_batch(
+    batch: Batch, lin: Person, wu: Person
+) -> None:
     outsider = add_person(name="outsider", roles=["annotator"])
     address = "/api/v1/batches/first/guideline/"
     for person in (lin, wu):

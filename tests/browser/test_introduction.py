@@ -34,7 +34,9 @@ def test_enter_goes_on_and_i_brings_it_back(sign_in: SignIn, unread: Batch, lin:
     expect(page.locator("form[data-item]")).to_be_visible()
     press(page, "i")
     assert shown(page)
-    press(page, "1", "3", "Enter")  # nothing of the item is decided under it, and what has the focus is its heading
+    press(
+        page, "1", "3", "Enter"
+    )  # nothing of the item is decided under it, and what has the focus is its heading
     press(page, "Escape")
     assert not shown(page)
     assert page.locator(".level__input:checked").count() == 0
@@ -53,7 +55,9 @@ def test_by_thumb_and_the_next_item_waits_for_it(sign_in: SignIn, unread: Batch,
     page.goto("/work/")
     page.get_by_role("button", name="I have read this").tap()
     expect(page.locator("form[data-item]")).to_be_visible()
-    page.wait_for_function("() => performance.getEntriesByType('resource').some(one => one.name.includes('/ahead/'))")
+    page.wait_for_function(
+        "() => performance.getEntriesByType('resource').some(one => one.name.includes('/ahead/'))"
+    )
     page.get_by_role("button", name="Introduction").tap()
     assert shown(page)
     page.get_by_role("button", name="Close").tap()
