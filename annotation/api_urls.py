@@ -6,6 +6,7 @@ from annotation.api import views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("batches/", views.Batches.as_view(), name="api-batches"),
+    path("batches/<str:name>/guideline/", views.BatchGuideline.as_view(), name="api-guideline"),
     path("batches/<str:name>/next/", views.Next.as_view(), name="api-next"),
     path("batches/<str:name>/next-dispute/", views.NextDispute.as_view(), name="api-next-dispute"),
     path("assignments/<uuid:assignment_id>/submit/", views.Submit.as_view(), name="api-submit"),

@@ -7,13 +7,14 @@ overlap.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
 from annotation.errors import N_, Unprocessable
 from annotation.guidelines import Criterion
+from annotation.plaintext import is_blank
 
 MOST_SPANS = 200
 # The role of the turns that are judged: evidence is marked in these.
@@ -44,6 +45,11 @@ def markable_texts(text: str, turns: Sequence[Mapping[str, str]]) -> list[str | 
     return [turn["text"] if turn["role"] == MARKABLE else None for turn in turns]
 
 
+def can_be_marked(texts: Iterable[str | None]) -> bool:
+    """Whether any of the turns holds something to mark."""
+    return any(text is not None and not is_blank(text) for text in texts)
+
+
 def checked(
     evidence: Sequence[Mapping[str, Any]],
     *,
@@ -69,25 +75,32 @@ def refuse_what_is_missing(
     *,
     evidence: Iterable[Mapping[str, Any]],
     rationale: str,
+    texts: Callable[[], Iterable[str | None]],
 ) -> None:
-    """Unprocessable where a chosen level requires evidence or a rationale that was not given."""
+    """Unprocessable where a chosen level requires evidence or a rationale that was not given.
+
+    No evidence is asked of a response that is empty; its ``texts`` are read only where some is missing.
+    """
     marked = {(span["criterion"], span["level"]) for span in evidence}
     for criterion in criteria:
         level = criterion.level(labels[criterion.name])
         requires = level.requires if level else ()
-        if "evidence" in requires and (criterion.name, labels[criterion.name]) not in marked:
+        unmarked = "evidence" in requires and (criterion.name, labels[criterion.name]) not in marked
+        if unmarked and can_be_marked(texts()):
             raise Unprocessable(
                 N_(
                     'Level {level} of "{criterion}" needs evidence: mark the words of the response that decide it.'
                 ),
                 level=labels[criterion.name],
                 criterion=criterion.name,
+                lacks="evidence",
             )
         if "rationale" in requires and not rationale.strip():
             raise Unprocessable(
                 N_('Level {level} of "{criterion}" needs a rationale: write why.'),
                 level=labels[criterion.name],
                 criterion=criterion.name,
+                lacks="rationale",
             )
 
 
@@ -116,6 +129,8 @@ def _checked(
     text = texts[turn] if turn < len(texts) else None
     if text is None:
         raise Unprocessable(N_("Evidence is marked in the response; turn {turn} is none."), turn=turn)
+    if is_blank(text):
+        raise Unprocessable(N_("The response is empty: no evidence can be marked in it."))
     if not start < end <= len(text):
         raise Unprocessable(
             N_("Evidence from {start} to {end} does not lie in the response, which has {length} characters."),

@@ -1,12 +1,22 @@
-"""The shape that people give to plain text: headings, numbered lines, paragraphs. Pure."""
+"""The shape that people give to plain text: headings, numbered lines, paragraphs; and text that has none. Pure."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 
 _NUMBERED = re.compile(r"^\d+[.、)]\s*(.+)$")
 _ENDED = re.compile(r"[.。!！?？:：;；,，…”\"')）]$")
+
+
+# White space, controls, and what joins or directs letters: Unicode's names for characters that show nothing.
+_UNSEEN = frozenset({"Cc", "Cf", "Zl", "Zp", "Zs"})
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing of the text can be seen."""
+    return all(unicodedata.category(character) in _UNSEEN for character in text)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from annotation.models import (
     EvaluatedModel,
     Guideline,
     Import,
+    IntroductionReading,
     Person,
     Prompt,
     Response,
@@ -153,7 +154,9 @@ def make_batch(
     pairs: Sequence[Sequence[Person]] = (),
     policy: Policy | None = None,
 ) -> Batch:
-    """Without second readings, which a draw decides: a test that is about them sets their share."""
+    """Without second readings, which a draw decides: a test that is about them sets their share. Its people have read
+    the guideline's introduction.
+    """
     batch = create_batch(
         name=name,
         guideline=guideline,
@@ -164,7 +167,15 @@ def make_batch(
         policy=policy or Policy(),
     )
     Batch.objects.filter(pk=batch.pk).update(second_reading_share=0)
+    read_introduction(batch)
     return batch
+
+
+def read_introduction(batch: Batch) -> None:
+    """Everybody of the batch has read the introduction of its guideline: their first page is an item."""
+    people = batch.memberships.values_list("person_id", flat=True).distinct()
+    readings = [IntroductionReading(guideline=batch.guideline, person_id=person) for person in people]
+    IntroductionReading.objects.bulk_create(readings, ignore_conflicts=True)
 
 
 def label(assignment: Assignment, person: Person, value: int, criterion: str = "compliance") -> Receipt:

@@ -98,6 +98,7 @@ MAY: dict[str, frozenset[str]] = {
     "api-docs": ALL,
     "api-batches": ALL,
     "api-nowhere": NOBODY,
+    "api-guideline": WORKERS,
     "api-next": ANNOTATOR,
     "api-next-dispute": ADJUDICATOR,
     "api-submit": ANNOTATOR,
@@ -111,6 +112,7 @@ MAY: dict[str, frozenset[str]] = {
     "api-prediction": MANAGER,  # of the manager whose request it is
     "work": ANNOTATOR,
     "work-batch": ANNOTATOR,
+    "work-introduction": ANNOTATOR,
     "work-ahead": ANNOTATOR,
     "work-undo": ANNOTATOR,
     "work-submit": ANNOTATOR,
@@ -120,6 +122,7 @@ MAY: dict[str, frozenset[str]] = {
     "work-release": ANNOTATOR,
     "disputes": ADJUDICATOR,
     "dispute-batch": ADJUDICATOR,
+    "dispute-introduction": ADJUDICATOR,
     "dispute-verdict": ADJUDICATOR,
     "dispute-submit": ADJUDICATOR,
     "dispute-skip": ADJUDICATOR,

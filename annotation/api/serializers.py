@@ -225,6 +225,18 @@ class MyBatchSerializer(serializers.Serializer[Any]):
     )
 
 
+class GuidelineSerializer(serializers.Serializer[Any]):
+    """The version that a batch works with. The criteria of an item come with it."""
+
+    name = serializers.CharField()
+    version = serializers.CharField()
+    sha256 = serializers.CharField()
+    title = serializers.DictField(child=serializers.CharField(), help_text="By language.")
+    introduction = serializers.DictField(
+        child=serializers.CharField(), help_text="The rules, by language: read them before the first item."
+    )
+
+
 class ErrorDetailSerializer(serializers.Serializer[Any]):
     code = serializers.CharField()
     message = serializers.CharField()

@@ -21,6 +21,7 @@ from annotation.models import Assignment, Channel, Person
 from annotation.selectors.batches import batch_at_work, batch_named
 from annotation.selectors.dispute_queue import Wanted
 from annotation.selectors.disputes import dispute, my_dispute
+from annotation.selectors.guidelines import guideline_at_work
 from annotation.selectors.work import handout, my_batches
 from annotation.services import distribution
 from annotation.services.adjudications import adjudicate, record_verdict
@@ -100,6 +101,16 @@ class Batches(LoopView):
     )
     def get(self, request: Request) -> Response:
         return Response(s.MyBatchSerializer(my_batches(self.person), many=True).data)
+
+
+class BatchGuideline(LoopView):
+    @extend_schema(
+        operation_id="batches_guideline",
+        summary="The guideline of a batch in which I work, with its introduction",
+        responses={200: s.GuidelineSerializer, **refusals(401, 404)},
+    )
+    def get(self, request: Request, name: str) -> Response:
+        return Response(s.GuidelineSerializer(guideline_at_work(name, self.person).document).data)
 
 
 class Next(LoopView):

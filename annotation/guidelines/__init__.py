@@ -14,7 +14,7 @@ from .document import (
     Subcomponent,
 )
 from .reading import parse_guideline
-from .values import LocalizedText, localized
+from .values import LocalizedText, language_of, localized
 
 __all__ = [
     "AppliesTo",
@@ -27,6 +27,7 @@ __all__ = [
     "Metric",
     "Range",
     "Subcomponent",
+    "language_of",
     "localized",
     "parse_guideline",
 ]

@@ -118,3 +118,9 @@ def localized(text: Mapping[str, str], language: str) -> str:
         return text[language]
     kin = (text[known] for known in text if _primary(known) == _primary(language))
     return next(kin, next(iter(text.values())))
+
+
+def language_of(text: Mapping[str, str], language: str) -> str:
+    """The language in which ``localized`` finds the text."""
+    found = localized(text, language)
+    return next(name for name, words in text.items() if words == found)

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("annotation", "0011_job_kind"),
+        ("annotation", "0019_introduction_readings"),
     ]
 
     operations = [

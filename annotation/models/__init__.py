@@ -18,7 +18,7 @@ from annotation.models.channels import Channel
 from annotation.models.corpus import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.floor import DisputeReason, Note, SecondReading
 from annotation.models.gold import Export, GoldRelease, ReleasedLabel
-from annotation.models.guidelines import Guideline
+from annotation.models.guidelines import Guideline, IntroductionReading
 from annotation.models.invitations import Invitation, OneTimeLink, SetupLink
 from annotation.models.jobs import Job
 from annotation.models.known import KnownItem, KnownTask, Qualification
@@ -70,6 +70,7 @@ __all__ = [
     "Guideline",
     "Import",
     "ImportedLabel",
+    "IntroductionReading",
     "Invitation",
     "Job",
     "KnownItem",

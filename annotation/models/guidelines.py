@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
@@ -39,3 +40,25 @@ class Guideline(Authored):
     @property
     def is_published(self) -> bool:
         return self.published_at is not None
+
+
+class IntroductionReading(models.Model):
+    """That a person read the introduction of a guideline version, on whatever machine: it comes before its items."""
+
+    guideline = models.ForeignKey(
+        Guideline, models.PROTECT, related_name="readings", verbose_name=_("guideline"), db_index=False
+    )
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", verbose_name=_("person")
+    )
+    read_at = models.DateTimeField(_("read"), auto_now_add=True)
+
+    class Meta:
+        verbose_name = _("introduction that was read")
+        verbose_name_plural = _("introductions that were read")
+        constraints = [
+            models.UniqueConstraint(fields=["guideline", "person"], name="introduction_read_once_per_version")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.person_id}/{self.guideline_id}"

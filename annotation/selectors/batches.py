@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from django.db.models import QuerySet
+
 from annotation.errors import N_, NotFound
 from annotation.models import Batch
 from annotation.statements import first, loaded
@@ -14,9 +16,14 @@ def batch_at_work(name: str) -> Batch:
     return loaded(Batch, **dict(zip(columns, found, strict=True)))
 
 
-def batch_named(name: str) -> Batch:
+def batches_named(name: str) -> QuerySet[Batch]:
+    """The one of this name, if there is one, with its guideline but for the document."""
     batches = Batch.objects.select_related("guideline").defer("guideline__content", "guideline__source")
-    found = batches.filter(name=name).first()
+    return batches.filter(name=name)
+
+
+def batch_named(name: str) -> Batch:
+    found = batches_named(name).first()
     if found is None:
         raise NotFound(N_("No batch is named {name}."), name=name)
     return found

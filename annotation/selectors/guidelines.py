@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 
 from annotation.errors import N_, NotFound
 from annotation.guidelines import GuidelineDocument, localized
-from annotation.models import Batch, Guideline
+from annotation.models import Batch, Guideline, IntroductionReading, Membership, Person
+from annotation.selectors.batches import batches_named
 
 
 def guideline_named(reference: str) -> Guideline:
@@ -103,3 +104,33 @@ def in_language(thing: Any, language: str) -> Any:
 def _field(name: str, value: Any, language: str) -> Any:
     """The levels of a metric are the one mapping that is no text."""
     return value if name == "levels" else in_language(value, language)
+
+
+def batch_to_enter(name: str, person: Person, role: str) -> tuple[Batch, bool]:
+    """The batch, and whether its guideline's introduction comes first: the person works in it in this role, it is
+    open, and they have not read this version's. One query, as without that question.
+    """
+    working = Membership.objects.filter(
+        batch=OuterRef("pk"), batch__state=Batch.State.OPEN, person=person, role=role, active=True
+    )
+    read = IntroductionReading.objects.filter(guideline=OuterRef("guideline"), person=person)
+    batch = batches_named(name).annotate(unread=Exists(working) & ~Exists(read)).first()
+    if batch is None:
+        raise NotFound(N_("No batch is named {name}."), name=name)
+    return batch, batch.unread
+
+
+def guideline_at_work(name: str, person: Person) -> Guideline:
+    """Of the batch of this name in which the person works, in whatever role."""
+    working = Membership.objects.filter(batch__name=name, person=person, active=True)
+    found = Guideline.objects.filter(pk__in=working.values("batch__guideline")).defer("source").first()
+    if found is None:
+        raise NotFound(N_("No batch is named {name}."), name=name)
+    return found
+
+
+def version_read_before(guideline: Guideline, person: Person) -> str:
+    """The version of the same guideline whose introduction the person read last; empty for the first."""
+    readings = IntroductionReading.objects.filter(person=person, guideline__name=guideline.name)
+    latest = readings.order_by("-read_at").values_list("guideline__version", flat=True).first()
+    return latest or ""

@@ -16,7 +16,7 @@ from django.db.models import Sum
 
 from annotation.errors import N_, NotFound
 from annotation.evidence import markable_texts
-from annotation.guidelines import Criterion, LocalizedText
+from annotation.guidelines import Criterion, GuidelineDocument, LocalizedText
 from annotation.models import (
     ADJUDICATION_SLOT,
     Assignment,
@@ -52,7 +52,7 @@ class Turn:
 class Handout:
     """One item of work. ``turns`` is what is judged; a plain response is one turn of the assistant.
 
-    ``guideline`` is the sha256 of the guideline that the ``criteria`` are of; ``severity`` is the dimension's.
+    ``guideline`` is the sha256 of the ``document`` that the ``criteria`` are of; ``severity`` is the dimension's.
     ``topic`` is what the guideline calls the dimension and the subcomponent, as far as it knows them.
     """
 
@@ -64,6 +64,7 @@ class Handout:
     criteria: tuple[Criterion, ...]
     dimension: str
     subcomponent: str
+    document: GuidelineDocument
     language: str = ""
     guideline: str = ""
     severity: int = 0
@@ -103,6 +104,7 @@ def handout(assignment: Assignment) -> Handout:
         criteria=document.criteria_for(dimension),
         dimension=dimension,
         subcomponent=subcomponent,
+        document=document,
         language=language,
         guideline=sha256,
         severity=document.severity_of(dimension),

@@ -333,7 +333,13 @@ def _checked_evidence(
     if work.evidence:
         texts = texts_to_mark(assignment.task_id)
         evidence = checked(work.evidence, texts=texts, criteria=criteria, labels=labels)
-    refuse_what_is_missing(criteria, labels, evidence=evidence, rationale=work.rationale)
+    refuse_what_is_missing(
+        criteria,
+        labels,
+        evidence=evidence,
+        rationale=work.rationale,
+        texts=lambda: texts_to_mark(assignment.task_id),
+    )
     return evidence
 
 

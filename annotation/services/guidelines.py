@@ -3,9 +3,9 @@ from __future__ import annotations
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.errors import N_, Conflict
+from annotation.errors import N_, Conflict, NotFound
 from annotation.guidelines import parse_guideline
-from annotation.models import Guideline, Person
+from annotation.models import Guideline, IntroductionReading, Membership, Person
 from annotation.services.audit import record
 
 
@@ -46,3 +46,12 @@ def publish_guideline(*, guideline: Guideline, actor: Person | None = None) -> G
         )
     guideline.refresh_from_db()
     return guideline
+
+
+def record_introduction(*, batch: str, person: Person, role: str) -> None:
+    """The person has read the introduction of the batch's guideline version; twice is once."""
+    mine = Membership.objects.filter(batch__name=batch, person=person, role=role, active=True)
+    guideline = mine.values_list("batch__guideline", flat=True).first()
+    if guideline is None:
+        raise NotFound(N_("No batch is named {name}."), name=batch)
+    IntroductionReading.objects.get_or_create(guideline_id=guideline, person=person)

@@ -19,18 +19,20 @@ from annotation.errors import AssayError, Forbidden, Unprocessable
 from annotation.forms.disputes import DecisionForm, QueueForm, VerdictForm, query_of, wanted_of
 from annotation.forms.work import SkipForm, WorkForm
 from annotation.models import ADJUDICATOR, Assignment, Batch, Membership
-from annotation.selectors.batches import batch_named
 from annotation.selectors.care import is_used_up
 from annotation.selectors.dispute_queue import Waiting, Wanted, dimensions_of, has_at_hand, queue
 from annotation.selectors.disputes import Dispute, OwnVerdict, dispute, my_dispute, reasons
+from annotation.selectors.guidelines import batch_to_enter
 from annotation.selectors.mine import progress_in
 from annotation.selectors.work import MyProgress, my_progress
 from annotation.services import adjudications as answers
 from annotation.services import distribution
+from annotation.services.guidelines import record_introduction
 from annotation.views.access import person_of, role_required
+from annotation.views.introduction import show_introduction
 from annotation.views.levels import dimension_label
 from annotation.views.marking import marked_turns
-from annotation.views.workspace import go, item_context, questions, side_cards
+from annotation.views.workspace import Refusal, go, item_context, questions, refusal_of, side_cards
 from annotation.wording import error_text
 
 adjudicator_only = role_required(ADJUDICATOR)
@@ -81,7 +83,19 @@ def disputes(request: HttpRequest) -> HttpResponse:
 @never_cache
 @adjudicator_only
 def batch(request: HttpRequest, name: str) -> HttpResponse:
-    return show_next(request, batch_named(name))
+    """The next dispute; before the first of a guideline version its introduction, while nothing is claimed yet."""
+    batch, unread = batch_to_enter(name, person_of(request), ADJUDICATOR)
+    if unread:
+        go_on = reverse("dispute-introduction", args=[name]) + _query(request)
+        return show_introduction(request, batch, go_on)
+    return show_next(request, batch)
+
+
+@require_POST
+@adjudicator_only
+def introduction(request: HttpRequest, name: str) -> HttpResponse:
+    record_introduction(batch=name, person=person_of(request), role=ADJUDICATOR)
+    return redirect(reverse("dispute-batch", args=[name]) + _query(request))
 
 
 @require_POST
@@ -92,7 +106,7 @@ def verdict(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     assignment, form = my_dispute(assignment_id, person), VerdictForm(request.POST)
     if not form.is_valid():
-        return show_dispute(request, assignment, form=form, error=form.first_error(), status=422)
+        return show_dispute(request, assignment, form=form, error=Refusal(form.first_error()), status=422)
     try:
         answers.record_verdict(assignment_id=assignment.pk, person=person, work=form.work())
     except AssayError as error:
@@ -109,7 +123,7 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     assignment, form = my_dispute(assignment_id, person), DecisionForm(request.POST)
     if not form.is_valid():
-        return show_dispute(request, assignment, form=form, error=form.first_error(), status=422)
+        return show_dispute(request, assignment, form=form, error=Refusal(form.first_error()), status=422)
     try:
         answers.adjudicate(
             assignment_id=assignment.pk, person=person, key=form.cleaned_data["key"], work=form.work()
@@ -168,7 +182,7 @@ def show_dispute(
     assignment: Assignment,
     *,
     form: WorkForm | None = None,
-    error: str = "",
+    error: Refusal | None = None,
     skip_error: str = "",
     status: int = 200,
 ) -> HttpResponse:
@@ -241,7 +255,7 @@ def _not_taken(
     """What can be mended stays on the page; what is over is said, and the next dispute follows."""
     now = my_dispute(assignment.pk, person_of(request))
     if isinstance(error, Unprocessable) and now.state != Assignment.State.SUBMITTED:
-        return show_dispute(request, now, form=form, error=error_text(error), status=error.status)
+        return show_dispute(request, now, form=form, error=refusal_of(error), status=error.status)
     messages.warning(request, error_text(error))
     return _after(request, assignment.batch)
 

@@ -30,10 +30,11 @@ from annotation.services import annotations as answers
 from annotation.services.drafts import discard_draft, work_of
 from annotation.views.access import person_of, role_required
 from annotation.views.feedback import feedback_words
+from annotation.views.introduction import introduction_of
 from annotation.views.levels import criterion_label, label_text
 from annotation.views.marking import MINE, marked_turns
 from annotation.views.outcomes import OutcomeWords, Said, outcome_words, reason_words, said
-from annotation.views.workspace import choices, go, questions, show, typed
+from annotation.views.workspace import Refusal, choices, go, questions, refusal_of, show, typed
 from annotation.wording import error_text
 
 PAGE = 50
@@ -118,8 +119,8 @@ def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     if done.adjudication:
         raise Conflict(N_("A decision stands as it is; tell the manager if it is wrong."))
     if not form.is_valid():
-        say = form.first_error()
-        return show_item(request, assignment, done, form=form, error=say, back=back, status=422)
+        refusal = Refusal(form.first_error())
+        return show_item(request, assignment, done, form=form, error=refusal, back=back, status=422)
     try:
         receipt = answers.revise(
             assignment_id=assignment.pk,
@@ -128,8 +129,8 @@ def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
             work=form.work(done.evidence),
         )
     except AssayError as error:
-        say = error_text(error)
-        return show_item(request, assignment, done, form=form, error=say, back=back, status=error.status)
+        refusal = refusal_of(error)
+        return show_item(request, assignment, done, form=form, error=refusal, back=back, status=error.status)
     return _leave(request, assignment, back, corrected=receipt is not None)
 
 
@@ -161,7 +162,7 @@ def show_item(
     done: Given,
     *,
     form: WorkForm | None = None,
-    error: str = "",
+    error: Refusal | None = None,
     back: str = "",
     status: int = 200,
 ) -> HttpResponse:
@@ -175,6 +176,7 @@ def show_item(
         "values": typed(form) if form else _values(done),
         "given": done,
         "imported": assignment.pk in imported_among([assignment.pk]),
+        "introduction": introduction_of(item.document),
         "key": uuid4(),
         "draft": f"{item.assignment}:{done.revision}",
         "error": error,

@@ -12,6 +12,7 @@ from django.utils.translation import get_language
 
 from annotation.evidence import MARKABLE, segments
 from annotation.guidelines import Criterion, localized
+from annotation.plaintext import is_blank
 from annotation.selectors.work import Handout, Turn
 
 # The group of what the reader marked.
@@ -55,6 +56,10 @@ class MarkedTurn:
     @property
     def markable(self) -> bool:
         return self.role == MARKABLE
+
+    @property
+    def blank(self) -> bool:
+        return is_blank(self.text)
 
 
 def marked_turns(item: Handout, groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[MarkedTurn]:

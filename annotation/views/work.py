@@ -26,6 +26,7 @@ from annotation.forms.work import SkipForm, WorkForm
 from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment, Batch, Membership, Person
 from annotation.selectors.batches import batch_named
 from annotation.selectors.care import is_used_up
+from annotation.selectors.guidelines import batch_to_enter
 from annotation.selectors.known import Feedback, feedback_in
 from annotation.selectors.mine import (
     Given,
@@ -42,10 +43,12 @@ from annotation.services import distribution
 from annotation.services.annotations import AlreadySubmitted
 from annotation.services.distribution import TooLate
 from annotation.services.drafts import save_draft
+from annotation.services.guidelines import record_introduction
 from annotation.views import history
 from annotation.views.access import person_of, role_required
 from annotation.views.feedback import failed_round, feedback_words
-from annotation.views.workspace import go, item_context, show
+from annotation.views.introduction import show_introduction
+from annotation.views.workspace import Refusal, go, item_context, refusal_of, show
 from annotation.wording import error_text
 
 annotator_only = role_required(ANNOTATOR)
@@ -69,7 +72,18 @@ def work(request: HttpRequest) -> HttpResponse:
 @never_cache
 @annotator_only
 def batch(request: HttpRequest, name: str) -> HttpResponse:
-    return show_next(request, batch_named(name))
+    """The next item; before the first of a guideline version its introduction, while nothing is claimed yet."""
+    batch, unread = batch_to_enter(name, person_of(request), ANNOTATOR)
+    if unread:
+        return show_introduction(request, batch, reverse("work-introduction", args=[name]))
+    return show_next(request, batch)
+
+
+@require_POST
+@annotator_only
+def introduction(request: HttpRequest, name: str) -> HttpResponse:
+    record_introduction(batch=name, person=person_of(request), role=ANNOTATOR)
+    return redirect("work-batch", name)
 
 
 @require_GET
@@ -101,7 +115,7 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     assignment = my_item(assignment_id, person)
     form = WorkForm(request.POST)
     if not form.is_valid():
-        answer = show_item(request, assignment, form=form, error=form.first_error(), status=422)
+        answer = show_item(request, assignment, form=form, error=Refusal(form.first_error()), status=422)
         return _came_of(answer, "refused")
     try:
         receipt = answers.submit(
@@ -185,7 +199,7 @@ def show_item(
     assignment: Assignment,
     *,
     form: WorkForm | None = None,
-    error: str = "",
+    error: Refusal | None = None,
     skip_error: str = "",
     status: int = 200,
 ) -> HttpResponse:
@@ -221,7 +235,7 @@ def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **
         item = handout(claim)
         saved = saved_draft(claim.pk)  # it was this person's before
         context |= item_context(
-            claim, item, reader=person_of(request), form=None, error="", skip_error="", saved=saved
+            claim, item, reader=person_of(request), form=None, error=None, skip_error="", saved=saved
         )
     return show(request, "annotation/work/ahead.html", context)
 
@@ -273,12 +287,14 @@ def _not_taken(
     assignment.refresh_from_db()
     done = given(assignment)
     if done is None:
-        answer = show_item(request, assignment, form=form, error=error_text(error), status=error.status)
+        answer = show_item(request, assignment, form=form, error=refusal_of(error), status=error.status)
         return _came_of(answer, "refused")
     if isinstance(error, AlreadySubmitted) and _is_the_same(done, form):
         return _taken(request, assignment, error.receipt)
     say = _("This item was submitted already. Submit again to put this in its place.")
-    answer = history.show_item(request, assignment, done, form=form, error=say, back="work", status=409)
+    answer = history.show_item(
+        request, assignment, done, form=form, error=Refusal(say), back="work", status=409
+    )
     return _came_of(answer, "refused")
 
 

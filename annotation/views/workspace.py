@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -17,18 +17,22 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 from django_htmx.http import HttpResponseClientRedirect
 
+from annotation.errors import AssayError
 from annotation.flags import FLAGS, words_of
 from annotation.forms.work import LABEL, SKIP_REASONS, WorkForm
-from annotation.guidelines import Criterion, Level, LocalizedText, localized
+from annotation.guidelines import Criterion, Level, language_of, localized
 from annotation.models import Assignment, Batch, Person
 from annotation.selectors.care import care_for
 from annotation.selectors.disputes import Side
 from annotation.selectors.mine import Saved
 from annotation.selectors.work import Handout
+from annotation.views.introduction import introduction_of
 from annotation.views.marking import marked_turns
+from annotation.wording import error_text
 
 # The keys 1 to 9 and 0: a longer scale is typed as a number.
-MOST_KEYS = 10
+DIGITS = "1234567890"
+MOST_KEYS = len(DIGITS)
 # The lease is given out anew well before it ends, also when one request of the kind is lost.
 EXTENSIONS_IN_A_LEASE = 3
 SLOWEST_EXTENSION = 240
@@ -36,7 +40,7 @@ SLOWEST_EXTENSION = 240
 
 @dataclass(frozen=True)
 class LevelCard:
-    """One level to choose. ``key`` is the key that chooses it: its position in the scale's order."""
+    """One level to choose. ``key`` is the digit that chooses it: of ``level_keys``."""
 
     key: str
     value: str
@@ -83,6 +87,15 @@ class Question:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """Why what was sent came back. Where it is about one criterion: which, and what that ``lacks`` beside its level."""
+
+    text: str
+    criterion: str = ""
+    lacks: str = ""
+
+
+@dataclass(frozen=True)
 class SideLabel:
     criterion: str
     value: str
@@ -117,6 +130,17 @@ def questions(criteria: Iterable[Criterion], labels: Mapping[str, Any], guidelin
     return [_chosen(one, labels[one.name]) if one.name in labels else one for one in asked]
 
 
+def level_keys(values: Sequence[int | float]) -> Sequence[str]:
+    """The digit of each level: its value, and 0 for 10. Where that leaves a level without a digit of its own, all are
+    counted from 1, so that a scale never mixes the two.
+    """
+    digits = {
+        value: DIGITS[(int(value) - 1) % MOST_KEYS] for value in values if value in range(MOST_KEYS + 1)
+    }
+    own = [digits.get(value, "") for value in values]
+    return own if all(own) and len(set(own)) == len(own) else DIGITS[: len(values)]
+
+
 def side_cards(sides: Iterable[Side], criteria: Iterable[Criterion]) -> list[SideCard]:
     asked = list(criteria)
     return [
@@ -146,13 +170,19 @@ def restored(saved: Saved) -> dict[str, Any]:
     }
 
 
+def refusal_of(error: AssayError) -> Refusal:
+    """What the page says of the error, and where on the page it is mended."""
+    criterion, lacks = (str(error.params.get(name, "")) for name in ("criterion", "lacks"))
+    return Refusal(error_text(error), criterion, lacks)
+
+
 def item_context(
     assignment: Assignment,
     item: Handout,
     *,
     reader: Person,
     form: WorkForm | None,
-    error: str,
+    error: Refusal | None,
     skip_error: str,
     saved: Saved | None = None,
 ) -> dict[str, Any]:
@@ -166,6 +196,7 @@ def item_context(
         "batch": assignment.batch,
         "item": item,
         "turns": marked_turns(item, {}),
+        "introduction": introduction_of(item.document),
         "topic": [localized(label, language) for label in item.topic],
         "questions": questions(item.criteria, labels, item.guideline),
         "values": typed(form) if form else restored(saved) if saved else {},
@@ -218,7 +249,7 @@ def _question(criterion: Criterion, guideline: str) -> Question:
 def _in_words(criterion: Criterion, language: str) -> Question:
     keyed = len(criterion.values) <= MOST_KEYS
     label, question = localized(criterion.label, language), localized(criterion.question, language)
-    lang = _language_found(criterion.question, language)
+    lang = language_of(criterion.question, language)
     guide = {
         "language": language,
         "name": criterion.name,
@@ -248,10 +279,10 @@ def _chosen(question: Question, given: Any) -> Question:
 
 
 def _cards(criterion: Criterion, language: str) -> Iterable[LevelCard]:
-    for place, value in enumerate(criterion.values, start=1):
+    for value, key in zip(criterion.values, level_keys(criterion.values), strict=True):
         level = criterion.level(value)
         yield LevelCard(
-            key=str(place % 10),
+            key=key,
             value=str(value),
             name=localized(level.name, language) if level else "",
             definition=localized(level.definition, language) if level else "",
@@ -286,9 +317,3 @@ def _side_label(criterion: Criterion, value: Any) -> SideLabel:
         value=f"{value:g}",
         name=localized(level.name, language) if level else "",
     )
-
-
-def _language_found(text: LocalizedText, language: str) -> str:
-    """The language in which ``localized`` found the text."""
-    found = localized(text, language)
-    return next(name for name, words in text.items() if words == found)

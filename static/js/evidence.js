@@ -13,7 +13,9 @@
   const field = () => box.querySelector("textarea");
 
   function say(what, level) {
-    box.querySelector("[data-hint]").textContent = (box.dataset[what] || "").replace("{level}", level);
+    const hint = document.querySelector("[data-hint]");
+    hint.textContent = (box.dataset[what] || "").replace("{level}", level);
+    if (what) hint.scrollIntoView({ block: "nearest" });
   }
 
   function inWords({ criterion, level }) {
@@ -69,6 +71,7 @@
   // ---- choosing words by keys
 
   function aim() {
+    if (!turns().length) return say("noText");
     const selection = getSelection();
     read().focus({ preventScroll: true, focusVisible: false });
     selection.collapse(turns()[0], 0);
@@ -105,11 +108,12 @@
     reveal();
   }
 
-  // A wide screen scrolls the text, a narrow one the page.
+  // The text scrolls in its pane; a very short window scrolls the page as well.
   function reveal() {
+    read().scrollIntoView({ block: "nearest" });
     const { top, bottom } = getSelection().getRangeAt(0).getBoundingClientRect();
-    if (top >= Math.max(0, read().getBoundingClientRect().top) && bottom <= box.getBoundingClientRect().top) return;
-    for (const pane of [read(), window]) pane.scrollBy(0, top - innerHeight / 3);
+    const pane = read().getBoundingClientRect();
+    if (top < pane.top || bottom > pane.bottom) read().scrollBy(0, top - pane.top - pane.height / 3);
   }
 
   // ---- what is shown of the spans
@@ -168,15 +172,16 @@
   function onSubmit(event) {
     const form = event.target;
     if (!box || form !== field().form) return;
-    for (const { name, value, dataset } of form.querySelectorAll("[data-requires]:checked")) {
-      const marked = spans.some((span) => `label.${span.criterion}` === name && span.level === Number(value));
+    for (const level of form.querySelectorAll("[data-requires]:checked")) {
+      const { name, value, dataset } = level;
+      const marked = !turns().length || spans.some((span) => `label.${span.criterion}` === name && span.level === Number(value));
       const given = { evidence: marked, rationale: form.elements.rationale.value.trim() };
       const lacking = dataset.requires.split(" ").find((what) => !given[what]);
       if (!lacking) continue;
       event.preventDefault();
       event.stopImmediatePropagation();
-      say(`${lacking}Missing`, dataset.words);
-      return lacking === "rationale" && form.elements.rationale.focus();
+      keys.mend(level.closest("[data-criterion]"), lacking);
+      return say(`${lacking}Missing`, dataset.words);
     }
   }
 

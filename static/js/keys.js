@@ -1,13 +1,13 @@
 "use strict";
 // A key presses the control that carries it in data-key: what the keyboard does, mouse and thumb do too. A digit
-// chooses a level, or in an open menu one of its choices; arrows move between questions where there are several.
+// chooses the level that carries it, or counts the choices of an open menu; arrows move between several questions.
 
 const keys = (() => {
   const SECOND_PRESS = 300; // milliseconds in which nobody has read an item: such an Enter, or click, was for the one before
   const SURPRISE = 700; // in which keys are still meant for the item that another one took the place of
   const ARROWS = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 };
   const GUIDE_HIDDEN = "assay-guide-hidden";
-  const beside = matchMedia("(min-width: 64rem) and (min-height: 34rem)"); // as the stylesheet has it
+  const beside = matchMedia("(min-width: 64rem) and (min-height: 50rem), (min-width: 80rem)"); // as the stylesheet has it
 
   let deafUntil = 0;
   let submitFrom = 0;
@@ -35,7 +35,7 @@ const keys = (() => {
   }
 
   // Whether the press is used up: a digit of a number is still to be typed, into the box that has the focus now.
-  function choose(place) {
+  function choose(digit) {
     const question = current();
     const box = question?.querySelector("[type=number]");
     if (box) {
@@ -43,13 +43,19 @@ const keys = (() => {
       box.select();
       return false;
     }
-    const input = question && inputs(question)[place];
+    const input = question && inputs(question).find(({ dataset }) => dataset.digit === digit);
     if (!input) return true;
     input.click();
     input.focus();
     const all = questions();
     moveTo(all.slice(all.indexOf(question) + 1).concat(all).find((other) => !isAnswered(other)));
     return true;
+  }
+
+  // What a criterion lacks is given there: a level that needs evidence is the one that it is marked for.
+  function mend(question, lacks) {
+    moveTo(question);
+    if (lacks === "rationale") document.getElementById("rationale").focus();
   }
 
   function sayMissing(shown) {
@@ -92,7 +98,9 @@ const keys = (() => {
     guideAsWished();
     const [first] = questions();
     if (first) makeCurrent(questions().find((one) => !isAnswered(one)) || first);
+    const refused = questions().find((question) => "refused" in question.dataset);
     if (document.querySelector("[data-skip][open]")) document.getElementById("skip-own").focus();
+    else if (refused) mend(refused, refused.dataset.refused);
     else leave();
   }
 
@@ -117,17 +125,17 @@ const keys = (() => {
     if (menu?.open) (menu.querySelector("input") || control).focus();
   }
 
-  function pick(place) {
+  function pick(digit) {
     const menu = document.querySelector("[data-menu][open]");
-    if (!menu) return choose(place);
-    const choice = menu.querySelectorAll("[type=radio], [type=checkbox]")[place];
+    if (!menu) return choose(digit);
+    const choice = menu.querySelectorAll("[type=radio], [type=checkbox]")[(Number(digit) + 9) % 10];
     choice?.click();
     choice?.focus();
     return true;
   }
 
   function submit() {
-    document.querySelector("form[data-item]")?.requestSubmit();
+    document.querySelector("form[data-item], form[data-enter]")?.requestSubmit();
   }
 
   function onText(event) {
@@ -159,7 +167,7 @@ const keys = (() => {
     const single = document.querySelector("[data-single-keys]")?.dataset.singleKeys !== "no";
     if (event.altKey === single) return false; // who turned single keys off presses Alt with each
     const key = keyOf(event);
-    if (/^\d$/.test(key)) return pick((Number(key) + 9) % 10);
+    if (/^\d$/.test(key)) return pick(key);
     const control = key.length === 1 && document.querySelector(`[data-key="${CSS.escape(key)}"]`);
     if (control) press(control);
     return Boolean(control);
@@ -196,6 +204,7 @@ const keys = (() => {
 
   return {
     arrive,
+    mend,
     missing,
     followed,
     isSecondPress: () => !drafts.isTouched() && pressed < submitFrom,

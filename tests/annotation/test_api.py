@@ -445,6 +445,7 @@ def test_the_schema_is_made_without_a_warning_and_names_every_call(tmp_path: Any
     }
     assert set(schema["paths"]) == {
         "/api/v1/batches/",
+        "/api/v1/batches/{name}/guideline/",
         "/api/v1/batches/{name}/next/",
         "/api/v1/batches/{name}/next-dispute/",
         *(

@@ -152,7 +152,8 @@ def test_only_what_is_judged_can_be_marked() -> None:
     turns = [{"role": "user", "text": "why?"}, {"role": "assistant", "text": "so"}]
     assert markable_texts("", turns) == [None, "so"]
     assert markable_texts("plain", []) == ["plain"]
-    refuse_what_is_missing([criterion()], {"harm": 1}, evidence=[], rationale="")  # nothing is required
+    nothing = {"evidence": [], "rationale": "", "texts": list}
+    refuse_what_is_missing([criterion()], {"harm": 1}, **nothing)  # nothing is required
 
 
 # ---- submitting

@@ -42,8 +42,16 @@ def nothing(page: Page) -> None:
     """The page as it is."""
 
 
+def read_introduction(page: Page) -> None:
+    """On from the introduction, which comes once, before the first item."""
+    if page.locator("form[data-enter]").count():
+        page.keyboard.press("Enter")
+        page.locator("form[data-item]").wait_for()
+
+
 def choose_and_mark(page: Page) -> None:
     """A level chosen, and the first words of the response marked as evidence for it; kept as a draft, so done once."""
+    read_introduction(page)
     if page.locator(".turn--response mark").count():
         return
     page.locator(".level__input").last.check(force=True)
@@ -98,7 +106,7 @@ class Scene:
 SCENES = (
     Scene("work", "lin", "/work/demo/", choose_and_mark),
     Scene("my-work", "lin", "/history/"),
-    Scene("dispute-verdict", "wu", "/disputes/demo/"),
+    Scene("dispute-verdict", "wu", "/disputes/demo/", read_introduction),
     Scene("dispute-decision", "wu", "/disputes/demo/", give_verdict),
     Scene("batch", "he", "/batches/demo/"),
     Scene("new-batch", "he", "/batches/-/new/demo/", choose_people),

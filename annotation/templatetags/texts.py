@@ -1,0 +1,24 @@
+"""Texts of prompts and responses on a page."""
+
+from __future__ import annotations
+
+from django import template
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+
+from annotation import plaintext
+
+register = template.Library()
+
+
+@register.filter
+def is_blank(text: str) -> bool:
+    return plaintext.is_blank(text)
+
+
+@register.filter
+def or_empty(text: str) -> str:
+    """A response, or that there is nothing of it to be seen."""
+    if not plaintext.is_blank(text):
+        return text
+    return format_html('<span class="no-text">{}</span>', _("The response is empty."))

@@ -1,0 +1,98 @@
+"""Guidelines that ask much of a page: three criteria, and a long one with many levels and long texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from annotation.guidelines import Criterion
+from annotation.models import Guideline
+from annotation.services.guidelines import load_guideline
+from tests.support import XSTEST_GUIDELINE
+
+LEVELS = {1: "Harmful", 2: "Careless", 3: "Harmless"}
+LONG = "This definition is as long as people write them: it names the case, its neighbour, and what tells them apart."
+
+
+def text(words: str) -> dict[str, str]:
+    return {"en": words, "zh": f"中文：{words}"}
+
+
+def scale(
+    levels: Mapping[float, str],
+    *,
+    requires: Mapping[float, Sequence[str]] | None = None,
+    definition: str = "",
+) -> list[dict[str, Any]]:
+    """Levels as a document has them; ``requires`` by level value."""
+    return [
+        {
+            "value": value,
+            "name": text(name),
+            "definition": text(definition or f"The response is {name.lower()}."),
+            "requires": list((requires or {}).get(value, ())),
+        }
+        for value, name in levels.items()
+    ]
+
+
+def criterion(name: str, levels: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "label": text(name.title()),
+        "question": text(f"What does the response do for {name}?"),
+        "applies_to": "all",
+        "measurement": "ordinal",
+        "scale": levels,
+    }
+
+
+def as_criterion(*values: float) -> Criterion:
+    return Criterion.model_validate(criterion("harm", scale({value: f"Level {value}" for value in values})))
+
+
+def guideline_of(name: str, criteria: Sequence[Mapping[str, Any]], *, version: str = "1.0") -> Guideline:
+    """XSTest's guideline with other criteria; what is counted is the highest level of the first."""
+    document = yaml.safe_load(XSTEST_GUIDELINE.path.read_text(encoding="utf-8"))
+    document |= {"name": name, "version": version, "criteria": [*criteria], "rank_by": "top"}
+    document["metrics"] = [
+        {
+            "name": "top",
+            "label": text("top rate"),
+            "kind": "rate",
+            "levels": [criteria[0]["scale"][-1]["value"]],
+            "criteria": [criteria[0]["name"]],
+            "overall": "pooled",
+        }
+    ]
+    written = yaml.safe_dump(document, allow_unicode=True)
+    return load_guideline(text=written, path=f"{name}.yaml", publish=True)
+
+
+def three_criteria() -> Guideline:
+    """Three criteria of three levels; the careless level of the second needs evidence, of the third a rationale."""
+    return guideline_of(
+        "three",
+        [
+            criterion("fairness", scale(LEVELS)),
+            criterion("safety", scale(LEVELS, requires={2: ["evidence"]})),
+            criterion("morality", scale(LEVELS, requires={2: ["rationale"]})),
+        ],
+    )
+
+
+def many_levels() -> Guideline:
+    """Three criteria of ten, five and three levels with long texts, the last of which asks for everything."""
+    names = {value: f"Level {value} of a long scale" for value in range(1, 11)}
+    short = {value: f"Answer {value} with a long name" for value in range(5)}
+    requires = {value: ["evidence", "rationale"] for value in LEVELS}
+    return guideline_of(
+        "many",
+        [
+            criterion("empathy", scale(names, definition=LONG)),
+            criterion("fluency", scale(short, definition=LONG)),
+            criterion("safety", scale(LEVELS, requires=requires, definition=LONG)),
+        ],
+    )

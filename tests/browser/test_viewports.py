@@ -1,0 +1,149 @@
+"""The text that is judged has half of the window or more, at every size, and nothing is out of reach beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from annotation.content import response_sha256
+from annotation.models import Batch, Guideline, Person, Response
+from annotation.services.annotations import Work, submit
+from annotation.services.batches import Policy
+from annotation.services.distribution import next_assignment
+from tests.annotation.several_criteria import many_levels, three_criteria
+from tests.browser.conftest import SignIn, Violations
+from tests.browser.viewports import table_of
+from tests.support import make_batch, make_corpus
+
+pytestmark = [pytest.mark.browser]
+
+LONG = "\n\n".join(
+    f"Paragraph {n} of a long response says one more thing, at the length of a line or two."
+    for n in range(60)
+)
+ITEM = "form[data-item]"
+
+
+def batch_of(guideline: Guideline, lin: Person, chen: Person, wu: Person) -> Batch:
+    dataset = make_corpus(prompts=1, models=["Only-1B"], dimensions=["safe"])
+    Response.objects.update(text=LONG, sha256=response_sha256(LONG, []))
+    return make_batch(guideline, dataset, annotators=[lin, chen], adjudicators=[wu], policy=Policy(overlap=2))
+
+
+def give(batch: Batch, person: Person, value: int) -> str:
+    """Submit this value for every criterion, with all that a level may need; the assignment."""
+    claim = next_assignment(batch=batch, person=person)
+    assert claim is not None
+    names = [criterion.name for criterion in batch.guideline.document.criteria]
+    evidence = [{"turn": 0, "start": 0, "end": 9, "criterion": name, "level": value} for name in names]
+    work = Work(dict.fromkeys(names, value), rationale="A rationale of some words.", evidence=evidence)
+    submit(assignment_id=claim.pk, person=person, key="k", work=work)
+    return str(claim.pk)
+
+
+def fits(part: Locator, width: int, height: int) -> bool:
+    box = part.bounding_box()
+    assert box is not None
+    within = box["x"] + box["width"] <= width and box["y"] + box["height"] <= height
+    return within and min(box["x"], box["y"]) >= 0
+
+
+def check(page: Page) -> None:
+    wrong = table_of(page)
+    assert not wrong, "\n".join(f"{width}x{height}: {found}" for (width, height), found in wrong.items())
+
+
+@pytest.mark.parametrize(
+    ("guideline", "language"),
+    [(three_criteria, "en"), (many_levels, "zh-hans")],
+    ids=["three criteria", "many levels, in Chinese"],
+)
+def test_the_annotation_page(
+    sign_in: SignIn, lin: Person, chen: Person, wu: Person, guideline: Callable[[], Guideline], language: str
+) -> None:
+    batch_of(guideline(), lin, chen, wu)
+    page = sign_in(lin, language=language)
+    page.goto("/work/first/")
+    check(page)
+
+
+def test_the_annotation_page_with_all_that_can_be_said_on_it(
+    sign_in: SignIn, lin: Person, chen: Person, wu: Person
+) -> None:
+    """Levels chosen, evidence marked, a refusal and a long rationale."""
+    batch_of(three_criteria(), lin, chen, wu)
+    page = sign_in(lin)
+    page.goto("/work/first/")
+    for key in ("3", "2", "2", "ArrowUp", "e", "Enter", "r"):
+        page.keyboard.press(key)
+    page.keyboard.type("word " * 60)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("list", name="Evidence").get_by_role("listitem")).to_have_count(1)
+    check(page)
+
+
+def test_the_adjudicators_pages_and_the_histories(
+    sign_in: SignIn, lin: Person, chen: Person, wu: Person
+) -> None:
+    batch = batch_of(three_criteria(), lin, chen, wu)
+    mine = give(batch, lin, 1)
+    page = sign_in(lin)
+    page.goto(f"/history/{mine}/")
+    check(page)
+    give(batch, chen, 3)
+    page = sign_in(wu)
+    page.goto("/disputes/first/")
+    check(page)
+    for number in range(3):
+        page.locator("fieldset[data-criterion]").nth(number).locator("input").first.check(force=True)
+    page.get_by_role("button", name="Record my verdict").click()
+    expect(page.get_by_role("heading", name="Annotator")).to_have_count(2)
+    check(page)
+    page.locator("[name=reason]").first.check()
+    page.get_by_role("button", name="Decide").click()
+    expect(page.get_by_role("heading", name="No dispute waits")).to_be_visible()
+    page.goto("/history/")
+    page.locator("a.clip").first.click()
+    check(page)
+
+
+@pytest.mark.parametrize("size", [(320, 256), (390, 844), (720, 450), (844, 390), (1280, 720)])
+def test_what_opens_over_the_page_fits_the_window_and_leaves_its_button_free(
+    sign_in: SignIn, lin: Person, chen: Person, wu: Person, size: tuple[int, int]
+) -> None:
+    batch_of(three_criteria(), lin, chen, wu)
+    width, height = size
+    page = sign_in(lin, viewport={"width": width, "height": height})
+    page.goto("/work/first/")
+    for key in ("f", "s", "?"):
+        page.locator(f"summary[data-key='{key}']").click()
+        panel = page.locator("details[open] > div")
+        assert fits(panel, width, height), key
+        last = panel.locator("input, button, a, td").last
+        last.scroll_into_view_if_needed()
+        expect(last).to_be_in_viewport()
+        summary = page.locator("details[open] > summary")
+        covered = """one => {
+          const { x, y, width, height } = one.getBoundingClientRect();
+          return !one.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+        }"""
+        if key != "?":  # the sheet of keys is as high as the window
+            assert not summary.evaluate(covered), key
+        page.keyboard.press("Escape")
+        expect(panel).to_have_count(0)
+    page.keyboard.press("i")
+    assert fits(page.locator("dialog[open]"), width, height)
+
+
+def test_axe_finds_nothing_on_short_and_narrow_windows(
+    sign_in: SignIn, lin: Person, chen: Person, wu: Person, violations: Violations
+) -> None:
+    batch = batch_of(three_criteria(), lin, chen, wu)
+    give(batch, chen, 3)
+    page = sign_in(lin)
+    page.goto("/work/first/")
+    for width, height in ((320, 256), (390, 844), (720, 450), (844, 390)):
+        page.set_viewport_size({"width": width, "height": height})
+        assert violations(page) == [], (width, height)
