@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.utils.translation import gettext
 from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.response import Response as ApiResponse
@@ -14,6 +13,7 @@ from rest_framework.views import exception_handler
 
 from annotation.errors import AssayError
 from annotation.wording import error_text
+from config.limits import cut_short, is_cut_short, is_statement_timeout, refuse, too_long
 
 
 class ErrorsForPeople:
@@ -25,12 +25,15 @@ class ErrorsForPeople:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if _holds_nul(request):
             return _nothing_there(request)
-        return self.get_response(request)
+        answer = self.get_response(request)
+        return refuse(request, cut_short()) if is_cut_short(request, answer) else answer
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if not isinstance(error, AssayError):
-            return None
-        return render(request, "error.html", {"message": error_text(error)}, status=error.status)
+        if is_statement_timeout(error):
+            return refuse(request, too_long())
+        if isinstance(error, UnreadablePostError):
+            return refuse(request, cut_short())
+        return refuse(request, error) if isinstance(error, AssayError) else None
 
 
 def _holds_nul(request: HttpRequest) -> bool:
@@ -48,6 +51,8 @@ def _nothing_there(request: HttpRequest) -> HttpResponse:
 
 def api_error(error: Exception, context: dict[str, Any]) -> ApiResponse | None:
     """``{"error": {"code": .., "message": .., ..}}`` for every refusal, ours and the framework's."""
+    if is_statement_timeout(error):
+        error = too_long()
     if isinstance(error, AssayError):
         body: dict[str, Any] = {"code": error.code, "message": error_text(error)}
         receipt = getattr(error, "receipt", None)
