@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.signals import user_logged_in
 from django.dispatch import receiver
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.translation import gettext
@@ -19,6 +19,7 @@ from rest_framework.views import exception_handler
 
 from annotation.errors import AssayError
 from annotation.wording import error_text
+from config.limits import cut_short, is_cut_short, is_statement_timeout, refuse, too_long
 
 # What no page uses. Copying a link needs the clipboard, which is therefore not denied.
 DENIED = (
@@ -108,12 +109,15 @@ class ErrorsForPeople:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         if _holds_nul(request):
             return _nothing_there(request)
-        return self.get_response(request)
+        answer = self.get_response(request)
+        return refuse(request, cut_short()) if is_cut_short(request, answer) else answer
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if not isinstance(error, AssayError):
-            return None
-        return render(request, "error.html", {"message": error_text(error)}, status=error.status)
+        if is_statement_timeout(error):
+            return refuse(request, too_long())
+        if isinstance(error, UnreadablePostError):
+            return refuse(request, cut_short())
+        return refuse(request, error) if isinstance(error, AssayError) else None
 
 
 def _holds_nul(request: HttpRequest) -> bool:
@@ -131,6 +135,8 @@ def _nothing_there(request: HttpRequest) -> HttpResponse:
 
 def api_error(error: Exception, context: dict[str, Any]) -> ApiResponse | None:
     """``{"error": {"code": .., "message": .., ..}}`` for every refusal, ours and the framework's."""
+    if is_statement_timeout(error):
+        error = too_long()
     if isinstance(error, AssayError):
         body: dict[str, Any] = {"code": error.code, "message": error_text(error)}
         receipt = getattr(error, "receipt", None)

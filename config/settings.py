@@ -117,6 +117,19 @@ def read_encoder(text: str) -> str:
     return str(Path(text).resolve()) if text else ""
 
 
+def read_encoders(text: str) -> dict[str, str]:
+    """``NAME=FOLDER,NAME=FOLDER``: the encoders that pages offer."""
+    encoders: dict[str, str] = {}
+    for part in read_list(text):
+        name, _equals, folder = (word.strip() for word in part.partition("="))
+        if not name or not folder:
+            raise ValueError(f"write NAME=FOLDER, as in little=/srv/models/little, and not {part}")
+        if name in encoders:
+            raise ValueError(f"{name} is there twice")
+        encoders[name] = read_encoder(folder)
+    return encoders
+
+
 def read_launch(text: str) -> str:
     if not shlex.split(text):
         raise ValueError("say python, a command such as accelerate launch, or here")
@@ -143,6 +156,8 @@ DEBUG = env("DEBUG", "false", read_bool)
 ASSAY_DATA_DIR = env("ASSAY_DATA_DIR", str(BASE_DIR / "var"), read_data_dir)
 # A folder with a pretrained encoder, for scorers that are trained without naming another.
 ASSAY_ENCODER = env("ASSAY_ENCODER", "", read_encoder)
+# The encoders that pages offer by name; commands may say any folder.
+ASSAY_ENCODERS = env("ASSAY_ENCODERS", "", read_encoders)
 # The command by which an encoder is fine-tuned, in a process of its own; "here" is the worker's own process.
 ASSAY_LAUNCH = env("ASSAY_LAUNCH", "python", read_launch)
 # The OpenAI-compatible endpoints that pages offer; commands may name others.
@@ -215,6 +230,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "config.limits.BodyLimit",
     "django.middleware.security.SecurityMiddleware",
     "config.middleware.PermissionsPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -270,6 +286,14 @@ else:
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = env(
         "DISABLE_SERVER_SIDE_CURSORS", "false", read_bool
     )
+# How gunicorn serves (config/gunicorn.py): processes and threads; seconds without a request's next bytes, after which
+# its connection is closed, and the bytes a second that keep one open (config/worker.py).
+WEB_WORKERS = env("ASSAY_WEB_WORKERS", "2", read_positive)
+WEB_THREADS = env("ASSAY_WEB_THREADS", "8", read_positive)
+READ_SECONDS = env("ASSAY_READ_SECONDS", "8", read_positive)
+READ_RATE = env("ASSAY_READ_RATE", "1024", read_positive)
+# After so many seconds PostgreSQL ends a statement of a page or of the API; jobs and commands take the time they need.
+STATEMENT_SECONDS = env("ASSAY_STATEMENT_SECONDS", "30", read_positive)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "annotation.Person"
@@ -327,7 +351,10 @@ STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise warns of a folder t
 COLLECTED = (STATIC_ROOT / "staticfiles.json").exists() or sys.argv[1:2] == ["collectstatic"]
 WHITENOISE_USE_FINDERS = not COLLECTED
 STORAGES = {
-    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "default": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"file_permissions_mode": 0o600, "directory_permissions_mode": 0o700},
+    },
     "staticfiles": {
         "BACKEND": "config.static.CollectedFiles"
         if COLLECTED
@@ -335,7 +362,9 @@ STORAGES = {
     },
 }
 MEDIA_ROOT = ASSAY_DATA_DIR / "uploads"
+# The largest body of a request, but for the views that say otherwise (config/limits.py), and the largest import.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 10 * 1024 * 1024
+MAX_UPLOAD_BYTES = env("ASSAY_UPLOAD_MEGABYTES", "1024", read_positive) * 1024 * 1024
 
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

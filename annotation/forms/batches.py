@@ -30,6 +30,7 @@ from annotation.selectors.people import people_in_role
 from annotation.services.batches import LARGEST_SEED, Policy, Share
 from annotation.services.making import Wish
 from annotation.services.terms import LONGEST_WAIT, Terms
+from annotation.views.numbers import DayField
 
 PAIRINGS = (
     (
@@ -86,10 +87,6 @@ MOST_MINUTES = 7 * 24 * 60
 class CollectionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no generic at run time
     def label_from_instance(self, obj: Any) -> str:
         return obj.name or str(_("the one without a name"))
-
-
-class DateInput(forms.DateInput):
-    input_type = "date"
 
 
 def _many(label: Any, help_text: Any = "") -> Any:
@@ -160,7 +157,7 @@ class TermsForm(forms.Form):
         initial=30,
         help_text=_("An item that was not submitted by then goes to someone else."),
     )
-    due_date = forms.DateField(label=_("Due date"), required=False, widget=DateInput(format="%Y-%m-%d"))
+    due_date = DayField(label=_("Due date"))
     agreement_threshold = forms.FloatField(
         label=_("Agreement threshold"),
         min_value=-1,

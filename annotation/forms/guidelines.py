@@ -31,6 +31,8 @@ class GuidelineForm(forms.Form):
             raise ValidationError(_now("This file is too large for a guideline."))
         if upload is not None:
             data["text"] = self._text(upload.read())
+        elif len(data["text"].encode()) > LARGEST:
+            raise ValidationError(_now("This text is too large for a guideline."))
         return data
 
     def _text(self, content: bytes) -> str:

@@ -12,17 +12,12 @@ from annotation.models import Membership, Person
 from annotation.selectors.mine import my_batch_names
 from annotation.selectors.my_work import CLOSED, DECISIONS, LABELS, OPEN, Wanted, my_dimensions, my_roles
 from annotation.views.levels import dimension_label
+from annotation.views.numbers import DayField
 
 # In an address, and never the name of a dimension.
 NO_DIMENSION = "-"
 # What only annotations can be.
 MARKS = ("corrected", "flagged", "overruled")
-
-
-def _day(label: Any) -> forms.DateField:
-    return forms.DateField(
-        label=label, required=False, widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
-    )
 
 
 class HistoryForm(forms.Form):
@@ -50,8 +45,8 @@ class HistoryForm(forms.Form):
             (CLOSED, pgettext_lazy("state", "closed")),
         ],
     )
-    since = _day(_("From"))
-    until = _day(_("To"))
+    since = DayField(label=_("From"))
+    until = DayField(label=_("To"))
     corrected = forms.BooleanField(label=_("Corrected by me"), required=False)
     flagged = forms.BooleanField(label=_("Flagged"), required=False)
     overruled = forms.BooleanField(label=_("Overruled"), required=False)

@@ -17,6 +17,8 @@ from annotation.selectors.access import has_role
 __all__ = ["View", "has_role", "person_of", "role_required"]
 
 View = Callable[..., HttpResponseBase]
+FORM_BYTES = 1024 * 1024
+"""What a form has beside its file: other fields, and the lines between them."""
 
 
 def person_of(request: HttpRequest) -> Person:
@@ -34,6 +36,17 @@ def role_required(*roles: str) -> Callable[[View], View]:
                 raise PermissionDenied
             return view(request, *args, **kwargs)
 
+        guarded.roles = roles  # type: ignore[attr-defined]
         return guarded
+
+    return decorate
+
+
+def accepts_body(max_bytes: int) -> Callable[[View], View]:
+    """Let a form with files be larger than any other body, for whoever may open the view (config/limits.py)."""
+
+    def decorate(view: View) -> View:
+        view.max_body = max_bytes + FORM_BYTES  # type: ignore[attr-defined]
+        return view
 
     return decorate

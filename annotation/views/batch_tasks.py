@@ -28,13 +28,12 @@ from annotation.views.access import person_of, role_required
 from annotation.views.batches import batch_context
 from annotation.views.levels import dimension_label
 from annotation.views.needs import why_words
-from annotation.views.numbers import whole
+from annotation.views.numbers import parse_signed, whole
 from annotation.wording import error_text
 
 PAGE = 50
 MOST_TOLD = 100
 MOST_PAGES = 20
-FARTHEST = 2**62
 
 
 @require_http_methods(["GET", "POST"])
@@ -47,7 +46,7 @@ def batch_tasks(request: HttpRequest, name: str) -> HttpResponse:
     if done:
         return done
     filters = FindForm(request.GET, batch=found)
-    page = find(found, filters.wanted(), limit=PAGE, after=_number(request, "after"))
+    page = find(found, filters.wanted(), limit=PAGE, after=parse_signed(request.GET.get("after", "")))
     kept = {key: value for key, value in request.GET.items() if value and key != "after"}
     return _page(
         request,
@@ -75,7 +74,7 @@ def batch_needs(request: HttpRequest, name: str) -> HttpResponse:
     form, done = _change(request, found)
     if done:
         return done
-    number = min(max(1, _number(request, "page") or 1), MOST_PAGES)
+    number = min(max(1, parse_signed(request.GET.get("page", "")) or 1), MOST_PAGES)
     some = needs(found, limit=number * PAGE + 1)
     shown = some[(number - 1) * PAGE : number * PAGE]
     return _page(
@@ -187,12 +186,3 @@ def _did(assignment: Assignment) -> str:
             return _("decided it, imported") if assignment.is_adjudication else _("labelled it, imported")
         return _("decided it") if assignment.is_adjudication else _("labelled it")
     return _("gave it back")
-
-
-def _number(request: HttpRequest, name: str) -> int | None:
-    """A whole number of the address that a rank or a page can be; None for anything else."""
-    try:
-        number = int(request.GET.get(name, ""))
-    except ValueError:
-        return None
-    return number if abs(number) < FARTHEST else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
@@ -23,7 +24,7 @@ from annotation.selectors.origins import labels_of
 from annotation.selectors.uploads import notes_of, preview, problem_of, problems_of, source_of
 from annotation.services.imports import ImportRefused
 from annotation.services.imports.uploads import confirm, confirm_bundle, discard, receive
-from annotation.views.access import person_of, role_required
+from annotation.views.access import accepts_body, person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.wording import error_text
 
@@ -40,13 +41,14 @@ def imports(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @role_required(MANAGER)
+@accepts_body(settings.MAX_UPLOAD_BYTES)
 def import_new(request: HttpRequest) -> HttpResponse:
     form = UploadForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         file = form.cleaned_data["file"]
         upload = receive(file=file, name=file.name, actor=person_of(request))
         return redirect("import-report", upload.pk)
-    context = {"form": form, "crumbs": _crumbs(_("New import"))}
+    context = {"form": form, "crumbs": _crumbs(_("New import")), "largest": settings.MAX_UPLOAD_BYTES}
     return render(request, "annotation/imports/new.html", context, status=422 if form.is_bound else 200)
 
 

@@ -20,7 +20,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from annotation.errors import AssayError
-from annotation.forms.known_items import AGAIN, FROM_FILE, FROM_GOLD, DecisionForm, FileForm, GoldForm
+from annotation.forms.known_items import (
+    AGAIN,
+    FROM_FILE,
+    FROM_GOLD,
+    LARGEST_FILE,
+    DecisionForm,
+    FileForm,
+    GoldForm,
+)
 from annotation.guidelines import GuidelineDocument
 from annotation.known import LEAST_ITEMS, LEAST_SHARE, Confusion
 from annotation.models import MANAGER, Batch, KnownItem, Person, Qualification
@@ -40,7 +48,7 @@ from annotation.selectors.people import person_named
 from annotation.services.known_items import set_item_active
 from annotation.services.known_sources import add_from_batches, add_from_file, add_from_release
 from annotation.services.rounds import another_round, let_in
-from annotation.views.access import person_of, role_required
+from annotation.views.access import accepts_body, person_of, role_required
 from annotation.views.batches import batch_context
 from annotation.views.feedback import asked_for, reached, too_few
 from annotation.views.levels import criterion_label, dimension_label, label_text
@@ -52,6 +60,7 @@ PAGE = 50
 @require_http_methods(["GET", "POST"])
 @never_cache
 @role_required(MANAGER)
+@accepts_body(LARGEST_FILE)
 def batch_known(request: HttpRequest, name: str) -> HttpResponse:
     """The known items of a batch, and who had them right; POST adds some, from gold or from a file."""
     found = _open_to(request, name)

@@ -39,7 +39,7 @@ from annotation.views.access import person_of, role_required
 from annotation.views.batches import batch_context
 from annotation.views.crumbs import trail
 from annotation.views.levels import criterion_label, dimension_label, label_text
-from annotation.views.numbers import whole
+from annotation.views.numbers import parse_level, parse_ordinal
 from annotation.views.quality_part import item_line, part_context
 from annotation.views.quality_table import SHOWN, adjudicator_context, overview_context, tabs
 
@@ -160,12 +160,12 @@ def _wanted(request: HttpRequest, document: GuidelineDocument) -> tuple[Filters,
     wanted = Filters(
         criterion=given.get("criterion"),
         dimension="" if given.get("dimension") == "-" else given.get("dimension"),
-        mine=_number(given, "mine"),
-        theirs=_number(given, "theirs"),
-        gold=_number(given, "gold"),
+        mine=_level(given, "mine"),
+        theirs=_level(given, "theirs"),
+        gold=_level(given, "gold"),
         partner=partner.pk if partner else None,
-        day=_day(given, "day"),
-        since=_day(given, "since"),
+        day=parse_ordinal(given.get("day", "")),
+        since=parse_ordinal(given.get("since", "")),
         apart="apart" in given,
         off_gold="off_gold" in given,
         fastest="fastest" in given,
@@ -194,14 +194,8 @@ def _filter_words(wanted: Filters, partner: str, document: GuidelineDocument) ->
     return [(label, words) for label, words in said if words]
 
 
-def _number(given: Mapping[str, str], name: str) -> float | None:
-    try:
-        return float(given[name]) if name in given else None
-    except ValueError as error:
-        raise AssayError(N_("{value} is no level."), value=given[name]) from error
-
-
-def _day(given: Mapping[str, str], name: str) -> int | None:
-    """The ordinal of a day; None for what is none."""
-    day = whole(given.get(name, "")) or 0
-    return day if 0 < day <= date.max.toordinal() else None
+def _level(given: Mapping[str, str], name: str) -> float | None:
+    level = parse_level(given[name]) if name in given else None
+    if name in given and level is None:
+        raise AssayError(N_("{value} is no level."), value=given[name])
+    return level

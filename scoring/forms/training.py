@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from django import forms
@@ -18,7 +19,14 @@ from annotation.selectors.gold import current_first
 from scoring.forms.datasets import offer
 from scoring.models import Scorer
 from scoring.selectors.scorers import releases_open_to, scorers_for
-from scoring.services.scorers import EVALUATIONS, GROUPED, LARGEST_SEED, MOST_SEEDS, default_spec
+from scoring.services.scorers import (
+    EVALUATIONS,
+    GROUPED,
+    LARGEST_SEED,
+    MOST_SEEDS,
+    default_spec,
+    encoder_name,
+)
 from scoring.spec import Spec
 
 KINDS = (
@@ -67,6 +75,14 @@ EVALUATING = {
         "Learning curve: what the next 200 labels would bring. Three times the trainings of the folds more."
     ),
 }
+
+
+def encoder_choices() -> list[tuple[str, Any]]:
+    """The encoders by name; empty is the default one (``ASSAY_ENCODER``) where it has no name among them."""
+    named = [(name, name) for name in settings.ASSAY_ENCODERS]
+    if settings.ASSAY_ENCODER and not encoder_name(settings.ASSAY_ENCODER):
+        return [("", _("%(folder)s (the default)") % {"folder": Path(settings.ASSAY_ENCODER).name}), *named]
+    return named or [("", _("none is set up here"))]
 
 
 class ReleaseField(forms.ModelChoiceField):  # type: ignore[type-arg]
@@ -139,14 +155,8 @@ class TrainingForm(forms.Form):
 
 class NewScorerForm(TrainingForm):
     kind = forms.ChoiceField(label=_("Backbone"), choices=KINDS, widget=forms.RadioSelect)
-    encoder = forms.CharField(
-        label=_("Encoder"),
-        required=False,
-        max_length=300,
-        help_text=_(
-            "A folder on the worker's machine, or a name on the Hugging Face hub such as xlm-roberta-base. A folder is"
-            " read alone; a name is looked up on the hub."
-        ),
+    encoder = forms.ChoiceField(
+        label=_("Encoder"), required=False, help_text=_("As the settings name them (ASSAY_ENCODERS).")
     )
     tuning = forms.ChoiceField(
         label=_("What of the encoder learns"), choices=TUNINGS, widget=forms.RadioSelect, required=False
@@ -155,15 +165,18 @@ class NewScorerForm(TrainingForm):
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         spec = default_spec()
-        usual = {"kind": spec.kind, "encoder": spec.encoder, "tuning": spec.tuning}
+        usual = {"kind": spec.kind, "encoder": encoder_name(spec.encoder), "tuning": spec.tuning}
         super().__init__(*args, person=person, **kwargs)
+        field = self.fields["encoder"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = encoder_choices()
         self.initial = {**usual, **self.initial}
 
     def options(self) -> dict[str, Any]:
         given = self.cleaned_data
         spec = Spec.of(
             given["kind"],
-            encoder=given["encoder"],
+            encoder=settings.ASSAY_ENCODERS.get(given["encoder"], ""),
             tuning=given["tuning"],
             default_encoder=settings.ASSAY_ENCODER,
         )

@@ -97,6 +97,17 @@ def default_spec() -> Spec:
     return Spec.of(default_encoder=settings.ASSAY_ENCODER)
 
 
+def encoder_name(encoder: str) -> str:
+    """What pages call the encoder in this folder; empty where ``ASSAY_ENCODERS`` does not name it."""
+    return next((name for name, folder in settings.ASSAY_ENCODERS.items() if folder == encoder), "")
+
+
+def encoder_named(text: str) -> str:
+    """The folder that ``ASSAY_ENCODERS`` has under this name; else the text, as commands give it."""
+    folder: str = settings.ASSAY_ENCODERS.get(text, text)
+    return folder
+
+
 def _had(spec: Spec) -> Spec:
     """The spec as it is kept, if it can be trained; a folder by its whole path, since a worker starts elsewhere."""
     choose(spec)

@@ -18,13 +18,13 @@ from django.views.decorators.http import require_GET, require_POST
 from annotation.errors import N_, AssayError, NotFound
 from annotation.models import MANAGER, RESEARCHER, Guideline, Response
 from annotation.selectors.blindness import sealed_datasets
-from annotation.views.access import has_role, person_of, role_required
+from annotation.views.access import accepts_body, has_role, person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.views.levels import criterion_label, label_text, level_text
 from annotation.views.numbers import whole
 from annotation.wording import error_text
 from scoring.dataset import level_name
-from scoring.forms.must_fail import FindForm, MustFailFileForm, MustFailForm
+from scoring.forms.must_fail import LARGEST_FILE, FindForm, MustFailFileForm, MustFailForm
 from scoring.models import MustFail
 from scoring.selectors.lessons import spoken
 from scoring.selectors.must_fail import harmless_levels, must_fail_for, must_fail_item
@@ -75,6 +75,7 @@ def must_fail_add(request: HttpRequest, guideline: str) -> HttpResponse:
 
 @require_POST
 @role_required(RESEARCHER)
+@accepts_body(LARGEST_FILE)
 def must_fail_import(request: HttpRequest, guideline: str) -> HttpResponse:
     found = latest_version(guideline)
     form = MustFailFileForm(request.POST, request.FILES)

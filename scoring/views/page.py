@@ -22,6 +22,7 @@ from scoring.models import Scorer
 from scoring.selectors.overview import must_fail_count, standings
 from scoring.selectors.promotions import judging
 from scoring.selectors.scorers import scorer_for
+from scoring.services.scorers import encoder_name
 from scoring.views.backbone_words import backbone_words
 from scoring.views.tabs import calibration, card, figures, gate, models, overview
 
@@ -71,7 +72,7 @@ def _again(found: Scorer) -> str:
         chosen |= {"base": found.base.name, "adapt_to": found.adapted_to.name}
     else:
         spec = found.spec
-        chosen |= {"kind": spec.kind, "encoder": spec.encoder, "tuning": spec.tuning}
+        chosen |= {"kind": spec.kind, "encoder": encoder_name(spec.encoder), "tuning": spec.tuning}
     return f"{reverse('scorer-new')}?{urlencode(chosen)}"
 
 

@@ -128,7 +128,7 @@ STRANGE = {
     "/batches/first/quality/?show=weather": 400,
     "/batches/first/quality/?sort=weather": 200,
     "/batches/first/quality/lin/items/?mine=much": 400,
-    "/batches/first/quality/lin/items/?mine=nan": 200,
+    "/batches/first/quality/lin/items/?mine=nan": 400,
     "/batches/first/quality/lin/items/?with=nobody": 404,
     "/batches/first/quality/lin/items/?day=99999999999999999999&page=x&since=-1": 200,
     "/batches/first/quality/lin/items/?day=99999999&since=0": 200,

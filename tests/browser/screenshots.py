@@ -275,8 +275,8 @@ def server() -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port = probe.getsockname()[1]
-    options = ["--worker-class", "gthread", "--threads", "4", "--log-level", "error", "--no-control-socket"]
-    command = [sys.executable, "-m", "gunicorn", "config.wsgi", "--bind", f"{HOST}:{port}", *options]
+    options = ["--config", "config/gunicorn.py", "--workers", "1", "--log-level", "error"]
+    command = [sys.executable, "-m", "gunicorn", "--bind", f"{HOST}:{port}", *options]
     child = Child("web", command, {**os.environ, "ALLOWED_HOSTS": HOST, "ASSAY_HTTPS": "false"})
     child.start()
     try:

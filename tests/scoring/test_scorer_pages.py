@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -98,7 +99,7 @@ def test_what_is_refused_comes_back_with_its_reason(
         ({"release": "none"}, "Select a valid choice"),
         ({"kind": "own"}, "Select a valid choice"),
         ({"kind": "encoder"}, "An encoder needs its folder"),
-        ({"kind": "encoder", "encoder": "no such place"}, "No backbone no such place"),
+        ({"kind": "encoder", "encoder": "no such place"}, "Select a valid choice"),
         ({"seeds": "11"}, "less than or equal to 10"),
         ({"name": "first-scorer"}, "already a scorer named first-scorer"),
     ]
@@ -113,14 +114,33 @@ def test_what_is_refused_comes_back_with_its_reason(
 def test_the_default_of_the_form_is_the_default_of_the_product(
     release: GoldRelease, researcher: Client, settings: Any
 ) -> None:
-    """With an encoder on this machine the ensemble, and that encoder stands in its field."""
+    """With an encoder on this machine the ensemble, and that encoder is chosen, by its name."""
     chosen = r'value="{}"[^>]*checked'
     assert re.search(chosen.format("ngram"), page_of(researcher, "/scorers/-/new/"))
     settings.ASSAY_ENCODER = "/models/little"
     page = page_of(researcher, "/scorers/-/new/")
     assert re.search(chosen.format("ensemble"), page)
     assert re.search(chosen.format("frozen"), page)
-    assert 'value="/models/little"' in page
+    assert "little (the default)" in page
+    settings.ASSAY_ENCODERS = {"other": "/models/other", "mini": "/models/little"}
+    page = page_of(researcher, "/scorers/-/new/")
+    assert '<option value="mini" selected>' in page
+    assert "/models/" not in page
+
+
+def test_an_encoder_is_chosen_by_name_and_never_by_a_path(
+    release: GoldRelease, researcher: Client, settings: Any, tmp_path: Path
+) -> None:
+    """A path on a page would tell who asks what is on the disk, and train from a folder that nobody offered."""
+    settings.ASSAY_ENCODERS = {"mini": str(tmp_path)}
+    for text in ("/etc", str(tmp_path), "xlm-roberta-base", "../mini"):
+        answer = researcher.post("/scorers/-/new/", FORM | {"kind": "encoder", "encoder": text})
+        assert answer.status_code == 400
+        assert "Select a valid choice" in answer.content.decode()
+        assert text in answer.content.decode()  # it is said again, and nothing of it
+    answer = researcher.post("/scorers/-/new/", FORM | {"kind": "encoder", "encoder": "mini"})
+    assert f"The folder {tmp_path} holds no model" in answer.content.decode()
+    assert Scorer.objects.count() == 0
 
 
 def test_a_scorer_is_adapted_to_a_model_with_its_own_backbone(scorer: Scorer, researcher: Client) -> None:

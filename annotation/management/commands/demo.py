@@ -129,9 +129,9 @@ def _environment() -> dict[str, str]:
 
 
 def _web(port: int) -> Child:
-    options = ["--worker-class", "gthread", "--threads", "8", "--log-level", "warning", "--no-control-socket"]
-    command = [sys.executable, "-m", "gunicorn", "config.wsgi", "--bind", f"{HOST}:{port}", *options]
-    return Child("web", command, _environment())
+    config = str(settings.BASE_DIR / "config" / "gunicorn.py")
+    options = ["--config", config, "--workers", "1", "--log-level", "warning", "--bind", f"{HOST}:{port}"]
+    return Child("web", [sys.executable, "-m", "gunicorn", *options], _environment())
 
 
 def _worker() -> Child:

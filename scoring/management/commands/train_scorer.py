@@ -15,20 +15,18 @@ from annotation.selectors.gold import release_named
 from scoring.printing import figures_table, further_lines
 from scoring.selectors.scorers import scorer_named
 from scoring.services import create_scorer
-from scoring.services.scorers import EVALUATIONS, GROUPED
+from scoring.services.scorers import EVALUATIONS, GROUPED, encoder_named
 from scoring.spec import Spec
 from scoring.tuning import SETTINGS
 
 
 def _spec(options: Mapping[str, Any]) -> Spec | None:
     """What was asked for; of an adaptation nothing said is what its base is made of."""
-    asked = {name: options[name] for name in ("encoder", "tuning")}
+    asked = {"encoder": encoder_named(options["encoder"].strip()), "tuning": options["tuning"]}
     if options["base"] and not any((options["backbone"], *asked.values())):
         return _with_settings(scorer_named(options["base"]).spec, options["set"]) if options["set"] else None
     spec = Spec.of(options["backbone"], **asked, default_encoder=settings.ASSAY_ENCODER)
-    if (asked["encoder"] and asked["encoder"].strip() != spec.encoder) or (
-        asked["tuning"] and not spec.encoder
-    ):
+    if (asked["encoder"] and asked["encoder"] != spec.encoder) or (asked["tuning"] and not spec.encoder):
         raise AssayError(
             N_("{backbone} does not use what --encoder or --tuning say: leave them out."), backbone=spec.title
         )
@@ -57,7 +55,11 @@ class Command(AssayCommand):
             help="ngram, encoder or ensemble; or the folder or hub name of an encoder, to tune all of it "
             "(default: ensemble where there is an encoder, else ngram)",
         )
-        parser.add_argument("--encoder", default="", help="a folder or a hub name (default: ASSAY_ENCODER)")
+        parser.add_argument(
+            "--encoder",
+            default="",
+            help="a name of ASSAY_ENCODERS, a folder or a hub name (default: ASSAY_ENCODER)",
+        )
         parser.add_argument("--tuning", default="", help="frozen, full or lora: what of the encoder learns")
         parser.add_argument(
             "--set",

@@ -27,18 +27,18 @@ class Server:
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Server:
-        options = [
-            "--worker-class",
-            "gthread",
-            "--threads",
-            str(self.threads),
+        options = ["--config", "config/gunicorn.py", "--threads", str(self.threads)]
+        options += [
             "--workers",
             str(self.workers),
+            "--bind",
+            f"127.0.0.1:{self.port}",
+            "--log-level",
+            "warning",
         ]
-        options += ["--bind", f"127.0.0.1:{self.port}", "--log-level", "warning", "--no-control-socket"]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gunicorn", "config.wsgi", *options],
+                [sys.executable, "-m", "gunicorn", *options],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -1,0 +1,14 @@
+"""How gunicorn serves the pages: ``gunicorn --config config/gunicorn.py``, from the project's folder.
+
+Options of the command line win. docs/serving.md says why a proxy stands before it.
+"""
+
+from __future__ import annotations
+
+from config import settings
+
+wsgi_app = "config.wsgi"
+worker_class = "config.worker.DeadlineWorker"
+workers = settings.WEB_WORKERS
+threads = settings.WEB_THREADS
+control_socket_disable = True
