@@ -176,7 +176,8 @@ def _settle(job: Job, error: Exception) -> None:
     elif isinstance(error, LostJob):
         logger.warning("job %s was taken over by another worker", job.pk)
     elif isinstance(error, WorkerDied):
-        _bury(Job.objects.get(pk=job.pk), str(error))
+        for held in Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt):
+            _bury(held, str(error))
     elif isinstance(error, Interrupted) or is_connection_lost(error):
         _give_back(job, str(error).strip() or "it was told to stop")
     elif isinstance(error, AssayError):
