@@ -11,7 +11,6 @@ from django.contrib.auth.signals import user_logged_in
 from django.dispatch import receiver
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
 from django.utils.translation import gettext
 from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.response import Response as ApiResponse

@@ -29,8 +29,8 @@ from tests.support import make_batch, make_corpus
 pytestmark = [pytest.mark.postgres, pytest.mark.django_db(transaction=True)]
 ANNOTATORS = 6
 LABEL_ALL = """
-import django, sys
-django.setup()
+import sys
+import config.wsgi  # as a process that serves requests
 from annotation.models import Batch, Person
 from tests.support import label_next
 batch, person = Batch.objects.get(), Person.objects.get(username=sys.argv[1])
