@@ -48,13 +48,14 @@ class SignIn(LoginView):  # type: ignore[misc]
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         response: HttpResponseBase = super().dispatch(request, *args, **kwargs)
         if response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
-            response.headers["Retry-After"] = str(WAIT_SECONDS)
+            response.setdefault("Retry-After", "60")  # the form was sent too often, whatever it held
         return response
 
     def form_invalid(self, form: SignInForm) -> HttpResponse:
         response: HttpResponse = super().form_invalid(form)
         if form.has_error("__all__", "too_many_login_attempts"):
             response.status_code = HTTPStatus.TOO_MANY_REQUESTS
+            response["Retry-After"] = str(WAIT_SECONDS)
         return response
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

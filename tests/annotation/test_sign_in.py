@@ -83,6 +83,13 @@ def test_many_addresses_at_one_account_are_stopped_but_not_where_its_owner_is_at
     assert try_to_sign_in("lin", "lin-password", address=HOME).status_code == 302
 
 
+def test_the_form_itself_can_be_sent_a_hundred_and_twenty_times_a_minute(db: None):
+    assert {try_to_sign_in("", "").status_code for _ in range(120)} == {200}
+    refused = try_to_sign_in("", "")
+    assert (refused.status_code, refused["Retry-After"]) == (429, "60")
+    assert "Many people have tried to sign in from your address" in refused.content.decode()
+
+
 def test_who_signs_in_rightly_uses_nothing_up(lin: Person):
     for _ in range(2 * PER_ACCOUNT_AND_ADDRESS):
         assert try_to_sign_in("lin", "lin-password").status_code == 302
