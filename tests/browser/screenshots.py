@@ -85,6 +85,7 @@ def choose_encoder(page: Page) -> None:
 
 def give_verdict(page: Page) -> None:
     """From the first step of a dispute to the second, once; later pictures find the second at once."""
+    read_introduction(page)
     if page.locator(".adjudicate__sides").count():
         return
     page.locator(".level__input").nth(1).check(force=True)
