@@ -21,6 +21,7 @@ from annotation.models import ApiToken, Person, SetupLink
 from annotation.selectors.invitations import hashed
 from annotation.selectors.tokens import live_tokens
 from annotation.services.audit import record
+from annotation.services.people import refuse_above
 
 # Scanners for secrets know one by it: "assay_" and 64 hexadecimal digits, 256 random bits.
 PREFIX = "assay_"
@@ -65,8 +66,7 @@ def revoke_token(*, token_id: int, person: Person, actor: Person) -> ApiToken:
     token = ApiToken.objects.select_for_update(no_key=True).filter(pk=token_id, person=person).first()
     if token is None:
         raise NotFound(N_("There is no such token."))
-    if person.is_superuser and actor != person and not actor.is_superuser:
-        raise Forbidden(N_("{name} is an admin: only an admin may change that."), name=str(person))
+    refuse_above(person, actor)
     if token.ended_at is None:
         token.ended_at, token.ended_why = timezone.now(), ApiToken.Ended.REVOKED
         token.save(update_fields=["ended_at", "ended_why"])

@@ -89,7 +89,8 @@ GIVEN_BACK = "a.state IN ('released', 'expired') AND a.skip_reason = ''"
 
 
 class Now(NamedTuple):
-    """``live``: whether the person has claims at hand, ``expired``: whether some of theirs ran out.
+    """``in_role``: whether the person has the role of the membership; ``live``: whether they have claims at hand,
+    ``expired``: whether some of theirs ran out.
 
     ``requeued``: whether any task of the batch came back and is free. ``budget``: the points of exposure that the
     person may come to in a day, None without a limit. ``check_share``: the batch's, and ``ended``: what the person was
