@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("annotation", "0017_imported_labels_of_before"),
+        ("annotation", "0018_imported_labels_of_before"),
     ]
 
     operations = [

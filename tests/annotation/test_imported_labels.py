@@ -37,7 +37,7 @@ pytestmark = pytest.mark.django_db
 
 MODEL = "Hidden-13B"
 Write = Callable[..., Source]
-fill = import_module("annotation.migrations.0017_imported_labels_of_before").fill
+fill = import_module("annotation.migrations.0018_imported_labels_of_before").fill
 
 
 def said(annotator: str, value: float, prompt: str = "p0") -> dict[str, Any]:

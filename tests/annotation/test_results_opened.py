@@ -170,7 +170,7 @@ def test_an_opening_is_of_a_batch_and_a_new_batch_on_the_same_responses_is_judge
 
 
 def presume() -> None:
-    filled = import_module("annotation.migrations.0015_results_presumed")
+    filled = import_module("annotation.migrations.0016_results_presumed")
     filled.presume(apps, SimpleNamespace(connection=connection))
 
 

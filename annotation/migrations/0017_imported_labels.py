@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("annotation", "0015_results_presumed"),
+        ("annotation", "0016_results_presumed"),
     ]
 
     operations = [

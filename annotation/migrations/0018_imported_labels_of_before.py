@@ -74,5 +74,5 @@ def _ends(apps: Any, alias: str, sha256: str, batch: str) -> list[datetime]:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("annotation", "0016_imported_labels")]
+    dependencies = [("annotation", "0017_imported_labels")]
     operations = [migrations.RunPython(fill, migrations.RunPython.noop)]
