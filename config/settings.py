@@ -329,6 +329,7 @@ ACCOUNT_RATE_LIMITS = {
     "login": "120/m/ip",
     "login_failed": "30/5m/ip,5/5m/key",
     "login_failed_account": "50/5m/key",
+    "present_password": "5/5m/key",
     "login_throttled_event": "1/5m/ip",
     "token_refused": "20/5m/ip",
     "token_refused_event": "1/5m/ip",

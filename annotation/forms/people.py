@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from django import forms
@@ -110,7 +110,10 @@ class TokenForm(forms.Form):
 
 
 class OwnPasswordForm(NewPasswordForm):
-    """With the old one: whoever finds a screen unlocked must not take the account over."""
+    """With the present one: whoever finds a screen unlocked must not take the account over.
+
+    ``check`` answers whether a password is the present one, and None where nobody may try again yet.
+    """
 
     old_password = forms.CharField(
         label=_("Present password"),
@@ -119,9 +122,16 @@ class OwnPasswordForm(NewPasswordForm):
     )
     field_order = ("old_password", "password")
 
+    def __init__(self, *args: Any, check: Callable[[str], bool | None] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.check = check or self.person.check_password
+
     def clean_old_password(self) -> str:
         password: str = self.cleaned_data["old_password"]
-        if not self.person.check_password(password):
+        is_present = self.check(password)
+        if is_present is None:
+            raise ValidationError(_now("Too many attempts. Wait five minutes, then try again."))
+        if not is_present:
             raise ValidationError(_now("This is not your present password."))
         return password
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import unicodedata
 from functools import cache
+from ipaddress import ip_address
 from typing import Any
 
 from allauth.account.adapter import DefaultAccountAdapter
@@ -82,6 +83,17 @@ def _count_attempt(request: HttpRequest, name: str) -> ratelimit.RateLimitUsage 
     return ratelimit.RateLimitUsage([*usage.usage, *of_account.usage])
 
 
+def check_present_password(request: HttpRequest, person: Person, password: str) -> bool | None:
+    """Whether it is; None after too many that were not, because a screen that was left open is no place to guess."""
+    usage = _consume(request, "present_password", key=str(person.pk))
+    if usage is None:
+        return None
+    if not person.check_password(password):
+        return False
+    usage.rollback()
+    return True
+
+
 def is_token_guess_too_many(request: HttpRequest) -> bool:
     """Counts a token that was refused; the trail keeps one event in five minutes and address of them."""
     if _consume(request, "token_refused_event") is not None:
@@ -98,7 +110,16 @@ def client_address(request: HttpRequest | None) -> str:
         warn_of_unnamed_proxy()
     hops = [*(hop.strip() for hop in forwarded.split(",")), peer] if forwarded else [peer]
     hop = hops[max(0, len(hops) - 1 - settings.TRUSTED_PROXIES)]
-    return str(clean_client_ip(hop) or peer)
+    return _unmapped(str(clean_client_ip(hop) or peer))
+
+
+def _unmapped(address: str) -> str:
+    """``::ffff:198.51.100.7`` is an IPv4 address on a socket for both kinds: all of them share their first 64 bits."""
+    try:
+        mapped = getattr(ip_address(address), "ipv4_mapped", None)
+    except ValueError:
+        return address
+    return str(mapped or address)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -25,6 +26,7 @@ from annotation.selectors.tokens import list_tokens
 from annotation.services import people as services
 from annotation.services.care import set_reading
 from annotation.services.setup_links import confirm_links_seen
+from annotation.services.sign_ins import check_present_password
 from annotation.services.tokens import make_token, revoke_token
 from annotation.views.access import has_role, person_of
 from annotation.wording import error_text
@@ -76,7 +78,8 @@ def account_topics(request: HttpRequest) -> HttpResponse:
 @require_POST
 def account_password(request: HttpRequest) -> HttpResponse:
     me = person_of(request)
-    form = OwnPasswordForm(request.POST, person=me)
+    check = partial(check_present_password, request, me)
+    form = OwnPasswordForm(request.POST, person=me, check=check)
     if not form.is_valid():
         return _show(request, password_form=form)
     services.set_password(person=me, password=form.cleaned_data["password"])

@@ -212,6 +212,36 @@ def test_refused_tokens_are_in_the_audit_trail_without_the_token(lin: Person):
     assert "ffff" not in json.dumps(event.data)
 
 
+def test_an_open_screen_is_no_place_to_guess_the_password(client: Client, lin: Person):
+    client.force_login(lin)
+
+    def change(old: str) -> str:
+        form = {"old_password": old, "password": "glacier-lantern-42"}
+        return str(client.post(reverse("account-password"), form, follow=True).content.decode())
+
+    for _ in range(PER_ACCOUNT_AND_ADDRESS):
+        assert "This is not your present password" in change(WRONG)
+    assert "Too many attempts" in change("lin-password")
+    assert client.login(username="lin", password="lin-password")
+
+
+def test_who_knows_the_present_password_uses_nothing_up(client: Client, lin: Person):
+    client.force_login(lin)
+    present = "lin-password"
+    for number in range(PER_ACCOUNT_AND_ADDRESS + 2):
+        form = {"old_password": present, "password": f"glacier-lantern-{number}"}
+        assert client.post(reverse("account-password"), form).status_code == 302
+        present = form["password"]
+
+
+def test_ipv4_addresses_at_a_socket_for_both_kinds_are_not_one(lin: Person):
+    for number in range(PER_ADDRESS + 1):
+        try_to_sign_in(f"person-{number}", address=f"::ffff:{ELSEWHERE}")
+    assert try_to_sign_in("lin", "lin-password", address=f"::ffff:{ELSEWHERE}").status_code == 429
+    assert try_to_sign_in("lin", "lin-password", address=f"::ffff:{HOME}").status_code == 302
+    assert events("sign_in")[0].data["address"] == HOME
+
+
 # The same answer for every failure.
 
 
