@@ -32,16 +32,18 @@ def state_of_setup_link(link: SetupLink) -> State:
 
 
 def lately(person: Person) -> list[tuple[SetupLink, State]]:
-    """Those of the last three months and those that the person has not read of."""
+    """Those of the last three months, those that were used at any time, and those that the person has not read of."""
     since = timezone.now() - timedelta(days=TOLD_DAYS)
     return [
         (link, state_of_setup_link(link))
-        for link in setup_links(person).filter(Q(created_at__gt=since) | Q(seen_at=None))
+        for link in setup_links(person).filter(
+            Q(created_at__gt=since) | Q(accepted_at__isnull=False) | Q(seen_at=None)
+        )
     ]
 
 
 def notices(person: Person) -> list[tuple[SetupLink, State]]:
-    """What every page tells the person. With one that they have not read of come all the late ones: who used a link in
-    their place may have said that it was read.
+    """What every page tells the person. With one that they have not read of come the others: who used a link in their
+    place may have said that it was read.
     """
     return lately(person) if SetupLink.objects.filter(person=person, seen_at=None).exists() else []

@@ -9,12 +9,14 @@ from functools import partial
 
 import pytest
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
 from annotation.errors import Conflict, Forbidden, NotFound
 from annotation.models import ApiToken, AuditEvent, Person, SetupLink
+from annotation.selectors.setup_links import notices
 from annotation.services.invitations import LinkEnded
-from annotation.services.people import activate_person, deactivate_person, set_roles
+from annotation.services.people import activate_person, deactivate_person, set_display_name, set_roles
 from annotation.services.setup_links import make_setup_link, revoke_setup_link, use_setup_link
 from tests.annotation.test_races import at_once
 from tests.support import api_token
@@ -216,3 +218,22 @@ def test_of_several_at_once_one_sets_the_password(lin: Person, ma: Person) -> No
     assert sum(Client().login(username="lin", password=one) for one in passwords) == 1
     with pytest.raises(LinkEnded):
         use_setup_link(secret=secret, password=GOOD)
+
+
+def test_a_borrowed_display_name_does_not_hide_who_made_the_link(lin: Person, ma: Person) -> None:
+    set_display_name(person=ma, display_name="lin", actor=ma)
+    make_setup_link(person=lin, actor=ma)
+    client = Client()
+    client.force_login(lin)
+    assert "lin (ma) made a link" in client.get(reverse("work")).content.decode()
+
+
+def test_a_takeover_is_told_after_a_long_leave_as_well(lin: Person, ma: Person) -> None:
+    """Whoever used the link said that it was read, too."""
+    _link, secret = make_setup_link(person=lin, actor=ma)
+    use_setup_link(secret=secret, password=GOOD)
+    long_ago = timezone.now() - timedelta(days=400)
+    SetupLink.objects.update(created_at=long_ago, accepted_at=long_ago, seen_at=long_ago)
+    assert notices(lin) == []
+    make_setup_link(person=lin, actor=ma)
+    assert [state for _link, state in notices(lin)] == ["waiting", "accepted"]
