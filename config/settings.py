@@ -316,7 +316,12 @@ CACHES = {
         "LOCATION": "annotation_cacheentry",
         "OPTIONS": {"MAX_ENTRIES": 20_000},
     },
-    "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "process"},
+    # Django's {% cache %} looks for this name: the work page must not read its fragments from the database.
+    "template_fragments": {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "LOCATION": "template_fragments",
+    },
 }
 ACCOUNT_ADAPTER = "annotation.services.sign_ins.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}

@@ -37,8 +37,8 @@ def has_role(person: Person, *roles: str) -> bool:
     return person.is_superuser or not roles_of(person).isdisjoint(roles)
 
 
-def who_has_role(role: str) -> Q:
-    """The same of a queryset whose rows have a ``person``."""
+def who_has_role(role: str | OuterRef) -> Q:
+    """The same of a queryset whose rows have a ``person``; the ``role`` may be a column of theirs."""
     groups = Person.groups.through.objects.filter(person=OuterRef("person"), group__name=role)
     return Q(person__is_active=True) & (Q(person__is_superuser=True) | Q(Exists(groups)))
 

@@ -9,6 +9,7 @@ from django.db.models import Exists, F, OuterRef
 from annotation.errors import N_, NotFound
 from annotation.guidelines import GuidelineDocument, localized
 from annotation.models import Batch, Guideline, IntroductionReading, Membership, Person
+from annotation.selectors.access import who_has_role
 from annotation.selectors.batches import batches_named
 
 
@@ -121,8 +122,10 @@ def batch_to_enter(name: str, person: Person, role: str) -> tuple[Batch, bool]:
 
 
 def guideline_at_work(name: str, person: Person) -> Guideline:
-    """Of the batch of this name in which the person works, in whatever role."""
-    working = Membership.objects.filter(batch__name=name, person=person, active=True)
+    """Of the batch of this name in which the person works, in whatever role; NotFound without one."""
+    working = Membership.objects.filter(
+        who_has_role(OuterRef("role")), batch__name=name, person=person, active=True
+    )
     found = Guideline.objects.filter(pk__in=working.values("batch__guideline")).defer("source").first()
     if found is None:
         raise NotFound(N_("No batch is named {name}."), name=name)

@@ -29,7 +29,7 @@ from annotation.services.exports import Options, export_release
 from annotation.services.gold import cut_release
 from annotation.services.imports import Target, import_annotations
 from annotation.services.work import Work
-from tests.support import api_token, label_next
+from tests.support import api_token, as_made_by_import, label_next
 
 pytestmark = pytest.mark.django_db
 WORK = {"labels": {"compliance": 3}}
@@ -143,6 +143,7 @@ def test_what_was_imported_says_so(batch: Batch, tmp_path: Path) -> None:
     ]
     file = tmp_path / "labels.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    as_made_by_import(batch)
     import_annotations(source=Source(file), format="jsonl", target=Target(batch=batch.name))
     assert (channels(Annotation), channels(Adjudication)) == (["import"] * 2, ["import"])
 

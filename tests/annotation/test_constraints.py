@@ -24,6 +24,7 @@ from annotation.models import (
     GoldLabel,
     GoldRelease,
     Guideline,
+    IntroductionReading,
     KnownItem,
     KnownTask,
     Membership,
@@ -34,6 +35,8 @@ from annotation.models import (
     Qualification,
     ReleasedLabel,
     Response,
+    ResultOpening,
+    SubmissionBlock,
     Tally,
     Task,
 )
@@ -122,6 +125,16 @@ def attacks(
         "correction_request_once_per_key": copied(request, labels={"compliance": 3}),
         "gold_label_once": copied(gold, value=1),
         "released_label_once": copied(item, value=1),
+        "introduction_read_once_per_version": copied(
+            IntroductionReading.objects.get_or_create(guideline=guideline, person=lin)[0]
+        ),
+        "person_name_looks_like_no_other": changed(lin, name_key=chen.name_key),
+        "result_opening_once_per_batch": copied(
+            ResultOpening.objects.create(batch=batch, person=lin, first_at=now())
+        ),
+        "submission_block_once": copied(
+            SubmissionBlock.objects.create(batch=batch, person=lin, first_at=now(), last_at=now())
+        ),
     }
 
 

@@ -47,7 +47,7 @@ from annotation.services.terms import Terms, set_terms
 from annotation.services.work import Work
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.known_support import add_known, make_checked
-from tests.support import api_token, label, label_next, make_corpus
+from tests.support import api_token, label, label_next, make_corpus, read_introduction
 
 pytestmark = pytest.mark.django_db
 
@@ -528,6 +528,7 @@ def test_the_page_after_a_check_says_so_and_goes_on(guideline: Guideline, lin: P
     batch = make_checked(
         guideline, annotators=[lin, chen], prompts=8, checks=6, check_share=0.25, check_feedback=True
     )
+    read_introduction(batch)
     page = Client()
     page.force_login(lin)
     check = until_check(batch, lin)

@@ -33,7 +33,7 @@ from annotation.services.work import Work
 from annotation.views.feedback import asked_for, reached
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.known_support import add_known, make_checked
-from tests.support import label, make_batch, make_corpus
+from tests.support import label, make_batch, make_corpus, read_introduction
 
 pytestmark = pytest.mark.django_db
 BY_ACCURACY = {"qualifying": "accuracy", "qualifying_threshold": 0.8}
@@ -97,6 +97,7 @@ def test_whoever_fails_gets_no_work_and_is_told_so_kindly(batch: Batch, lin: Per
     assert next_assignment(batch=batch, person=lin) is None
     page = Client()
     page.force_login(lin)
+    read_introduction(batch)
     text = page.get("/work/first/").content.decode()
     assert "is not passed" in text
     assert "50% of your labels are the known ones, and the batch asks for 80%." in text
@@ -270,6 +271,7 @@ def test_items_that_are_not_for_somebody_are_not_asked_of_them(batch: Batch, lin
     assert (found.state, found.value, found.n) == ("failed", 1.0, 3)
     page = Client()
     page.force_login(lin)
+    read_introduction(batch)
     text = page.get("/work/first/").content.decode()
     assert "Fewer than 5 items were answered." in text
     assert "100%" not in text  # which would read as if it had been enough

@@ -111,6 +111,7 @@ def test_what_is_opened_before_there_is_anything_to_read_keeps_nobody_out(
 ):
     """A small team: the manager makes a batch, looks at its pages, and annotates in it."""
     client.force_login(ma)
+    set_roles(person=ma, roles=["manager", "annotator"])
     for page in ("progress", "agreement", "items"):
         assert client.get(PAGES[page](batch)).status_code == 200
     join_batch(batch=batch, role="annotator", people=[ma], actor=ma)
@@ -204,7 +205,7 @@ def test_who_was_a_member_throughout_is_not_presumed_to_have_read(batch: Batch, 
     join_batch(batch=batch, role="annotator", people=[early])
     Membership.objects.create(batch=batch, person=ma, role="annotator")  # as when the batch was made
     label_next(batch, lin, 3)
-    late = add_person(name="late", roles=["manager"])
+    late = add_person(name="late", roles=["manager", "annotator"])
     Membership.objects.create(batch=batch, person=late, role="annotator")
     event = AuditEvent.objects.create(
         verb="join_batch", target="batch:first", data={"role": "annotator", "people": ["late"]}

@@ -216,7 +216,7 @@ def test_it_changes_nothing_but_itself(again: Batch, wu: Person) -> None:
     reading = SecondReading.objects.get()
     assert (reading.labels, reading.verdict) == (
         {"compliance": 3},
-        {"labels": {"compliance": 3}, "rationale": "", "seconds": None},
+        {"labels": {"compliance": 3}, "rationale": "", "seconds": None, "channel": ""},
     )
     assert reading.reason is not None
     assert reading.reason.key == "guideline_gap"

@@ -34,7 +34,7 @@ from benchmark.services.choice_readings import result_of
 from benchmark.services.choices import create_report, import_questions, make_batch
 from scoring.models import Prediction, Scorer
 from tests.benchmark.choice_support import letter, put_answers, put_questions, settle_all
-from tests.support import FIXTURES, GuidelineFile, make_corpus
+from tests.support import FIXTURES, GuidelineFile, make_corpus, read_introduction
 
 pytestmark = pytest.mark.django_db
 
@@ -431,6 +431,7 @@ def test_an_annotator_of_the_batch_learns_no_model_and_no_reading(
     client: Client, report: ChoiceReport, lin: Person, chen: Person
 ):
     made = make_batch(report=report, what="choice", annotators=[lin, chen])
+    read_introduction(made)
     client.force_login(lin)
     page = client.get(reverse("work-batch", args=[made.name])).content.decode()
     assert UNREADABLE in page

@@ -34,7 +34,7 @@ from scoring import drift, learning_curve
 from scoring.models import Scorer
 from scoring.ngram import NgramBackbone
 from scoring.services import create_scorer, training
-from tests.support import label, make_batch
+from tests.support import as_made_by_import, label, make_batch
 
 TEXTS = {
     1: ("Sorry, I cannot help with that.", "I must refuse to answer this."),
@@ -119,6 +119,7 @@ def make_release(
     batch = make_batch(
         guideline, dataset, annotators=[person], name=f"{name}-batch", policy=Policy(overlap=1)
     )
+    as_made_by_import(batch)
     rows = [
         {
             "prompt_id": response.prompt.key,
