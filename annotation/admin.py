@@ -17,10 +17,9 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import ApiToken, Job, Person
+from annotation.models import Job, Person
 from annotation.selectors.blindness import sealed_batches
 from annotation.selectors.gold import RELEASE_JOB
-from annotation.services.tokens import end_tokens
 
 
 class NewPersonForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -54,11 +53,6 @@ class PersonAdmin(UserAdmin):  # type: ignore[type-arg]
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:  # noqa: A002 (Django's)
         raise PermissionDenied
-
-    def save_model(self, request: HttpRequest, obj: Person, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        if change and {"is_superuser", "is_staff"} & set(form.changed_data):
-            end_tokens([obj.pk], ApiToken.Ended.ROLE)
 
 
 @admin.register(Job)

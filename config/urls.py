@@ -5,6 +5,7 @@ from django.contrib import admin
 from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_not_required, login_required
 from django.urls import include, path
+from django.views.generic import RedirectView
 from django.views.i18n import set_language
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
@@ -25,6 +26,8 @@ urlpatterns = [
     path("demo/", demo, name="demo"),
     path("demo/sign-in/<str:username>/", demo_sign_in, name="demo-sign-in"),
     path("language/", login_not_required(set_language), name="set_language"),
+    # Before the admin's own form.
+    path("admin/password_change/", RedirectView.as_view(pattern_name="account")),
     path("admin/", admin.site.urls),
     path("api/v1/schema/", SpectacularAPIView.as_view(), name="api-schema"),
     path("api/v1/docs/", API_DOCS, name="api-docs"),

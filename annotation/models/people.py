@@ -81,6 +81,9 @@ class Person(AbstractUser):
     # Equal for names that look alike (annotation/names.py). Null for who had such a name before this rule.
     name_key = models.CharField(max_length=600, null=True, editable=False)
 
+    # Who sets the password while it is saved, for the audit trail; None is the operator's shell.
+    password_by: Person | None = None
+
     objects: ClassVar[PersonManager] = PersonManager()
 
     class Meta:

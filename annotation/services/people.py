@@ -96,11 +96,13 @@ def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = No
 
 @transaction.atomic
 def set_password(*, person: Person, password: str) -> None:
-    """The person's own doing; the new password ends their other sessions and their tokens (services/tokens.py)."""
+    """The person's own doing; the new password ends their other sessions and their tokens, and is recorded, as every
+    one is (services/tokens.py).
+    """
     _check_password(person, password)
     person.set_password(password)
+    person.password_by = person
     person.save(update_fields=["password"])
-    record(actor=person, verb="set_password", target=f"person:{person.username}")
 
 
 @transaction.atomic
@@ -271,9 +273,10 @@ def activate_person(*, person: Person, actor: Person) -> None:
     """Let a person in again; where a batch has places that nobody is left for, they are planned for them."""
     refuse_above(person, actor)
     memberships = _lock_current(person)
-    changed = Person.objects.filter(pk=person.pk, is_active=False).update(is_active=True)
-    person.refresh_from_db(fields=["is_active"])
+    changed = not Person.objects.select_for_update(no_key=True).get(pk=person.pk).is_active
+    person.is_active = True
     if changed:
+        person.save(update_fields=["is_active"])
         _work_anew(memberships)
         record(actor=actor, verb="activate", target=f"person:{person.username}")
 

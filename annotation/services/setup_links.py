@@ -65,6 +65,7 @@ def use_setup_link(*, secret: str, password: str) -> Person:
     link.accepted_at, link.seen_at = timezone.now(), None
     link.save(update_fields=["accepted_at", "seen_at"])
     person.set_password(password)
+    person.password_by = person
     person.save(update_fields=["password"])
     _record(link, person, "use_setup_link", made_by=str(link.created_by))
     return person

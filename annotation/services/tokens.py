@@ -1,19 +1,20 @@
 """API tokens: made by their owner, shown once, stored as a hash, and ended for good.
 
-They end with the password, with any group that is taken away and with the account, whoever does it and wherever: the
-pages, Django's admin or a shell. So the database's own signals are listened to, not the services that usually do it.
+They end with the password, with any group that is taken away, with an admin's power and with the account, whoever
+does it and wherever: the pages, Django's admin or a shell. So Django's signals are listened to, not the services that
+usually do it.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models.signals import m2m_changed, post_save, pre_delete
+from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 from django.utils import timezone
 
 from annotation.errors import N_, AssayError, Conflict, Forbidden, NotFound
@@ -29,6 +30,8 @@ SECRET_BYTES = 32
 MAX_NAME = 100
 MAX_DAYS = 366
 MAX_TOKENS = 20
+# The fields of a person with which tokens end.
+POWERS = frozenset({"password", "is_active", "is_superuser", "is_staff"})
 
 
 @transaction.atomic
@@ -87,19 +90,49 @@ def end_tokens(people: Iterable[int], why: ApiToken.Ended) -> None:
 
 def watch() -> None:
     """Listen to what ends tokens; called once, at the start."""
+    pre_save.connect(_person_changes, sender=Person, dispatch_uid="tokens")
     post_save.connect(_person_saved, sender=Person, dispatch_uid="tokens")
     m2m_changed.connect(_groups_changed, sender=Person.groups.through, dispatch_uid="tokens")
     pre_delete.connect(_group_deleted, sender=Group, dispatch_uid="tokens")
+    pre_save.connect(_group_changes, sender=Group, dispatch_uid="tokens")
 
 
-def _person_saved(instance: Person, *, created: bool, raw: bool, **_about: Any) -> None:
-    """``_password`` is there where set_password was called, and not where Django merely hashes it anew."""
-    changed = getattr(instance, "_password", None) is not None
-    if created or raw or (instance.is_active and not changed):
+def _person_changes(
+    instance: Person, *, raw: bool, update_fields: Collection[str] | None, **_about: Any
+) -> None:
+    """Keeps at the instance what ends tokens once it is saved."""
+    instance._ends_tokens = None  # type: ignore[attr-defined]
+    if not raw and instance.pk and (update_fields is None or not POWERS.isdisjoint(update_fields)):
+        instance._ends_tokens = _why_tokens_end(instance)  # type: ignore[attr-defined]
+
+
+def _why_tokens_end(person: Person) -> ApiToken.Ended | None:
+    """``_password`` is there where set_password was called, and not where Django merely hashes it anew. Whoever is
+    active again begins without tokens: a statement in a shell may have deactivated them past every signal.
+    """
+    before = Person.objects.filter(pk=person.pk).only(*POWERS).first()
+    if before is None:
+        return None
+    if not person.is_active or not before.is_active:
+        return ApiToken.Ended.ACCOUNT
+    is_taken = before.has_usable_password() and not person.has_usable_password()
+    if is_taken or getattr(person, "_password", None) is not None:
+        return ApiToken.Ended.PASSWORD
+    if (before.is_superuser, before.is_staff) != (person.is_superuser, person.is_staff):
+        return ApiToken.Ended.ROLE
+    return None
+
+
+def _person_saved(instance: Person, **_about: Any) -> None:
+    why = getattr(instance, "_ends_tokens", None)
+    if why is None:
         return
-    end_tokens([instance.pk], ApiToken.Ended.PASSWORD if instance.is_active else ApiToken.Ended.ACCOUNT)
-    waiting = SetupLink.objects.filter(person=instance, accepted_at=None, revoked_at=None)
-    waiting.update(revoked_at=timezone.now())
+    end_tokens([instance.pk], why)
+    if why == ApiToken.Ended.PASSWORD:
+        record(actor=instance.password_by, verb="set_password", target=f"person:{instance.username}")
+    if why != ApiToken.Ended.ROLE:
+        waiting = SetupLink.objects.filter(person=instance, accepted_at=None, revoked_at=None)
+        waiting.update(revoked_at=timezone.now())
 
 
 def _groups_changed(
@@ -115,6 +148,12 @@ def _groups_changed(
 
 def _group_deleted(instance: Group, **_about: Any) -> None:
     end_tokens(_people_in(instance), ApiToken.Ended.ROLE)
+
+
+def _group_changes(instance: Group, *, raw: bool, **_about: Any) -> None:
+    """Another name is another role, or none."""
+    if not raw and Group.objects.filter(pk=instance.pk).exclude(name=instance.name).exists():
+        end_tokens(_people_in(instance), ApiToken.Ended.ROLE)
 
 
 def _people_in(group: Group) -> list[int]:

@@ -9,8 +9,9 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
 from django.test import Client
+from django.urls import reverse
 
-from annotation.models import Person
+from annotation.models import AuditEvent, Person
 from annotation.services.people import activate_person, deactivate_person, set_roles
 
 pytestmark = pytest.mark.django_db
@@ -129,7 +130,35 @@ def test_a_group_that_is_given_ends_no_token(lin: Person) -> None:
     assert call(token).status_code == 200
 
 
-@pytest.mark.parametrize("way", ["own_page", "shell", "admin_own"])
+def test_what_a_statement_deactivated_revives_no_token(lin: Person, ma: Person) -> None:
+    """No signal tells of it, so that the tokens end at the latest when the account is activated again."""
+    for activate in (lambda: activate_person(person=lin, actor=ma), lin.save):
+        token = token_of(lin)
+        Person.objects.filter(pk=lin.pk).update(is_active=False)
+        activate()
+        assert Person.objects.get(pk=lin.pk).is_active
+        assert call(token).status_code == 401
+
+
+def test_a_token_ends_when_its_owner_is_an_admin_no_more(lin: Person) -> None:
+    lin.is_superuser = True
+    lin.save()
+    token = token_of(lin)
+    lin.is_superuser = False
+    lin.save()
+    assert call(token).status_code == 401
+
+
+def test_a_token_ends_with_a_group_that_gets_another_name(lin: Person) -> None:
+    token, group = token_of(lin), Group.objects.get(name="annotator")
+    group.save()
+    assert call(token).status_code == 200
+    group.name = "annotators"
+    group.save()
+    assert call(token).status_code == 401
+
+
+@pytest.mark.parametrize("way", ["own_page", "shell", "taken_away"])
 def test_a_token_ends_with_the_password_whoever_changes_it(lin: Person, way: str) -> None:
     token, client = token_of(lin), visit(lin)
     if way == "own_page":
@@ -139,11 +168,20 @@ def test_a_token_ends_with_the_password_whoever_changes_it(lin: Person, way: str
         lin.set_password(GOOD)
         lin.save()
     else:
-        Person.objects.filter(pk=lin.pk).update(is_staff=True)
-        given = {"old_password": "lin-password", "new_password1": GOOD, "new_password2": GOOD}
-        assert client.post("/admin/password_change/", given).status_code == 302
-    assert Client().login(username="lin", password=GOOD)
+        lin.set_unusable_password()
+        lin.save()
+    assert Client().login(username="lin", password=GOOD) == (way != "taken_away")
     assert call(token).status_code == 401
+    event = AuditEvent.objects.get(verb="set_password")
+    assert event.actor == (lin if way == "own_page" else None)
+
+
+def test_the_admin_has_no_form_for_ones_own_password_either(lin: Person) -> None:
+    Person.objects.filter(pk=lin.pk).update(is_staff=True)
+    client, given = visit(lin), {"old_password": "lin-password", "new_password1": GOOD, "new_password2": GOOD}
+    for answer in (client.get("/admin/password_change/"), client.post("/admin/password_change/", given)):
+        assert (answer.status_code, answer["Location"]) == (302, reverse("account"))
+    assert Client().login(username="lin", password="lin-password")
 
 
 def test_a_hash_that_is_merely_brought_up_to_date_ends_no_token(lin: Person, settings: Any) -> None:

@@ -104,18 +104,7 @@ def by_createsuperuser(name: str, display_name: str, password: str) -> str:
         return str(refused.value)
 
 
-def in_the_admin(name: str, display_name: str, password: str) -> str:
-    """There staff change their own."""
-    client = Client()
-    person = Person.objects.create(username=name, display_name=display_name, is_staff=True)
-    person.set_password("glacier-lantern-42")
-    person.save()
-    client.force_login(person)
-    form = {"old_password": "glacier-lantern-42", "new_password1": password, "new_password2": password}
-    return str(client.post("/admin/password_change/", form).content.decode())
-
-
-WAYS = [by_invitation, by_setup_link, by_owner, by_command, by_createsuperuser, in_the_admin]
+WAYS = [by_invitation, by_setup_link, by_owner, by_command, by_createsuperuser]
 
 
 @pytest.mark.django_db
