@@ -56,6 +56,8 @@ def drop_what_was_before(apps: Any, schema_editor: Any) -> None:
     connection = schema_editor.connection
     tables = connection.introspection.table_names()
     if BEFORE in tables:
+        if connection.vendor == "sqlite":  # which else leaves the rows in free pages of its file
+            schema_editor.execute("PRAGMA secure_delete = ON")
         schema_editor.execute(f"DROP TABLE {BEFORE}")
     if "django_migrations" in tables:
         schema_editor.execute("DELETE FROM django_migrations WHERE app = 'authtoken'")

@@ -1,8 +1,8 @@
 """API tokens: made by their owner, shown once, stored as a hash, and ended for good.
 
-They end with the password, with any group that is taken away, with an admin's power and with the account, whoever does
-it and wherever: the pages, Django's admin or a shell. So Django's signals are listened to, not the services that usually
-do it.
+They end with the password, with any group that is taken away, with an admin's power and with the account, whoever
+does it and wherever: the pages, Django's admin or a shell. So Django's signals are listened to, not the services that
+usually do it.
 """
 
 from __future__ import annotations

@@ -77,3 +77,14 @@ def test_a_site_without_tokens_goes_forward_as_well(elsewhere: None) -> None:  #
     forward()
     assert not ApiToken.objects.exists()
     assert "channel" in {field.name for field in Annotation._meta.fields}
+
+
+def test_free_pages_of_the_file_keep_no_token(old: Old) -> None:
+    """SQLite leaves what is dropped in them, but where it was built otherwise."""
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL removes a table's file")
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA secure_delete = OFF")
+    assert KEYS["lin"].encode() in connection.connection.serialize()
+    forward()
+    assert KEYS["lin"].encode() not in connection.connection.serialize()
