@@ -30,13 +30,12 @@ from annotation.services.alarms import watch_all
 from annotation.services.annotations import AlreadySubmitted, revise, submit
 from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment
-from annotation.services.people import api_token
 from annotation.services.submission_blocks import SIZE
 from annotation.services.terms import Terms, set_terms
 from annotation.services.work import Work
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.known_support import make_checked
-from tests.support import decide_next, label
+from tests.support import api_token, decide_next, label
 
 pytestmark = pytest.mark.django_db
 

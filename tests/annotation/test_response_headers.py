@@ -15,8 +15,7 @@ from annotation.services.exports import Options
 from annotation.services.exports.kept import start_export
 from annotation.services.gold import cut_release
 from annotation.services.jobs import run_now
-from annotation.services.people import api_token
-from tests.support import label_next
+from tests.support import api_token, label_next
 
 pytestmark = pytest.mark.django_db
 

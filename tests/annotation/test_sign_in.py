@@ -20,9 +20,10 @@ from django.urls import NoReverseMatch, reverse
 
 from annotation.models import AuditEvent, Person
 from annotation.selectors.sign_ins import describe_agent
-from annotation.services.people import add_person, api_token
+from annotation.services.people import add_person
 from annotation.services.sign_ins import warn_of_unnamed_proxy
 from tests.conftest import ROOT
+from tests.support import api_token
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
