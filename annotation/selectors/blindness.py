@@ -76,6 +76,11 @@ def record_openings(person: Person, batches: Iterable[int]) -> None:
         _record_first(person, _with_results(new))
 
 
+def record_reader(person: Person, batch: int) -> None:
+    """As ``record_openings``, of who brings labels into the batch: they are in their file, whatever is here by now."""
+    _record_first(person, [batch])
+
+
 def _with_results(batches: Iterable[int]) -> list[int]:
     """Those in which somebody submitted something, or whose known items can be read."""
     submitted = Assignment.objects.filter(batch=OuterRef("pk"), submitted_at__isnull=False)
