@@ -52,7 +52,7 @@ def _cut(batch: Batch, until: datetime) -> None:
 
 
 def _cuts(times: list[datetime]) -> Iterable[tuple[datetime, datetime]]:
-    """The first and the last time of each whole block. What came at one time, as labels from a file, is in one block."""
+    """The first and the last time of each whole block. What came at one time, as from a file, is in one block."""
     first = 0
     while first + SIZE <= len(times):
         last_at = times[first + SIZE - 1]

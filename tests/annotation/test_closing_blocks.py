@@ -276,7 +276,9 @@ def test_a_worker_that_looks_twice_or_late_cuts_the_same_blocks(checked: Batch, 
 def test_what_came_at_one_time_from_a_file_is_in_one_block(checked: Batch, lin: Person, tmp_path: Path):
     """Otherwise two blocks would begin at the same time, and the worker could cut nothing more of the batch."""
     add_person(name="elsewhere")
-    tasks = Task.objects.filter(batch=checked, kind="work").select_related("response__prompt", "response__model")
+    tasks = Task.objects.filter(batch=checked, kind="work").select_related(
+        "response__prompt", "response__model"
+    )
     rows = [
         {
             "prompt_id": task.response.prompt.key,
