@@ -44,7 +44,7 @@ def import_annotations(
     goal = find_or_make(target, intake)
     _refuse_closed(goal.batch)
     if run.actor is not None:
-        record_reader(run.actor, goal.batch.pk)
+        record_reader(run.actor, goal.batch, is_new=goal.is_new)
     members = Members(
         goal.batch,
         may_make=goal.is_new or new_people or intake.form.complete,
