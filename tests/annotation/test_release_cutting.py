@@ -108,7 +108,7 @@ def test_how_far_a_job_is_is_told_again_after_the_connection_broke(monkeypatch: 
     told = []
 
     class Context:
-        def report(self, done: float, _stage: str) -> None:
+        def try_report(self, done: float, _stage: str) -> None:
             told.append(done)
             if len(told) == 1:
                 raise InterfaceError("connection already closed")
