@@ -76,6 +76,19 @@ def record_openings(person: Person, batches: Iterable[int]) -> None:
         _record_first(person, _with_results(new))
 
 
+def record_reader(person: Person, batch: Batch, *, is_new: bool = False) -> None:
+    """As ``record_openings``, of who brings labels into the batch: they are in their file, whatever is here by now.
+
+    Nobody else sees a batch that ``is_new``, so that nothing is locked for as long as it takes to fill it.
+    """
+    if has_opened(batch, person):
+        return
+    if is_new:
+        _write(person, [batch.pk])
+    else:
+        _record_first(person, [batch.pk])
+
+
 def _with_results(batches: Iterable[int]) -> list[int]:
     """Those in which somebody submitted something, or whose known items can be read."""
     submitted = Assignment.objects.filter(batch=OuterRef("pk"), submitted_at__isnull=False)
@@ -91,6 +104,10 @@ def _record_first(person: Person, batches: list[int]) -> None:
         return
     lock_people([person.pk])
     check_sealed(person, batches)
+    _write(person, batches)
+
+
+def _write(person: Person, batches: list[int]) -> None:
     now = timezone.now()
     ResultOpening.objects.bulk_create(
         [ResultOpening(person_id=person.pk, batch_id=batch, first_at=now) for batch in sorted(batches)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -53,9 +54,11 @@ def has_imported(task: str) -> Exists:
     return Exists(_uncorrected().filter(assignment__task=OuterRef(task)))
 
 
-def imported_work(batches: Sequence[Batch]) -> dict[str, Any]:
-    """How many of the annotations and decisions of the batches were imported, in all and from each file."""
-    submitted = _uncorrected().filter(
+def imported_work(batches: Sequence[Batch], *, until: datetime | None = None) -> dict[str, Any]:
+    """How many of the annotations and decisions of the batches were imported, in all and from each file; with
+    ``until`` as it was then.
+    """
+    submitted = _uncorrected(until).filter(
         assignment__batch__in=[batch.pk for batch in batches],
         assignment__state=Assignment.State.SUBMITTED,
         assignment__task__kind=Task.Kind.WORK,
@@ -77,8 +80,12 @@ def manifest_with_origins(release: GoldRelease) -> dict[str, Any]:
     manifest: dict[str, Any] = release.manifest
     if "imported" in manifest:
         return manifest
-    return {**manifest, "imported": imported_work(list(release.batches.all()))}
+    return {**manifest, "imported": imported_work(list(release.batches.all()), until=release.created_at)}
 
 
-def _uncorrected() -> QuerySet[ImportedLabel]:
-    return ImportedLabel.objects.order_by().exclude(assignment__annotations__revision__gt=1)
+def _uncorrected(until: datetime | None = None) -> QuerySet[ImportedLabel]:
+    labels = ImportedLabel.objects.order_by()
+    if until is None:
+        return labels.exclude(assignment__annotations__revision__gt=1)
+    corrections = Annotation.objects.filter(assignment=OuterRef("assignment"), revision__gt=1)
+    return labels.filter(~Exists(corrections.filter(created_at__lte=until)), source__created_at__lte=until)

@@ -6,6 +6,7 @@ alike. A block is closed by a worker once all work in it is; with it close its c
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -51,8 +52,12 @@ def _cut(batch: Batch, until: datetime) -> None:
 
 
 def _cuts(times: list[datetime]) -> Iterable[tuple[datetime, datetime]]:
-    """The first and the last time of each whole block."""
-    return ((times[at], times[at + SIZE - 1]) for at in range(0, len(times) - SIZE + 1, SIZE))
+    """The first and the last time of each whole block. What came at one time, as from a file, is in one block."""
+    first = 0
+    while first + SIZE <= len(times):
+        last_at = times[first + SIZE - 1]
+        yield times[first], last_at
+        first = bisect_right(times, last_at, lo=first)
 
 
 def _times(batch: Batch, person: int, *, after: datetime | None, until: datetime) -> list[datetime]:

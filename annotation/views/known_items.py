@@ -72,6 +72,7 @@ def batch_known(request: HttpRequest, name: str) -> HttpResponse:
     if form is not None and form.is_valid():
         try:
             made = _add(form, found, person_of(request))
+            _open_to(request, name)  # whoever adds the first of them knows the answers, without looking again
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:

@@ -29,6 +29,7 @@ from annotation.selectors.gold import (
     RELEASE_JOB,
     batch_choices,
     chain_of,
+    refuse_sealed_gold,
     release_for,
     released_labels,
     releases_for,
@@ -129,6 +130,8 @@ def release_new(request: HttpRequest) -> HttpResponse:
         try:
             made = make(form.wish(), actor=person)
         except Contradicted as error:
+            # The opening was undone with the release, and these are labels.
+            refuse_sealed_gold(person, form.cleaned_data["batches"])
             refused = {"contradicted": error.params["count"], **_contradictions(form.cleaned_data["batches"])}
         except AssayError as error:
             form.add_error(None, error_text(error))

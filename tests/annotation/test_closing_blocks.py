@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -13,6 +15,7 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from annotation.errors import Conflict
+from annotation.formats import Source
 from annotation.models import (
     Annotation,
     Assignment,
@@ -30,6 +33,8 @@ from annotation.services.alarms import watch_all
 from annotation.services.annotations import AlreadySubmitted, revise, submit
 from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment
+from annotation.services.imports import Run, Target, import_annotations
+from annotation.services.people import add_person
 from annotation.services.submission_blocks import SIZE
 from annotation.services.terms import Terms, set_terms
 from annotation.services.work import Work
@@ -266,6 +271,33 @@ def test_a_worker_that_looks_twice_or_late_cuts_the_same_blocks(checked: Batch, 
         (times[SIZE], times[2 * SIZE - 1]),
     ]
     assert len(mine) == SIZE + 4
+
+
+def test_what_came_at_one_time_from_a_file_is_in_one_block(checked: Batch, lin: Person, tmp_path: Path):
+    """Otherwise two blocks would begin at the same time, and the worker could cut nothing more of the batch."""
+    add_person(name="elsewhere")
+    tasks = Task.objects.filter(batch=checked, kind="work").select_related(
+        "response__prompt", "response__model"
+    )
+    rows = [
+        {
+            "prompt_id": task.response.prompt.key,
+            "model": task.response.model.name,
+            "annotator": "elsewhere",
+            "labels": {"compliance": 3},
+        }
+        for task in tasks.order_by("-pk")[: 2 * SIZE + 1]
+    ]
+    path = tmp_path / "labels.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    target = Target(batch=checked.name)
+    import_annotations(source=Source(path, path.name), format="jsonl", target=target, run=Run())
+    work_through(checked, lin, SIZE)
+    look(checked)
+    blocks = SubmissionBlock.objects.filter(batch=checked)
+    assert list(blocks.order_by("pk").values_list("person__username", flat=True)) == ["lin", "elsewhere"]
+    look(checked)
+    assert blocks.count() == 2
 
 
 def test_a_told_item_is_refused_as_ever(guideline: Guideline, lin: Person, chen: Person):

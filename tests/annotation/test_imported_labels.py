@@ -14,7 +14,7 @@ import pytest
 from django.apps import apps
 from django.db import connection
 
-from annotation.errors import InputError
+from annotation.errors import Conflict, InputError
 from annotation.formats import Source
 from annotation.models import (
     Adjudication,
@@ -30,7 +30,8 @@ from annotation.models import (
 )
 from annotation.services.annotations import Work, revise
 from annotation.services.imports import Run, Target, import_annotations
-from annotation.services.people import add_person
+from annotation.services.members import join_batch
+from annotation.services.people import add_person, set_roles
 from tests.support import as_made_by_import, label_next
 
 pytestmark = pytest.mark.django_db
@@ -110,6 +111,17 @@ def test_nothing_is_written_under_somebody_who_works_in_the_batch(batch: Batch, 
     assert not Annotation.objects.exists()
 
 
+def test_who_brings_labels_has_read_them(dataset: Dataset, guideline: Guideline, ma: Person, write: Write):
+    """Neither may they join when they are no manager any more, nor do they get work because the file names them."""
+    put(write(said("ann", 3), said("ben", 1)), actor=ma)
+    batch = Batch.objects.get(name="elsewhere")
+    set_roles(person=ma, roles=["annotator"])
+    with pytest.raises(Conflict, match="ma opened the results of elsewhere"):
+        join_batch(batch=batch, role="annotator", people=[ma])
+    put(write(said("ma", 3, "p1"), said("ann", 3, "p1")), actor=ma)
+    assert batch.memberships.get(person=ma).active is False
+
+
 def test_a_decision_is_not_written_under_an_adjudicator_of_the_batch(batch: Batch, wu: Person, write: Write):
     for name in ("ann", "ben"):
         add_person(name=name)
@@ -173,6 +185,20 @@ def test_labels_of_before_are_walked_back_by_their_keys(
     assert of_before() == before
     by_person = {one.assignment.person.username: one.source.created_by for one in ImportedLabel.objects.all()}
     assert (by_person["lin"], by_person["cleo"]) == (ma, None)
+
+
+@pytest.mark.both_databases
+def test_a_correction_whose_key_looks_like_a_line_is_none(
+    dataset: Dataset, guideline: Guideline, lin: Person, write: Write
+):
+    """Programs choose their keys: of one item two could name the file, and the item has one origin at most."""
+    put(write(said("lin", 3), said("ann", 3, "p1")))
+    assignment = Assignment.objects.get(person=lin)
+    key = Annotation.objects.get(assignment=assignment).idempotency_key
+    again = Work(labels={"compliance": 1}, reason="slip")
+    revise(person=lin, assignment_id=assignment.pk, work=again, key=f"{key}2")
+    before = origins()
+    assert of_before() == before
 
 
 def test_two_batches_of_one_file_are_told_apart(dataset: Dataset, guideline: Guideline, write: Write):

@@ -208,6 +208,16 @@ def test_a_manifest_of_before_is_told_what_is_stored(imported: Batch, client: Cl
     assert BLIND not in page(client, he, "release-datasheet", release.name)
 
 
+def test_a_manifest_of_before_is_told_nothing_of_what_came_later(imported: Batch, put: Put):
+    release = cut_release(name="r", batches=[imported])
+    at_the_cut = release.manifest.pop("imported")
+    release.save()
+    put(said("ann", 3, "p3"), said("ben", 3, "p3"), name="later.jsonl")
+    assert imported_work([imported])["annotations"] == at_the_cut["annotations"] + 2
+    assert manifest_with_origins(release)["imported"] == at_the_cut
+    assert release.manifest["people"]["annotations"] >= at_the_cut["annotations"]
+
+
 def told(report: Any) -> str:
     return " ".join(latex(report, "en").split())
 

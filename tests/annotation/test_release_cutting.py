@@ -24,6 +24,7 @@ from annotation.models import (
     Person,
     Prompt,
     ReleasedLabel,
+    ResultOpening,
     Task,
 )
 from annotation.sametext import SameTexts, text_digest
@@ -57,6 +58,18 @@ def other(guideline: Guideline, dataset: Dataset, zhou: Person) -> Batch:
     for value in (1, 1, 3):
         label_next(batch, zhou, value)
     return batch
+
+
+def test_a_refusal_that_shows_labels_opens_the_results(
+    client: Client, settled: Batch, other: Batch, he: Person
+):
+    """What was written while the release was tried is undone with it; what the page shows was read all the same."""
+    client.force_login(he)
+    answer = client.post(reverse("release-new"), {"name": "r", "batches": [settled.pk, other.pk]})
+    assert answer.status_code == 400
+    assert reverse("release-conflicts") in answer.content.decode()
+    opened = ResultOpening.objects.filter(person=he).values_list("batch", flat=True)
+    assert set(opened) == {settled.pk, other.pk}
 
 
 def test_many_labels_are_cut_by_a_job_with_a_page(

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from django.apps import apps
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client
@@ -25,7 +26,7 @@ from annotation.services.batches import confirm_closing, create_batch, set_state
 from annotation.services.gold import cut_release
 from annotation.services.members import join_batch, set_member_active
 from annotation.services.people import add_person, set_roles
-from tests.support import label_next
+from tests.support import label_next, make_corpus
 
 pytestmark = pytest.mark.django_db
 
@@ -110,12 +111,23 @@ def test_what_is_opened_before_there_is_anything_to_read_keeps_nobody_out(
     client: Client, batch: Batch, ma: Person
 ):
     """A small team: the manager makes a batch, looks at its pages, and annotates in it."""
+    set_roles(person=ma, roles=["manager", "annotator"])
     client.force_login(ma)
     set_roles(person=ma, roles=["manager", "annotator"])
     for page in ("progress", "agreement", "items"):
         assert client.get(PAGES[page](batch)).status_code == 200
     join_batch(batch=batch, role="annotator", people=[ma], actor=ma)
     assert label_next(batch, ma, 3) is not None
+
+
+def test_who_adds_the_first_known_items_knows_their_answers(client: Client, batch: Batch, ma: Person):
+    """Whether they look at the page that comes next or not."""
+    make_corpus(prompts=1, models=["Oracle-1B"], name="oracle")
+    row = '{"dataset": "oracle", "prompt_id": "p0", "model": "Oracle-1B", "labels": {"compliance": 3}}'
+    sent = {"from": "file", "file-kind": "check", "file-file": SimpleUploadedFile("k.jsonl", row.encode())}
+    client.force_login(ma)
+    assert client.post(PAGES["known items"](batch), sent).status_code == 302
+    assert ResultOpening.objects.filter(batch=batch, person=ma).exists()
 
 
 def test_the_page_says_who_when_and_what_to_do(client: Client, labelled: Batch, ma: Person, shen: Person):

@@ -11,6 +11,7 @@ from annotation.formats import ANNOTATIONS, AdjudicationRecord, AnnotationRecord
 from annotation.formats.shape import Judgement
 from annotation.formats.wording import Wording
 from annotation.models import Batch
+from annotation.selectors.blindness import record_reader
 from annotation.selectors.imports import was_made_by_import
 from annotation.services.batches import set_state
 from annotation.services.imports.members import Members
@@ -42,6 +43,8 @@ def import_annotations(
     intake = Intake.open(source, format, ANNOTATIONS, run.begun(source), model=model)
     goal = find_or_make(target, intake)
     _refuse_closed(goal.batch)
+    if run.actor is not None:
+        record_reader(run.actor, goal.batch, is_new=goal.is_new)
     members = Members(
         goal.batch,
         may_make=goal.is_new or new_people or intake.form.complete,

@@ -17,7 +17,7 @@ from annotation.bundle import FORMAT, Bundle, is_zip
 from annotation.errors import N_, Conflict, Forbidden, InputError, NoRoom
 from annotation.formats import ANNOTATIONS, PROMPTS, RESPONSES, format_named, guess
 from annotation.models import Batch, Import, Job, Person
-from annotation.selectors.blindness import refuse_sealed, sealed_datasets
+from annotation.selectors.blindness import record_reader, refuse_sealed, sealed_datasets
 from annotation.selectors.imports import has_running_job
 from annotation.selectors.uploads import MOST_PROBLEMS, source_of
 from annotation.services import jobs
@@ -83,6 +83,10 @@ def confirm(*, upload: Import, kind: str, format_name: str, options: dict[str, A
     source_of(upload).check()
     if _is_short(upload):
         _rehearse(upload, actor)
+    if kind == ANNOTATIONS and (batch := Batch.objects.filter(name=options.get("batch")).first()):
+        record_reader(
+            actor, batch
+        )  # here, and not by the job, which would hold the person's row until its end
     with transaction.atomic():
         locked = Import.objects.select_for_update(of=("self",)).select_related("job").get(pk=upload.pk)
         _refuse_again(locked)
