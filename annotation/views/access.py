@@ -10,11 +10,13 @@ from typing import Any, cast
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods
 
 from annotation.models import Person
 from annotation.selectors.access import has_role
 
-__all__ = ["View", "has_role", "person_of", "role_required"]
+__all__ = ["View", "form_of", "has_role", "person_of", "role_required"]
 
 View = Callable[..., HttpResponseBase]
 FORM_BYTES = 1024 * 1024
@@ -38,6 +40,24 @@ def role_required(*roles: str) -> Callable[[View], View]:
 
         guarded.roles = roles  # type: ignore[attr-defined]
         return guarded
+
+    return decorate
+
+
+def form_of(page: str) -> Callable[[View], View]:
+    """The address of a form on ``page``, for POST. Its answer may be a page of its own; who opens that address, such as
+    by another language or after a new sign-in, gets ``page``.
+    """
+
+    def decorate(view: View) -> View:
+        @require_http_methods(["GET", "POST"])
+        @wraps(view)
+        def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if request.method == "GET":
+                return redirect(page, *args, **kwargs)
+            return view(request, *args, **kwargs)
+
+        return answered
 
     return decorate
 

@@ -28,7 +28,7 @@ from annotation.services.care import set_reading
 from annotation.services.setup_links import confirm_links_seen
 from annotation.services.sign_ins import check_present_password
 from annotation.services.tokens import make_token, revoke_token
-from annotation.views.access import has_role, person_of
+from annotation.views.access import form_of, has_role, person_of
 from annotation.wording import error_text
 
 
@@ -37,7 +37,7 @@ def account(request: HttpRequest) -> HttpResponse:
     return _show(request)
 
 
-@require_POST
+@form_of("account")
 def account_name(request: HttpRequest) -> HttpResponse:
     me, form = person_of(request), NameForm(request.POST)
     if not form.is_valid():
@@ -47,7 +47,7 @@ def account_name(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
-@require_POST
+@form_of("account")
 def account_care(request: HttpRequest) -> HttpResponse:
     """How items are shown to me."""
     me = person_of(request)
@@ -59,7 +59,7 @@ def account_care(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
-@require_POST
+@form_of("account")
 def account_topics(request: HttpRequest) -> HttpResponse:
     """The topics that I do not read. Nobody asks why."""
     me = person_of(request)
@@ -75,7 +75,7 @@ def account_topics(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
-@require_POST
+@form_of("account")
 def account_password(request: HttpRequest) -> HttpResponse:
     me = person_of(request)
     check = partial(check_present_password, request, me)
@@ -88,8 +88,8 @@ def account_password(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
-@require_POST
 @never_cache
+@form_of("account")
 def account_token(request: HttpRequest) -> HttpResponse:
     """Make a token, which this answer alone shows."""
     me, form = person_of(request), TokenForm(request.POST)

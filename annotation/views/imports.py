@@ -24,7 +24,7 @@ from annotation.selectors.origins import labels_of
 from annotation.selectors.uploads import notes_of, preview, problem_of, problems_of, source_of
 from annotation.services.imports import ImportRefused
 from annotation.services.imports.uploads import confirm, confirm_bundle, discard, receive
-from annotation.views.access import accepts_body, person_of, role_required
+from annotation.views.access import accepts_body, form_of, person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.wording import error_text
 
@@ -69,8 +69,8 @@ def import_report(request: HttpRequest, import_id: int) -> HttpResponse:
     return _show_check(request, upload, what, form)
 
 
-@require_POST
 @role_required(MANAGER)
+@form_of("import-report")
 def import_confirm(request: HttpRequest, import_id: int) -> HttpResponse:
     upload = visible_import(person_of(request), import_id)
     if upload.format == BUNDLE:

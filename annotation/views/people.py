@@ -43,7 +43,7 @@ from annotation.selectors.workload import Leaving, leaving, workloads
 from annotation.services import people as services
 from annotation.services.setup_links import make_setup_link, revoke_setup_link
 from annotation.services.tokens import revoke_token
-from annotation.views.access import person_of, role_required
+from annotation.views.access import form_of, person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.views.levels import topic_labels
 from annotation.wording import error_text
@@ -100,8 +100,8 @@ def person(request: HttpRequest, username: str) -> HttpResponse:
     return _show(request, person_named(username))
 
 
-@require_POST
 @role_required(MANAGER)
+@form_of("person")
 def person_roles(request: HttpRequest, username: str) -> HttpResponse:
     found, form = person_named(username), RolesForm(request.POST)
     if not form.is_valid():
@@ -111,8 +111,8 @@ def person_roles(request: HttpRequest, username: str) -> HttpResponse:
     return redirect("person", username)
 
 
-@require_POST
 @role_required(MANAGER)
+@form_of("person")
 def person_name(request: HttpRequest, username: str) -> HttpResponse:
     found, form = person_named(username), NameForm(request.POST)
     if not form.is_valid():
@@ -121,8 +121,8 @@ def person_name(request: HttpRequest, username: str) -> HttpResponse:
     return redirect("person", username)
 
 
-@require_POST
 @role_required(MANAGER)
+@form_of("person")
 def person_languages(request: HttpRequest, username: str) -> HttpResponse:
     found = person_named(username)
     form = LanguagesForm(request.POST, given=found.languages, known=languages_of_prompts())
@@ -139,8 +139,8 @@ def person_languages(request: HttpRequest, username: str) -> HttpResponse:
     return redirect("person", username)
 
 
-@require_POST
 @role_required(MANAGER)
+@form_of("person")
 def person_models(request: HttpRequest, username: str) -> HttpResponse:
     found, shown = person_named(username), list(unsealed_models(person_of(request)))
     form = OwnModelsForm(request.POST, person=found, shown=shown)
@@ -153,9 +153,9 @@ def person_models(request: HttpRequest, username: str) -> HttpResponse:
     return redirect("person", username)
 
 
-@require_POST
 @never_cache
 @role_required(MANAGER)
+@form_of("person")
 def person_link(request: HttpRequest, username: str) -> HttpResponse:
     """Make a link by which the person sets their own password; this answer alone shows it."""
     return _show_link(request, person_named(username))
@@ -178,8 +178,8 @@ def person_token_revoke(request: HttpRequest, username: str, token_id: int) -> H
     return redirect("person", username)
 
 
-@require_POST
 @role_required(MANAGER)
+@form_of("person")
 def person_exposure(request: HttpRequest, username: str) -> HttpResponse:
     found = person_named(username)
     form = ExposureForm(request.POST, person=found)

@@ -363,6 +363,23 @@ def test_everybody_changes_their_own_name_and_password(client: Client, stranger:
     assert Client().login(username="stranger", password=GOOD)
 
 
+def test_the_address_of_a_form_leads_back_to_its_page(manager: Client, lin: Person) -> None:
+    """What a form answers may be a page at its own address, where one can ask for another language or sign in anew."""
+    token = {"name": "nightly", "scope": "read", "days": "30"}
+    made = {reverse("person-link", args=["lin"]): {}, reverse("account-token"): token}
+    for address, fields in made.items():
+        assert manager.post(address, fields).status_code == 200
+        switched = manager.post(
+            reverse("set_language"), {"language": "zh-hans", "next": address}, follow=True
+        )
+        assert switched.status_code == 200, address
+    for view in ("roles", "name", "languages", "models", "exposure"):
+        answer = manager.get(reverse(f"person-{view}", args=["lin"]))
+        assert answer.url == reverse("person", args=["lin"])  # type: ignore[attr-defined]
+    for view in ("name", "care", "topics", "password"):
+        assert manager.get(reverse(f"account-{view}")).url == reverse("account")  # type: ignore[attr-defined]
+
+
 def test_the_menu_leads_to_the_account_and_names_the_groups(client: Client, wu: Person) -> None:
     client.force_login(wu)
     page = client.get(reverse("account")).content.decode()

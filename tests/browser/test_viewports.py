@@ -12,6 +12,7 @@ from annotation.models import Batch, Guideline, Person, Response
 from annotation.services.annotations import Work, submit
 from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment
+from annotation.services.setup_links import make_setup_link
 from tests.annotation.several_criteria import many_levels, three_criteria
 from tests.browser.conftest import SignIn, Violations
 from tests.browser.viewports import table_of
@@ -147,3 +148,22 @@ def test_axe_finds_nothing_on_short_and_narrow_windows(
     for width, height in ((320, 256), (390, 844), (720, 450), (844, 390)):
         page.set_viewport_size({"width": width, "height": height})
         assert violations(page) == [], (width, height)
+
+
+def test_a_notice_above_the_work_leaves_the_decision_in_the_window(
+    sign_in: SignIn, lin: Person, chen: Person, wu: Person, he: Person
+) -> None:
+    """It has its room from the text, until it is confirmed on the account."""
+    batch_of(three_criteria(), lin, chen, wu)
+    make_setup_link(person=lin, actor=he)
+    page = sign_in(lin)
+    for width, height in ((1280, 800), (1280, 720), (844, 390), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto("/work/first/")
+        expect(page.get_by_role("heading", name="Links were made")).to_be_visible()
+        assert fits(page.get_by_role("button", name="Submit"), width, height), f"{width}x{height}"
+        assert fits(page.locator(".turn--prompt"), width, height), f"{width}x{height}"
+        expect(page.get_by_role("button", name="I have read this")).to_be_hidden()
+    page.get_by_role("region", name="Links were made").get_by_role("link", name="My account").click()
+    page.get_by_role("button", name="I have read this").click()
+    expect(page.get_by_role("heading", name="Links were made")).to_have_count(0)
