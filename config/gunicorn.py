@@ -11,4 +11,5 @@ wsgi_app = "config.wsgi"
 worker_class = "config.worker.DeadlineWorker"
 workers = settings.WEB_WORKERS
 threads = settings.WEB_THREADS
+worker_connections = 500  # a process may usually open 1,024 files; the others are for answers
 control_socket_disable = True

@@ -287,11 +287,13 @@ else:
         "DISABLE_SERVER_SIDE_CURSORS", "false", read_bool
     )
 # How gunicorn serves (config/gunicorn.py): processes and threads; seconds without a request's next bytes, after which
-# its connection is closed, and the bytes a second that keep one open (config/worker.py).
+# its connection is closed, and the bytes a second that keep one open; seconds in which nothing of an answer is taken
+# (config/worker.py).
 WEB_WORKERS = env("ASSAY_WEB_WORKERS", "2", read_positive)
 WEB_THREADS = env("ASSAY_WEB_THREADS", "8", read_positive)
 READ_SECONDS = env("ASSAY_READ_SECONDS", "8", read_positive)
 READ_RATE = env("ASSAY_READ_RATE", "1024", read_positive)
+SEND_SECONDS = env("ASSAY_SEND_SECONDS", "30", read_positive)
 # After so many seconds PostgreSQL ends a statement of a page or of the API; jobs and commands take the time they need.
 STATEMENT_SECONDS = env("ASSAY_STATEMENT_SECONDS", "30", read_positive)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

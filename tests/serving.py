@@ -68,6 +68,7 @@ def served(folder: Path, *options: str, **environment: str) -> Iterator[Served]:
         "ASSAY_WEB_WORKERS": "1",
         "ASSAY_WEB_THREADS": "2",
         "ASSAY_READ_SECONDS": str(SECONDS),
+        "ASSAY_SEND_SECONDS": str(SECONDS),
         "TMPDIR": str(folder),
         **environment,
     }

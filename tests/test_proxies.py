@@ -72,6 +72,7 @@ def test_caddy_has_the_limits_of_nginx():
         address = pattern.replace("\\", "").removesuffix("$") if "^" not in pattern else pattern
         assert re.search(re.escape(address) + rf"\n.*?max_size {most}MiB", caddy, re.DOTALL)
     assert "max_size 10MiB #" in caddy
+    assert caddy.count("max_conns_per_host 4 ") == len(limits_of(nginx))  # uploads that hold a thread each
 
 
 def test_through_nginx_half_sent_requests_hold_nobody_up(nginx: None, tmp_path: Path):

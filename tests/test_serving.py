@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -109,6 +110,66 @@ def test_a_half_sent_request_after_a_whole_one_is_cut(connect: Connect):
     client, started = connect(GET + b"GET /sign-in/ HTT"), time.monotonic()
     assert all_of(client).count(b"HTTP/1.1 200 OK") == 1
     assert time.monotonic() - started < LATEST
+
+
+def test_half_sent_requests_after_whole_ones_hold_nobody_up(port: int, connect: Connect):
+    waiting = [connect(GET + b"GET /sign-in/ HTT") for _ in range(12)]
+    for client in waiting:
+        assert client.recv(65536).startswith(b"HTTP/1.1 200 ")
+    assert answers(port, seconds=1) == 200
+
+
+def test_the_other_half_of_a_request_after_a_whole_one_is_answered(connect: Connect):
+    last = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+    client = connect(GET + last[:20])
+    time.sleep(0.5)
+    client.sendall(last[20:])
+    assert all_of(client).count(b"HTTP/1.1 200 OK") == 2
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux ends such connections")
+def test_clients_that_do_not_read_their_answers_are_cut(port: int):
+    """More than sockets hold between here and there, so that the threads wait."""
+    with ExitStack() as clients:
+        for _ in range(3):
+            client = clients.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            client.connect(("127.0.0.1", port))
+            client.sendall(GET.replace(b"/sign-in/", b"/static/css/assay.css") * 300)
+        time.sleep(1)
+        assert answers(port, seconds=20) == 200
+
+
+def test_a_slow_reader_gets_all_of_the_answer(connect: Connect, port: int):
+    """Over three times the time after which who takes nothing is cut."""
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as client:
+        client.request("GET", "/static/css/assay.css")
+        size = len(client.getresponse().read())
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        slow.connect(("127.0.0.1", port))
+        request = GET.replace(b"/sign-in/", b"/static/css/assay.css")
+        slow.sendall(request * 99 + request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        read, end = 0, time.monotonic() + 3 * SECONDS + 1
+        while part := slow.recv(65536):
+            read += len(part)
+            if time.monotonic() < end:
+                time.sleep(0.1)
+    assert read > 100 * size
+
+
+def test_a_worker_outlives_more_connections_than_files(tmp_path: Path):
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, usual)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, usual[1]))
+        server = stack.enter_context(served(tmp_path))
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+        for _ in range(150):
+            stack.enter_context(connected(server.port))
+        time.sleep(SECONDS + 2)
+        assert answers(server.port) == 200
+        assert "Exception in worker process" not in (tmp_path / "gunicorn.log").read_text()
 
 
 def test_a_client_that_never_closes_holds_nobody_up(port: int, connect: Connect):

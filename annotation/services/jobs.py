@@ -313,13 +313,12 @@ def _give_back(job: Job, why: str) -> None:
 
 
 def _requeue(job: Job, **changes: Any) -> None:
-    if Job.objects.filter(pk=job.pk, cancel_requested=True).exists():
-        _finish(job, Job.State.CANCELLED)
-        return
+    """Back into the queue, unless somebody cancelled it meanwhile: asked and written in one statement."""
     changes |= {"worker": "", "heartbeat": None, "suspected_at": None, "is_stopping": False}
-    Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt).update(
-        state=Job.State.QUEUED, furthest=Greatest(F("furthest"), F("progress")), **changes
-    )
+    mine = Job.objects.filter(pk=job.pk, state=Job.State.RUNNING, attempt=job.attempt)
+    furthest = Greatest(F("furthest"), F("progress"))
+    if not mine.filter(cancel_requested=False).update(state=Job.State.QUEUED, furthest=furthest, **changes):
+        _finish(job, Job.State.CANCELLED)
 
 
 @transaction.atomic

@@ -268,7 +268,9 @@ def test_the_command_serves_at_once_signs_in_revives_the_dead_and_leaves_no_orph
     eventually(lambda: answers(f"{address}demo/"))
 
     family = descendants_of(process.pid)
-    process.send_signal(signal.SIGINT)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):  # who is impatient presses Ctrl-C again
+        process.send_signal(number)
+        time.sleep(0.2)
     assert process.wait(timeout=90) == 0
     eventually(lambda: not [pid for pid in family if runs(pid)])
     assert not answers(f"{address}demo/")

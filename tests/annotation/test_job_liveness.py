@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from django.conf import LazySettings
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.utils import timezone
 
@@ -453,3 +453,25 @@ def test_a_dead_worker_whose_clock_was_ahead_is_found(settings: LazySettings, ki
         jobs.sweep()
     job.refresh_from_db()
     assert job.state == "queued"
+
+
+@pytest.mark.postgres
+@pytest.mark.django_db(transaction=True)
+def test_a_cancel_at_the_moment_of_giving_back_counts(kind: Any):
+    """Written and not yet committed when the worker asks; a job that went back so would be done all the same."""
+
+    def handler(context: jobs.JobContext) -> dict[str, Any]:
+        canceller.start()
+        locked.wait(10)
+        raise jobs.Interrupted
+
+    def cancel() -> None:
+        with closing(connection), transaction.atomic():
+            jobs.cancel(job=job, actor=None)
+            locked.set()
+            time.sleep(1)
+
+    job, locked, canceller = kind(handler), threading.Event(), threading.Thread(target=cancel)
+    done = jobs.run(job.pk)
+    canceller.join()
+    assert done.state == "cancelled"

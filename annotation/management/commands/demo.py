@@ -20,6 +20,7 @@ from annotation.services.demo import CAST, demo_password, load_demo
 
 HOST = "127.0.0.1"
 START_WITHIN = 60.0
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Command(AssayCommand):
@@ -30,10 +31,8 @@ class Command(AssayCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.children: list[Child] = []
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(
-                number, _interrupt
-            )  # SIGINT too: a shell ignores it for what runs in its background
+        for number in STOPS:  # SIGINT too: a shell ignores it for what runs in its background
+            signal.signal(number, _interrupt)
         try:
             super().handle(*args, **options)
             self.stdout.flush()
@@ -44,6 +43,7 @@ class Command(AssayCommand):
             self.stderr.write(str(error))
             raise SystemExit(1) from error
         finally:
+            _heed_nothing_more()
             stop(self.children)
 
     def act(self, **options: Any) -> dict[str, Any]:
@@ -100,7 +100,14 @@ class Command(AssayCommand):
 
 
 def _interrupt(_number: int, _frame: Any) -> NoReturn:
+    _heed_nothing_more()
     raise KeyboardInterrupt
+
+
+def _heed_nothing_more() -> None:
+    """Stopping takes seconds: who presses Ctrl-C again would leave the children behind."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _refuse_busy(port: int) -> None:
