@@ -50,14 +50,12 @@ def form_of(page: str) -> Callable[[View], View]:
     """
 
     def decorate(view: View) -> View:
-        @require_http_methods(["GET", "POST"])
         @wraps(view)
         def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if request.method == "GET":
-                return redirect(page, *args, **kwargs)
-            return view(request, *args, **kwargs)
+            opened = request.method == "GET"
+            return redirect(page, *args, **kwargs) if opened else view(request, *args, **kwargs)
 
-        return answered
+        return require_http_methods(["GET", "POST"])(answered)
 
     return decorate
 

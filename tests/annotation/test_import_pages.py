@@ -100,6 +100,12 @@ def test_the_first_ten_rows_are_shown_as_they_were_read_and_escaped(manager: Cli
     assert not Prompt.objects.exists()
 
 
+def test_the_first_rows_say_which_responses_are_empty(manager: Client):
+    blank = [{"prompt_id": f"q{n}", "model": "M", "response": " " * n} for n in range(2)]
+    text = page(manager, upload(manager, rows(*blank), "responses.jsonl"))
+    assert text.count("The response is empty.") == 2
+
+
 def test_every_line_that_is_wrong_is_shown_at_once_and_nothing_can_be_imported(manager: Client):
     one = upload(manager, '{"prompt": "a"}\n{"prompt": }\n{"promt": "b"}\n')
     text = page(manager, one)

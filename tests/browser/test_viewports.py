@@ -9,9 +9,10 @@ from playwright.sync_api import Locator, Page, expect
 
 from annotation.content import response_sha256
 from annotation.models import Batch, Guideline, Person, Response
+from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Work, submit
 from annotation.services.batches import Policy
-from annotation.services.distribution import next_assignment
+from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.setup_links import make_setup_link
 from tests.annotation.several_criteria import many_levels, three_criteria
 from tests.browser.conftest import SignIn, Violations
@@ -167,3 +168,24 @@ def test_a_notice_above_the_work_leaves_the_decision_in_the_window(
     page.get_by_role("region", name="Links were made").get_by_role("link", name="My account").click()
     page.get_by_role("button", name="I have read this").click()
     expect(page.get_by_role("heading", name="Links were made")).to_have_count(0)
+
+
+def test_a_correction_begins_with_the_levels_and_what_became_of_the_item_follows(
+    sign_in: SignIn, lin: Person, chen: Person, wu: Person
+) -> None:
+    batch = batch_of(three_criteria(), lin, chen, wu)
+    mine = give(batch, lin, 1)
+    give(batch, chen, 3)
+    claim = next_dispute(batch=batch, person=wu)
+    assert claim is not None
+    names = [criterion.name for criterion in batch.guideline.document.criteria]
+    work = Work(dict.fromkeys(names, 3), rationale="Words that tell why.", reason="reading_slip")
+    record_verdict(assignment_id=claim.pk, person=wu, work=work)
+    adjudicate(assignment_id=claim.pk, person=wu, key="k", work=work)
+    page = sign_in(lin)
+    page.goto(f"/history/{mine}/")
+    top = page.get_by_role("region", name="What became of it").bounding_box()
+    last = page.locator("fieldset[data-criterion]").last.bounding_box()
+    assert top is not None
+    assert last is not None
+    assert top["y"] > last["y"]
