@@ -45,7 +45,7 @@ OF_ITS_OWNER = frozenset({"draft-retry", "draft-discard", "api-prediction"})
 OFFICE = frozenset({"manager", "researcher"})
 # What a refused request may write: who asked, and how often.
 BOOKKEEPING = re.compile(
-    r"django_session|annotation_apitoken|cache|annotation_auditevent|annotation_resultsopened", re.IGNORECASE
+    r"django_session|annotation_apitoken|cache|annotation_auditevent|annotation_resultopening", re.IGNORECASE
 )
 WRITE = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 RATIONALE_WORD = RATIONALE.split(",", maxsplit=1)[0]
