@@ -27,7 +27,7 @@ urlpatterns = [
     path("demo/sign-in/<str:username>/", demo_sign_in, name="demo-sign-in"),
     path("language/", login_not_required(set_language), name="set_language"),
     # Before the admin's own form.
-    path("admin/password_change/", RedirectView.as_view(pattern_name="account")),
+    path("admin/password_change/", RedirectView.as_view(pattern_name="account"), name="admin-own-password"),
     path("admin/", admin.site.urls),
     path("api/v1/schema/", SpectacularAPIView.as_view(), name="api-schema"),
     path("api/v1/docs/", API_DOCS, name="api-docs"),

@@ -87,6 +87,7 @@ MAY: dict[str, frozenset[str]] = {
     "demo-sign-in": NOBODY,
     "home": ALL,
     "account": ALL,
+    "admin-own-password": ALL,  # leads to the account
     "account-name": ALL,
     "account-care": ALL,
     "account-topics": ALL,

@@ -64,7 +64,13 @@ from annotation.services.distribution import (
 )
 from annotation.services.known_items import Given, add_items
 from annotation.services.members import join_batch, set_limits, set_member_active
-from annotation.services.people import add_person, set_languages, set_opted_out, set_own_models
+from annotation.services.people import (
+    add_person,
+    set_languages,
+    set_opted_out,
+    set_own_models,
+    set_roles,
+)
 from annotation.services.task_changes import assign, bring_back, set_priority, withdraw
 from annotation.services.work import Work
 from tests.annotation.invariants import Tables, nothing_is_broken
@@ -521,6 +527,7 @@ def test_nothing_breaks_whatever_people_do(
     people = {"lin": lin, "chen": chen, "zhou": zhou, "wu": wu, "ma": ma, "stranger": stranger}
     for name in ("gao", "late"):
         people[name] = add_person(name=name, roles=["annotator", "adjudicator"])
+    set_roles(person=zhou, roles=["annotator", "adjudicator"])
     run_state_machine_as_test(
         lambda: Batches(guideline, small, people),
         settings=settings(

@@ -200,11 +200,15 @@ def make_batch(
     name: str, *, dataset: str, guideline: str, annotators: list[Somebody], adjudicators: list[Somebody],
     overlap: int, pairing: str, lease: int = 1800,
 ) -> int:  # fmt: skip
-    """By the product's own command. The number of tasks."""
+    """By the product's own command, the introduction read by everybody. The number of tasks."""
     made = command("create_batch", *batch_arguments(
         name, dataset=dataset, guideline=guideline, annotators=annotators, adjudicators=adjudicators,
         overlap=overlap, pairing=pairing, lease=lease,
     ))  # fmt: skip
+    from annotation.models import Batch
+    from tests.support import read_introduction
+
+    read_introduction(Batch.objects.get(name=name))
     return int(made["tasks"])
 
 
