@@ -41,7 +41,18 @@ def missing(part: str, why: str) -> None:
 
 
 # Files whose tests take minutes, the longest first: begun last, one of them keeps a worker busy while the other waits.
-LONG = ("test_accessibility.py", "test_state_machine.py", "test_annotate_loop.py", "test_xstest_loop.py")
+LONG = (
+    "test_accessibility.py",
+    "test_access_matrix.py",
+    "test_query_strings.py",
+    "test_viewports.py",
+    "test_jobs_of_training.py",
+    "test_job_liveness.py",
+    "test_frozen_broker.py",
+    "test_state_machine.py",
+    "test_annotate_loop.py",
+    "test_xstest_loop.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
