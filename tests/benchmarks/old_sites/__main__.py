@@ -183,6 +183,18 @@ def read_hashes(name: str, site: Site) -> dict[str, Any]:
     return hashes
 
 
+def changes(old: Any, new: Any, path: str = "") -> Iterator[str]:
+    """Where ``new`` does not say what ``old`` said. What it adds counts as little as what it withholds (null)."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old:
+            yield from changes(old[key], new.get(key), f"{path}.{key}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (before, after) in enumerate(zip(old, new, strict=True)):
+            yield from changes(before, after, f"{path}[{number}]")
+    elif old != new and new is not None:
+        yield path
+
+
 def differing_words(old: str, new: str) -> str:
     before, after = old.split(), new.split()
     edits = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
