@@ -242,9 +242,7 @@ def compare_site(
         json.loads((copy.folder / "pages.json").read_text())["readers"] for copy in (before, after)
     )
     broken, different, count = compare_pages(old_pages, new_pages)
-    faults = broken + [
-        f"{what}: not what it was" for what in old_hashes if old_hashes[what] != new_hashes[what]
-    ]
+    faults = broken + [f"not what it was: {path}" for path in changes(old_hashes, new_hashes)]
     facts = json.loads((built / "facts.json").read_text())
     if facts:
         faults += after.run(SCRIPTS / "acts.py", built / "facts.json", check=False).splitlines()
