@@ -8,7 +8,7 @@ model that nobody labelled. An encoder that does not lower the log loss on both 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -273,14 +273,13 @@ class EnsembleScorer:
             member.save(folder / name)
 
     @classmethod
-    def load(cls, folder: Path) -> EnsembleScorer:
-        from scoring.backbones import load
-
+    def load(cls, folder: Path, load_member: Callable[[Path], FittedScorer]) -> EnsembleScorer:
+        """``load_member`` reads a member's folder, of whatever kind it is."""
         card = read_card(folder)
         mixtures = {
             name: Mixture(one["weights"], one["temperature"]) for name, one in card["mixtures"].items()
         }
-        members = {name: load(folder / name) for name in card["members"]}
+        members = {name: load_member(folder / name) for name in card["members"]}
         return cls(card_heads(card), members, mixtures, card["backbone"], card["details"])
 
 

@@ -30,7 +30,7 @@ from annotation.forms.people import (
     RolesForm,
 )
 from annotation.models import MANAGER, Batch, EvaluatedModel, Person
-from annotation.selectors.agreement import readable_batches
+from annotation.selectors.agreement.access import readable_batches
 from annotation.selectors.blindness import record_openings, sealed_batches, unsealed_models
 from annotation.selectors.corpus import languages_of_prompts
 from annotation.selectors.members import parts_of

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET
 
 from annotation.errors import N_, AssayError
 from annotation.models import MANAGER, RESEARCHER, Batch, Person
-from annotation.selectors.agreement import readable_batches
+from annotation.selectors.agreement.access import readable_batches
 from annotation.selectors.batches import batch_named
 from annotation.selectors.gold import refuse_sealed_gold, release_for
 from annotation.selectors.report import report_of_batches, report_of_release

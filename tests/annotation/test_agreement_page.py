@@ -8,7 +8,8 @@ from django.urls import reverse
 
 from annotation.charts import DARK, INK
 from annotation.models import Batch, Dataset, Person, Prompt
-from annotation.selectors.agreement import LabelPatterns, batches_for
+from annotation.selectors.agreement import LabelPatterns
+from annotation.selectors.agreement.access import batches_for
 from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.people import set_roles

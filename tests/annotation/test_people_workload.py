@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from annotation.intervals import wilson
 from annotation.models import Adjudication, Assignment, Batch, Dataset, Guideline, Person, Verdict
-from annotation.selectors.agreement import batches_for
+from annotation.selectors.agreement.access import batches_for
 from annotation.selectors.members import parts_of
 from annotation.selectors.quality import Share, decisions_of, quality_of
 from annotation.selectors.workload import Workload, leaving, workloads

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from annotation.errors import Conflict, Forbidden
 from annotation.models import AuditEvent, Batch, Guideline, Membership, Person, ResultOpening
-from annotation.selectors.agreement import batches_for
+from annotation.selectors.agreement.access import batches_for
 from annotation.selectors.blindness import refuse_sealed, sealed_batches
 from annotation.selectors.my_numbers import my_confusions, my_tallies
 from annotation.services.batches import confirm_closing, create_batch, set_state
