@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 import annotation.tasks  # noqa: F401 (the handlers, as a worker has them)
 from annotation import bundle as pure
 from annotation.bundle import Bundle
+from annotation.domain.batch_spec import Policy
 from annotation.errors import AssayError, Conflict, Forbidden, InputError
 from annotation.formats import Source
 from annotation.models import (
@@ -39,7 +40,6 @@ from annotation.models import (
     Task,
 )
 from annotation.services import jobs
-from annotation.services.batches import Policy
 from annotation.services.exports import Options, export_release
 from annotation.services.gold import cut_release
 from annotation.services.imports import As, import_bundle

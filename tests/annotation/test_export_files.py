@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotation.content import response_sha256, text_sha256
+from annotation.domain.batch_spec import Policy
 from annotation.errors import AssayError, Conflict, InputError
 from annotation.goldfile import GoldRow, csv_lines, csv_rows, jsonl_lines, jsonl_rows, safe_cell
 from annotation.models import (
@@ -31,7 +32,6 @@ from annotation.models import (
 )
 from annotation.pseudonyms import pseudonyms
 from annotation.selectors.released import Released, ReleasedRow
-from annotation.services.batches import Policy
 from annotation.services.exports import Options, export_release
 from annotation.services.gold import cut_release
 from annotation.splits import split_of

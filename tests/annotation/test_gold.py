@@ -12,6 +12,7 @@ import pytest
 from django.core.management import call_command
 
 from annotation.content import response_sha256, text_sha256
+from annotation.domain.batch_spec import Policy
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.gold import SettledLabel, number, release_sha256
 from annotation.goldfile import FORMATS
@@ -27,7 +28,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.released import Released
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.gold import cut_release
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from label_studio_sdk.label_interface import LabelInterface
 
+from annotation.domain.batch_spec import Policy
 from annotation.errors import InputError
 from annotation.formats import (
     ANNOTATIONS,
@@ -27,7 +28,6 @@ from annotation.formats.wording import Wording
 from annotation.guidelines import parse_guideline
 from annotation.label_studio import Control, span_label
 from annotation.models import Annotation, Batch, Dataset, GoldLabel, Guideline, Person
-from annotation.services.batches import Policy
 from annotation.services.exports import Options, export_release
 from annotation.services.gold import cut_release
 from annotation.services.imports import Target, import_annotations, import_prompts, import_responses

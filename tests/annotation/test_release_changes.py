@@ -11,6 +11,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from annotation.domain.batch_spec import Policy
 from annotation.gold import LabelKey
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Person, Response, Task
 from annotation.selectors.release_changes import (
@@ -20,7 +21,7 @@ from annotation.selectors.release_changes import (
     csv_lines,
     difference,
 )
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.gold import cut_release
 from annotation.services.guidelines import load_guideline
 from annotation.services.people import set_roles

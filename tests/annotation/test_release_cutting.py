@@ -13,6 +13,7 @@ from django.db import InterfaceError
 from django.test import Client
 from django.urls import reverse
 
+from annotation.domain.batch_spec import Policy
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.models import (
     AuditEvent,
@@ -30,7 +31,7 @@ from annotation.models import (
 from annotation.sametext import SameTexts, text_digest
 from annotation.selectors.gold import chain_of
 from annotation.services import jobs, releasing, telling
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.gold import LONGEST_ABOUT, cut_release
 from annotation.services.people import set_languages, set_roles
 from annotation.services.releasing import Wish, enqueue, make, run_releasing

@@ -6,8 +6,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from annotation.domain.batch_spec import Policy
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Person, Prompt, Response, Task
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.gold import cut_release
 from annotation.services.people import set_roles
 from tests.support import decide_next, label_next, make_batch

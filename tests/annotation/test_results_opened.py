@@ -17,6 +17,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from annotation.domain.batch_spec import BatchSpec
 from annotation.errors import Conflict, Forbidden
 from annotation.models import AuditEvent, Batch, Guideline, Membership, Person, ResultOpening
 from annotation.selectors.agreement import batches_for
@@ -174,7 +175,9 @@ def test_an_opening_is_of_a_batch_and_a_new_batch_on_the_same_responses_is_judge
 ):
     refuse_sealed(ma, [labelled])
     again = create_batch(
-        name="again", guideline=guideline, dataset=labelled.strata.all()[0].dataset, annotators=[ma, chen]
+        BatchSpec(
+            name="again", guideline=guideline, dataset=labelled.strata.all()[0].dataset, annotators=[ma, chen]
+        )
     )
     assert again.memberships.filter(person=ma).exists()
 

@@ -11,8 +11,9 @@ from django.test import Client
 from django.urls import reverse
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Batch, Guideline, Person
-from annotation.services.batches import Policy, create_batch, set_state
+from annotation.services.batches import create_batch, set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from benchmark.estimating.selection import Chosen, told, unknown_by_batch
@@ -142,7 +143,7 @@ def test_a_batch_of_everything_is_no_choice_unless_something_of_it_lacks(
 ):
     dataset = make_corpus(prompts=10, models=["Best", "Worst"], name="corpus")
     made = {"guideline": guideline, "dataset": dataset, "annotators": [chen], "policy": Policy(overlap=1)}
-    half = create_batch(name="half", **made)
+    half = create_batch(BatchSpec(name="half", **made))
     work(half, chen, tasks=12)
     scorer = ready_scorer(cut_release(name="g", batches=[half]), guideline)
     predict_all(scorer, dataset)
@@ -150,7 +151,7 @@ def test_a_batch_of_everything_is_no_choice_unless_something_of_it_lacks(
     assert selection(run) == {("half", "unfinished"): 12}
     call_command("leaderboard", "board", "--estimates")
     assert "12 labels are of the batch half, of whose items 8 have no gold" in capsys.readouterr().out
-    whole = create_batch(name="whole", **made)
+    whole = create_batch(BatchSpec(name="whole", **made))
     work(whole, chen)
     again = run_again_with(run, guideline, [half, whole])
     assert {how for _batch, how in selection(again)} == {"all"}

@@ -15,6 +15,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from annotation.content import response_sha256
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.errors import AssayError, Conflict, Forbidden, NotFound
 from annotation.models import (
     AuditEvent,
@@ -27,7 +28,7 @@ from annotation.models import (
     Response,
     Task,
 )
-from annotation.services.batches import Policy, add_members, create_batch, set_state
+from annotation.services.batches import add_members, create_batch, set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from benchmark.estimating.planning import Stratum
@@ -326,11 +327,13 @@ def test_models_without_a_common_prompt_have_no_difference_to_plan_for(run: Benc
 
 def test_who_judges_blind_makes_no_batch_of_predictions(run: BenchmarkRun, he: Person, chen: Person):
     batch = create_batch(
-        name="mine",
-        guideline=run.scorer.guideline,
-        dataset=run.dataset,
-        annotators=[he],
-        policy=Policy(overlap=1),
+        BatchSpec(
+            name="mine",
+            guideline=run.scorer.guideline,
+            dataset=run.dataset,
+            annotators=[he],
+            policy=Policy(overlap=1),
+        )
     )
     with pytest.raises(Forbidden):
         label_next(run=run, goal=TEN, name="next", annotators=[chen], actor=he)

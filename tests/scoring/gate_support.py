@@ -11,6 +11,7 @@ import pytest
 from django.utils import timezone
 
 from annotation.content import response_sha256
+from annotation.domain.batch_spec import Policy
 from annotation.models import (
     Collection,
     Dataset,
@@ -23,7 +24,6 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from annotation.services.annotations import Work, submit
-from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from annotation.splits import split_of

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from annotation.content import response_sha256
+from annotation.domain.batch_spec import Policy
 from annotation.formats import Source
 from annotation.models import (
     Batch,
@@ -26,7 +27,6 @@ from annotation.models import (
     Response,
 )
 from annotation.services import jobs
-from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from annotation.services.imports import Target, import_annotations

@@ -12,9 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from annotation.domain.batch_spec import Policy
 from annotation.models import GoldRelease, Guideline, Job, Person, Response
 from annotation.services import jobs
-from annotation.services.batches import Policy, add_members
+from annotation.services.batches import add_members
 from annotation.services.people import add_person
 from scoring.dataset import Example
 from scoring.models import PredictionRequest, Scorer

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from annotation.domain.batch_spec import Policy
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.models import (
     AuditEvent,
@@ -21,7 +22,7 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from annotation.services.annotations import Work, submit
-from annotation.services.batches import Policy, add_members
+from annotation.services.batches import add_members
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from annotation.services.guidelines import load_guideline

@@ -28,6 +28,7 @@ from annotation.bundle import (
     Manifest,
 )
 from annotation.content import response_sha256
+from annotation.domain.batch_spec import Policy
 from annotation.errors import N_, AssayError, Conflict, Forbidden, InputError
 from annotation.formats import ANNOTATIONS as KIND
 from annotation.formats import (
@@ -46,7 +47,7 @@ from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Pe
 from annotation.names import check_name
 from annotation.selectors.blindness import sealed_datasets
 from annotation.selectors.imports import prompts_by_key
-from annotation.services.batches import Policy, add_tasks, new_batch, set_state
+from annotation.services.batches import add_tasks, new_batch, set_state
 from annotation.services.gold import cut_release
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports.members import Members

@@ -1,0 +1,33 @@
+"""The base of what people ask for as a whole: checked where it is made, and kept by a job as JSON. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+
+from annotation.errors import AssayError
+from annotation.names import check_name
+
+
+class FrozenSpec(BaseModel):
+    """A check of a field raises an AssayError, which reaches whoever makes the spec unchanged."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _read_id(value: Any) -> Any:
+    return getattr(value, "pk", value)
+
+
+Id = Annotated[int, BeforeValidator(_read_id)]
+"""The number of a database row; the row itself is taken for it."""
+Name = Annotated[str, AfterValidator(check_name)]
+
+
+def check_choice(value: str, choices: Sequence[str], template: str, **params: Any) -> str:
+    """The value if it is one of the choices; else the error, which lists them as ``known``."""
+    if value not in choices:
+        raise AssayError(template, known=", ".join(filter(None, choices)), **params)
+    return value
