@@ -25,6 +25,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
 import scoring.tasks  # noqa: F401
 from annotation.charts import chart_url
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import Conflict
 from annotation.models import Batch, Collection, CorrectionRequest, Import, Note, Person, Response, Task
 from annotation.services import jobs
@@ -344,7 +345,7 @@ def make_world() -> World:
     assert dispute is not None
     keep_draft(held.pk, Work({"compliance": 2}), Conflict("Somebody else has it."))
     revise(assignment_id=first.pk, person=lin, key="again", work=Work({"compliance": 2}, reason="sorry"))
-    release = cut_release(name="r1", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r1", batches=[batch]))
     export = start_export(
         release=release, format_name="jsonl", options=Options(), actor=people["manager"], send=False
     )

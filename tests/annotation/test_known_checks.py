@@ -18,6 +18,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from annotation.domain.batch_spec import BatchSpec, Policy, Terms
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.draws import block_of
 from annotation.errors import Conflict, Forbidden
 from annotation.models import (
@@ -295,7 +296,7 @@ def test_known_items_never_enter_gold_agreement_progress_or_needs(
     set_state(batch=batch, state=Batch.State.CLOSED)
     nothing_is_broken(batch)
     with pytest.raises(Conflict, match="Nothing is settled"):
-        cut_release(name="r", batches=[batch], actor=he)
+        cut_release(ReleaseSpec(name="r", batches=[batch]), actor=he)
 
 
 # Open, closed, corrected.

@@ -11,6 +11,7 @@ import pytest
 from label_studio_sdk.label_interface import LabelInterface
 
 from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import InputError
 from annotation.formats import (
     ANNOTATIONS,
@@ -274,7 +275,7 @@ def test_words_mean_the_guidelines_criteria_and_levels_in_any_language():
 
 
 def exported(batch: Batch, folder: Path, **options: Any) -> tuple[list[dict[str, Any]], str]:
-    release = cut_release(name="r", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r", batches=[batch]))
     export_release(release=release, format_name="label_studio", folder=folder, options=Options(**options))
     tasks = json.loads((folder / "label_studio.json").read_text(encoding="utf-8"))
     return tasks, (folder / "labeling_config.xml").read_text(encoding="utf-8")
@@ -312,7 +313,10 @@ def test_label_studio_accepts_the_export_and_it_comes_back_with_the_same_labels(
     assert everything(again) == everything(batch)
     assert any(evidence != "[]" for *_rest, evidence, _flags in everything(again))
     assert golds(again) == golds(batch)
-    assert cut_release(name="s", batches=[again]).sha256 == cut_release(name="t", batches=[batch]).sha256
+    assert (
+        cut_release(ReleaseSpec(name="s", batches=[again])).sha256
+        == cut_release(ReleaseSpec(name="t", batches=[batch])).sha256
+    )
 
 
 def empty_copy(batch: Batch, name: str) -> Batch:

@@ -19,6 +19,7 @@ from django.utils import timezone
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.domain.batch_spec import BatchSpec
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.formats import Source
 from annotation.models import Batch, Collection, Dataset, GoldRelease, Guideline, Job, Person, Response, Task
@@ -164,7 +165,7 @@ def test_a_scorer_settles_open_answers_by_its_stored_predictions(
     scorer = Scorer.objects.create(
         name="s1",
         guideline=FINE_GUIDELINE.load(),
-        release=cut_release(name="r1", batches=[batch]),
+        release=cut_release(ReleaseSpec(name="r1", batches=[batch])),
         backbone="ngram",
         ready_at=timezone.now(),
     )

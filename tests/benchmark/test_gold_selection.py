@@ -12,6 +12,7 @@ from django.urls import reverse
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.domain.batch_spec import BatchSpec, Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Guideline, Person
 from annotation.services.batches import create_batch, set_state
 from annotation.services.distribution import next_assignment
@@ -85,7 +86,9 @@ def selection(run: BenchmarkRun) -> dict[tuple[str, str], int]:
 def run_again_with(
     run: BenchmarkRun, guideline: Guideline, batches: Sequence[Batch], name: str = "again"
 ) -> BenchmarkRun:
-    scorer: Scorer = ready_scorer(cut_release(name=f"gold of {name}", batches=batches), guideline, name=name)
+    scorer: Scorer = ready_scorer(
+        cut_release(ReleaseSpec(name=f"gold of {name}", batches=batches)), guideline, name=name
+    )
     predict_all(scorer, run.dataset)
     return run_of(scorer, run.dataset, name=name)
 
@@ -145,7 +148,7 @@ def test_a_batch_of_everything_is_no_choice_unless_something_of_it_lacks(
     made = {"guideline": guideline, "dataset": dataset, "annotators": [chen], "policy": Policy(overlap=1)}
     half = create_batch(BatchSpec(name="half", **made))
     work(half, chen, tasks=12)
-    scorer = ready_scorer(cut_release(name="g", batches=[half]), guideline)
+    scorer = ready_scorer(cut_release(ReleaseSpec(name="g", batches=[half])), guideline)
     predict_all(scorer, dataset)
     run = run_of(scorer, dataset)
     assert selection(run) == {("half", "unfinished"): 12}

@@ -16,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 
 from annotation.content import response_sha256
 from annotation.domain.batch_spec import BatchSpec, Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError, Conflict, Forbidden, NotFound
 from annotation.models import (
     AuditEvent,
@@ -253,7 +254,7 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
     while claim := next_assignment(batch=plan.batch, person=chen):
         label(claim, chen, truth(response_of(claim)))
     set_state(batch=plan.batch, state="closed")
-    release = cut_release(name="gold-2", batches=[Batch.objects.get(name="gold"), plan.batch])
+    release = cut_release(ReleaseSpec(name="gold-2", batches=[Batch.objects.get(name="gold"), plan.batch]))
     later = ready_scorer(release, guideline, name="scorer-2")
     predict_all(later, run.dataset)
     # It is surer than the first: by its own sureness every response would have another stratum.

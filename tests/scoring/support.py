@@ -14,6 +14,7 @@ import pytest
 
 from annotation.content import response_sha256
 from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.formats import Source
 from annotation.models import (
     Batch,
@@ -133,7 +134,7 @@ def make_release(
         file = Path(folder, "labels.jsonl")
         file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         import_annotations(source=Source(file), format="jsonl", target=Target(batch=batch.name))
-    return cut_release(name=name, batches=[batch])
+    return cut_release(ReleaseSpec(name=name, batches=[batch]))
 
 
 FOUND: dict[tuple[str, str], bytes] = {}

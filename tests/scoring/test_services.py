@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.models import (
     AuditEvent,
@@ -139,7 +140,7 @@ def test_the_card_compares_with_the_commonest_level_and_with_people(
     label_all(batch, lin)
     label_all(batch, chen, lambda response: 1 if response.prompt.key == "p3" else true_level(response))
     assert decide_next(batch, wu, 3) is not None
-    baselines = trained(cut_release(name="r", batches=[batch])).card["baselines"]
+    baselines = trained(cut_release(ReleaseSpec(name="r", batches=[batch]))).card["baselines"]
     # gold: 1, 3, 3, 3. Always 3 is right in 3 of 4; lin and chen have 4 + 3 of 8; they agree in 3 of 4
     assert baselines["majority"]["accuracy"]["value"] == 3 / 4
     assert baselines["annotators"]["accuracy"]["value"] == 7 / 8
@@ -205,7 +206,7 @@ def test_a_criterion_without_labels_does_not_make_scoring_begin_anew(lin: Person
     Prompt.objects.update(dimension="safe")
     batch = make_batch(guideline, dataset, annotators=[lin], policy=Policy(overlap=1))
     label_all(batch, lin)
-    scorer = trained(cut_release(name="r", batches=[batch]))
+    scorer = trained(cut_release(ReleaseSpec(name="r", batches=[batch])))
     other = make_responses(prompts=4, models=["New"], name="other", start=100)
     Prompt.objects.filter(dataset=other).update(dimension="unsafe")
     responses = Response.objects.filter(prompt__dataset=other)
@@ -307,7 +308,7 @@ def test_only_the_criteria_of_a_prompts_dimension_are_predicted(lin: Person) -> 
         asked = guideline.document.criteria_for(one.task.response.prompt.dimension)
         labels = {criterion.name: level for criterion in asked}
         submit(assignment_id=one.pk, person=lin, key=str(uuid4()), work=Work(labels=labels))
-    scorer = trained(cut_release(name="r", batches=[batch]))
+    scorer = trained(cut_release(ReleaseSpec(name="r", batches=[batch])))
     found = Counter(scorer.predictions.values_list("response__prompt__dimension", "criterion"))
     assert found == {("safe", "compliance"): 4, ("unsafe", "compliance"): 4, ("unsafe", "tone"): 4}
 
@@ -383,7 +384,7 @@ def test_two_guidelines_in_one_release_are_refused(
     dataset = make_responses(prompts=2, models=["A"], name="second")
     batch = make_batch(other, dataset, annotators=[lin], name="second", policy=Policy(overlap=1))
     label_all(batch, lin)
-    mixed = cut_release(name="mixed", batches=[batch, *release.batches.all()])
+    mixed = cut_release(ReleaseSpec(name="mixed", batches=[batch, *release.batches.all()]))
     with pytest.raises(AssayError, match="other, xstest"):
         create_scorer(name="s", release=mixed, send=False)
 
