@@ -49,6 +49,7 @@ from benchmark.services.published import add_published
 from benchmark.services.retraining import retrain
 from benchmark.services.runs import create_run
 from benchmark.services.sharing import share
+from scoring.domain.training_spec import TrainingSpec
 from scoring.services import add_must_fail, create_scorer, request_predictions
 from scoring.services.requests import Item
 from tests.benchmark.choice_support import put_answers, put_questions
@@ -351,7 +352,7 @@ def make_world() -> World:
     )
     assert export.job is not None
     jobs.run_now(export.job)
-    scorer, training = create_scorer(name="s1", release=release, send=False)
+    scorer, training = create_scorer(TrainingSpec(name="s1", release=release), send=False)
     jobs.run_now(training)
     scorer.refresh_from_db()
     asked = request_predictions(

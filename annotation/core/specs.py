@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-from annotation.errors import AssayError
+from annotation.errors import N_, AssayError
 from annotation.names import check_name
+
+MAX_SEED = 2**31 - 1
 
 
 class FrozenSpec(BaseModel):
@@ -23,6 +25,15 @@ def _read_id(value: Any) -> Any:
 
 Id = Annotated[int, BeforeValidator(_read_id)]
 """The number of a database row; the row itself is taken for it."""
+
+
+def check_seed(seed: int) -> int:
+    if not 0 <= seed <= MAX_SEED:
+        raise AssayError(N_("The seed is a whole number from 0 to {largest}."), largest=MAX_SEED)
+    return seed
+
+
+Seed = Annotated[int, AfterValidator(check_seed)]
 Name = Annotated[str, AfterValidator(check_name)]
 
 

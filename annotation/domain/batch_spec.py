@@ -10,13 +10,12 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from annotation.core.specs import FrozenSpec, Id, Name, check_choice
+from annotation.core.specs import FrozenSpec, Id, Name, Seed, check_choice
 from annotation.errors import N_, AssayError
 
 MAX_OVERLAP = 5
 MAX_CHECK_SHARE = 0.5  # more checks than work would be no work any more
 MAX_SECOND_READING_DAYS = 365
-MAX_SEED = 2**31 - 1
 
 Pairing = Literal["pool", "fixed", "balanced"]
 Order = Literal["prompts", "shuffled"]
@@ -130,7 +129,7 @@ class Policy(Terms):
     overlap: int = 2
     pairing: Pairing = "pool"
     order: Order = "prompts"
-    seed: int = 0
+    seed: Seed = 0
     tolerance: float = 0
 
     @field_validator("overlap")
@@ -153,11 +152,6 @@ class Policy(Terms):
     def _check_order(cls, order: str) -> str:
         template = N_("There is no order {order}; choose one of: {known}.")
         return check_choice(order, get_args(Order), template, order=order)
-
-    @field_validator("seed")
-    @classmethod
-    def _check_seed(cls, seed: int) -> int:
-        return check_seed(seed)
 
     @field_validator("tolerance")
     @classmethod
@@ -223,12 +217,6 @@ class BatchSpec(FrozenSpec):
     def build_share(self, annotator: int) -> AnnotatorShare:
         share = self.shares.get(annotator, AnnotatorShare())
         return share if share.quota is not None else share.model_copy(update={"quota": self.quota})
-
-
-def check_seed(seed: int) -> int:
-    if not 0 <= seed <= MAX_SEED:
-        raise AssayError(N_("The seed is a whole number from 0 to {largest}."), largest=MAX_SEED)
-    return seed
 
 
 def check_annotators(overlap: int, annotators: int) -> None:

@@ -10,7 +10,8 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
-from annotation.domain.batch_spec import MAX_OVERLAP, MAX_SEED, USUAL_POLICY, BatchSpec
+from annotation.core.specs import MAX_SEED
+from annotation.domain.batch_spec import MAX_OVERLAP, USUAL_POLICY, BatchSpec
 from annotation.forms.batch_policy import USUAL_TERMS, TermsForm
 from annotation.models import (
     ADJUDICATOR,

@@ -8,7 +8,8 @@ from typing import Any
 
 from django.db import transaction
 
-from annotation.domain.batch_spec import MAX_SEED, USUAL_POLICY, BatchSpec, Policy
+from annotation.core.specs import MAX_SEED
+from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
 from annotation.errors import N_, AssayError
 from annotation.models import Dataset, Person
 from annotation.services.audit import record

@@ -32,6 +32,7 @@ from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from annotation.services.imports import Target, import_annotations
 from scoring import drift, learning_curve
+from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
 from scoring.ngram import NgramBackbone
 from scoring.services import create_scorer, training
@@ -191,7 +192,7 @@ def _recalled(owner: Any, name: str) -> Callable[..., Any]:
 
 def trained(release: GoldRelease, name: str = "s", **options: Any) -> Scorer:
     """By the job that a worker would run."""
-    scorer, job = create_scorer(name=name, release=release, send=False, **options)
+    scorer, job = create_scorer(TrainingSpec(name=name, release=release, **options), send=False)
     assert jobs.run_now(job).state == "done"
     scorer.refresh_from_db()
     return scorer

@@ -29,6 +29,7 @@ from annotation.services.gold import cut_release
 from annotation.services.guidelines import load_guideline
 from scoring.dataset import Example, Head
 from scoring.dataset import Prediction as Predicted
+from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Prediction, Scorer
 from scoring.ngram import NgramBackbone, NgramScorer
 from scoring.saved import fingerprint
@@ -66,7 +67,7 @@ class MemorisedScorer:
 
 
 def test_a_scorer_is_not_ready_before_its_job_is_done(release: GoldRelease, he: Person) -> None:
-    scorer, job = create_scorer(name="s", release=release, actor=he, send=False)
+    scorer, job = create_scorer(TrainingSpec(name="s", release=release), actor=he, send=False)
     assert (scorer.state, scorer.ready_at, job.kind) == ("queued", None, "train_scorer")
     with pytest.raises(Conflict, match="not ready"):
         score(scorer=scorer, responses=Response.objects.all())
@@ -80,7 +81,9 @@ def test_a_tuned_encoder_is_given_responses_in_the_guidelines_template(
     text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8").replace('version: "1.0"', 'version: "1.1"')
     guideline = load_guideline(text=f'{text}\nscorer_template: "{template}"\n', path="x", publish=True)
     release = make_release(guideline, lin)
-    scorer, _job = create_scorer(name="s", release=release, spec=Spec("encoder", encoder, tuning), send=False)
+    scorer, _job = create_scorer(
+        TrainingSpec(name="s", release=release, backbone=Spec("encoder", encoder, tuning)), send=False
+    )
     scorer.refresh_from_db()
     assert scorer.spec.template == (template if tuning == "full" else "")
 
@@ -331,32 +334,32 @@ def test_what_cannot_work_is_refused_before_anything_is_made(
 ) -> None:
     refusals: dict[str, dict[str, Any]] = {
         "cannot be a name": {"name": "a/b"},
-        "No backbone no such place": {"spec": Spec.of("no such place")},
-        "holds no model": {"spec": Spec.of("/tmp")},
-        "neither a folder here nor a name on the hub": {"spec": Spec.of("a" * 300)},
+        "No backbone no such place": {"backbone": Spec.of("no such place")},
+        "holds no model": {"backbone": Spec.of("/tmp")},
+        "neither a folder here nor a name on the hub": {"backbone": Spec.of("a" * 300)},
         "no way to evaluate": {"evaluate": ["by luck"]},
         "The seed is a whole number": {"seed": -1},
     }
     for message, options in refusals.items():
         with subtests.test(message), pytest.raises(AssayError, match=message):
-            create_scorer(**{"name": "s", "release": release, "send": False} | options)
+            create_scorer(TrainingSpec(**{"name": "s", "release": release} | options), send=False)
     assert not Scorer.objects.exists()
     assert not Job.objects.filter(kind="train_scorer").exists()
 
 
 @pytest.mark.usefixtures("learning_once")
 def test_a_name_that_is_in_training_or_ready_is_refused(release: GoldRelease) -> None:
-    _scorer, job = create_scorer(name="s", release=release, send=False)
+    _scorer, job = create_scorer(TrainingSpec(name="s", release=release), send=False)
     with pytest.raises(Conflict, match="already a scorer named s"):
-        create_scorer(name="s", release=release, send=False)
+        create_scorer(TrainingSpec(name="s", release=release), send=False)
     jobs.run_now(job)
     with pytest.raises(Conflict, match="already a scorer named s"):
-        create_scorer(name="s", release=release, send=False)
+        create_scorer(TrainingSpec(name="s", release=release), send=False)
 
 
 @pytest.mark.usefixtures("learning_once")
 def test_the_name_of_a_cancelled_training_can_be_taken_again(release: GoldRelease) -> None:
-    first, job = create_scorer(name="s", release=release, send=False)
+    first, job = create_scorer(TrainingSpec(name="s", release=release), send=False)
     first.work_folder.mkdir(parents=True)
     jobs.cancel(job=job)
     second = trained(release)
@@ -370,10 +373,10 @@ def test_a_release_of_one_prompt_or_one_model_is_refused_with_the_reason(
 ) -> None:
     one_prompt = make_release(guideline, lin, name="one-prompt", prompts=1)
     with pytest.raises(AssayError, match="a single prompt"):
-        create_scorer(name="s", release=one_prompt, send=False)
+        create_scorer(TrainingSpec(name="s", release=one_prompt), send=False)
     one_model = make_release(guideline, lin, name="one-model", models=["A"])
     with pytest.raises(AssayError, match="a single model"):
-        create_scorer(name="s", release=one_model, evaluate=["leave-one-model-out"], send=False)
+        create_scorer(TrainingSpec(name="s", release=one_model, evaluate=["leave-one-model-out"]), send=False)
 
 
 def test_two_guidelines_in_one_release_are_refused(
@@ -386,12 +389,12 @@ def test_two_guidelines_in_one_release_are_refused(
     label_all(batch, lin)
     mixed = cut_release(ReleaseSpec(name="mixed", batches=[batch, *release.batches.all()]))
     with pytest.raises(AssayError, match="other, xstest"):
-        create_scorer(name="s", release=mixed, send=False)
+        create_scorer(TrainingSpec(name="s", release=mixed), send=False)
 
 
 def test_who_annotates_in_an_open_batch_may_not_train_on_it(release: GoldRelease, lin: Person) -> None:
     with pytest.raises(Forbidden):
-        create_scorer(name="s", release=release, actor=lin, send=False)
+        create_scorer(TrainingSpec(name="s", release=release), actor=lin, send=False)
 
 
 def test_examples_do_not_depend_on_the_order_of_rows(release: GoldRelease) -> None:
@@ -406,7 +409,9 @@ def test_examples_do_not_depend_on_the_order_of_rows(release: GoldRelease) -> No
 
 def test_an_adaptation_knows_its_base_and_the_model(scorer: Scorer, release: GoldRelease) -> None:
     model = EvaluatedModel.objects.get(name="Hidden-13B")
-    made, _job = create_scorer(name="adapted", release=release, base=scorer, adapt_to=model, send=False)
+    made, _job = create_scorer(
+        TrainingSpec(name="adapted", release=release, base=scorer, adapt_to=model), send=False
+    )
     assert (made.base, made.adapted_to, made.spec) == (scorer, model, scorer.spec)
 
 
@@ -417,7 +422,9 @@ def test_who_may_not_open_the_base_adapts_nothing(
     add_members(batch=scorer.release.batches.get(), role="annotator", people=[he])
     model = EvaluatedModel.objects.get(name="Hidden-13B")
     with pytest.raises(Forbidden):
-        create_scorer(name="adapted", release=later, base=scorer, adapt_to=model, actor=he, send=False)
+        create_scorer(
+            TrainingSpec(name="adapted", release=later, base=scorer, adapt_to=model), actor=he, send=False
+        )
 
 
 def test_an_adaptation_needs_labels_of_the_model_and_a_scorer_of_the_guideline(
@@ -426,7 +433,7 @@ def test_an_adaptation_needs_labels_of_the_model_and_a_scorer_of_the_guideline(
     hidden, other = EvaluatedModel.objects.get(name="Hidden-13B"), EvaluatedModel.objects.create(name="New")
 
     def adapt(**options: Any) -> None:
-        create_scorer(**{"name": "a", "release": release, "send": False} | options)
+        create_scorer(TrainingSpec(**{"name": "a", "release": release} | options), send=False)
 
     with pytest.raises(AssayError, match="gold has no labels of New: label a few dozen"):
         adapt(base=scorer, adapt_to=other)
@@ -443,8 +450,8 @@ def test_an_adaptation_needs_labels_of_the_model_and_a_scorer_of_the_guideline(
 
 
 def test_the_number_of_seeds_is_kept_and_bounded(release: GoldRelease) -> None:
-    assert create_scorer(name="s", release=release, send=False)[0].config["seeds"] == 1
-    assert create_scorer(name="t", release=release, seeds=4, send=False)[0].config["seeds"] == 4
+    assert create_scorer(TrainingSpec(name="s", release=release), send=False)[0].config["seeds"] == 1
+    assert create_scorer(TrainingSpec(name="t", release=release, seeds=4), send=False)[0].config["seeds"] == 4
     for wrong in (0, 11):
         with pytest.raises(AssayError, match="1 to 10 seeds"):
-            create_scorer(name="u", release=release, seeds=wrong, send=False)
+            create_scorer(TrainingSpec(name="u", release=release, seeds=wrong), send=False)

@@ -5,7 +5,8 @@ from argparse import ArgumentParser
 from collections import Counter
 from typing import Any
 
-from annotation.domain.batch_spec import Policy, check_seed
+from annotation.core.specs import check_seed
+from annotation.domain.batch_spec import Policy
 from annotation.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.people import people_named
