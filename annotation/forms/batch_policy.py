@@ -68,7 +68,7 @@ class TermsForm(forms.Form):
         label=_("Second readings in percent"),
         min_value=0,
         max_value=100,
-        initial=USUAL_POLICY.second_reading_share * 100,
+        initial=USUAL_TERMS["second_reading_percent"],
         widget=forms.NumberInput(attrs={"step": "any"}),
         help_text=_(
             "Of the decided disputes: so many come back to their adjudicator unmarked, to measure how consistent"
@@ -86,7 +86,7 @@ class TermsForm(forms.Form):
         label=_("Gold checks in percent"),
         min_value=0,
         max_value=100 * MAX_CHECK_SHARE,
-        initial=USUAL_POLICY.check_share * 100,
+        initial=USUAL_TERMS["check_percent"],
         required=False,
         widget=forms.NumberInput(attrs={"step": "any"}),
         help_text=_(

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from django.db import connection, transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import N_, Conflict, NotFound
@@ -88,7 +88,7 @@ def list_batches(spec: ReleaseSpec) -> list[Batch]:
 def check_release(spec: ReleaseSpec, *, actor: Person | None = None) -> None:
     """Raise at once what ``cut_release`` would refuse before it looks at the labels."""
     batches = list_batches(spec)
-    superseded = GoldRelease.objects.filter(pk=spec.supersedes).first()
+    superseded = _find_superseded(spec, GoldRelease.objects.all())
     if actor is not None:
         refuse_sealed_gold(actor, batches)
         if superseded is not None:
@@ -97,6 +97,10 @@ def check_release(spec: ReleaseSpec, *, actor: Person | None = None) -> None:
         raise Conflict(N_("There is already a gold release named {name}."), name=spec.name)
     if superseded is not None:
         _check_heir(superseded, batches)
+
+
+def _find_superseded(spec: ReleaseSpec, releases: QuerySet[GoldRelease]) -> GoldRelease | None:
+    return None if spec.supersedes is None else releases.filter(pk=spec.supersedes).first()
 
 
 def _check_heir(old: GoldRelease, batches: Sequence[Batch]) -> None:
@@ -123,7 +127,7 @@ def _check_heir(old: GoldRelease, batches: Sequence[Batch]) -> None:
 
 def _new_release(spec: ReleaseSpec, batches: Sequence[Batch], actor: Person | None) -> GoldRelease:
     # Of two that would supersede it at once, the second finds the first.
-    superseded = GoldRelease.objects.select_for_update().filter(pk=spec.supersedes).first()
+    superseded = _find_superseded(spec, GoldRelease.objects.select_for_update())
     if superseded is not None:
         _check_heir(superseded, batches)
     fields = {

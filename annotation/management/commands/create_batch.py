@@ -72,11 +72,14 @@ class Command(AssayCommand):
         parser.add_argument(
             "--lease",
             dest="lease_seconds",
+            metavar="LEASE",
             type=_lease,
             default=USUAL_POLICY.lease_seconds,
             help="seconds that a claim holds (default %(default)s)",
         )
-        parser.add_argument("--due", dest="due_date", type=date.fromisoformat, help="YYYY-MM-DD")
+        parser.add_argument(
+            "--due", dest="due_date", metavar="DUE", type=date.fromisoformat, help="YYYY-MM-DD"
+        )
         parser.add_argument(
             "--agreement-threshold",
             type=float,
@@ -86,6 +89,7 @@ class Command(AssayCommand):
         parser.add_argument(
             "--alarm",
             dest="alarm_action",
+            metavar="ALARM",
             default=USUAL_POLICY.alarm_action,
             help=f"what an alarm does: {', '.join(Batch.AlarmAction.values)} (default %(default)s)",
         )
