@@ -15,9 +15,9 @@ class ReleaseSpec(FrozenSpec):
     form that it had before this spec was there.
     """
 
+    name: Name
     batches: tuple[Id, ...]
     about: str = ""
-    name: Name
     supersedes: Id | None = None
 
     @field_validator("batches")

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
 from annotation.core.specs import MAX_SEED
-from annotation.domain.batch_spec import MAX_OVERLAP, USUAL_POLICY, BatchSpec
+from annotation.domain.batch_spec import MAX_OVERLAP, USUAL_POLICY, BatchSpec, Policy
 from annotation.forms.batch_policy import USUAL_TERMS, TermsForm
 from annotation.models import (
     ADJUDICATOR,
@@ -247,15 +247,15 @@ class BatchForm(TermsForm):
         """Of a form that is valid. Raises AssayError where its parts do not fit."""
         data = self.cleaned_data
         collection = data.get("collection")
-        own = ("overlap", "pairing", "order", "seed", "tolerance")
-        people = ("annotators", "adjudicators", "pairs", "quota")
+        alike = ("name", "guideline", "annotators", "adjudicators", "pairs", "quota")
+        policy = {name: data[name] for name in Policy.model_fields if name in data}
         return BatchSpec.model_validate(
-            {name: data[name] for name in ("name", "guideline", *people)}
+            {name: data[name] for name in alike}
             | {
                 "dataset": self.dataset,
                 "models": list(data.get("models", ())),
                 "collection": None if collection is None else collection.name,
-                "policy": {name: data[name] for name in own} | self.collect_terms(),
+                "policy": policy | self.collect_terms(),
                 "open_now": open_now,
             }
         )
