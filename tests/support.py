@@ -14,6 +14,7 @@ from django.apps import apps
 from django.db import connection
 
 from annotation.content import response_sha256
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import (
     Assignment,
     Batch,
@@ -30,7 +31,7 @@ from annotation.models import (
 )
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Receipt, Work, submit
-from annotation.services.batches import Policy, create_batch
+from annotation.services.batches import create_batch
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.guidelines import load_guideline
 from annotation.services.people import add_person
@@ -158,13 +159,15 @@ def make_batch(
     the guideline's introduction.
     """
     batch = create_batch(
-        name=name,
-        guideline=guideline,
-        dataset=dataset,
-        annotators=annotators,
-        adjudicators=adjudicators,
-        pairs=pairs,
-        policy=policy or Policy(),
+        BatchSpec(
+            name=name,
+            guideline=guideline,
+            dataset=dataset,
+            annotators=annotators,
+            adjudicators=adjudicators,
+            pairs=pairs,
+            policy=policy or Policy(),
+        )
     )
     Batch.objects.filter(pk=batch.pk).update(second_reading_share=0)
     read_introduction(batch)

@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError
 from annotation.formats import FORMATS
 from annotation.models import Batch, GoldRelease, Task
@@ -183,7 +184,7 @@ def cut(module_db: None) -> str:
     for said, other in ((1, 1), (3, 3), (2, 2), (1, 3)):
         label_next(batch, person("lin"), said)
         label_next(batch, person("chen"), other)
-    return cut_release(name="gold-1", batches=[batch]).name
+    return cut_release(ReleaseSpec(name="gold-1", batches=[batch])).name
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """The tables. What never breaks (docs/decisions, DESIGN's invariants) stands here as constraints."""
 
 from annotation.models.batches import (
-    MAX_OVERLAP,
-    MOST_CHECKS,
     PRIORITY_STEP,
     Alarm,
     Batch,
@@ -42,8 +40,6 @@ __all__ = [
     "ADJUDICATOR",
     "ANNOTATOR",
     "MANAGER",
-    "MAX_OVERLAP",
-    "MOST_CHECKS",
     "PRIORITY_STEP",
     "RESEARCHER",
     "ROLES",

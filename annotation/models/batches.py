@@ -5,13 +5,11 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POLICY
 from annotation.models.authored import Authored
 from annotation.models.corpus import Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.guidelines import Guideline
 
-MAX_OVERLAP = 5
-# More checks than work would be no work any more.
-MOST_CHECKS = 0.5
 # A step of priority moves a task by more places than a batch can have.
 PRIORITY_STEP = 2**32
 
@@ -48,14 +46,16 @@ class Batch(Authored):
         Guideline, models.PROTECT, related_name="batches", verbose_name=_("guideline")
     )
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.DRAFT)
-    overlap = models.PositiveSmallIntegerField(_("overlap"), default=2)
+    overlap = models.PositiveSmallIntegerField(_("overlap"), default=USUAL_POLICY.overlap)
     pairing = models.CharField(_("pairing"), max_length=10, choices=Pairing.choices, default=Pairing.POOL)
     order = models.CharField(_("order"), max_length=10, choices=Order.choices, default=Order.PROMPTS)
     seed = models.PositiveIntegerField(
-        _("seed"), default=0, help_text=_("Of the shuffling and of the plan: the same seed gives the same.")
+        _("seed"),
+        default=USUAL_POLICY.seed,
+        help_text=_("Of the shuffling and of the plan: the same seed gives the same."),
     )
-    tolerance = models.FloatField(_("tolerance"), default=0)
-    lease_seconds = models.PositiveIntegerField(_("lease in seconds"), default=1800)
+    tolerance = models.FloatField(_("tolerance"), default=USUAL_POLICY.tolerance)
+    lease_seconds = models.PositiveIntegerField(_("lease in seconds"), default=USUAL_POLICY.lease_seconds)
     due_date = models.DateField(_("due date"), null=True, blank=True)
     agreement_threshold = models.FloatField(
         _("agreement threshold"),
@@ -68,20 +68,22 @@ class Batch(Authored):
     )
     second_reading_share = models.FloatField(
         _("share of second readings"),
-        default=0.05,
+        default=USUAL_POLICY.second_reading_share,
         help_text=_("Of the decided disputes, how many come back to their adjudicator unmarked; 0: none."),
     )
     second_reading_days = models.PositiveSmallIntegerField(
-        _("days until a second reading"), default=14, help_text=_("Or when the disputes run out.")
+        _("days until a second reading"),
+        default=USUAL_POLICY.second_reading_days,
+        help_text=_("Or when the disputes run out."),
     )
     check_share = models.FloatField(
         _("share of gold checks"),
-        default=0,
+        default=USUAL_POLICY.check_share,
         help_text=_("Of the items that an annotator is given, how many are known ones; 0: none."),
     )
     check_feedback = models.BooleanField(
         _("feedback on gold checks"),
-        default=False,
+        default=USUAL_POLICY.check_feedback,
         help_text=_("After a known item the annotator reads the right label, and why."),
     )
     qualifying = models.CharField(
@@ -136,7 +138,7 @@ class Batch(Authored):
                 name="batch_second_readings_a_share",
             ),
             models.CheckConstraint(
-                condition=Q(check_share__gte=0, check_share__lte=MOST_CHECKS), name="batch_checks_a_share"
+                condition=Q(check_share__gte=0, check_share__lte=MAX_CHECK_SHARE), name="batch_checks_a_share"
             ),
             models.CheckConstraint(
                 condition=Q(qualifying="", qualifying_threshold__isnull=True)

@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from annotation.errors import N_, AssayError
-from annotation.forms.batches import PolicyForm
+from annotation.forms.batch_policy import PolicyForm
 from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
 from annotation.selectors.batches import batch_named
 from annotation.selectors.blindness import awaits_confirmation, sealed_batches

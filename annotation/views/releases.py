@@ -20,6 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 
 from annotation import datasheet
 from annotation.declared import dimensions_of, in_order
+from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
 from annotation.errors import N_, AssayError, NotFound
 from annotation.goldfile import FORMATS
 from annotation.guidelines import GuidelineDocument, localized
@@ -39,8 +40,8 @@ from annotation.selectors.lineage import Behind, behind
 from annotation.selectors.origins import manifest_with_origins, origin_of
 from annotation.services.exports import export_lines, format_named
 from annotation.services.exports.kept import tell_direct_download
-from annotation.services.gold import CONTRADICTED, LONGEST_ABOUT, NAMED, Contradicted
-from annotation.services.releasing import UNDER_WAY, Wish, make
+from annotation.services.gold import CONTRADICTED, NAMED, Contradicted
+from annotation.services.releasing import UNDER_WAY, make
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.attached import attached
 from annotation.views.crumbs import trail
@@ -67,7 +68,7 @@ class ReleaseForm(forms.Form):
     about = forms.CharField(
         label=gettext_lazy("What it is about"),
         required=False,
-        max_length=LONGEST_ABOUT,
+        max_length=MAX_ABOUT_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 4}),
         help_text=gettext_lazy("Why it is made, by whom and for what: its datasheet begins with it."),
     )
@@ -93,13 +94,10 @@ class ReleaseForm(forms.Form):
         assert isinstance(field, forms.ModelChoiceField)
         field.queryset = GoldRelease.objects.filter(pk__in=known)
 
-    def wish(self) -> Wish:
-        given = self.cleaned_data
-        return Wish(
-            name=given["name"],
-            batches=list(given["batches"]),
-            about=given["about"],
-            supersedes=given["supersedes"],
+    def build_spec(self) -> ReleaseSpec:
+        """Of a form that is valid. Raises AssayError where its parts do not fit."""
+        return ReleaseSpec.model_validate(
+            {name: self.cleaned_data[name] for name in ReleaseSpec.model_fields}
         )
 
 
@@ -128,7 +126,7 @@ def release_new(request: HttpRequest) -> HttpResponse:
     refused: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         try:
-            made = make(form.wish(), actor=person)
+            made = make(form.build_spec(), actor=person)
         except Contradicted as error:
             # The opening was undone with the release, and these are labels.
             refuse_sealed_gold(person, form.cleaned_data["batches"])

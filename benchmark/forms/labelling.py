@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from annotation.services.batches import Policy
+from annotation.domain.batch_spec import Policy
 from scoring.forms.datasets import AbstainedBatchForm
 
 LEAST, MOST = 0.1, 50

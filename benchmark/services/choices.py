@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from django.db import IntegrityError, transaction
 
+from annotation.domain.batch_spec import BatchSpec
 from annotation.errors import N_, AssayError, Conflict
 from annotation.files import read_text
 from annotation.formats import PROMPTS, Format, Source
@@ -237,13 +238,15 @@ def make_batch(
     if not among:
         raise Conflict(N_("Nothing is left for a batch: what people must say is in one already, or is said."))
     return create_batch(
-        name=name or _free_name(f"{report.name}-{what}"),
-        guideline=_guideline(BATCHES[what], actor),
-        dataset=report.dataset,
-        among=among,
-        annotators=annotators,
-        adjudicators=adjudicators,
-        open_now=bool(annotators),
+        BatchSpec(
+            name=name or _free_name(f"{report.name}-{what}"),
+            guideline=_guideline(BATCHES[what], actor).pk,
+            dataset=report.dataset_id,
+            among=tuple(among),
+            annotators=tuple(person.pk for person in annotators),
+            adjudicators=tuple(person.pk for person in adjudicators),
+            open_now=bool(annotators),
+        ),
         actor=actor,
     )
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from django.db import transaction
 
+from annotation.core.specs import MAX_SEED
+from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
 from annotation.errors import N_, AssayError
 from annotation.models import Dataset, Person
 from annotation.services.audit import record
-from annotation.services.batches import LARGEST_SEED, Policy, create_batch
+from annotation.services.batches import create_batch
 from benchmark.models import BenchmarkRun, LabellingPlan
 from benchmark.selectors.labelling import Goal, Standing, as_parts, refuse_nothing_to_draw, standing
 from benchmark.selectors.runs import refuse_sealed_run
@@ -31,7 +33,7 @@ def label_next(
     name: str,
     annotators: Sequence[Person] = (),
     adjudicators: Sequence[Person] = (),
-    policy: Policy | None = None,
+    policy: Policy = USUAL_POLICY,
     open_now: bool = True,
     seed: int | None = None,
     actor: Person | None = None,
@@ -45,7 +47,7 @@ def label_next(
         refuse_sealed_run(actor, run)
     # Two who press at once would draw the same responses, also from two runs over them.
     Dataset.objects.select_for_update(no_key=True).get(pk=run.dataset_id)
-    seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
+    seed = secrets.randbelow(MAX_SEED + 1) if seed is None else seed
     there = standing_kept(run)
     wanted = there.wanted(goal)
     refuse_nothing_to_draw(wanted)
@@ -60,14 +62,16 @@ def label_next(
             most=MOST,
         )
     batch = create_batch(
-        name=name,
-        guideline=_guideline(run),
-        dataset=run.dataset,
-        among=among,
-        annotators=annotators,
-        adjudicators=adjudicators,
-        policy=policy or Policy(),
-        open_now=open_now,
+        BatchSpec(
+            name=name,
+            guideline=_guideline(run).pk,
+            dataset=run.dataset_id,
+            among=tuple(among),
+            annotators=tuple(person.pk for person in annotators),
+            adjudicators=tuple(person.pk for person in adjudicators),
+            policy=policy,
+            open_now=open_now,
+        ),
         actor=actor,
     )
     made = LabellingPlan.objects.create(

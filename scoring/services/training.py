@@ -29,6 +29,7 @@ from scoring.backbones import choose
 from scoring.baselines import annotators, between_annotators, brief, majority, string_rules
 from scoring.dataset import Prediction as Predicted
 from scoring.dataset import prediction_to_json
+from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
 from scoring.evaluation import (
     Evaluation,
     Metrics,
@@ -45,7 +46,6 @@ from scoring.selectors.lessons import Lesson, annotations_behind, lesson_of
 from scoring.services.cards import Trained, card_of
 from scoring.services.learned import TESTED, TRAINED
 from scoring.services.outoffold import OutOfFold, PredictionRows
-from scoring.services.scorers import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
 
 FOLDS = 5
 FITTED = 0.96

@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from annotation.domain.batch_spec import Policy
 from annotation.models import Alarm, Assignment, Batch, Dataset, Guideline, Note, Person, Prompt, Task
 from annotation.selectors import units
 from annotation.selectors.agreement import LabelPatterns, parse_narrowing
@@ -19,7 +20,6 @@ from annotation.selectors.agreement.behind import TasksBehind
 from annotation.selectors.agreement.causes import Prompts, versions, weakest
 from annotation.selectors.agreement.labels import Labels
 from annotation.selectors.agreement.series import series
-from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.guidelines import load_guideline
 from annotation.services.notes import leave_note

@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
+from annotation.domain.batch_spec import Policy
 from annotation.errors import NotFound
 from annotation.models import (
     Adjudication,
@@ -27,7 +28,7 @@ from annotation.selectors.care import care_for, is_used_up, read_by, readers
 from annotation.selectors.needs import needs
 from annotation.services.adjudications import adjudicate
 from annotation.services.annotations import revise, submit
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.care import set_care
 from annotation.services.distribution import next_assignment, next_dispute, release
 from annotation.services.guidelines import load_guideline

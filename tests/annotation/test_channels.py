@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import Conflict
 from annotation.formats import Source
 from annotation.models import (
@@ -165,7 +166,7 @@ def test_raw_labels_tell_it(batch: Batch, lin: Person, chen: Person, tmp_path: P
     item = claimed(batch, lin)
     post(program(lin, by_token=True), item, "submit")
     label_next(batch, chen, 3)
-    release = cut_release(name="r1", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r1", batches=[batch]))
     options = Options(table="jsonl")
     export = export_release(release=release, format_name="labels", folder=tmp_path / "out", options=options)
     rows = [json.loads(line) for line in export.path.read_text().splitlines()]
@@ -175,6 +176,6 @@ def test_raw_labels_tell_it(batch: Batch, lin: Person, chen: Person, tmp_path: P
 def test_the_hash_of_a_release_does_not_tell_the_channel(batch: Batch, lin: Person, chen: Person) -> None:
     label_next(batch, lin, 3)
     label_next(batch, chen, 3)
-    first = cut_release(name="r1", batches=[batch])
+    first = cut_release(ReleaseSpec(name="r1", batches=[batch]))
     Annotation.objects.update(channel="import")
-    assert cut_release(name="r2", batches=[batch]).sha256 == first.sha256
+    assert cut_release(ReleaseSpec(name="r2", batches=[batch])).sha256 == first.sha256

@@ -17,6 +17,7 @@ from django.db import connection
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from annotation.domain.batch_spec import Policy
 from annotation.errors import AssayError, Conflict, Forbidden, NotFound
 from annotation.models import (
     ADJUDICATION_SLOT,
@@ -32,7 +33,7 @@ from annotation.models import (
 from annotation.selectors.needs import needs
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import AlreadySubmitted, Receipt, revise, submit
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.distribution import (
     expire_leases,
     extend_lease,

@@ -9,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.datasheet import Paragraph, Table, markdown, sections, splits_table, statistic
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, GoldRelease, Person
 from annotation.services.gold import cut_release
 from tests.support import decide_next, label_next
@@ -39,7 +40,7 @@ def release(batch: Batch, lin: Person, chen: Person, wu: Person, he: Person) -> 
         label_next(batch, lin, one)
         label_next(batch, chen, other)
     decide_next(batch, wu, 2)
-    return cut_release(name="r", batches=[batch], about="To learn.\n- <b>x</b> *y*", actor=he)
+    return cut_release(ReleaseSpec(name="r", batches=[batch], about="To learn.\n- <b>x</b> *y*"), actor=he)
 
 
 def tables(manifest: dict[str, Any], language: str) -> dict[str, Table]:
@@ -167,7 +168,7 @@ def test_everything_is_listed_in_one_order_however_the_database_keeps_it():
 def test_dimensions_are_called_in_the_readers_language(client: Client, release: GoldRelease, he: Person):
     assert [row[0] for row in tables(release.manifest, "zh")["维度"].rows] == ["安全的提示", "不安全的提示"]
     assert tables(release.manifest, "zh")["标注员的一致性"].rows[1][2] == "安全的提示"
-    cut_release(name="s", batches=list(release.batches.all()))
+    cut_release(ReleaseSpec(name="s", batches=list(release.batches.all())))
     client.force_login(he)
     for name in ("release", "release-labels", "release-compare"):
         page = client.get(reverse(name, args=["r"]), headers={"accept-language": "zh-hans"}).content.decode()

@@ -6,8 +6,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Person, Prompt, Response, Task
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.gold import cut_release
 from annotation.services.people import set_roles
 from tests.support import decide_next, label_next, make_batch
@@ -27,7 +29,7 @@ def settled(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
 
 @pytest.fixture
 def release(settled: Batch) -> GoldRelease:
-    return cut_release(name="gold 一", batches=[settled])
+    return cut_release(ReleaseSpec(name="gold 一", batches=[settled]))
 
 
 def addresses(release: GoldRelease) -> list[str]:

@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.charts import chart_url
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Person
 from annotation.services.exports import Options
 from annotation.services.exports.kept import start_export
@@ -62,7 +63,7 @@ def test_a_file_is_not_kept_and_a_broken_download_goes_on(
 ):
     for person in (lin, chen):
         label_next(batch, person, 1)
-    release = cut_release(name="r1", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r1", batches=[batch]))
     export = start_export(release=release, format_name="jsonl", options=Options(), actor=he, send=False)
     assert export.job is not None
     run_now(export.job)

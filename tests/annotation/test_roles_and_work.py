@@ -13,6 +13,7 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
+from annotation.domain.batch_spec import Policy
 from annotation.errors import AssayError, Forbidden
 from annotation.models import (
     Adjudication,
@@ -30,7 +31,6 @@ from annotation.models import (
 )
 from annotation.services import annotations, people
 from annotation.services.annotations import submit
-from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.members import set_member_active
 from annotation.services.people import set_roles

@@ -30,6 +30,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.draws import block_of
 from annotation.errors import AssayError, NotFound
 from annotation.models import (
@@ -53,7 +54,7 @@ from annotation.selectors.needs import needs
 from annotation.services import submission_blocks
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Receipt, revise, submit
-from annotation.services.batches import Policy, create_batch, set_state
+from annotation.services.batches import create_batch, set_state
 from annotation.services.distribution import (
     TooLate,
     expire_leases,
@@ -135,13 +136,15 @@ class Batches(RuleBasedStateMachine):
     ) -> None:
         groups = list(combinations(self.annotators, overlap))[:pairs]
         self.batch = create_batch(
-            name=f"b{uuid4()}",
-            guideline=self.guideline,
-            dataset=self.dataset,
-            annotators=self.annotators,
-            adjudicators=self.adjudicators,
-            pairs=groups if pairing == "fixed" else (),
-            policy=Policy(overlap=overlap, pairing=pairing, order=order, seed=pairs),
+            BatchSpec(
+                name=f"b{uuid4()}",
+                guideline=self.guideline,
+                dataset=self.dataset,
+                annotators=self.annotators,
+                adjudicators=self.adjudicators,
+                pairs=groups if pairing == "fixed" else (),
+                policy=Policy(overlap=overlap, pairing=pairing, order=order, seed=pairs),
+            )
         )
         Batch.objects.filter(pk=self.batch.pk).update(
             second_reading_share=again, second_reading_days=pairs // 3

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.guidelines import GuidelineDocument
 from annotation.models import Assignment, Batch, GoldRelease, Guideline, Person, Response
 from annotation.services.distribution import next_assignment
@@ -65,7 +66,7 @@ def decide_all(batch: Batch, person: Person, value: int) -> None:
 
 
 def release_of(batch: Batch, name: str = "gold-1") -> GoldRelease:
-    return cut_release(name=name, batches=[batch])
+    return cut_release(ReleaseSpec(name=name, batches=[batch]))
 
 
 def release_of_disputes() -> GoldRelease:

@@ -18,6 +18,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.domain.batch_spec import BatchSpec
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.formats import Source
 from annotation.models import Batch, Collection, Dataset, GoldRelease, Guideline, Job, Person, Response, Task
@@ -163,7 +165,7 @@ def test_a_scorer_settles_open_answers_by_its_stored_predictions(
     scorer = Scorer.objects.create(
         name="s1",
         guideline=FINE_GUIDELINE.load(),
-        release=cut_release(name="r1", batches=[batch]),
+        release=cut_release(ReleaseSpec(name="r1", batches=[batch])),
         backbone="ngram",
         ready_at=timezone.now(),
     )
@@ -226,7 +228,9 @@ def test_what_people_say_overrides_the_rules_and_the_last_word_counts(
     among = [Response.objects.get(prompt__key="1/choice").pk]
     for name, level in (("first-look", 2), ("second-look", 3)):
         made = create_batch(
-            name=name, guideline=guideline, dataset=report.dataset, among=among, annotators=[lin, chen]
+            BatchSpec(
+                name=name, guideline=guideline, dataset=report.dataset, among=among, annotators=[lin, chen]
+            )
         )
         settle_all(made, [lin, chen], "choice", lambda _one, level=level: level)
         (found,) = [one for one in result_of(report).sheet.answers if one.form.key == "1/choice"]
@@ -258,7 +262,9 @@ def test_the_guidelines_apply_to_their_own_form_alone(report: ChoiceReport):
     for guideline, key in ((FINE_GUIDELINE.load(), "1/choice"), (CHOICE_GUIDELINE.load(), "1/open")):
         among = [Response.objects.get(prompt__key=key).pk]
         with pytest.raises(AssayError):
-            create_batch(name="x", guideline=guideline, dataset=report.dataset, among=among, open_now=False)
+            create_batch(
+                BatchSpec(name="x", guideline=guideline, dataset=report.dataset, among=among, open_now=False)
+            )
 
 
 # ---- CValues ----

@@ -11,8 +11,10 @@ from django.test import Client
 from django.urls import reverse
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.domain.batch_spec import BatchSpec, Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Guideline, Person
-from annotation.services.batches import Policy, create_batch, set_state
+from annotation.services.batches import create_batch, set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from benchmark.estimating.selection import Chosen, told, unknown_by_batch
@@ -84,7 +86,9 @@ def selection(run: BenchmarkRun) -> dict[tuple[str, str], int]:
 def run_again_with(
     run: BenchmarkRun, guideline: Guideline, batches: Sequence[Batch], name: str = "again"
 ) -> BenchmarkRun:
-    scorer: Scorer = ready_scorer(cut_release(name=f"gold of {name}", batches=batches), guideline, name=name)
+    scorer: Scorer = ready_scorer(
+        cut_release(ReleaseSpec(name=f"gold of {name}", batches=batches)), guideline, name=name
+    )
     predict_all(scorer, run.dataset)
     return run_of(scorer, run.dataset, name=name)
 
@@ -142,15 +146,15 @@ def test_a_batch_of_everything_is_no_choice_unless_something_of_it_lacks(
 ):
     dataset = make_corpus(prompts=10, models=["Best", "Worst"], name="corpus")
     made = {"guideline": guideline, "dataset": dataset, "annotators": [chen], "policy": Policy(overlap=1)}
-    half = create_batch(name="half", **made)
+    half = create_batch(BatchSpec(name="half", **made))
     work(half, chen, tasks=12)
-    scorer = ready_scorer(cut_release(name="g", batches=[half]), guideline)
+    scorer = ready_scorer(cut_release(ReleaseSpec(name="g", batches=[half])), guideline)
     predict_all(scorer, dataset)
     run = run_of(scorer, dataset)
     assert selection(run) == {("half", "unfinished"): 12}
     call_command("leaderboard", "board", "--estimates")
     assert "12 labels are of the batch half, of whose items 8 have no gold" in capsys.readouterr().out
-    whole = create_batch(name="whole", **made)
+    whole = create_batch(BatchSpec(name="whole", **made))
     work(whole, chen)
     again = run_again_with(run, guideline, [half, whole])
     assert {how for _batch, how in selection(again)} == {"all"}

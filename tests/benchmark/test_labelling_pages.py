@@ -8,8 +8,9 @@ import re
 import pytest
 from django.test import Client
 
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Annotation, Batch, Guideline, Person
-from annotation.services.batches import Policy, create_batch
+from annotation.services.batches import create_batch
 from benchmark.models import BenchmarkRun, LabellingPlan
 from benchmark.views.labelling import _drawn
 from tests.benchmark.labelling_support import run_of, run_with_gold
@@ -108,11 +109,13 @@ def test_a_manager_reads_and_nobody_else_opens_it(
 
 def test_who_judges_these_responses_blind_waits(run: BenchmarkRun, client: Client, he: Person):
     create_batch(
-        name="mine",
-        guideline=run.scorer.guideline,
-        dataset=run.dataset,
-        annotators=[he],
-        policy=Policy(overlap=1),
+        BatchSpec(
+            name="mine",
+            guideline=run.scorer.guideline,
+            dataset=run.dataset,
+            annotators=[he],
+            policy=Policy(overlap=1),
+        )
     )
     client.force_login(he)
     answer = client.get(PAGE)

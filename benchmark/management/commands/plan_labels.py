@@ -5,10 +5,11 @@ from argparse import ArgumentParser
 from collections import Counter
 from typing import Any
 
+from annotation.core.specs import check_seed
+from annotation.domain.batch_spec import Policy
 from annotation.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.people import people_named
-from annotation.services.batches import LARGEST_SEED, Policy
 from annotation.terminal import table
 from benchmark.selectors.labelling import Goal, Standing, effort
 from benchmark.selectors.more_prompts import all_labelled, prompt_needs, prompts_to_separate
@@ -51,8 +52,8 @@ class Command(AssayCommand):
                 raise AssayError(N_("Name the batch with --make-batch; people and a seed go with it."))
             return told
         seed = options["seed"]
-        if seed is not None and not 0 <= seed <= LARGEST_SEED:
-            raise AssayError(N_("The seed is a whole number from 0 to {largest}."), largest=LARGEST_SEED)
+        if seed is not None:
+            check_seed(seed)
         made = label_next(
             run=run,
             goal=goal,
