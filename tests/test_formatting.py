@@ -71,8 +71,22 @@ def test_each_filter_has_its_own_look(filter_name: str, value: float, shown: str
 
 @pytest.mark.parametrize(
     "filter_name",
-    "decimal signed typographic typographic_signed compact significant percent percent_number"
-    " percent_signed percent_compact p_value duration elapsed day".split(),
+    [
+        "decimal",
+        "signed",
+        "typographic",
+        "typographic_signed",
+        "compact",
+        "significant",
+        "percent",
+        "percent_number",
+        "percent_signed",
+        "percent_compact",
+        "p_value",
+        "duration",
+        "elapsed",
+        "day",
+    ],
 )
 def test_what_is_undefined_is_a_dash(filter_name: str) -> None:
     assert render("{{ value|" + filter_name + " }}", None) == "-"
