@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from django import template
 from django.template.base import NodeList, Parser, Token
@@ -26,13 +26,12 @@ def enumerated(names: Iterable[object], autoescape: bool = True) -> SafeString |
 class LinesNode(template.Node):
     """The lines inside, joined; blank ones are left out. With a name the text is kept under it instead of shown."""
 
-    def __init__(self, nodelist: NodeList, separates_sentences: bool, name: str) -> None:
-        self.nodelist, self.separates_sentences, self.name = nodelist, separates_sentences, name
+    def __init__(self, nodelist: NodeList, join: Callable[[Iterable[str]], str], name: str) -> None:
+        self.nodelist, self.join, self.name = nodelist, join, name
 
     def render(self, context: Context) -> SafeString | str:
         lines = [line.strip() for line in self.nodelist.render(context).splitlines()]
-        join = join_sentences if self.separates_sentences else join_names
-        text = mark_safe(join(line for line in lines if line))  # noqa: S308 (the lines are rendered)
+        text = mark_safe(self.join(line for line in lines if line))  # noqa: S308 (the lines are rendered)
         if not self.name:
             return text
         context[self.name] = text
@@ -42,19 +41,25 @@ class LinesNode(template.Node):
 @register.tag
 def sentences(parser: Parser, token: Token) -> LinesNode:
     """``{% sentences %}..{% endsentences %}``: each line is a sentence."""
-    return _parse_lines(parser, token, separates_sentences=True)
+    return _parse_lines(parser, token, join_sentences)
 
 
 @register.tag
 def enumeration(parser: Parser, token: Token) -> LinesNode:
     """``{% enumeration as names %}..{% endenumeration %}``: each line is a part of it."""
-    return _parse_lines(parser, token, separates_sentences=False)
+    return _parse_lines(parser, token, join_names)
 
 
-def _parse_lines(parser: Parser, token: Token, *, separates_sentences: bool) -> LinesNode:
+@register.tag
+def phrase(parser: Parser, token: Token) -> LinesNode:
+    """``{% phrase %}..{% endphrase %}``: each line goes on after the one before, with a blank in every language."""
+    return _parse_lines(parser, token, " ".join)
+
+
+def _parse_lines(parser: Parser, token: Token, join: Callable[[Iterable[str]], str]) -> LinesNode:
     tag, *arguments = token.split_contents()
     if arguments and (len(arguments) != 2 or arguments[0] != "as"):
         raise template.TemplateSyntaxError(f"{tag} takes nothing, or 'as' and a name")
     nodelist = parser.parse((f"end{tag}",))
     parser.delete_first_token()
-    return LinesNode(nodelist, separates_sentences, arguments[1] if arguments else "")
+    return LinesNode(nodelist, join, arguments[1] if arguments else "")
