@@ -89,7 +89,7 @@ def _curve_lines(curve: Mapping[str, Any] | None) -> Iterator[str]:
         return
     for point in curve["points"]:
         figures = f"accuracy {statistic(point['accuracy'])}, macro-F1 {statistic(point['macro_f1'])}"
-        yield f"learned from {point['labels']:.0f} labels: {figures}"
+        yield f"learned from {format_decimal(point['labels'], 0)} labels: {figures}"
     ahead = curve["next"]
     for name, title in SPREAD.items():
         if ahead is not None and name in ahead:
@@ -99,7 +99,7 @@ def _curve_lines(curve: Mapping[str, Any] | None) -> Iterator[str]:
 def _adaptation_lines(found: Mapping[str, Any] | None) -> Iterator[str]:
     if found is not None:
         yield (
-            f"{found['model']}, {found['labels']:.0f} labels learned: accuracy "
+            f"{found['model']}, {format_decimal(found['labels'], 0)} labels learned: accuracy "
             f"{statistic(found['without']['accuracy'])} without, {statistic(found['with']['accuracy'])} with, "
             f"difference {statistic(found['difference']['accuracy'])}"
         )

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from annotation.charts import chart_url
-from annotation.core.formatting import format_compact, format_grouped, format_percent_compact
+from annotation.core.formatting import format_compact, format_decimal, format_grouped, format_percent_compact
 from annotation.core.text_templates import join_names
 from annotation.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
@@ -254,4 +254,5 @@ def _gold(column: Column, row: Row) -> str:
 
 def _at(value: float | None, axis: Ends) -> str:
     low, high = axis
-    return "" if value is None or high <= low else f"{100 * (value - low) / (high - low):.1f}"
+    at = None if value is None or high <= low else 100 * (value - low) / (high - low)
+    return format_decimal(at, 1, undefined="")
