@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
-from annotation import datasheet
+from annotation.datasheet import GuidelineTexts
 from annotation.declared import dimensions_of, in_order
 from annotation.errors import N_, AssayError, NotFound
 from annotation.goldfile import FORMATS
@@ -38,6 +38,15 @@ from annotation.selectors.jobs import job_for
 from annotation.selectors.lineage import Behind, behind
 from annotation.selectors.origins import manifest_with_origins, origin_of
 from annotation.services.exports import export_lines, format_named
+from annotation.services.exports.datasheet import (
+    LANGUAGES,
+    agreement_table,
+    files_table,
+    render_datasheet,
+    render_markdown,
+    render_warnings,
+    splits_table,
+)
 from annotation.services.exports.kept import tell_direct_download
 from annotation.services.gold import CONTRADICTED, LONGEST_ABOUT, NAMED, Contradicted
 from annotation.services.releasing import UNDER_WAY, Wish, make
@@ -198,11 +207,11 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
         "chain": chain_of(found),
         "share": _percent(found.adjudicated, found.labels),
         "tables": _tables(found),
-        "splits": datasheet.splits_table(found.manifest, language),
-        "agreement": datasheet.agreement_table(found.manifest, language),
-        "imports": datasheet.imports_table(manifest, language),
+        "splits": splits_table(found.manifest),
+        "agreement": agreement_table(found.manifest, GuidelineTexts(found.manifest, language)),
+        "imports": files_table(manifest),
         "imported": manifest["imported"],
-        "warnings": datasheet.warnings(found.manifest, language),
+        "warnings": render_warnings(found.manifest),
         "formats": list(FORMATS.values()),
         "researches": has_role(person, RESEARCHER),
     }
@@ -239,9 +248,9 @@ def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
     chosen = "zh" if language.startswith("zh") else "en"
     context = {
         "release": found,
-        "sections": datasheet.sections(manifest_with_origins(found), chosen),
+        "sections": render_datasheet(manifest_with_origins(found), chosen),
         "language": chosen,
-        "languages": [(code, _LANGUAGES[code]) for code in datasheet.LANGUAGES],
+        "languages": [(code, _LANGUAGES[code]) for code in LANGUAGES],
     }
     return render(request, "annotation/releases/datasheet.html", context)
 
@@ -254,8 +263,8 @@ def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponse
     if kind == "manifest.json":
         text = json.dumps(manifest_with_origins(found), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         return attached(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")
-    if kind in {f"datasheet.{language}.md" for language in datasheet.LANGUAGES}:
-        text = datasheet.markdown(manifest_with_origins(found), kind.split(".")[1])
+    if kind in {f"datasheet.{language}.md" for language in LANGUAGES}:
+        text = render_markdown(manifest_with_origins(found), kind.split(".")[1])
         return attached(HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}")
     gold_format = format_named(kind.removeprefix("gold."))
     tell_direct_download(release=found, file=gold_format.file_name, actor=person_of(request))
