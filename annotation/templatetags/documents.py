@@ -29,8 +29,10 @@ def paragraph(context: Context, content: str) -> str:
 
 
 @register.simple_block_tag(takes_context=True)
-def fact(context: Context, content: str, term: str) -> str:
-    context["document"].add(Fact(_plain(term), _plain(content).strip()))
+def fact(context: Context, content: str, term: str, join: str = " ") -> str:
+    """A term with its text, whose lines are joined."""
+    lines = (line.strip() for line in _plain(content).splitlines())
+    context["document"].add(Fact(_plain(term), join.join(line for line in lines if line)))
     return ""
 
 
