@@ -92,11 +92,6 @@ def list_levels(manifest: Manifest) -> Iterator[tuple[str, str, int]]:
             yield criterion, value, levels[value]
 
 
-def list_shares(counts: Mapping[str, int], total: int) -> Iterator[tuple[str, int, float]]:
-    for name, count in counts.items():
-        yield name, count, count / total
-
-
 def list_subcomponents(manifest: Manifest) -> list[tuple[str, str, int]]:
     """Dimension, subcomponent and the number of labels; nothing where no prompt has a subcomponent."""
     counts = manifest["counts"].get("by_subcomponent", {})

@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from annotation.core.formatting import format_duration
+from annotation.core.formatting import format_duration, format_interval_percent, format_percent
 from annotation.errors import AssayError
 from annotation.forms.care import ExposureForm
 from annotation.forms.people import (
@@ -324,7 +324,7 @@ def _decided(batch: Batch, one: Decisions) -> dict[str, Any]:
         "n": one.n,
         "judged": one.kept.n,
         "changed": one.changed,
-        "share": _percent(one.changed / one.kept.n) if one.kept.n else "",
+        "share": format_percent(one.changed / one.kept.n) if one.kept.n else "",
         "time": format_duration(one.median_seconds),
     }
 
@@ -335,11 +335,7 @@ def _share(share: Share) -> dict[str, Any] | None:
         return None
     low, high = share.interval
     return {
-        "value": _percent(share.value),
-        "interval": f"{100 * low:.1f} – {100 * high:.1f}",
+        "value": format_percent(share.value),
+        "interval": format_interval_percent(low, high),
         "n": share.n,
     }
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}%"

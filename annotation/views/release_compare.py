@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from annotation.core.formatting import format_compact
 from annotation.guidelines import GuidelineDocument
 from annotation.models import MANAGER, RESEARCHER, GoldRelease, Guideline, Person
 from annotation.selectors.gold import heir_of, release_for, releases_for
@@ -153,7 +154,7 @@ def _dimension(documents: dict[str, GuidelineDocument], name: str) -> str:
 
 def _level(documents: dict[str, GuidelineDocument], criterion: str, value: float) -> str:
     document = _document(documents, criterion)
-    return label_text(document, criterion, value) if document else f"{value:g}"
+    return label_text(document, criterion, value) if document else format_compact(value)
 
 
 def _tables(documents: dict[str, GuidelineDocument], found: Difference) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
+from annotation.core.formatting import format_compact, format_part
 from annotation.datasheet import GuidelineTexts
 from annotation.declared import dimensions_of, in_order
 from annotation.errors import N_, AssayError, NotFound
@@ -205,7 +206,7 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "release": found,
         "chain": chain_of(found),
-        "share": _percent(found.adjudicated, found.labels),
+        "share": format_part(found.adjudicated, found.labels),
         "tables": _tables(found),
         "splits": splits_table(found.manifest),
         "agreement": agreement_table(found.manifest, GuidelineTexts(found.manifest, language)),
@@ -293,7 +294,7 @@ def _tables(release: GoldRelease) -> list[dict[str, Any]]:
         ("language", _("By language"), counts.get("by_language", {}).items()),
     ]
     return [
-        {"id": key, "title": title, "rows": [(word, n, _percent(n, release.labels)) for word, n in of]}
+        {"id": key, "title": title, "rows": [(word, n, format_part(n, release.labels)) for word, n in of]}
         for key, title, of in named
         if of
     ]
@@ -321,10 +322,6 @@ def _levels(release: GoldRelease, by_level: Mapping[str, Mapping[str, int]]) -> 
             (f"{label} · {label_text(document, criterion, float(value))}", n) for value, n in counts.items()
         ]
     return found
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f}"
 
 
 def _filters(release: GoldRelease, chosen: dict[str, str]) -> list[dict[str, Any]]:
@@ -357,13 +354,9 @@ def _line(one: Behind) -> dict[str, Any]:
         "criterion": criterion_label(document, label.criterion),
         "gold": label_text(document, label.criterion, label.value),
         "given": [
-            (a.assignment.person.username, _value(a.labels.get(label.criterion)), origin_of(a))
+            (a.assignment.person.username, format_compact(a.labels.get(label.criterion)), origin_of(a))
             for a in one.annotations
         ],
         "decided_by": one.decision.assignment.person.username if one.decision else None,
         "decision_origin": origin_of(one.decision) if one.decision else None,
     }
-
-
-def _value(value: Any) -> str:
-    return "-" if value is None else f"{value:g}"

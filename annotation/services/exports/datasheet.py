@@ -17,7 +17,7 @@ from annotation.core.formatting import (
     format_bracketed,
     format_compact,
     format_grouped,
-    format_percent_number,
+    format_part,
 )
 from annotation.datasheet import (
     TASK_STATES,
@@ -31,7 +31,6 @@ from annotation.datasheet import (
     list_levels,
     list_policies,
     list_same_texts,
-    list_shares,
     list_subcomponents,
 )
 from annotation.declared import in_order
@@ -191,7 +190,7 @@ def _context(manifest: Manifest, texts: GuidelineTexts) -> dict[str, Any]:
         "work": _work_table(protocol) if protocol else None,
         "languages": _languages_table(manifest.get("people") or {}),
         "agreement": agreement_table(manifest, texts),
-        "adjudicated": counts["adjudicated"] / counts["labels"],
+        "adjudicated_percent": format_part(counts["adjudicated"], counts["labels"]),
         "reasons": _reasons_table(manifest, texts),
     }
 
@@ -223,8 +222,8 @@ def _shares_table(
 ) -> SheetTable | None:
     counts = manifest["counts"]
     rows = [
-        (label(name) or UNDEFINED, format_grouped(count), format_percent_number(share))
-        for name, count, share in list_shares(counts.get(key, {}), counts["labels"])
+        (label(name) or UNDEFINED, format_grouped(count), format_part(count, counts["labels"]))
+        for name, count in counts.get(key, {}).items()
     ]
     return SheetTable(title, (title, _label_count(), "%"), rows, frozenset({1, 2})) if rows else None
 
