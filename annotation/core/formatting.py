@@ -94,8 +94,9 @@ def format_interval_percent(
     low: float | None, high: float | None, digits: int = 1, undefined: str = ""
 ) -> str:
     """The interval of a share, in percent without the sign: ``57.5 – 82.7``."""
-    ends = (format_percent_number(end, digits, "") for end in (low, high))
-    return _join_ends(*ends, undefined)
+    return _join_ends(
+        format_percent_number(low, digits, ""), format_percent_number(high, digits, ""), undefined
+    )
 
 
 def _join_ends(low: str, high: str, undefined: str) -> str:

@@ -16,6 +16,7 @@ from annotation.models import Batch, GoldLabel
 MAX_LEVELS = 6
 """A scale with more levels shows its ends."""
 Report = Mapping[str, Any]
+Statistic = Mapping[str, float | None]
 REFERENCES = {
     "cohen_kappa": "Cohen (1960), Educational and Psychological Measurement 20(1), 37–46",
     "alpha": "Krippendorff (2011), Computing Krippendorff's Alpha-Reliability",
@@ -246,13 +247,15 @@ def _choose(words: Mapping[str, str] | None, otherwise: str) -> str:
     return words.get(language) or words.get("en") or next(iter(words.values()), otherwise) or otherwise
 
 
-def _format_statistic(statistic: Mapping[str, float | None] | None) -> str:
-    return format_bracketed(*_parts(statistic))
+def _format_statistic(statistic: Statistic | None) -> str:
+    value, low, high = _parts(statistic)
+    return format_bracketed(value, low, high)
 
 
-def _format_share(share: Mapping[str, float | None] | None) -> str:
-    return format_bracketed_percent(*_parts(share))
+def _format_share(share: Statistic | None) -> str:
+    value, low, high = _parts(share)
+    return format_bracketed_percent(value, low, high)
 
 
-def _parts(statistic: Mapping[str, float | None] | None) -> Sequence[float | None]:
-    return [(statistic or {}).get(part) for part in ("value", "low", "high")]
+def _parts(statistic: Statistic | None) -> tuple[float | None, float | None, float | None]:
+    return (statistic["value"], statistic["low"], statistic["high"]) if statistic else (None, None, None)

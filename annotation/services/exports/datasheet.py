@@ -162,9 +162,9 @@ def agreement_table(manifest: Manifest, texts: GuidelineTexts) -> SheetTable | N
 
 def format_statistic(statistic: Statistic | None) -> str:
     """``0.743 [0.690, 0.790]``; “-” where it is undefined."""
-    return (
-        format_bracketed(*(statistic[part] for part in ("value", "low", "high"))) if statistic else UNDEFINED
-    )
+    if not statistic:
+        return UNDEFINED
+    return format_bracketed(statistic["value"], statistic["low"], statistic["high"])
 
 
 def _translation(language: str) -> str:
