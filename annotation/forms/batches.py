@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
+from annotation.core.formatting import format_compact
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
@@ -264,9 +265,9 @@ class PolicyForm(TermsForm):
                 "due_date": batch.due_date,
                 "agreement_threshold": batch.agreement_threshold,
                 "alarm_action": batch.alarm_action,
-                "second_reading_percent": f"{batch.second_reading_share * 100:g}",
+                "second_reading_percent": format_compact(batch.second_reading_share * 100),
                 "second_reading_days": batch.second_reading_days,
-                "check_percent": f"{batch.check_share * 100:g}",
+                "check_percent": format_compact(batch.check_share * 100),
                 "check_feedback": batch.check_feedback,
                 "qualifying": batch.qualifying,
                 "qualifying_threshold": batch.qualifying_threshold,

@@ -11,11 +11,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from annotation.charts import chart_url
+from annotation.core.documents import Table
 from annotation.core.formatting import UNDEFINED, format_decimal, format_percent_number
 from annotation.core.text_templates import join_names, render_text
 from annotation.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
-from annotation.views.report_words import Table
 from benchmark.models import BenchmarkRun
 from benchmark.printing import printed_rank
 from benchmark.selectors.published import reference_rows

@@ -17,13 +17,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from annotation.core.documents import Table
 from annotation.core.text_templates import join_sentences, render_text
 from annotation.goldfile import csv_cell
 from annotation.latex import escaped, table
 from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.views.access import person_of, role_required
 from annotation.views.attached import attached
-from annotation.views.report_words import Table
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.published import reference_rows
 from benchmark.selectors.runs import board_of, finished_board, part, refuse_sealed_run, rows_of, run_named
