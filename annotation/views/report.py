@@ -24,7 +24,7 @@ from annotation.selectors.report import report_of_batches, report_of_release
 from annotation.views.access import person_of, role_required
 from annotation.views.attached import attached
 from annotation.views.report_latex import latex
-from annotation.views.report_words import heading, notes, references, sections
+from annotation.views.report_words import heading, references, render_notes, render_report
 
 FORMATS = ("html", "json", "latex")
 
@@ -52,8 +52,8 @@ def report(request: HttpRequest) -> HttpResponseBase:
     context = {
         "heading": heading(found),
         "release": release,
-        "sections": sections(found),
-        "notes": notes(found),
+        "sections": render_report(found),
+        "notes": render_notes(),
         "references": references(),
         "links": {name: _address(batches, release, name) for name in FORMATS[1:]},
     }

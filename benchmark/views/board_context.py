@@ -13,6 +13,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from annotation.charts import chart_url
+from annotation.core.formatting import format_compact, format_decimal, format_grouped, format_percent_compact
+from annotation.core.text_templates import join_names
 from annotation.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
 from benchmark.models import BenchmarkRun
@@ -22,7 +24,7 @@ from benchmark.selectors.runs import board_of, rows_of
 from benchmark.views.board_columns import Column, Row, columns_of, heading, metric_views
 from benchmark.views.board_pictures import Ends, axes_of, board_charts, by_table, chart_alt
 from benchmark.views.board_place import Context, Place, chosen
-from benchmark.views.board_reading import finding, not_ranked, reading, tiles
+from benchmark.views.board_reading import board_reading, find_leader, is_rank_withheld, tiles
 from benchmark.views.charting import Draw
 from benchmark.views.presenting import (
     cell_address,
@@ -30,7 +32,6 @@ from benchmark.views.presenting import (
     headed,
     interval_text,
     metric_label,
-    named,
 )
 
 from ..figures.metrics import SMALL, metric_in, printed
@@ -114,7 +115,7 @@ def board_context(
     lines = [_line(row, columns, axes, alike, ranking, cells=cells, several=several) for row in rows]
     labels = {name: metric_label(one) for name, one in views.items()}
     lead = document.metric(document.rank_by)
-    withheld = not_ranked(run)
+    withheld = is_rank_withheld(run)
     return {
         "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
         "metric": metric_label(metric),
@@ -129,8 +130,8 @@ def board_context(
         ],
         "lines": lines,
         "references": references_of(published, columns, axes),
-        "finding": finding(run),
-        "reading": reading(run),
+        "finding": find_leader(run),
+        **board_reading(run),
         "not_ranked": withheld,
         "has_ranks": not withheld or any(line.rank != UNRANKED for line in lines),
         "tiles": tiles(run),
@@ -176,13 +177,13 @@ def _head(
     label, metric = heading(document, column, columns)
     low, high = axes[column.metric.name]
     sizes = {column.n(row) or 0 for row in rows}
-    n = f"n = {sizes.pop():,}" if len(sizes) == 1 else ""
+    n = f"n = {format_grouped(sizes.pop())}" if len(sizes) == 1 else ""
     return Head(label, metric, _end(column.metric, low), _end(column.metric, high), n, url, is_sorted)
 
 
 def _end(metric: Metric, value: float) -> str:
     """An end of an axis, a round number."""
-    return f"{100 * value:g}%" if metric.kind == "rate" else f"{value:g}"
+    return format_percent_compact(value) if metric.kind == "rate" else format_compact(value)
 
 
 def _line(
@@ -227,7 +228,7 @@ def _ranks_by(document: GuidelineDocument, column: Column, rows: Sequence[Row]) 
 def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> Shown:
     statistic, n, missing = column.statistic(row), column.n(row), column.missing(row)
     x, x1, x2 = (_at(statistic[part], axis) for part in ("value", "low", "high"))
-    parts = [] if alike or n is None else [f"n = {n:,}"]
+    parts = [] if alike or n is None else [f"n = {format_grouped(n)}"]
     if column.scope is not None:
         parts.append(_gold(column, row))
     if missing:
@@ -239,7 +240,7 @@ def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> 
         x=x,
         x1=x1,
         x2=x2,
-        note=named(part for part in parts if part),
+        note=join_names(part for part in parts if part),
         small=0 < (n or 0) < SMALL if column.scope is not None else False,
         overall=column.scope is None,
     )
@@ -248,9 +249,10 @@ def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> 
 def _gold(column: Column, row: Row) -> str:
     """How many responses people labelled; the whole composition stands by its model."""
     bases = column.composition(row)
-    return _("{n} gold").format(n=f"{bases['gold']:,}") if bases.get("gold") else ""
+    return _("{n} gold").format(n=format_grouped(bases["gold"])) if bases.get("gold") else ""
 
 
 def _at(value: float | None, axis: Ends) -> str:
     low, high = axis
-    return "" if value is None or high <= low else f"{100 * (value - low) / (high - low):.1f}"
+    at = None if value is None or high <= low else 100 * (value - low) / (high - low)
+    return format_decimal(at, 1, undefined="")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -11,6 +11,8 @@ from django.urls import reverse
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from annotation.core.formatting import format_grouped, format_percent_signed, format_range, format_signed
+from annotation.core.text_templates import join_names
 from annotation.guidelines import GuidelineDocument, Metric, localized
 from benchmark.models import BenchmarkRun
 
@@ -121,21 +123,19 @@ def interval_text(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     low, high = statistic["low"], statistic["high"]
     if low is None or high is None:
         return ""
-    return _("{low} to {high}").format(low=printed_bound(metric, low), high=printed_bound(metric, high))
+    return format_range(printed_bound(metric, low), printed_bound(metric, high))
 
 
 def difference(metric: Metric, value: float | None) -> str:
     """With its sign; of rates in percentage points."""
-    if value is None:
-        return "-"
-    return f"{100 * value:+.2f}" if metric.kind == "rate" else f"{value:+.1f}"
+    return format_percent_signed(value) if metric.kind == "rate" else format_signed(value, 1)
 
 
 def difference_interval(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     low, high = statistic["low"], statistic["high"]
     if low is None or high is None:
         return ""
-    return _("{low} to {high}").format(low=difference(metric, low), high=difference(metric, high))
+    return format_range(difference(metric, low), difference(metric, high))
 
 
 def attribute_label(attribute: str) -> str:
@@ -174,19 +174,14 @@ def composition(counts: Mapping[str, int]) -> str:
         "out_of_fold": _("{n} out of fold"),
         "unseen": _("{n} unseen"),
     }
-    return named([words[basis].format(n=f"{counts[basis]:,}") for basis in words if counts.get(basis)]) or "-"
-
-
-def named(things: Iterable[str]) -> str:
-    """``a, b, c``, with the comma of the language."""
-    return _(", ").join(things)
+    return (
+        join_names(
+            [words[basis].format(n=format_grouped(counts[basis])) for basis in words if counts.get(basis)]
+        )
+        or "-"
+    )
 
 
 def headed(head: str, text: str) -> str:
     """``head: text``, with the colon of the language."""
     return _("{head}: {text}").format(head=head, text=text)
-
-
-def sentences(said: Iterable[str]) -> str:
-    """One after another; Chinese has no blank between them."""
-    return ("" if _language().startswith("zh") else " ").join(said)

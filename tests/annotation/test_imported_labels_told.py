@@ -13,7 +13,6 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from annotation.datasheet import markdown
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.formats import Source
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Task
@@ -23,6 +22,7 @@ from annotation.selectors.report import report_of_batches, report_of_release
 from annotation.services.annotations import Work, revise
 from annotation.services.batches import set_state
 from annotation.services.exports import export_release
+from annotation.services.exports.datasheet import render_markdown
 from annotation.services.gold import cut_release
 from annotation.services.imports import As, Target, import_annotations, import_bundle
 from annotation.services.people import add_person
@@ -169,14 +169,14 @@ def test_a_correction_made_here_is_not_imported(put: Put, lin: Person):
 
 def test_a_datasheet_says_of_work_done_here_that_it_was_blind(mixed: list[Batch]):
     manifest = cut_release(ReleaseSpec(name="r", batches=[mixed[1]])).manifest
-    assert BLIND in markdown(manifest, "en")
-    assert BLIND_ZH in markdown(manifest, "zh")
-    assert "mported" not in markdown(manifest, "en")
+    assert BLIND in render_markdown(manifest, "en")
+    assert BLIND_ZH in render_markdown(manifest, "zh")
+    assert "mported" not in render_markdown(manifest, "en")
 
 
 def test_a_datasheet_says_nothing_of_how_imported_labels_were_made(imported: Batch):
     manifest = cut_release(ReleaseSpec(name="r", batches=[imported])).manifest
-    english, chinese = markdown(manifest, "en"), markdown(manifest, "zh")
+    english, chinese = render_markdown(manifest, "en"), render_markdown(manifest, "zh")
     assert BLIND not in english
     assert BLIND_ZH not in chinese
     assert "Imported from files: 4 of the annotations, 1 of the decisions" in english
@@ -189,7 +189,7 @@ def test_a_datasheet_says_nothing_of_how_imported_labels_were_made(imported: Bat
 
 def test_a_datasheet_of_both_says_how_many_of_each(mixed: list[Batch]):
     manifest = cut_release(ReleaseSpec(name="r", batches=mixed)).manifest
-    english = markdown(manifest, "en")
+    english = render_markdown(manifest, "en")
     assert (
         "Imported from files: 4 of the annotations, 1 of the decisions of adjudicators; annotations given here: 2."
         in english
@@ -203,7 +203,7 @@ def test_a_manifest_of_before_is_told_what_is_stored(imported: Batch, client: Cl
     manifest = {name: value for name, value in release.manifest.items() if name != "imported"}
     GoldRelease.objects.update(manifest=manifest)
     release.refresh_from_db()
-    assert "Whether annotations were imported is not recorded" in markdown(release.manifest, "en")
+    assert "Whether annotations were imported is not recorded" in render_markdown(release.manifest, "en")
     assert manifest_with_origins(release)["imported"]["annotations"] == 4
     assert report_of_release(release)["imported"]["annotations"] == 4
     assert BLIND not in page(client, he, "release-datasheet", release.name)

@@ -5,6 +5,7 @@ from argparse import ArgumentParser
 from collections import Counter
 from typing import Any
 
+from annotation.core.formatting import UNDEFINED, format_decimal, format_signed, format_significant
 from annotation.core.specs import check_seed
 from annotation.domain.batch_spec import Policy
 from annotation.errors import N_, AssayError
@@ -134,7 +135,7 @@ class Command(AssayCommand):
             [
                 one["dimension"],
                 str(one["prompts"]),
-                "-" if one["half_width"] is None else f"{one['half_width'] * self.unit:.1f}",
+                UNDEFINED if one["half_width"] is None else format_decimal(one["half_width"] * self.unit, 1),
                 "-" if one["needed"] is None else str(one["needed"]),
             ]
             for one in prompts
@@ -143,8 +144,9 @@ class Command(AssayCommand):
             self.stdout.write(line)
 
     def _line(self, pair: dict[str, Any]) -> list[str]:
-        ends = [] if pair["low"] is None else [pair[end] * self.unit for end in ("low", "high")]
-        interval = f"{ends[0]:+.1f} to {ends[1]:+.1f}" if ends else "-"
+        interval = UNDEFINED
+        if pair["low"] is not None:
+            interval = " to ".join(format_signed(pair[end] * self.unit, 1) for end in ("low", "high"))
         if pair["separated"]:
             more = "separated"
         elif pair["labels"] is None:
@@ -155,7 +157,7 @@ class Command(AssayCommand):
             more = str(pair["labels"])
         return [
             f"{pair['first']} / {pair['second']}",
-            f"{pair['difference'] * self.unit:+.1f}",
+            format_signed(pair["difference"] * self.unit, 1),
             interval,
             more,
         ]
@@ -163,7 +165,8 @@ class Command(AssayCommand):
     def _goal_in_words(self, goal: dict[str, Any]) -> str:
         if goal["pair"]:
             return f"to separate {goal['pair'][0]} and {goal['pair'][1]}"
-        return f"to plus or minus {goal['half_width'] * self.unit:.3g} points on every dimension"
+        points = format_significant(goal["half_width"] * self.unit)
+        return f"to plus or minus {points} points on every dimension"
 
 
 def _goal(there: Standing, points: float | None, pair: list[str] | None) -> Goal:
@@ -219,7 +222,9 @@ def _pair(there: Standing, pair: Pair) -> dict[str, Any]:
 def _work(data: dict[str, Any]) -> str:
     if data["hours_each"] is None or not data["labels"]:
         return ""
-    told = f", about {data['hours_each']:.1f} h for each of {data['overlap']} people"
+    told = f", about {format_decimal(data['hours_each'], 1)} h for each of {data['overlap']} people"
     return told + (
-        f" and {data['hours_deciding']:.1f} h for an adjudicator" if data["hours_deciding"] else ""
+        f" and {format_decimal(data['hours_deciding'], 1)} h for an adjudicator"
+        if data["hours_deciding"]
+        else ""
     )
