@@ -266,7 +266,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "config.navigation.navigation",
             ],
-            "builtins": ["annotation.templatetags.components", "annotation.templatetags.numbers"],
+            "builtins": ["annotation.templatetags.components", "annotation.templatetags.formatting"],
         },
     }
 ]

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from annotation.durations import about
+from annotation.core.formatting import format_duration
 from annotation.errors import Forbidden
 from annotation.forms.batch_tasks import NO_DIMENSION
 from annotation.guidelines import GuidelineDocument
@@ -123,7 +123,7 @@ def board(batch: Batch, person: Person) -> dict[str, Any]:
 def facts(batch: Batch) -> dict[str, Any]:
     """What the list of facts needs beside the batch."""
     return {
-        "lease": about(batch.lease_seconds),
+        "lease": format_duration(batch.lease_seconds),
         "second_reading_percent": round(batch.second_reading_share * 100, 2),
         "check_percent": round(batch.check_share * 100, 2),
     }

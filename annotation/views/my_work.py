@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.charts import chart_url
-from annotation.durations import about
+from annotation.core.formatting import format_duration
 from annotation.intervals import wilson
 from annotation.models import ADJUDICATOR, ANNOTATOR
 from annotation.selectors.my_numbers import (
@@ -133,4 +133,4 @@ def _medians(pace: Pace) -> list[tuple[str, str | None]]:
 
 
 def _or_none(seconds: float | None) -> str | None:
-    return None if seconds is None else about(seconds)
+    return None if seconds is None else format_duration(seconds)

@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from annotation.durations import about
+from annotation.core.formatting import format_duration
 from annotation.errors import AssayError
 from annotation.forms.care import ExposureForm
 from annotation.forms.people import (
@@ -314,7 +314,7 @@ def _quality(batch: Batch, one: Quality) -> dict[str, Any]:
         "items": one.items,
         "final": _share(one.final),
         "partners": _share(one.partners),
-        "time": about(one.median_seconds),
+        "time": format_duration(one.median_seconds),
     }
 
 
@@ -325,7 +325,7 @@ def _decided(batch: Batch, one: Decisions) -> dict[str, Any]:
         "judged": one.kept.n,
         "changed": one.changed,
         "share": _percent(one.changed / one.kept.n) if one.kept.n else "",
-        "time": about(one.median_seconds),
+        "time": format_duration(one.median_seconds),
     }
 
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from annotation.charts import chart_url
-from annotation.durations import about
+from annotation.core.formatting import format_duration
 from annotation.guidelines import GuidelineDocument
 from annotation.models import Batch, Membership, Person, Prompt
 from annotation.selectors.quality import (
@@ -243,11 +243,11 @@ def _times(part: Part, batch: Batch, person: Person) -> dict[str, Any]:
     quarters = np.quantile(seconds, [0.25, 0.75]) if len(seconds) else None
     return {
         "timed": len(seconds),
-        "median_time": about(times.median),
-        "others_time": about(times.others),
+        "median_time": format_duration(times.median),
+        "others_time": format_duration(times.others),
         "times_chart": chart,
-        "quarter": about(float(quarters[0])) if quarters is not None else "",
-        "three_quarters": about(float(quarters[1])) if quarters is not None else "",
+        "quarter": format_duration(float(quarters[0])) if quarters is not None else "",
+        "three_quarters": format_duration(float(quarters[1])) if quarters is not None else "",
         "fastest_url": items_url(batch, person, fastest=1),
     }
 
@@ -289,5 +289,5 @@ def item_line(
         "is_gold": one.gold == one.mine,
         "decided": one.decided,
         "day": date.fromordinal(one.day),
-        "seconds": about(one.seconds),
+        "seconds": format_duration(one.seconds),
     }

@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
-from annotation.durations import about
+from annotation.core.formatting import format_duration
 from annotation.guidelines import localized
 from annotation.intervals import wilson
 from annotation.models import Batch, DisputeReason, Membership, Person, Qualification
@@ -332,7 +332,7 @@ def adjudicator_line(one: Adjudicator, batch: Batch | None, lenient: int) -> dic
         "as_a": rate_figure(one.lean.rate),
         "leans": _leaning(one),
         "shift": shift,
-        "time": about(one.median_seconds),
+        "time": format_duration(one.median_seconds),
     }
 
 

@@ -11,7 +11,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from annotation.durations import about
+from annotation.core.formatting import format_duration
 from annotation.models import Person
 from annotation.raters import Copying, Finding, Profile
 from annotation.rates import Rate
@@ -170,7 +170,7 @@ def _speed(profile: Profile, person: Person) -> str:
         ).format(name=person, share=whole_percent(profile.instant))
     return _(
         "{name} takes {seconds} for an item in the middle, {share} of the usual time. Read some of the fastest ones."
-    ).format(name=person, seconds=about(profile.speed.value), share=whole_percent(profile.pace))
+    ).format(name=person, seconds=format_duration(profile.speed.value), share=whole_percent(profile.pace))
 
 
 def figure_of(fault: str, overview: Overview, profile: Profile | None) -> Figure | None:
@@ -184,7 +184,7 @@ def figure_of(fault: str, overview: Overview, profile: Profile | None) -> Figure
         return Figure(number(finding.value), interval(finding, number), finding.n)
     if fault == SPEED:
         words = _("{share} of the usual").format(share=whole_percent(profile.pace)) if profile.pace else ""
-        return Figure(about(finding.value), "", finding.n, words)
+        return Figure(format_duration(finding.value), "", finding.n, words)
     words = (
         direction(finding.value, finding.low, finding.high, overview.lenient)
         if fault == SEVERITY

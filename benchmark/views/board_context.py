@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from annotation.charts import chart_url
+from annotation.core.text_templates import join_names
 from annotation.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
 from benchmark.models import BenchmarkRun
@@ -22,7 +23,7 @@ from benchmark.selectors.runs import board_of, rows_of
 from benchmark.views.board_columns import Column, Row, columns_of, heading, metric_views
 from benchmark.views.board_pictures import Ends, axes_of, board_charts, by_table, chart_alt
 from benchmark.views.board_place import Context, Place, chosen
-from benchmark.views.board_reading import finding, not_ranked, reading, tiles
+from benchmark.views.board_reading import board_reading, find_leader, is_rank_withheld, tiles
 from benchmark.views.charting import Draw
 from benchmark.views.presenting import (
     cell_address,
@@ -30,7 +31,6 @@ from benchmark.views.presenting import (
     headed,
     interval_text,
     metric_label,
-    named,
 )
 
 from ..figures.metrics import SMALL, metric_in, printed
@@ -114,7 +114,7 @@ def board_context(
     lines = [_line(row, columns, axes, alike, ranking, cells=cells, several=several) for row in rows]
     labels = {name: metric_label(one) for name, one in views.items()}
     lead = document.metric(document.rank_by)
-    withheld = not_ranked(run)
+    withheld = is_rank_withheld(run)
     return {
         "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
         "metric": metric_label(metric),
@@ -129,8 +129,8 @@ def board_context(
         ],
         "lines": lines,
         "references": references_of(published, columns, axes),
-        "finding": finding(run),
-        "reading": reading(run),
+        "finding": find_leader(run),
+        **board_reading(run),
         "not_ranked": withheld,
         "has_ranks": not withheld or any(line.rank != UNRANKED for line in lines),
         "tiles": tiles(run),
@@ -239,7 +239,7 @@ def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> 
         x=x,
         x1=x1,
         x2=x2,
-        note=named(part for part in parts if part),
+        note=join_names(part for part in parts if part),
         small=0 < (n or 0) < SMALL if column.scope is not None else False,
         overall=column.scope is None,
     )

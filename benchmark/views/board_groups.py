@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,6 @@ from benchmark.views.presenting import (
     interval_text,
     metric_label,
     scope_label,
-    sentences,
 )
 
 from ..figures.counted import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
@@ -47,6 +46,28 @@ class GroupCell:
     n: int
     shade: int
     small: bool
+
+
+@dataclass(frozen=True)
+class GroupNumber:
+    """A model's number in a group of prompts."""
+
+    model: str
+    group: str
+    cell: GroupCell
+    number: float
+
+
+@dataclass(frozen=True)
+class GroupFinding:
+    """The lowest and the highest number of a metric that rest on enough responses; of all where none does.
+
+    In words: ``wording/groups_finding.txt``. ``metric`` is blank where there is one alone.
+    """
+
+    metric: str
+    lowest: GroupNumber
+    highest: GroupNumber
 
 
 def groups_context(run: BenchmarkRun, asked: Mapping[str, str], *, public: bool = False) -> Context:
@@ -78,7 +99,7 @@ def attributes_in(content: Mapping[str, Any]) -> list[str]:
 def heat(
     run: BenchmarkRun, document: GuidelineDocument, held: Mapping[str, Any], by: str, metric: Metric
 ) -> Context:
-    """The heads, the rows in the order of the board, what the shades mean, and the lowest and highest in a sentence."""
+    """The heads, the rows in the order of the board, what the shades mean, and what is lowest and highest."""
     columns = held["columns"]
     metrics = [_metric(document, one["scope"], metric) for one in columns]
     cells = {row["model"]: row["cells"] for row in held["rows"]}
@@ -111,11 +132,7 @@ def heat(
         "rows": rows,
         "any_small": any(cell.small for _model, row in rows for cell in row),
         "legend": _legend(metric, bounds),
-        "finding": sentences(
-            headed(label, said) if len(labels) > 1 else said
-            for name, label in labels.items()
-            if (said := _finding(name, heads, rows, cells, metrics))
-        ),
+        "findings": list(_findings(labels, heads, rows, cells, metrics)),
     }
 
 
@@ -186,35 +203,24 @@ def _legend(metric: Metric, bounds: Sequence[float]) -> list[tuple[int, str]]:
     ]
 
 
-def _finding(
-    metric: str,
+def _findings(
+    labels: Mapping[str, str],
     heads: Sequence[GroupHead],
     rows: Sequence[tuple[str, Sequence[GroupCell]]],
     cells: Mapping[str, Sequence[Mapping[str, Any] | None]],
     metrics: Sequence[Metric | None],
-) -> str:
-    """The lowest and the highest number of a metric that rest on enough responses; of all where none does."""
-    found = [
-        (value, model, head.label, cell)
-        for model, row in rows
-        for place, (head, cell) in enumerate(zip(heads, row, strict=True))
-        if (own := metrics[place]) is not None
-        and own.name == metric
-        and (value := _statistic(cells[model][place], own)["value"]) is not None
-    ]
-    large = [one for one in found if not one[3].small] or found
-    if not large:
-        return ""
-    lowest, highest = min(large, key=lambda one: one[0]), max(large, key=lambda one: one[0])
-    return _(
-        "Lowest: {worst} on {weak} with {low} (n = {low_n}); highest: {best} on {strong} with {high} (n = {high_n})."
-    ).format(
-        worst=lowest[1],
-        weak=lowest[2],
-        low=lowest[3].value,
-        low_n=lowest[3].n,
-        best=highest[1],
-        strong=highest[2],
-        high=highest[3].value,
-        high_n=highest[3].n,
-    )
+) -> Iterator[GroupFinding]:
+    """Of each metric that has numbers."""
+    for name, label in labels.items():
+        numbers = [
+            GroupNumber(model, head.label, cell, value)
+            for model, row in rows
+            for place, (head, cell) in enumerate(zip(heads, row, strict=True))
+            if (metric := metrics[place]) is not None
+            and metric.name == name
+            and (value := _statistic(cells[model][place], metric)["value"]) is not None
+        ]
+        large = [number for number in numbers if not number.cell.small] or numbers
+        if large:
+            lowest, highest = (pick(large, key=lambda number: number.number) for pick in (min, max))
+            yield GroupFinding(label if len(labels) > 1 else "", lowest, highest)

@@ -6,13 +6,14 @@ from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
+from annotation.core.text_templates import join_names
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import board_of, rows_of
 from benchmark.views.board_methods import REFERENCES, methods
 from benchmark.views.board_place import Context
 from benchmark.views.board_reading import basis_counts, cost_tiles
 from benchmark.views.lineages import chain, imports_note
-from benchmark.views.presenting import composition, named
+from benchmark.views.presenting import composition
 
 
 def lineage_context(run: BenchmarkRun, *, public: bool = False) -> Context:
@@ -40,7 +41,7 @@ def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
         (_("Gold release"), scorer.release.name),
         (_("Gold release, sha256"), scorer.release.sha256),
         (_("Labels of people"), "".join(imports_note(scorer.release))),
-        (_("Scorer"), named([scorer.name, scorer.backbone])),
+        (_("Scorer"), join_names([scorer.name, scorer.backbone])),
         (_("Weights, sha256"), run.weights_sha256 or scorer.weights_sha256),
         (_("Seed"), str(kept.get("seed", "-"))),
         (_("Software"), f"Assay {run.code_version or kept.get('code_version', '')}".strip()),

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from annotation.charts import chart_url
+from annotation.core.text_templates import render_text
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import part, rows_of
@@ -18,7 +18,6 @@ from benchmark.views import charting
 from benchmark.views.board_columns import Column
 from benchmark.views.board_pictures import dot, unit_of
 from benchmark.views.board_place import OVERALL, Context, Place, chosen
-from benchmark.views.board_reading import why_not_ranked
 from benchmark.views.charting import Draw
 from benchmark.views.presenting import (
     difference,
@@ -26,7 +25,6 @@ from benchmark.views.presenting import (
     interval_text,
     metric_label,
     scope_label,
-    sentences,
 )
 
 from ..figures.metrics import metric_in, printed
@@ -136,8 +134,8 @@ def pairs_context(
         "metric": metric_label(metric),
         "rate": metric.kind == "rate",
         "standing": standing(pairs, values, metric, place),
-        "finding": finding(pairs, metric),
-        "not_ranked": why_not_ranked() if withheld else "",
+        "finding": find_told_apart(pairs, metric),
+        "not_ranked": withheld,
         "compared": bool(known) or not withheld,
         "matrix": _matrix(pairs, metric) if len(pairs.models) <= MATRIX_MODELS else [],
         "matrix_models": [pairs.models[one] for one in pairs.order],
@@ -224,30 +222,29 @@ def told_apart_word(found: Difference) -> str:
     return _("told apart") if found.state in (AHEAD, BEHIND) else state_word(found)
 
 
-def finding(pairs: Pairs, metric: Metric) -> str:
-    """How many pairs are told apart, and whether the first two are."""
-    every = [one for one in pairs.all() if one[2].state]
-    if not every:
-        return ""
-    apart = sum(one[2].state != SAME for one in every)
-    counted = ngettext(
-        "{apart} of {n} pair is told apart: the 95% interval of its paired difference leaves out 0.",
-        "{apart} of {n} pairs are told apart: the 95% interval of their paired difference leaves out 0.",
-        len(every),
-    ).format(apart=apart, n=len(every))
-    one, other, found = next(pairs.all())
-    if not found.state:
-        return counted
-    first = _("{one} and {other}, the first two, are told apart: {difference} ({interval}).")
-    if found.state == SAME:
-        first = _("{one} and {other}, the first two, are not told apart: {difference} ({interval}).")
-    words = {
-        "one": pairs.models[one],
-        "other": pairs.models[other],
-        "difference": difference(metric, found.value),
-        "interval": difference_interval(metric, found.statistic),
-    }
-    return sentences([counted, first.format(**words)])
+@dataclass(frozen=True)
+class PairsFinding:
+    """How many of ``n`` pairs are told apart, and how the first two models differ.
+
+    In words: ``wording/pairs_finding.txt``.
+    """
+
+    n: int
+    apart: int
+    metric: Metric
+    first: str
+    second: str
+    difference: Difference
+
+
+def find_told_apart(pairs: Pairs, metric: Metric) -> PairsFinding | None:
+    """None where no pair is compared."""
+    states = [difference.state for _one, _other, difference in pairs.all() if difference.state]
+    if not states:
+        return None
+    first, second, between = next(pairs.all())
+    apart = sum(state != SAME for state in states)
+    return PairsFinding(len(states), apart, metric, pairs.models[first], pairs.models[second], between)
 
 
 def _matrix(pairs: Pairs, metric: Metric) -> list[dict[str, Any]]:
@@ -296,7 +293,10 @@ def _charts(against: Sequence[Mapping[str, Any]], metric: Metric, model: str, dr
 
 def _alt(against: Sequence[Mapping[str, Any]], model: str) -> str:
     states = [one["state"] for one in against]
-    return _(
-        "Paired differences of {model} to each other model with their 95% intervals about a line at 0: surely higher "
-        "than {ahead}, not told apart from {same}, surely lower than {behind}."
-    ).format(model=model, ahead=states.count(AHEAD), same=states.count(SAME), behind=states.count(BEHIND))
+    return render_text(
+        "benchmark/wording/pairs_alt.txt",
+        model=model,
+        ahead=states.count(AHEAD),
+        same=states.count(SAME),
+        behind=states.count(BEHIND),
+    )

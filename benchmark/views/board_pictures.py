@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from django.utils.translation import gettext as _
-
+from annotation.core.text_templates import render_text
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import rows_of
@@ -13,8 +12,6 @@ from benchmark.views import charting
 from benchmark.views.board_columns import Column, Row, heading
 from benchmark.views.charting import Dot, Draw
 from benchmark.views.presenting import axis_top, metric_label
-
-from ..figures.metrics import printed
 
 Ends = tuple[float, float]
 
@@ -102,18 +99,12 @@ def chart_alt(run: BenchmarkRun, metric: Metric, columns: Sequence[Column], publ
     if not standing:
         return ""
     (highest, best), (lowest, worst) = max(standing), min(standing)
-    said = _(
-        "{metric} of each model as a dot with its 95% interval, by column of the table above. {label}: highest "
-        "{best} with {highest}, lowest {worst} with {lowest}."
-    ).format(
-        metric=metric_label(metric),
+    return render_text(
+        "benchmark/wording/board_alt.txt",
+        metric=columns[0].metric,
+        metric_label=metric_label(metric),
         label=columns[0].label(run.scorer.guideline.document),
-        best=best,
-        highest=printed(columns[0].metric, highest),
-        worst=worst,
-        lowest=printed(columns[0].metric, lowest),
+        highest={"model": best, "value": highest},
+        lowest={"model": worst, "value": lowest},
+        tables=", ".join(table[0]["published"]["name"] for table in by_table(published)),
     )
-    tables = ", ".join(rows[0]["published"]["name"] for rows in by_table(published))
-    if not tables:
-        return said
-    return said + " " + _("Hollow marks are published and not measured here: {tables}.").format(tables=tables)

@@ -11,6 +11,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from annotation.charts import chart_url
+from annotation.core.formatting import UNDEFINED, format_decimal, format_percent_number
+from annotation.core.text_templates import join_names, render_text
 from annotation.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
 from annotation.views.report_words import Table
@@ -22,13 +24,13 @@ from benchmark.views import board_estimates, board_groups, board_pairs
 from benchmark.views.board_columns import Column, Row, columns_of, heading, metric_views
 from benchmark.views.board_pictures import axes_of, board_charts, by_table, chart_alt
 from benchmark.views.board_place import Place
-from benchmark.views.board_reading import finding, not_ranked, reading, why_not_ranked
+from benchmark.views.board_reading import board_reading, find_leader, is_rank_withheld
 from benchmark.views.charting import Draw
-from benchmark.views.presenting import attribute_label, difference, headed, metric_label, named
+from benchmark.views.presenting import attribute_label, difference, headed, metric_label
 
 from ..figures.metrics import printed
 
-UNDEFINED, DAGGER = "-", "\N{DAGGER}"
+DAGGER, WORDING = "\N{DAGGER}", "benchmark/wording"
 WIDE = 7
 """Columns from here on are numbered, with their names below the table."""
 
@@ -68,11 +70,23 @@ def _board(
     axes = axes_of(document, [*rows, *published], columns)
     return ReportSection(
         title=_("Board"),
-        said=[one for one in (finding(run), *reading(run), not_ranked(run)) if one],
+        said=list(_board_sentences(run)),
         tables=tables,
         charts=board_charts(document, rows, columns, axes, draw, published=published),
         alt=chart_alt(run, lead, columns, published),
     )
+
+
+def _board_sentences(run: BenchmarkRun) -> Iterator[str]:
+    leader, reading = find_leader(run), board_reading(run)
+    if leader is not None:
+        yield render_text(f"{WORDING}/board_finding.txt", finding=leader)
+    if reading["own_ranks"]:
+        yield render_text(f"{WORDING}/own_ranks.txt", **reading)
+    if reading["predicted_percent"] is not None:
+        yield render_text(f"{WORDING}/predicted_share.txt", **reading)
+    if is_rank_withheld(run):
+        yield render_text(f"{WORDING}/not_ranked.txt")
 
 
 def _board_table(
@@ -83,7 +97,7 @@ def _board_table(
     there = by_table([row for row in published if _has_any(row, columns)])
     daggers = [DAGGER if len(there) == 1 else f"{DAGGER}{at}" for at in range(1, len(there) + 1)]
     heads = [heading(document, one, columns) for one in columns]
-    ranked = not not_ranked(run) or any(row["rank"] for row in rows_of(run))
+    ranked = not is_rank_withheld(run) or any(row["rank"] for row in rows_of(run))
     names = [_("Model"), _("Rank"), "n"] if ranked else [_("Model"), "n"]
     rows = [
         [
@@ -128,9 +142,7 @@ def _published_line(row: Row, columns: Sequence[Column], dagger: str, *, ranked:
 
 def _whence(dagger: str, told: Mapping[str, str]) -> str:
     source = ", ".join(one for one in (told["source"], told["url"]) if one)
-    return _("{mark} Published, and not measured here: {table} ({source}).").format(
-        mark=dagger, table=told["name"], source=source
-    )
+    return render_text(f"{WORDING}/published_note.txt", mark=dagger, table=told["name"], source=source)
 
 
 def bracketed(metric: Metric, statistic: Mapping[str, float | None]) -> str:
@@ -149,9 +161,7 @@ def _brackets(metric: Metric, statistic: Mapping[str, float | None]) -> str:
 
 
 def _short(metric: Metric, value: float | None) -> str:
-    if value is None:
-        return UNDEFINED
-    return f"{100 * value:.1f}" if metric.kind == "rate" else f"{value:.1f}"
+    return format_percent_number(value) if metric.kind == "rate" else format_decimal(value, 1)
 
 
 def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
@@ -187,16 +197,19 @@ def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | No
     )
     return ReportSection(
         title=pgettext("board", "Pairs"),
-        said=[
-            one for one in (board_pairs.finding(pairs, metric), why_not_ranked() if withheld else "") if one
-        ],
+        said=list(_pairs_sentences(board_pairs.find_told_apart(pairs, metric), is_withheld=withheld)),
         tables=[neighbours, _not_apart(pairs)],
-        notes=[_percentage_points(metric)] if metric.kind == "rate" else [],
+        notes=[render_text(f"{WORDING}/percentage_points.txt", metric=metric_label(metric))]
+        if metric.kind == "rate"
+        else [],
     )
 
 
-def _percentage_points(metric: Metric) -> str:
-    return _("Differences of {metric} are in percentage points.").format(metric=metric_label(metric))
+def _pairs_sentences(finding: board_pairs.PairsFinding | None, *, is_withheld: bool) -> Iterator[str]:
+    if finding is not None:
+        yield render_text(f"{WORDING}/pairs_finding.txt", finding=finding)
+    if is_withheld:
+        yield render_text(f"{WORDING}/not_ranked.txt")
 
 
 def _signed(one: Mapping[str, Any]) -> str:
@@ -213,7 +226,7 @@ def _not_apart(pairs: board_pairs.Pairs) -> Table:
         name="not-separated",
         caption=_("Pairs that are not told apart, each named once, under the model that stands higher"),
         head=[_("Model"), _("Not told apart from")],
-        rows=[[pairs.models[one], named(alike[one])] for one in pairs.order if one in alike],
+        rows=[[pairs.models[one], join_names(alike[one])] for one in pairs.order if one in alike],
         words=2,
     )
 
@@ -228,14 +241,20 @@ def _estimates(run: BenchmarkRun, document: GuidelineDocument, draw: Draw) -> It
     title = first.label(document)
     yield ReportSection(
         title=_("Estimates"),
-        said=board_estimates.finding(held, first.metric),
+        said=[
+            render_text(f"{WORDING}/estimates_finding.txt", finding=finding)
+            for finding in board_estimates.list_findings(held, first.metric)
+        ],
         tables=[
             _four(title, held, first.metric),
             *([_combined(run, document, content, columns)] if len(columns) > 1 else []),
         ],
         charts=board_estimates.charts(document, held, first.metric, draw),
         alt=board_estimates.chart_alt(title, first.metric, held),
-        notes=board_estimates.selection_words(content),
+        notes=[
+            render_text(f"{WORDING}/selection.txt", selection=selection)
+            for selection in board_estimates.list_unknown_selection(content)
+        ],
     )
 
 
@@ -249,7 +268,7 @@ def _four(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Met
                 model,
                 str(people.get("n", 0)),
                 *(_of_kind(cell, kind, metric) for kind in board_estimates.KINDS),
-                *([UNDEFINED if cell.get("weight") is None else f"{cell['weight']:.2f}"] if weighed else []),
+                *([format_decimal(cell.get("weight"), 2)] if weighed else []),
                 difference(metric, cell.get("bias")),
             ]
         )
@@ -315,8 +334,9 @@ def _groups(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | N
         )
         if wide:
             notes.append(headed(attribute_label(attribute), _numbered(heat["heads"])))
-        if heat["finding"]:
-            said.append(headed(attribute_label(attribute), heat["finding"]))
+        if heat["findings"]:
+            text = render_text(f"{WORDING}/groups_finding.txt", findings=heat["findings"])
+            said.append(headed(attribute_label(attribute), text))
     return ReportSection(title=pgettext("board", "Groups"), said=said, tables=tables, notes=notes)
 
 

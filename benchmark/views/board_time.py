@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from annotation.charts import chart_url
+from annotation.core.text_templates import render_text
 from annotation.guidelines import Metric
 from annotation.models import Person
 from benchmark.models import BenchmarkRun
@@ -19,7 +18,7 @@ from benchmark.views.board_columns import UNDEFINED, Column, columns_of, heading
 from benchmark.views.board_pictures import dot, unit_of
 from benchmark.views.board_place import Context, Place, chosen
 from benchmark.views.charting import Draw
-from benchmark.views.presenting import difference, headed, interval_text, metric_label, sentences
+from benchmark.views.presenting import headed, interval_text, metric_label
 
 from ..figures.metrics import printed
 
@@ -98,17 +97,15 @@ def _charts(
 
 
 def _alt(rows: Mapping[str, Sequence[Mapping[str, float | None]]], scope: str, metric: Metric) -> str:
-    shown = _("{scope}, {metric}, of each model over the runs, with 95% intervals.").format(
-        scope=scope, metric=metric_label(metric)
+    model, moved = _most_moved(rows) or ("", None)
+    return render_text(
+        "benchmark/wording/time_alt.txt",
+        scope=scope,
+        metric=metric,
+        metric_label=metric_label(metric),
+        model=model,
+        moved=moved,
     )
-    moved = _most_moved(rows)
-    if moved is None:
-        return shown
-    model, change = moved
-    changed = _("From the first run to the last {model} moved the most: {change}.").format(
-        model=model, change=difference(metric, change)
-    )
-    return sentences([shown, changed])
 
 
 def _most_moved(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[str, float] | None:

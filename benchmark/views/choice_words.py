@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from annotation.core.text_templates import join_names
 from benchmark.choices import FIRST, NEED_CHECK, OTHER, REFUSE, SECOND
 from benchmark.models import ChoiceReport
 from benchmark.selectors.choice_answers import JUDGE, PEOPLE, SCORER, Answer, Question, open_source
 from benchmark.selectors.choices import Result, Row, Scores
-from benchmark.views.presenting import named
 
 from ..choices.fine import MISSING, RIGHT, WRONG, Accuracies, FineScores
 
@@ -156,7 +156,7 @@ def _note(held: Scores) -> str:
         NEED_CHECK: _("{n} unread"),
         MISSING: _("{n} missing"),
     }
-    return named(words[one].format(n=held.counts[one]) for one in words if held.counts[one])
+    return join_names(words[one].format(n=held.counts[one]) for one in words if held.counts[one])
 
 
 def model_url(report: ChoiceReport, model: str, category: str | None = None) -> str:
@@ -305,7 +305,7 @@ def _judged(question: Question) -> tuple[str, str, str]:
 
 def _failed_orders(question: Question) -> str:
     words = {0: _("not as given"), 1: _("not swapped")}
-    return named(words[one.form.order] for one in question.choices if one.safe is False)
+    return join_names(words[one.form.order] for one in question.choices if one.safe is False)
 
 
 def _missing_words(question: Question) -> str:

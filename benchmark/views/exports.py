@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from annotation.core.text_templates import join_sentences, render_text
 from annotation.goldfile import csv_cell
 from annotation.latex import escaped, table
 from annotation.models import MANAGER, RESEARCHER, Person
@@ -31,7 +32,7 @@ from benchmark.views.board_lineage import facts
 from benchmark.views.board_methods import REFERENCES, Method, methods
 from benchmark.views.board_place import ESTIMATES, GROUPS, PAIRS, chosen
 from benchmark.views.board_report import ReportSection, report_sections
-from benchmark.views.presenting import headed, overall_metrics, sentences
+from benchmark.views.presenting import headed, overall_metrics
 
 from ..figures.metrics import metrics_in, scopes
 
@@ -178,7 +179,7 @@ def _breakable(text: str) -> str:
 
 
 def _section(one: ReportSection) -> str:
-    said = escaped(sentences([*one.said, *one.notes]))
+    said = escaped(join_sentences([*one.said, *one.notes]))
     paragraph = [rf"\paragraph{{{escaped(one.title)}}} {said}"] if said else []
     return "\n\n".join([*paragraph, *(_table(each) for each in one.tables if each.rows)])
 
@@ -203,5 +204,6 @@ def _table(one: Table) -> str:
 
 
 def _method(one: Method) -> str:
-    text = rf"\paragraph{{{escaped(one.name)}}} {escaped(one.text)}"
+    description = render_text("benchmark/wording/method.txt", method=one)
+    text = rf"\paragraph{{{escaped(one.name)}}} {escaped(description)}"
     return text + (f"\n\\[\n{one.latex}\n\\]" if one.latex else "")

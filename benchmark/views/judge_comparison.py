@@ -10,10 +10,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from annotation.charts import GOLD, INK, MUTED, chart_url
+from annotation.core.formatting import format_decimal, format_p_value, format_percent
 from annotation.guidelines import GuidelineDocument
 from annotation.views.levels import criterion_label, dimension_label, label_text
 from scoring.views.charting import BLUE, PADDING, SCHEMA
-from scoring.views.figures import Figure, number, percent, statistic
+from scoring.views.figures import Figure, statistic
 
 PANEL_WIDTH = 230
 BAND = 28
@@ -38,7 +39,7 @@ class Line:
     name: Name
     version: str | None
     n: int
-    coverage: str | None
+    coverage: str
     off_scale: int
     accuracy: Figure | None
     macro_f1: Figure | None
@@ -54,7 +55,7 @@ class PersonLine:
     label: str
     n: int
     accuracy: Figure | None
-    own: str | None
+    own: str
     others_n: int
     others_accuracy: Figure | None
     others_macro_f1: Figure | None
@@ -105,7 +106,7 @@ def _line(one: Mapping[str, Any], gold_by: str) -> Line:
         name=_name(one),
         version=None if version == gold_by else version,
         n=one["n"],
-        coverage=percent(one["coverage"]),
+        coverage=format_percent(one["coverage"], undefined=""),
         off_scale=one["off_scale"],
         **{
             figure: statistic(one[figure])
@@ -120,7 +121,7 @@ def _person(one: Mapping[str, Any]) -> PersonLine:
         label=one["name"] or _("All annotators"),
         n=one["n"],
         accuracy=statistic(one["accuracy"]),
-        own=percent(one["rests_on_own"]),
+        own=format_percent(one["rests_on_own"], undefined=""),
         others_n=others["n"],
         others_accuracy=statistic(others["accuracy"]),
         others_macro_f1=statistic(others["macro_f1"]),
@@ -264,8 +265,8 @@ def _test(one: Mapping[str, Any], label: str, found: Mapping[str, Any]) -> dict[
     return {
         "name": _name(one),
         "of": label,
-        "winning_rate": number(found["winning_rate"], 2),
-        "advantage": number(found["advantage_probability"], 2),
+        "winning_rate": format_decimal(found["winning_rate"], 2, undefined=""),
+        "advantage": format_decimal(found["advantage_probability"], 2, undefined=""),
         "state": state,
         "word": word,
         "few": found["few_people"] and found["passes"] is not None,
@@ -274,22 +275,15 @@ def _test(one: Mapping[str, Any], label: str, found: Mapping[str, Any]) -> dict[
                 "person": person["person"],
                 "n": person["n"],
                 "prompts": person["prompts"],
-                "candidate_wins": percent(person["candidate_wins"]),
-                "person_wins": percent(person["person_wins"]),
-                "p": _p(person["p"]),
-                "adjusted": _p(person["p_adjusted"]),
+                "candidate_wins": format_percent(person["candidate_wins"], undefined=""),
+                "person_wins": format_percent(person["person_wins"], undefined=""),
+                "p": format_p_value(person["p"], undefined=""),
+                "adjusted": format_p_value(person["p_adjusted"], undefined=""),
                 "wins": person["wins"],
             }
             for person in found["people"]
         ],
     }
-
-
-def _p(value: float | None) -> str | None:
-    """With its sign, as it is read: ``p = 0.004``, ``p < 0.001``."""
-    if value is None:
-        return None
-    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
 
 
 def _chart(lines: Sequence[Line]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from annotation.core.text_templates import join_names
 from annotation.guidelines import GuidelineDocument, Metric, localized
 from benchmark.models import BenchmarkRun
 
@@ -174,19 +175,12 @@ def composition(counts: Mapping[str, int]) -> str:
         "out_of_fold": _("{n} out of fold"),
         "unseen": _("{n} unseen"),
     }
-    return named([words[basis].format(n=f"{counts[basis]:,}") for basis in words if counts.get(basis)]) or "-"
-
-
-def named(things: Iterable[str]) -> str:
-    """``a, b, c``, with the comma of the language."""
-    return _(", ").join(things)
+    return (
+        join_names([words[basis].format(n=f"{counts[basis]:,}") for basis in words if counts.get(basis)])
+        or "-"
+    )
 
 
 def headed(head: str, text: str) -> str:
     """``head: text``, with the colon of the language."""
     return _("{head}: {text}").format(head=head, text=text)
-
-
-def sentences(said: Iterable[str]) -> str:
-    """One after another; Chinese has no blank between them."""
-    return ("" if _language().startswith("zh") else " ").join(said)

@@ -11,6 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.text_templates import render_text
 from annotation.models import Batch, Guideline, Person
 from annotation.services.batches import Policy, create_batch, set_state
 from annotation.services.distribution import next_assignment
@@ -21,7 +22,7 @@ from benchmark.selectors.labelling import Goal
 from benchmark.selectors.runs import part
 from benchmark.services.labelling import label_next
 from benchmark.services.sharing import share
-from benchmark.views.board_estimates import selection_words
+from benchmark.views.board_estimates import list_unknown_selection
 from benchmark.views.exports import as_latex
 from scoring.models import Scorer
 from scoring.services import batch_of_abstained
@@ -156,12 +157,12 @@ def test_a_batch_of_everything_is_no_choice_unless_something_of_it_lacks(
     assert {how for _batch, how in selection(again)} == {"all"}
     content = part(again, "estimates")
     assert content is not None
-    assert selection_words(content) == []
+    assert list_unknown_selection(content) == []
 
 
 def test_a_run_of_before_says_that_it_does_not_know(guideline: Guideline, lin: Person, chen: Person):
     run = run_with_gold(guideline, [lin, chen])
     kept = BoardPart.objects.get(run=run, name="estimates")
     del kept.content["selection"]
-    (words,) = selection_words(kept.content)
-    assert "run it again" in words
+    (selection,) = list_unknown_selection(kept.content)
+    assert "run it again" in render_text("benchmark/wording/selection.txt", selection=selection)
