@@ -30,6 +30,7 @@ STATE_LABELS: dict[str, str | Promise] = {
     },
 }
 ROLE_LABELS: dict[str, str | Promise] = {
+    "admin": pgettext_lazy("role", "Admin"),
     "annotator": pgettext_lazy("role", "Annotator"),
     "adjudicator": pgettext_lazy("role", "Adjudicator"),
     "manager": pgettext_lazy("role", "Manager"),
@@ -125,6 +126,13 @@ def pagination(
         "query": context.get("query", "") if query is None else query,
         "anchor": anchor or context.get("anchor", ""),
     }
+
+
+@register.simple_tag(takes_context=True)
+def pagination_url(context: Context, number: int) -> str:
+    """The address of one page of the list that ``pagination`` shows."""
+    query, anchor = context.get("query"), context.get("anchor")
+    return f"?{f'{query}&' if query else ''}page={number}{f'#{anchor}' if anchor else ''}"
 
 
 @register.inclusion_tag("components/progress.html")

@@ -62,13 +62,18 @@ def people(request: HttpRequest) -> HttpResponse:
     loads = workloads(shown, reader=reader)
     context = {
         "page": page,
-        "lines": [(one, loads[one.pk]) for one in shown],
+        "lines": [(person, _role_names(person), loads[person.pk]) for person in shown],
         "filters": filters,
         "filtered": bool(words or role),
         "query": urlencode({name: value for name, value in (("words", words), ("role", role)) if value}),
         "some_sealed": sealed_batches(reader).exists(),
     }
     return render(request, "annotation/people/list.html", context)
+
+
+def _role_names(person: Person) -> list[str]:
+    """The person's groups; an admin is none of them."""
+    return ["admin"] * person.is_superuser + [group.name for group in person.groups.all()]
 
 
 @require_http_methods(["GET", "POST"])

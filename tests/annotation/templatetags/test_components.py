@@ -70,3 +70,17 @@ def test_the_view_gives_the_breadcrumbs_and_pages_unless_the_tag_does() -> None:
     crumbs = [{"label": "Batches", "url": "/batches/"}, {"label": "first", "url": ""}]
     assert render("{% breadcrumbs %}", crumbs=crumbs) == render("{% breadcrumbs trail %}", trail=crumbs)
     assert render("{% pagination %}") == ""
+
+
+def test_the_address_of_a_page_keeps_the_query_and_goes_to_the_anchor() -> None:
+    assert render("{% pagination_url 2 %}") == "?page=2"
+    page = render("{% pagination_url 2 %}", query="model=a%26b&dimension=Safety", anchor="items-title")
+    assert page == "?model=a%26b&amp;dimension=Safety&amp;page=2#items-title"
+
+
+def test_a_role_has_a_word_in_both_languages() -> None:
+    assert render("{% role_list roles %}", roles=["admin", "manager"]) == (
+        '<ul class="listed"><li>Admin</li><li>Manager</li></ul>'
+    )
+    with translation.override("zh-hans"):
+        assert render("{{ 'annotator'|role_label }}") == "标注员"
