@@ -16,10 +16,10 @@ register = template.Library()
 
 
 @register.filter(is_safe=False, needs_autoescape=True)
-def enumerated(names: Iterable[object], autoescape: bool = True) -> SafeString | str:
+def enumerated(names: Iterable[str], autoescape: bool = True) -> SafeString | str:
     """The names with the comma of the language between them."""
     if not autoescape:
-        return join_names(str(name) for name in names)
+        return join_names(names)
     return mark_safe(join_names(conditional_escape(name) for name in names))  # noqa: S308 (each is escaped)
 
 

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from annotation.charts import chart_url
+from annotation.core.formatting import format_compact, format_grouped, format_percent_compact
 from annotation.core.text_templates import join_names
 from annotation.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
@@ -176,13 +177,13 @@ def _head(
     label, metric = heading(document, column, columns)
     low, high = axes[column.metric.name]
     sizes = {column.n(row) or 0 for row in rows}
-    n = f"n = {sizes.pop():,}" if len(sizes) == 1 else ""
+    n = f"n = {format_grouped(sizes.pop())}" if len(sizes) == 1 else ""
     return Head(label, metric, _end(column.metric, low), _end(column.metric, high), n, url, is_sorted)
 
 
 def _end(metric: Metric, value: float) -> str:
     """An end of an axis, a round number."""
-    return f"{100 * value:g}%" if metric.kind == "rate" else f"{value:g}"
+    return format_percent_compact(value) if metric.kind == "rate" else format_compact(value)
 
 
 def _line(
@@ -227,7 +228,7 @@ def _ranks_by(document: GuidelineDocument, column: Column, rows: Sequence[Row]) 
 def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> Shown:
     statistic, n, missing = column.statistic(row), column.n(row), column.missing(row)
     x, x1, x2 = (_at(statistic[part], axis) for part in ("value", "low", "high"))
-    parts = [] if alike or n is None else [f"n = {n:,}"]
+    parts = [] if alike or n is None else [f"n = {format_grouped(n)}"]
     if column.scope is not None:
         parts.append(_gold(column, row))
     if missing:
@@ -248,7 +249,7 @@ def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> 
 def _gold(column: Column, row: Row) -> str:
     """How many responses people labelled; the whole composition stands by its model."""
     bases = column.composition(row)
-    return _("{n} gold").format(n=f"{bases['gold']:,}") if bases.get("gold") else ""
+    return _("{n} gold").format(n=format_grouped(bases["gold"])) if bases.get("gold") else ""
 
 
 def _at(value: float | None, axis: Ends) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from annotation.core.formatting import format_range
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import part, rows_of
@@ -194,9 +195,7 @@ def _legend(metric: Metric, bounds: Sequence[float]) -> list[tuple[int, str]]:
     return [
         (
             shade,
-            _("{low} to {high}").format(
-                low=printed(metric, bounds[shade - 1]), high=printed(metric, bounds[shade])
-            ),
+            format_range(printed(metric, bounds[shade - 1]), printed(metric, bounds[shade])),
         )
         for shade in range(1, SHADES + 1)
         if bounds

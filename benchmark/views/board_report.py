@@ -122,12 +122,8 @@ def _board_table(
 
 
 def _caption(metric: Metric, *, ranked: bool) -> str:
-    words = (
-        _("{metric} with 95% intervals; in brackets after a rank those that remain possible")
-        if ranked
-        else _("{metric} with 95% intervals, best first")
-    )
-    return words.format(metric=metric_label(metric))
+    code = "ranked" if ranked else "unranked"
+    return render_text(f"{WORDING}/table_caption.txt", code=code, metric=metric_label(metric))
 
 
 def _has_any(row: Row, columns: Sequence[Column]) -> bool:
@@ -274,8 +270,8 @@ def _four(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Met
         )
     return Table(
         name="estimates",
-        caption=_("{scope}, {metric}: people, scorer and both, with 95% intervals").format(
-            scope=title, metric=metric_label(metric)
+        caption=render_text(
+            f"{WORDING}/table_caption.txt", code="estimates", scope=title, metric=metric_label(metric)
         ),
         head=[
             _("Model"),
@@ -327,7 +323,7 @@ def _groups(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | N
         tables.append(
             Table(
                 name=f"by-{attribute}",
-                caption=_("{heading}; * rests on few responses").format(heading=heat["heading"]),
+                caption=render_text(f"{WORDING}/table_caption.txt", code="groups", heading=heat["heading"]),
                 head=[_("Model"), *([str(at) for at in range(1, len(names) + 1)] if wide else names)],
                 rows=[[model, *(_starred(cell) for cell in cells)] for model, cells in heat["rows"]],
             )

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from annotation.core.text_templates import render_text
 from annotation.errors import AssayError
 from annotation.models import MANAGER, RESEARCHER, EvaluatedModel, Person
 from annotation.views.access import has_role, person_of, role_required
@@ -187,10 +188,9 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
     made = make_batch(report=open_report(request, name), what=request.POST.get("what", ""), actor=person)
     messages.success(
         request,
-        _(
-            "The batch {name} is a draft with {n} items. A manager puts people in and opens it; the numbers here follow"
-            " what they settle."
-        ).format(name=made.name, n=made.tasks.count()),
+        render_text(
+            "benchmark/wording/message.txt", code="choice_batch", name=made.name, n=made.tasks.count()
+        ),
     )
     return redirect("batch", made.name) if _manages(person) else redirect("choice-report", name)
 

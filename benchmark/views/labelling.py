@@ -17,6 +17,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from annotation.charts import GOLD, chart_url
+from annotation.core.formatting import (
+    format_decimal,
+    format_grouped,
+    format_range,
+    format_signed,
+    format_significant,
+)
+from annotation.core.text_templates import render_text
 from annotation.errors import AssayError
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
 from annotation.views.access import has_role, person_of, role_required
@@ -109,12 +117,8 @@ def _make(
     except AssayError as error:
         form.add_error(None, error_text(error))
         return None
-    words = (
-        _("The batch {name} is open.")
-        if open_now
-        else _("The batch {name} is kept as a draft: a manager opens it.")
-    )
-    messages.success(request, words.format(name=made.batch.name))
+    code = "batch_open" if open_now else "batch_draft"
+    messages.success(request, render_text("benchmark/wording/message.txt", code=code, name=made.batch.name))
     return (
         redirect("batch", made.batch.name) if has_role(person, MANAGER) else redirect("label-next", run.name)
     )
@@ -146,7 +150,7 @@ def _context(there: Standing, goal: Goal | None) -> dict[str, Any]:
         "half_width": "" if goal is None or goal.half_width is None else _points(there, goal.half_width),
         "refusal": refusal,
         "more": more,
-        "more_shown": f"{more:,}",
+        "more_shown": format_grouped(more),
         "work": _work(takes, more),
         "waiting": there.waiting,
         "assumed": sum(one.stratum.assumed for one in wanted),
@@ -166,7 +170,7 @@ def _prompt_needs(there: Standing, goal: Goal | None) -> list[dict[str, Any]]:
         {
             "label": scope_label(there.document, one.scope),
             "prompts": one.prompts,
-            "now": "" if one.half_width is None else f"{one.half_width * _unit(there):.1f}",
+            "now": _half_width(there, one.half_width),
             "needed": one.needed,
             "is_met": one.is_met,
         }
@@ -202,12 +206,12 @@ class Neighbours:
 def _neighbours(there: Standing, pair: Pair, wanted: Sequence[Wanted] | None, takes: Effort) -> Neighbours:
     more = None if wanted is None else sum(one.more for one in wanted)
     unit = _unit(there)
-    ends = [f"{one * unit:+.1f}" for one in pair.interval or ()]
+    low, high = (format_signed(end * unit, 1) for end in pair.interval) if pair.interval else ("", "")
     return Neighbours(
         first=pair.first,
         second=pair.second,
-        difference=f"{pair.difference * unit:+.1f}",
-        interval=_("{low} to {high}").format(low=ends[0], high=ends[1]) if ends else "",
+        difference=format_signed(pair.difference * unit, 1),
+        interval=format_range(low, high),
         separated=pair.separated,
         more=more,
         work=_work(takes, more or 0),
@@ -221,7 +225,11 @@ def _address(there: Standing) -> str:
 
 
 def _points(there: Standing, half_width: float) -> str:
-    return f"{half_width * _unit(there):.3g}"
+    return format_significant(half_width * _unit(there))
+
+
+def _half_width(there: Standing, half_width: float | None) -> str:
+    return format_decimal(None if half_width is None else half_width * _unit(there), 1, undefined="")
 
 
 def _work(takes: Effort, labels: int) -> str:
@@ -229,14 +237,7 @@ def _work(takes: Effort, labels: int) -> str:
     each, deciding = takes.hours_each(labels), takes.hours_deciding(labels)
     if each is None or not labels:
         return ""
-    told = _("{hours} h for each of {people} people").format(hours=_hours(each), people=takes.overlap)
-    if not deciding:
-        return told
-    return _("{work}, {hours} h for an adjudicator").format(work=told, hours=_hours(deciding))
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:.1f}" if hours < 10 else f"{hours:,.0f}"
+    return render_text("benchmark/wording/work.txt", each=each, annotators=takes.overlap, deciding=deciding)
 
 
 def _table(there: Standing, wanted: Sequence[Wanted]) -> dict[str, Any]:
@@ -264,7 +265,7 @@ def _table(there: Standing, wanted: Sequence[Wanted]) -> dict[str, Any]:
 
 
 def _cell(there: Standing, more: int | None, now: float | None) -> dict[str, Any]:
-    return {"more": more, "now": "" if now is None else f"{now * _unit(there):.1f}"}
+    return {"more": more, "now": _half_width(there, now)}
 
 
 def _curve(there: Standing) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from annotation.core.formatting import format_grouped, format_percent_signed, format_range, format_signed
 from annotation.core.text_templates import join_names
 from annotation.guidelines import GuidelineDocument, Metric, localized
 from benchmark.models import BenchmarkRun
@@ -122,21 +123,19 @@ def interval_text(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     low, high = statistic["low"], statistic["high"]
     if low is None or high is None:
         return ""
-    return _("{low} to {high}").format(low=printed_bound(metric, low), high=printed_bound(metric, high))
+    return format_range(printed_bound(metric, low), printed_bound(metric, high))
 
 
 def difference(metric: Metric, value: float | None) -> str:
     """With its sign; of rates in percentage points."""
-    if value is None:
-        return "-"
-    return f"{100 * value:+.2f}" if metric.kind == "rate" else f"{value:+.1f}"
+    return format_percent_signed(value) if metric.kind == "rate" else format_signed(value, 1)
 
 
 def difference_interval(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     low, high = statistic["low"], statistic["high"]
     if low is None or high is None:
         return ""
-    return _("{low} to {high}").format(low=difference(metric, low), high=difference(metric, high))
+    return format_range(difference(metric, low), difference(metric, high))
 
 
 def attribute_label(attribute: str) -> str:
@@ -176,7 +175,9 @@ def composition(counts: Mapping[str, int]) -> str:
         "unseen": _("{n} unseen"),
     }
     return (
-        join_names([words[basis].format(n=f"{counts[basis]:,}") for basis in words if counts.get(basis)])
+        join_names(
+            [words[basis].format(n=format_grouped(counts[basis])) for basis in words if counts.get(basis)]
+        )
         or "-"
     )
 

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
+from annotation.core.formatting import format_grouped
 from annotation.core.text_templates import join_names
 from annotation.errors import AssayError
 from annotation.models import MANAGER, RESEARCHER
@@ -108,7 +109,7 @@ def _shown(run: BenchmarkRun, moved: Moved, *, is_first: bool) -> dict[str, Any]
 
 
 def _words(reasons: Counter[str]) -> list[str]:
-    return [f"{n:,} × {change_word(kind)}" for kind, n in sorted(reasons.items())]
+    return [f"{format_grouped(n)} × {change_word(kind)}" for kind, n in sorted(reasons.items())]
 
 
 def _crumbs(found: Retraining) -> list[dict[str, str]]:
