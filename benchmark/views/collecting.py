@@ -65,7 +65,7 @@ def collectings(request: HttpRequest) -> HttpResponse:
 
 
 @dataclass(frozen=True)
-class Offered:
+class EndpointChoice:
     """An endpoint of the settings. ``key`` is what is known of its key here, never the key."""
 
     name: str
@@ -75,16 +75,16 @@ class Offered:
     refusal: str
 
 
-def _offered() -> list[Offered]:
-    found = []
+def _endpoints() -> list[EndpointChoice]:
+    endpoints = []
     for name, url in settings.ASSAY_ENDPOINTS.items():
         try:
             has_key, refusal = key_for(url) is not None, ""
             variable = key_name(url)
         except AssayError as error:
             has_key, refusal, variable = False, error_text(error), ""
-        found.append(Offered(name, url, variable, has_key, refusal))
-    return found
+        endpoints.append(EndpointChoice(name, url, variable, has_key, refusal))
+    return endpoints
 
 
 @require_http_methods(["GET", "POST"])
@@ -102,7 +102,7 @@ def new_collecting(request: HttpRequest) -> HttpResponse:
             return redirect("collecting-run", made.pk)
     context = {
         "form": form,
-        "offered": _offered(),
+        "endpoints": _endpoints(),
         "models": models_open_to(person).values_list("name", flat=True),
         "collections": collections_open_to(person).exclude(name="").values_list("name", flat=True),
         "crumbs": _crumbs(_("Collect responses")),

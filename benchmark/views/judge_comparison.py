@@ -10,7 +10,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from annotation.charts import GOLD, INK, MUTED, chart_url
-from annotation.core.formatting import format_decimal, format_p_value, format_percent
 from annotation.guidelines import GuidelineDocument
 from annotation.views.levels import criterion_label, dimension_label, label_text
 from scoring.views.charting import BLUE, PADDING, SCHEMA
@@ -39,7 +38,7 @@ class Line:
     name: Name
     version: str | None
     n: int
-    coverage: str
+    coverage: float | None
     off_scale: int
     accuracy: Figure | None
     macro_f1: Figure | None
@@ -55,16 +54,14 @@ class PersonLine:
     label: str
     n: int
     accuracy: Figure | None
-    own: str
+    rests_on_own: float | None
     others_n: int
     others_accuracy: Figure | None
     others_macro_f1: Figure | None
     others_kappa: Figure | None
 
 
-def comparison_context(
-    document: Mapping[str, Any], guideline: GuidelineDocument, language: str
-) -> dict[str, Any]:
+def comparison_context(document: Mapping[str, Any], guideline: GuidelineDocument) -> dict[str, Any]:
     candidates = document["candidates"]
     lines = [_line(one, document["guideline"]) for one in candidates]
     return {
@@ -79,7 +76,6 @@ def comparison_context(
         "seen": _seen(candidates),
         "sections": _sections(candidates, guideline),
         "tests": _tests(candidates, guideline),
-        "off_scale": any(line.off_scale for line in lines),
     }
 
 
@@ -106,7 +102,7 @@ def _line(one: Mapping[str, Any], gold_by: str) -> Line:
         name=_name(one),
         version=None if version == gold_by else version,
         n=one["n"],
-        coverage=format_percent(one["coverage"], undefined=""),
+        coverage=one["coverage"],
         off_scale=one["off_scale"],
         **{
             figure: statistic(one[figure])
@@ -121,7 +117,7 @@ def _person(one: Mapping[str, Any]) -> PersonLine:
         label=one["name"] or _("All annotators"),
         n=one["n"],
         accuracy=statistic(one["accuracy"]),
-        own=format_percent(one["rests_on_own"], undefined=""),
+        rests_on_own=one["rests_on_own"],
         others_n=others["n"],
         others_accuracy=statistic(others["accuracy"]),
         others_macro_f1=statistic(others["macro_f1"]),
@@ -253,36 +249,15 @@ def _tests(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument
     return rows
 
 
-def _test(one: Mapping[str, Any], label: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    verdicts = {
-        True: ("success", _("may stand in for a person")),
-        False: ("warning", _("may not stand in for a person")),
-        None: ("plain", _("too little to tell")),
-    }
-    state, word = verdicts[found["passes"]]
-    if found["few_people"]:
-        state = "plain"
+def _test(candidate: Mapping[str, Any], label: str, outcome: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "name": _name(one),
+        "name": _name(candidate),
         "of": label,
-        "winning_rate": format_decimal(found["winning_rate"], 2, undefined=""),
-        "advantage": format_decimal(found["advantage_probability"], 2, undefined=""),
-        "state": state,
-        "word": word,
-        "few": found["few_people"] and found["passes"] is not None,
-        "people": [
-            {
-                "person": person["person"],
-                "n": person["n"],
-                "prompts": person["prompts"],
-                "candidate_wins": format_percent(person["candidate_wins"], undefined=""),
-                "person_wins": format_percent(person["person_wins"], undefined=""),
-                "p": format_p_value(person["p"], undefined=""),
-                "adjusted": format_p_value(person["p_adjusted"], undefined=""),
-                "wins": person["wins"],
-            }
-            for person in found["people"]
-        ],
+        "passes": outcome["passes"],
+        "few_people": outcome["few_people"],
+        "winning_rate": outcome["winning_rate"],
+        "advantage": outcome["advantage_probability"],
+        "people": outcome["people"],
     }
 
 

@@ -9,7 +9,6 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -100,19 +99,19 @@ def _judge_page(request: HttpRequest, found: Judge, form: AskForm | None = None)
     person = person_of(request)
     document = found.guideline.document
     is_listed = found.endpoint in settings.ASSAY_ENDPOINTS.values()
-    said: list[dict[str, Any]] = [
+    label_counts: list[dict[str, Any]] = [
         {
-            "criterion": criterion_label(document, one.criterion),
-            "level": None if one.value is None else label_text(document, one.criterion, one.value),
-            "n": one.n,
+            "criterion": criterion_label(document, count.criterion),
+            "level": None if count.value is None else label_text(document, count.criterion, count.value),
+            "n": count.n,
         }
-        for one in said_by(found)
+        for count in said_by(found)
     ]
     judgings = found.judgings.select_related("dataset", "collection", "job", "created_by")
     context = {
         "judge": found,
         "crumbs": _crumbs(found.name),
-        "said": said,
+        "label_counts": label_counts,
         "off_scale": [
             (one, criterion_label(document, one.criterion)) for one in off_scale_of(found, MOST_SHOWN)
         ],
@@ -308,7 +307,7 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
         "choices": [{**one, "chosen": one["value"] in there} for one in choices],
         "epsilons": list(EPSILONS),
         "epsilon": epsilon if epsilon in EPSILONS else f"{EPSILON:g}",
-        **comparison_context(document, ground.guideline.document, get_language() or "en"),
+        **comparison_context(document, ground.guideline.document),
     }
     return render(request, "benchmark/judges_comparison.html", context)
 

@@ -32,7 +32,7 @@ from annotation.views.crumbs import trail
 from annotation.wording import error_text
 from benchmark.models import BenchmarkRun, ShareLink
 from benchmark.selectors.runs import refuse_sealed_run, run_named
-from benchmark.selectors.sharing import EXPIRED, REVOKED, STANDING, link_named, links_of, opened, state_of
+from benchmark.selectors.sharing import link_named, links_of, opened, state_of
 from benchmark.services.sharing import note_opening, revoke_link, share
 from benchmark.views.charting import Draw, Spec
 from benchmark.views.shared_page import shared_context
@@ -46,7 +46,6 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Robots-Tag": "noindex, nofollow, noarchive",
 }
-BADGES = {STANDING: "open", EXPIRED: "expired", REVOKED: "withdrawn"}
 
 
 @require_GET
@@ -109,13 +108,7 @@ def _links(
 
 
 def _line(link: ShareLink) -> dict[str, Any]:
-    state = state_of(link)
-    words = {
-        STANDING: _("open to whoever has it"),
-        EXPIRED: _("expired"),
-        REVOKED: _("revoked"),
-    }
-    return {"link": link, "standing": state == STANDING, "badge": BADGES[state], "words": words[state]}
+    return {"link": link, "state": state_of(link)}
 
 
 def for_outsiders(view: View) -> View:

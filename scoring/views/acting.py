@@ -174,8 +174,8 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "scorer": found,
         "crumbs": _crumbs(found, _("Ask people again")),
-        "asked": asked,
-        "there": there,
+        "choice": asked,
+        "abstention": there,
         "refusal": refusal,
         "form": form,
         "manages": manages,

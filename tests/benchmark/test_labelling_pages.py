@@ -45,10 +45,10 @@ def test_it_says_who_is_not_separated_and_what_points_take(run: BenchmarkRun, cl
     assert "They differ by less than this dataset can tell" in page
     assert "1 pair of neighbours is separated." in page
     assert "To plus or minus 2 points on every dimension" in page
-    assert re.search(r"More gold labels</dt><dd class=\"stat__value\">45<", page)
+    assert re.search(r"More gold labels</dt>\s*<dd class=\"stat__value\">\s*45\s*<", page)
     assert re.search(r"now ± [0-9.]+", page)
     ten = page_of(client, TEN)
-    (more,) = re.findall(r"More gold labels</dt><dd class=\"stat__value\">(\d+)<", ten)
+    (more,) = re.findall(r"More gold labels</dt>\s*<dd class=\"stat__value\">\s*(\d+)\s*<", ten)
     assert 0 < int(more) < 45
     assert "A researcher makes the batch." in ten
     assert "/label-next/batch/" not in ten
