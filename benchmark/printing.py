@@ -62,7 +62,7 @@ def has_small_cell(board: dict[str, Any]) -> bool:
 def _columns(document: GuidelineDocument) -> list[tuple[str | None, Metric]]:
     """The overall numbers, then those of each dimension."""
     overall: list[tuple[str | None, Metric]] = [
-        (None, one) for one in document.metrics if one.overall != "none"
+        (None, metric) for metric in document.metrics if metric.overall != "none"
     ]
     return overall + [(scope, one) for scope in scopes(document) for one in metrics_in(document, scope)]
 
@@ -74,9 +74,11 @@ def _names(metric: Metric, document: GuidelineDocument, *, intervals: bool) -> l
 
 def short(name: str, document: GuidelineDocument) -> str:
     """A metric's name without the words that all metrics begin with: ``rate`` of ``harmless_rate``."""
-    words = [one.name.split("_") for one in document.metrics]
+    words = [metric.name.split("_") for metric in document.metrics]
     shared = 0
-    while len(words) > 1 and all(len(one) > shared + 1 and one[shared] == words[0][shared] for one in words):
+    while len(words) > 1 and all(
+        len(word) > shared + 1 and word[shared] == words[0][shared] for word in words
+    ):
         shared += 1
     return "_".join(name.split("_")[shared:])
 
@@ -114,10 +116,12 @@ def groups_table(groups: dict[str, Any], document: GuidelineDocument, *, interva
         for row in groups["rows"]
         if (cell := row["cells"][place]) is not None
     ]
-    metrics = [one for one in document.metrics if any(one.name in cell for _model, _column, cell in found)]
+    metrics = [
+        metric for metric in document.metrics if any(metric.name in cell for _model, _column, cell in found)
+    ]
     intervals = intervals or any(cell["n"] < SMALL for _model, _column, cell in found)
     head = ["group", "model", "n"]
-    head += [name for one in metrics for name in _names(one, document, intervals=intervals)]
+    head += [name for metric in metrics for name in _names(metric, document, intervals=intervals)]
     body = [
         [_group_name(column), model, str(cell["n"]), *_statistics(metrics, cell, intervals=intervals)]
         for model, column, cell in found

@@ -234,7 +234,7 @@ def _place(row: Row, name: str, document: GuidelineDocument) -> _Place:
     if metric == N and scope != OVERALL:
         return _Place(scope, None, percent=False)
     if scope == OVERALL:
-        known = [one for one in document.metrics if one.overall != "none"]
+        known = [metric for metric in document.metrics if metric.overall != "none"]
     else:
         known = metrics_in(document, scope)
     found = next((one for one in known if one.name == metric), None)

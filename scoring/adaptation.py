@@ -41,7 +41,7 @@ def what_labels_brought(
     if {example.model for example in examples} <= {model}:
         return None
     splits = splits_by_prompt(examples, k=k, seed=seed)
-    own = [Split(one.name, one.train, _of(examples, one.test, model)) for one in splits]
+    own = [Split(split.name, split.train, _of(examples, split.test, model)) for split in splits]
     own = [one for one in own if one.test]
     without = evaluate_splits(
         backbone,

@@ -73,7 +73,7 @@ def fit_weights(members: Sequence[Array], targets: Integers, importance: Array |
     """
     if not len(targets):
         return [1 / len(members)] * len(members)
-    right = np.column_stack([np.exp(one[np.arange(len(targets)), targets]) for one in members]) + TINY
+    right = np.column_stack([np.exp(member[np.arange(len(targets)), targets]) for member in members]) + TINY
     counts = np.ones(len(targets)) if importance is None else importance
     weights = np.full(len(members), 1 / len(members))
     for _step in range(500):

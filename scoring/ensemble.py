@@ -136,7 +136,7 @@ class FittedMember:
 
 
 def as_logs(predictions: Sequence[Prediction], head: Head) -> Doubles:
-    rows = [[one[head.criterion][value] for value in head.values] for one in predictions]
+    rows = [[prediction[head.criterion][value] for value in head.values] for prediction in predictions]
     result: Doubles = np.log(np.maximum(np.array(rows).reshape(-1, len(head.values)), IMPOSSIBLE))
     return result
 

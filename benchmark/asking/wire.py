@@ -40,7 +40,11 @@ class Said:
 def body_of(endpoint: Endpoint, question: Question) -> bytes:
     """The request as JSON in ASCII, whatever script the messages are in."""
     settings = {name: value for name, value in endpoint.settings.items() if name not in RESERVED}
-    whole = {"model": endpoint.model, "messages": [dict(one) for one in question.messages], **settings}
+    whole = {
+        "model": endpoint.model,
+        "messages": [dict(message) for message in question.messages],
+        **settings,
+    }
     return json.dumps(whole, allow_nan=False).encode("ascii")
 
 

@@ -160,7 +160,7 @@ def _accuracy(picked: Sequence[Picked]) -> Statistic:
 
 def _drawn_again(clusters: Sequence[Sequence[bool]]) -> tuple[float | None, float | None]:
     """The middle 95% of the share of True when whole questions are drawn again; the same for the same answers."""
-    kinds = Counter((len(one), sum(one)) for one in clusters)
+    kinds = Counter((len(cluster), sum(cluster)) for cluster in clusters)
     shapes = sorted(kinds)
     shares = np.array([kinds[shape] for shape in shapes], dtype=float) / len(clusters)
     draws = np.random.default_rng(0).multinomial(len(clusters), shares, size=RESAMPLES).astype(float)

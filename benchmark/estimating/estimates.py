@@ -217,7 +217,7 @@ class _Of:
     def _plain(self, labels: Sequence[Labels]) -> _Stated:
         if not labels or not self.values.by_label:
             return _Stated()
-        return _stated(plain([self.values.given(one) for one in labels], self.values.scale), len(labels))
+        return _stated(plain([self.values.given(label) for label in labels], self.values.scale), len(labels))
 
     @cached_property
     def moments(self) -> Strata:
@@ -310,17 +310,17 @@ def _told(people: _Stated, scorer: _Stated, combined: _Stated, finite: _Stated) 
 
 def _cells(document: GuidelineDocument, own: Mapping[str, _Cell]) -> dict[str, Any]:
     by_metric = {
-        one.name: {scope: own[scope].metric(one) for scope in document.dimensions_of(one) or (ALL,)}
-        for one in document.metrics
+        metric.name: {scope: own[scope].metric(metric) for scope in document.dimensions_of(metric) or (ALL,)}
+        for metric in document.metrics
     }
     told: dict[str, Any] = {
         scope: {one.name: by_metric[one.name][scope].to_json() for one in metrics_in(document, scope)}
         for scope in own
     }
     told[OVERALL] = {
-        one.name: _overall(one, list(by_metric[one.name].values()))
-        for one in document.metrics
-        if one.overall != "none"
+        metric.name: _overall(metric, list(by_metric[metric.name].values()))
+        for metric in document.metrics
+        if metric.overall != "none"
     }
     return told
 

@@ -78,14 +78,14 @@ class Ground:
             "combined": self.combined,
             "strata": [
                 [
-                    places[one.model],
-                    one.scope,
-                    *one.bounds,
-                    one.population,
-                    one.labelled,
-                    self.variances.get(one.key),
+                    places[stratum.model],
+                    stratum.scope,
+                    *stratum.bounds,
+                    stratum.population,
+                    stratum.labelled,
+                    self.variances.get(stratum.key),
                 ]
-                for one in self.strata
+                for stratum in self.strata
             ],
         }
 

@@ -71,12 +71,14 @@ def with_stand_ins(
         alike[scope, bounds].append(variance)
         alike[scope, None].append(variance)
     found = []
-    for one in strata:
-        if one.key in known:
-            found.append(replace(one, variance=known[one.key], assumed=False))
+    for stratum in strata:
+        if stratum.key in known:
+            found.append(replace(stratum, variance=known[stratum.key], assumed=False))
         else:
-            others = alike[one.scope, one.bounds] or alike[one.scope, None] or [largest[one.scope]]
-            found.append(replace(one, variance=sum(others) / len(others), assumed=True))
+            others = (
+                alike[stratum.scope, stratum.bounds] or alike[stratum.scope, None] or [largest[stratum.scope]]
+            )
+            found.append(replace(stratum, variance=sum(others) / len(others), assumed=True))
     return found
 
 
@@ -203,8 +205,8 @@ def half_width(variance: float) -> float | None:
 
 def _cells(strata: Sequence[Stratum]) -> list[list[Stratum]]:
     found: dict[tuple[str, str], list[Stratum]] = defaultdict(list)
-    for one in strata:
-        found[one.model, one.scope].append(one)
+    for stratum in strata:
+        found[stratum.model, stratum.scope].append(stratum)
     return list(found.values())
 
 
@@ -256,7 +258,7 @@ class Pair:
     @property
     def separated(self) -> bool:
         """Never by predictions that no gold has corrected."""
-        sound = self.corrected or all(one.labelled == one.population for one in self.strata)
+        sound = self.corrected or all(stratum.labelled == stratum.population for stratum in self.strata)
         return sound and self.half_width is not None and abs(self.difference) > self.half_width
 
     @property
@@ -279,11 +281,13 @@ class Pair:
     def shares(self) -> list[float]:
         """What each stratum counts in the number of its model."""
         whole: Counter[tuple[str, str]] = Counter()
-        for one in self.strata:
-            whole[one.model, one.scope] += one.population
+        for stratum in self.strata:
+            whole[stratum.model, stratum.scope] += stratum.population
         return [
-            one.population / whole[one.model, one.scope] * self.weights[one.model, one.scope]
-            for one in self.strata
+            stratum.population
+            / whole[stratum.model, stratum.scope]
+            * self.weights[stratum.model, stratum.scope]
+            for stratum in self.strata
         ]
 
     @cached_property

@@ -114,7 +114,7 @@ def _sum(values: Floats) -> Floats:
 
 def together(parts: Sequence[Strata]) -> Strata:
     """Several strata of one cell."""
-    named = {one.name: [getattr(part, one.name) for part in parts] for one in fields(Strata)}
+    named = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Strata)}
     return Strata(**{name: np.concatenate(arrays, axis=-1) for name, arrays in named.items()})
 
 

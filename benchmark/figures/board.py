@@ -162,9 +162,9 @@ def board(
 def _rows(sample: Sample) -> list[_Row]:
     document = sample.document
     found = {
-        (one.name, scope): parts(sample, one, scope)
-        for one in document.metrics
-        for scope in scopes_of(document, one)
+        (metric.name, scope): parts(sample, metric, scope)
+        for metric in document.metrics
+        for scope in scopes_of(document, metric)
     }
     counts = {scope: sample.counts(scope) for scope in scopes(document)}
     return [_row(document, model, found, counts) for model in sample.models]
@@ -186,9 +186,11 @@ def _row(
         for scope, own in counts.items()
     }
     overall = {
-        one.name: overall_of(one, [found[one.name, scope][model] for scope in scopes_of(document, one)])
-        for one in document.metrics
-        if one.overall != "none"
+        metric.name: overall_of(
+            metric, [found[metric.name, scope][model] for scope in scopes_of(document, metric)]
+        )
+        for metric in document.metrics
+        if metric.overall != "none"
     }
     standing = overall.get(document.rank_by) or statistics[document.rank_by, _first_scope(document)]
     return _Row(model, sum(cell["n"] for cell in dimensions.values()), dimensions, overall, standing.value)

@@ -71,7 +71,7 @@ def _of_model(
 ) -> Iterator[Change]:
     for scope in (None, *scopes(document)):
         metrics = (
-            [one for one in document.metrics if one.overall != "none"]
+            [metric for metric in document.metrics if metric.overall != "none"]
             if scope is None
             else metrics_in(document, scope)
         )

@@ -61,7 +61,7 @@ class Block:
 
     def having(self, attribute: str, value: str) -> Mask:
         """Which units are of this group."""
-        return np.array([one.get(attribute) == value for one in self.groups], dtype=bool)
+        return np.array([group.get(attribute) == value for group in self.groups], dtype=bool)
 
 
 def blocks_of(rows: Iterable[Counted], scope: str, seed: int) -> tuple[Block, ...]:

@@ -51,7 +51,7 @@ def _names(sample: Sample, scope: str, attribute: str) -> set[str]:
 
 def _in_order(sample: Sample, scope: str, names: set[str]) -> list[str]:
     dimension = sample.document.dimension(scope)
-    declared = [one.name for one in dimension.subcomponents] if dimension else []
+    declared = [subcomponent.name for subcomponent in dimension.subcomponents] if dimension else []
     return [*(name for name in declared if name in names), *sorted(names - set(declared))]
 
 
@@ -78,7 +78,7 @@ def _scopes(sample: Sample, group: Group) -> tuple[str, ...]:
 def _cells(sample: Sample, group: Group) -> dict[str, dict[str, Any]]:
     """By model, those that have a response in the group."""
     counted = [sample.counts(scope, group.key) for scope in _scopes(sample, group)]
-    numbers = {one.name: (one, _parts(sample, one, group)) for one in _metrics(sample, group)}
+    numbers = {metric.name: (metric, _parts(sample, metric, group)) for metric in _metrics(sample, group)}
     cells = {}
     for model in sample.models:
         n = sum(sum(own[model].values()) for own in counted)
@@ -92,7 +92,7 @@ def _metrics(sample: Sample, group: Group) -> list[Metric]:
     """Those of the column; across columns those that have an overall number, or all where none has."""
     if group.scope is not None:
         return metrics_in(sample.document, group.scope)
-    overall = [one for one in sample.document.metrics if one.overall != "none"]
+    overall = [metric for metric in sample.document.metrics if metric.overall != "none"]
     return overall or list(sample.document.metrics)
 
 

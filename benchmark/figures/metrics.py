@@ -116,7 +116,7 @@ def scopes(document: GuidelineDocument) -> tuple[str, ...]:
 
 def metrics_in(document: GuidelineDocument, scope: str) -> list[Metric]:
     """The metrics that this column has."""
-    return [one for one in document.metrics if scope in scopes_of(document, one)]
+    return [metric for metric in document.metrics if scope in scopes_of(document, metric)]
 
 
 def metric_in(document: GuidelineDocument, scope: str, metric: Metric) -> Metric | None:
@@ -139,7 +139,10 @@ def level_counts(
         for label in labels:
             counts[label] += responses
     criteria = document.criteria_for(_dimension(scope, document))
-    return {one.name: {f"{value:g}": counts[one.name, value] for value in one.values} for one in criteria}
+    return {
+        criterion.name: {f"{value:g}": counts[criterion.name, value] for value in criterion.values}
+        for criterion in criteria
+    }
 
 
 def _dimension(scope: str, document: GuidelineDocument) -> str | None:

@@ -55,7 +55,7 @@ class Predicted:
     def not_ranked(self) -> list[str]:
         """The columns whose ranks are withheld, as ``scopes_compared`` names them."""
         lead = self.document.metric(self.document.rank_by)
-        columns = [one for one in scopes(self.document) if metric_in(self.document, one, lead)]
+        columns = [scope for scope in scopes(self.document) if metric_in(self.document, scope, lead)]
         return [one for one in ([OVERALL] if lead.overall != "none" else []) + columns if self.models_in(one)]
 
 

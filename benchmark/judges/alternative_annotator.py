@@ -118,16 +118,16 @@ class Verdict:
             "few_people": self.is_few,
             "people": [
                 {
-                    "person": one.person,
-                    "n": one.n,
-                    "prompts": one.prompts,
-                    "candidate_wins": one.candidate_wins,
-                    "person_wins": one.person_wins,
-                    "p": one.p,
-                    "p_adjusted": one.adjusted,
-                    "wins": one.wins,
+                    "person": person.person,
+                    "n": person.n,
+                    "prompts": person.prompts,
+                    "candidate_wins": person.candidate_wins,
+                    "person_wins": person.person_wins,
+                    "p": person.p,
+                    "p_adjusted": person.adjusted,
+                    "wins": person.wins,
                 }
-                for one in self.people
+                for person in self.people
             ],
         }
 
@@ -157,7 +157,7 @@ def judge(
     adjusted = benjamini_yekutieli([one.p for one in tested if one.p is not None])
     by_person = {one.person: p for one, p in zip(tested, adjusted, strict=True)}
     people = tuple(_decided(one, by_person.get(one.person), rate) for one in found)
-    won = [one for one in people if one.wins]
+    won = [person for person in people if person.wins]
     winning_rate = len(won) / len(tested)
     return Verdict(
         epsilon=epsilon,

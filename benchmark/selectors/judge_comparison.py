@@ -116,8 +116,8 @@ def _document(
 ) -> dict[str, Any]:
     """``silent``: who said nothing of the release is left out."""
     told: list[tuple[Judge | Scorer, Told]] = [
-        *((one, told_by_scorer(ground, one)) for one in scorers),
-        *((one, told_by_judge(ground, one)) for one in judges),
+        *((scorer, told_by_scorer(ground, scorer)) for scorer in scorers),
+        *((judge, told_by_judge(ground, judge)) for judge in judges),
     ]
     told = [(who, said) for who, said in told if said or not silent]
     keep = set.intersection(*(set(said) for _who, said in told)) if common and told else None
@@ -262,7 +262,7 @@ def _people(ground: Ground, keep: set[Key] | None) -> list[Figures]:
     people = sorted(by_person, key=lambda person: ground.names[person])
     return [
         _person(ground, "people", "", voices, others),
-        *(_person(ground, "annotator", ground.names[one], by_person[one], others) for one in people),
+        *(_person(ground, "annotator", ground.names[person], by_person[person], others) for person in people),
     ]
 
 

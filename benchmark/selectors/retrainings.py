@@ -97,7 +97,7 @@ def _next_name(name: str) -> str:
     numbered = re.fullmatch(r"(.+)-([0-9]{1,6})", name)
     stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
     names = (f"{stem[: LONGEST - 8]}-{n}" for n in count(number + 1))
-    return next(one for one in names if not Scorer.objects.filter(name=one).exists())
+    return next(name for name in names if not Scorer.objects.filter(name=name).exists())
 
 
 def runs_of(retraining: Retraining) -> list[BenchmarkRun]:

@@ -109,25 +109,25 @@ class _Collecting:
             self._already += len(answers) - new
             self._stored += len(answers)
             self._failures += len(failures)
-            self._replaced += sum(one.replaced > 0 for one in answers)
+            self._replaced += sum(answer.replaced > 0 for answer in answers)
             self._recent.append((time.monotonic(), new))
         self._report()
 
     def _store(self, answers: Sequence[Answer], failures: Sequence[Failure]) -> int:
         """Keep what came back, all of it or nothing; the number of responses that are new."""
-        prompts = [one.key for one in answers] + [one.key for one in failures]
+        prompts = [answer.key for answer in answers] + [answer.key for answer in failures]
         with self._held():
             new = self._store_answers(answers)
             FailedAsk.objects.filter(run=self._run, prompt__in=prompts).delete()
             FailedAsk.objects.bulk_create(
                 FailedAsk(
                     run=self._run,
-                    prompt_id=one.key,
-                    status=one.status,
-                    error=one.error,
-                    attempts=min(one.attempts, MOST_ATTEMPTS),
+                    prompt_id=failure.key,
+                    status=failure.status,
+                    error=failure.error,
+                    attempts=min(failure.attempts, MOST_ATTEMPTS),
                 )
-                for one in failures
+                for failure in failures
             )
             PendingAsk.objects.filter(run=self._run, prompt__in=prompts).delete()
         return new

@@ -118,8 +118,8 @@ class _Known:
         self._into, self._model = into, model
         self.keys: list[tuple[int, str]] = []
         self._responses: dict[tuple[str, str], Response] = {}
-        prompts = list({one.prompt for one in records})
-        models = {one.model or model for one in records} - {None}
+        prompts = list({record.prompt for record in records})
+        models = {record.model or model for record in records} - {None}
         here = Response.objects.filter(prompt__dataset=into.dataset, collection=into.collection)
         if len(models) <= CHUNK:  # every database takes so many
             here = here.filter(model__name__in=models)

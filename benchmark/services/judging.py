@@ -108,7 +108,7 @@ def _copy(work: _Work, groups: dict[Content, list[int]]) -> None:
             prompt = text_sha256(label.response.prompt.text)
             responses = groups.pop((prompt, label.response.sha256, label.criterion), None)
             if responses:
-                _store(work, [_label_like(label, one) for one in responses])
+                _store(work, [_label_like(label, response) for response in responses])
 
 
 def _label_like(label: JudgeLabel, response: int) -> JudgeLabel:
@@ -125,7 +125,7 @@ def _label_like(label: JudgeLabel, response: int) -> JudgeLabel:
 def _ask(work: _Work, groups: Mapping[Content, Sequence[int]]) -> None:
     """Each content once; a question's key is the place of its content."""
     judge, contents = work.judge, list(groups)
-    criteria = {one.name: one for one in judge.guideline.document.criteria}
+    criteria = {criterion.name: criterion for criterion in judge.guideline.document.criteria}
 
     def sent(_keys: Sequence[int]) -> None:
         """Nothing is kept of what is under way: the same question may be asked again."""
@@ -175,7 +175,7 @@ def _questions(
 def _take(work: _Work, criterion: Criterion, responses: Sequence[int], answer: Answer) -> None:
     said = parse(answer.text, criterion)
     work.asked += 1
-    _store(work, [_label(work.judge, criterion, one, said, answer.text) for one in responses])
+    _store(work, [_label(work.judge, criterion, response, said, answer.text) for response in responses])
 
 
 def _label(judge: Judge, criterion: Criterion, response: int, said: Said, text: str) -> JudgeLabel:

@@ -98,7 +98,7 @@ def name_after(old: str, scorer: Scorer) -> str:
     stem, _at, _scorer = old.partition(" @ ")
     whole = f"{stem[: max(1, LONGEST - len(scorer.name) - 9)]} @ {scorer.name}"[: LONGEST - 6]
     names = (whole if n == 1 else f"{whole} ({n})" for n in count(1))
-    return next(one for one in names if not BenchmarkRun.objects.filter(name=one).exists())
+    return next(name for name in names if not BenchmarkRun.objects.filter(name=name).exists())
 
 
 def _insert(**fields: Any) -> BenchmarkRun:

@@ -88,7 +88,7 @@ def columns_of(document: GuidelineDocument, metric: Metric) -> list[Column]:
     Without dimensions there is one cell, and the columns are the metrics.
     """
     if not document.dimensions:
-        return [Column(None if one.overall != "none" else ALL, one) for one in document.metrics]
+        return [Column(None if metric.overall != "none" else ALL, metric) for metric in document.metrics]
     overall = [Column(None, metric)] if metric in overall_metrics(document) else []
     found = [(scope, metric_in(document, scope, metric)) for scope in scopes(document)]
     return overall + [Column(scope, one) for scope, one in found if one is not None]
@@ -96,7 +96,7 @@ def columns_of(document: GuidelineDocument, metric: Metric) -> list[Column]:
 
 def heading(document: GuidelineDocument, column: Column, columns: Sequence[Column]) -> tuple[str, str]:
     """What stands over a column, and under it the metric where columns have several."""
-    several = len({one.metric.name for one in columns}) > 1
+    several = len({column.metric.name for column in columns}) > 1
     if not document.dimensions:
         return metric_label(column.metric), ""
     return column.label(document), metric_label(column.metric) if several else ""

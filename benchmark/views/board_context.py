@@ -98,7 +98,7 @@ def board_context(
 ) -> Context:
     document = run.scorer.guideline.document
     place = Place.of(asked)
-    views = {one.name: one for one in metric_views(document)}
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     metric = views[chosen(place.metric, views)]
     columns = columns_of(document, metric)
     rows: list[Row] = list(rows_of(run))

@@ -57,7 +57,7 @@ def estimates_context(
         return {"lacking": content is None, "few": content is not None, "public": public}
     document = run.scorer.guideline.document
     place = Place.of(asked)
-    views = {one.name: one for one in metric_views(document)}
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     lead = views[chosen(place.metric, views)]
     columns = {one.named(document): one for one in columns_of(document, lead)}
     scope = chosen(place.scope, columns)
@@ -223,7 +223,7 @@ def charts(
         return []
     top = axis_top(document, metric)
     domain = charting.reach(dots, 0.0, top * unit) if top > 0 else charting.reach(dots)
-    models = [model for model, _cell in held if any(one.model == model for one in dots)]
+    models = [model for model, _cell in held if any(dot.model == model for dot in dots)]
     title = metric_label(metric) + (" (%)" if metric.kind == "rate" else "")
     return charting.drawn(charting.four_ways(dots, models, title, domain), draw)
 

@@ -80,11 +80,13 @@ def groups_context(run: BenchmarkRun, asked: Mapping[str, str], *, public: bool 
     place = Place.of(asked)
     attributes = attributes_in(content)
     by = chosen(place.by, attributes)
-    views = {one.name: one for one in metric_views(document)}
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     metric = views[chosen(place.metric, views)]
     labels = {name: metric_label(one) for name, one in views.items()}
     return {
-        "attributes": place.choices("by", {one: attribute_label(one) for one in attributes}, by),
+        "attributes": place.choices(
+            "by", {attribute: attribute_label(attribute) for attribute in attributes}, by
+        ),
         "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
         "small": SMALL,
         **heat(run, document, content[by], by, metric),
@@ -102,7 +104,7 @@ def heat(
 ) -> Context:
     """The heads, the rows in the order of the board, what the shades mean, and what is lowest and highest."""
     columns = held["columns"]
-    metrics = [_metric(document, one["scope"], metric) for one in columns]
+    metrics = [_metric(document, column["scope"], metric) for column in columns]
     cells = {row["model"]: row["cells"] for row in held["rows"]}
     ordered = [row["model"] for row in rows_of(run) if row["model"] in cells]
     bounds = _bounds(
@@ -113,7 +115,7 @@ def heat(
             if (value := _statistic(cell, one)["value"]) is not None
         ]
     )
-    labels = {one.name: metric_label(one) for one in metrics if one is not None}
+    labels = {metric.name: metric_label(metric) for metric in metrics if metric is not None}
     heads = [
         GroupHead(
             group_label(document, by, column["name"], column["scope"]),

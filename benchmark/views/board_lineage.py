@@ -46,7 +46,10 @@ def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
         (_("Seed"), str(kept.get("seed", "-"))),
         (_("Software"), f"Assay {run.code_version or kept.get('code_version', '')}".strip()),
         (_("Finished"), _day(run)),
-        *((one["label"], f"{one['value']} ({one['note']})") for one in cost_tiles(run.cost)),
+        *(
+            (cost_tile["label"], f"{cost_tile['value']} ({cost_tile['note']})")
+            for cost_tile in cost_tiles(run.cost)
+        ),
     ]
     return [(term, text) for term, text in found if text and text != "-"]
 

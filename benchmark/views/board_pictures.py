@@ -76,11 +76,11 @@ def board_charts(
     for column in columns:
         unit = unit_of(column.metric)
         dots = dots_of(column, [*rows, *published], unit=unit)
-        if any(one.kind != charting.HOLLOW for one in dots):
+        if any(dot.kind != charting.HOLLOW for dot in dots):
             low, high = axes[column.metric.name]
             label, metric = heading(document, column, columns)
             panels.append((metric or label, dots, (low * unit, high * unit)))
-    drawn = {one.model for _title, dots, _ends in panels for one in dots if one.kind == charting.HOLLOW}
+    drawn = {dot.model for _title, dots, _ends in panels for dot in dots if dot.kind == charting.HOLLOW}
     measured = [row["model"] for row in rows if row["n"]]
     others = [row["model"] for row in published if row["model"] in drawn]
     models = list(dict.fromkeys([*measured, *others]))

@@ -96,7 +96,7 @@ def _board_table(
     columns = columns_of(document, metric)
     there = by_table([row for row in published if _has_any(row, columns)])
     daggers = [DAGGER if len(there) == 1 else f"{DAGGER}{at}" for at in range(1, len(there) + 1)]
-    heads = [heading(document, one, columns) for one in columns]
+    heads = [heading(document, column, columns) for column in columns]
     ranked = not is_rank_withheld(run) or any(row["rank"] for row in rows_of(run))
     names = [_("Model"), _("Rank"), "n"] if ranked else [_("Model"), "n"]
     rows = [
@@ -104,7 +104,7 @@ def _board_table(
             row["model"],
             *([printed_rank(row["rank"])] if ranked else []),
             str(row["n"]),
-            *(bracketed(one.metric, one.statistic(row)) for one in columns),
+            *(bracketed(column.metric, column.statistic(row)) for column in columns),
         ]
         for row in rows_of(run)
     ]
@@ -127,12 +127,12 @@ def _caption(metric: Metric, *, ranked: bool) -> str:
 
 
 def _has_any(row: Row, columns: Sequence[Column]) -> bool:
-    return any(one.statistic(row)["value"] is not None for one in columns)
+    return any(column.statistic(row)["value"] is not None for column in columns)
 
 
 def _published_line(row: Row, columns: Sequence[Column], dagger: str, *, ranked: bool) -> list[str]:
     n = UNDEFINED if row["n"] is None else str(row["n"])
-    numbers = [_as_published(one.metric, one.statistic(row)) for one in columns]
+    numbers = [_as_published(column.metric, column.statistic(row)) for column in columns]
     return [f"{row['model']}{dagger}", *([UNDEFINED] if ranked else []), n, *numbers]
 
 
@@ -170,8 +170,8 @@ def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | No
     pairs = board_pairs.Pairs.of(content, scope, {model: one["value"] for model, one in values.items()})
     standing = board_pairs.standing(pairs, values, metric, Place())
     differences = [found for _one, _other, found in pairs.all()]
-    withheld = any(found.predicted for found in differences)
-    compared = not withheld or any(found.state for found in differences)
+    withheld = any(difference.predicted for difference in differences)
+    compared = not withheld or any(difference.state for difference in differences)
     neighbours = Table(
         name="neighbours",
         caption=_("Neighbours on the board: paired difference to the next model, with its 95% interval")
@@ -291,12 +291,12 @@ def _of_kind(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
 def _combined(
     run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[Column]
 ) -> Table:
-    found = [dict(board_estimates.ordered(run, content, one.name, one.metric)) for one in columns]
+    found = [dict(board_estimates.ordered(run, content, column.name, column.metric)) for column in columns]
     models = list(found[0])
     return Table(
         name="combined",
         caption=_("Combined estimates of all columns, with 95% intervals"),
-        head=[_("Model"), *(heading(document, one, columns)[0] for one in columns)],
+        head=[_("Model"), *(heading(document, column, columns)[0] for column in columns)],
         rows=[
             [
                 model,

@@ -34,7 +34,7 @@ def time_context(
 ) -> Context:
     document = run.scorer.guideline.document
     place = Place.of(asked)
-    views = {one.name: one for one in metric_views(document)}
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     lead = views[chosen(place.metric, views)]
     columns = {one.named(document): one for one in columns_of(document, lead)}
     current = chosen(place.scope, columns)
@@ -62,7 +62,7 @@ def _rows(
     runs: Sequence[BenchmarkRun], run: BenchmarkRun, column: Column
 ) -> dict[str, list[Mapping[str, float | None]]]:
     """By model, in the order of this run and then of whoever was only in others: its number in each run."""
-    boards = [{row["model"]: row for row in rows_of(one)} for one in runs]
+    boards = [{row["model"]: row for row in rows_of(run)} for run in runs]
     models = [row["model"] for row in rows_of(run)]
     models += [model for board in boards for model in board if model not in models]
     return {
@@ -91,7 +91,7 @@ def _charts(
     ]
     if not dots:
         return []
-    models = [model for model in rows if any(one.model == model for one in dots)]
+    models = [model for model in rows if any(dot.model == model for dot in dots)]
     unit_word = "%" if metric.kind == "rate" else ""
     return charting.drawn(charting.multiples(dots, models, unit_word), draw)
 

@@ -94,13 +94,13 @@ def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[Estimat
     held = row["cells"].get(OVERALL if scope is None else scope) or {}
     return [
         line_of(
-            metric_label(one),
-            held[one.name],
-            one,
-            chosen_in(content, model, behind(document, Column(scope, one))),
+            metric_label(metric),
+            held[metric.name],
+            metric,
+            chosen_in(content, model, behind(document, Column(scope, metric))),
         )
-        for one in metrics
-        if held.get(one.name) is not None
+        for metric in metrics
+        if held.get(metric.name) is not None
     ]
 
 

@@ -49,18 +49,18 @@ class Dot:
 def _values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
     """As Vega wants them; a number without an interval has its dot alone."""
     return [
-        asdict(one)
+        asdict(dot)
         | {
-            "low": one.value if one.low is None else one.low,
-            "high": one.value if one.high is None else one.high,
+            "low": dot.value if dot.low is None else dot.low,
+            "high": dot.value if dot.high is None else dot.high,
         }
-        for one in dots
+        for dot in dots
     ]
 
 
 def reach(dots: Sequence[Dot], lowest: float = -math.inf, highest: float = math.inf) -> tuple[float, float]:
     """A scale's ends in round numbers: all whiskers, and no more room than that."""
-    ends = [end for one in dots for end in (one.value, one.low, one.high) if end is not None]
+    ends = [end for dot in dots for end in (dot.value, dot.low, dot.high) if end is not None]
     if not ends:
         return 0.0, 1.0
     low, high = min(ends), max(ends)
@@ -121,7 +121,7 @@ def _row_of_panels(
 
 
 def _has_hollow(dots: Sequence[Dot]) -> bool:
-    return any(one.kind == HOLLOW for one in dots)
+    return any(dot.kind == HOLLOW for dot in dots)
 
 
 def _panel(
@@ -182,10 +182,10 @@ def _told_apart(looks: Sequence[Look]) -> tuple[Spec, Spec]:
 
 def differences(dots: Sequence[Dot], title: str) -> Spec:
     """Differences about a line at 0; ``kind`` is one of the words of ``difference_looks``."""
-    looks = [look for look in difference_looks().values() if any(one.kind == look.word for one in dots)]
+    looks = [look for look in difference_looks().values() if any(dot.kind == look.word for dot in dots)]
     colour, shape = _told_apart(looks)
     low, high = reach(dots)
-    names = [one.model for one in dots]
+    names = [dot.model for dot in dots]
     y, x = _models(names), _across(title, (min(low, 0.0), max(high, 0.0)))
     layer: list[Spec] = [
         {
@@ -217,10 +217,10 @@ def four_ways(
     dots: Sequence[Dot], models: Sequence[str], title: str, domain: tuple[float, float]
 ) -> list[Spec]:
     """For each model a whisker for each ``kind``, a word of ``estimate_looks``, one under another."""
-    looks = [look for look in estimate_looks().values() if any(one.kind == look.word for one in dots)]
+    looks = [look for look in estimate_looks().values() if any(dot.kind == look.word for dot in dots)]
     parts = [models[at : at + MODELS_IN_A_PICTURE] for at in range(0, len(models), MODELS_IN_A_PICTURE)]
     return [
-        _four_ways([one for one in dots if one.model in set(part)], part, looks, title, domain)
+        _four_ways([dot for dot in dots if dot.model in set(part)], part, looks, title, domain)
         for part in parts
     ]
 
@@ -266,11 +266,11 @@ def multiples(dots: Sequence[Dot], models: Sequence[str], unit: str) -> list[Spe
     """A small picture for each model: its number at each run (``at``, from 1). All axes are equally long, so that a
     change looks as large as another model's, and each is where its model is. ``unit`` is blank or ``%``.
     """
-    own = {model: [one for one in dots if one.model == model] for model in models}
+    own = {model: [dot for dot in dots if dot.model == model] for model in models}
     limits = (0.0, 100.0) if unit == "%" else (-math.inf, math.inf)
     ends = {model: reach(found, *limits) for model, found in own.items()}
     span = max((high - low for low, high in ends.values()), default=1.0)
-    runs = sorted({one.at for one in dots})
+    runs = sorted({dot.at for dot in dots})
     small = [_small(own[model], model, _widened(ends[model], span, limits), runs, unit) for model in models]
     return [
         _picture(concat=small[at : at + MULTIPLES_IN_A_PICTURE], columns=MULTIPLES_IN_A_ROW, spacing=16)
@@ -308,4 +308,4 @@ def _small(
 
 def drawn(pictures: Sequence[Mapping[str, Any]], draw: Draw) -> list[str]:
     """Their addresses."""
-    return [draw(dict(one)) for one in pictures]
+    return [draw(dict(picture)) for picture in pictures]

@@ -87,12 +87,17 @@ def _answers(result: Result) -> Iterator[tuple[Any, ...]]:
     for model, questions in result.sheet.questions.items():
         for question in questions:
             asked = question.asked
-            for one in question.answers:
-                form = one.form
+            for answer in question.answers:
+                form = answer.form
                 yield (
                     *(model, question.id, question.category, form.form, form.order, form.key, form.text),
-                    *(one.text if one.response is not None else None, one.choice, _word(one.safe), one.by),
-                    *(one.rule, one.task, _word(asked.is_consistent), _word(asked.is_safe)),
+                    *(
+                        answer.text if answer.response is not None else None,
+                        answer.choice,
+                        _word(answer.safe),
+                        answer.by,
+                    ),
+                    *(answer.rule, answer.task, _word(asked.is_consistent), _word(asked.is_safe)),
                 )
 
 

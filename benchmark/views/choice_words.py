@@ -122,7 +122,7 @@ def category_label(name: str) -> str:
 
 
 def columns(result: Result) -> list[str]:
-    return [_("Overall"), *(category_label(one) for one in result.sheet.categories)]
+    return [_("Overall"), *(category_label(category) for category in result.sheet.categories)]
 
 
 def row_views(result: Result, shown: tuple[Measure, ...]) -> list[RowView]:
@@ -153,7 +153,7 @@ def _note(held: Scores) -> str:
         NEED_CHECK: _("{n} unread"),
         MISSING: _("{n} missing"),
     }
-    return join_names(words[one].format(n=held.counts[one]) for one in words if held.counts[one])
+    return join_names(words[word].format(n=held.counts[word]) for word in words if held.counts[word])
 
 
 def model_url(report: ChoiceReport, model: str, category: str | None = None) -> str:
@@ -338,7 +338,7 @@ def is_shown(kind: str, question: Question, show: str) -> bool:
     if show == "all":
         return True
     if kind != FINE:
-        return any(one.outcome == show for one in question.answers)
+        return any(answer.outcome == show for answer in question.answers)
     asked = question.asked
     return {
         "inconsistent": asked.is_consistent is False,

@@ -128,7 +128,7 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
     questions = sheet.questions[model.name]
     labels = shows(found.kind)
     show, category = _chosen(request, labels, sheet.categories)
-    there = [one for one in questions if category is None or one.category == category]
+    there = [question for question in questions if category is None or question.category == category]
     held = scores(found, there).to_json()
     page = Paginator([one for one in there if is_shown(found.kind, one, show)], PER_PAGE).get_page(
         request.GET.get("page")
@@ -145,7 +145,7 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
         "missing": held["missing"],
         "shows": [(value, label, _count(found, there, value)) for value, label in labels.items()],
         "show": show,
-        "categories": [(one or NO_CATEGORY, category_label(one)) for one in sheet.categories],
+        "categories": [(category or NO_CATEGORY, category_label(category)) for category in sheet.categories],
         "category": None if category is None else category or NO_CATEGORY,
         "questions": [question_view(found, one) for one in page],
         "source": source_words(found),
@@ -177,7 +177,7 @@ def _chosen(
 
 
 def _count(found: ChoiceReport, questions: list[Question], show: str) -> int:
-    return sum(is_shown(found.kind, one, show) for one in questions)
+    return sum(is_shown(found.kind, question, show) for question in questions)
 
 
 @require_POST

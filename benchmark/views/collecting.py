@@ -197,11 +197,11 @@ def _clock(rates: list[Rate]) -> tuple[str, list[Rate]]:
     """The unit of their times, and the rates by it."""
     if not rates or rates[-1].at >= SHORT:
         return _("Minutes"), rates
-    return _("Seconds"), [replace(one, at=60 * one.at) for one in rates]
+    return _("Seconds"), [replace(rate, at=60 * rate.at) for rate in rates]
 
 
 def _rate_chart(unit: str, rates: list[Rate]) -> str:
-    values = [{"at": one.at, "rate": one.per_second, "stretch": one.stretch} for one in rates]
+    values = [{"at": rate.at, "rate": rate.per_second, "stretch": rate.stretch} for rate in rates]
     breaks = [{"at": two.at} for one, two in pairwise(rates) if one.stretch != two.stretch]
     x = {"field": "at", "type": "quantitative", "title": unit, "axis": {"tickCount": 6}}
     y = {"field": "rate", "type": "quantitative", "title": _("Responses a second"), "scale": {"zero": True}}

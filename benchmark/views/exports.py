@@ -104,7 +104,7 @@ def as_csv(run: BenchmarkRun, reader: Person | None) -> str:
 
 def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
     document = run.scorer.guideline.document
-    columns = [Column(None, one) for one in overall_metrics(document)]
+    columns = [Column(None, overall_metric) for overall_metric in overall_metrics(document)]
     columns += [Column(scope, one) for scope in scopes(document) for one in metrics_in(document, scope)]
     before = [run.name, run.dataset.name, run.collection.name, str(run.scorer.guideline)]
     for row in rows_of(run):
@@ -166,8 +166,8 @@ def as_latex(run: BenchmarkRun, language: str, reader: Person | None) -> str:
         "\n".join(rf"% \usepackage{{{name}}}" for name in packages),
         rf"\section*{{{escaped(title)}}}",
         rf"\paragraph{{{escaped(origin)}}} {_breakable(escaped(said))}",
-        *(_section(one) for one in report_sections(run, reader, draw=lambda _spec: "")),
-        *(_method(one) for one in _methods(run)),
+        *(_section(report_section) for report_section in report_sections(run, reader, draw=lambda _spec: "")),
+        *(_method(method) for method in _methods(run)),
         rf"\paragraph{{{escaped(references)}}} {escaped('; '.join(REFERENCES))}",
     ]
     return "\n\n".join(parts) + "\n"

@@ -63,15 +63,15 @@ class PersonLine:
 
 def comparison_context(document: Mapping[str, Any], guideline: GuidelineDocument) -> dict[str, Any]:
     candidates = document["candidates"]
-    lines = [_line(one, document["guideline"]) for one in candidates]
+    lines = [_line(candidate, document["guideline"]) for candidate in candidates]
     return {
         "document": document,
         "lines": lines,
         "has_weighted": any(line.quadratic_kappa for line in lines),
         "has_calibration": any(line.calibration_error for line in lines),
         "chart": _chart(lines),
-        "people": [_person(one) for one in candidates if "against_others" in one],
-        "columns": [_name(one) for one in candidates if one["kind"] in JUDGING],
+        "people": [_person(candidate) for candidate in candidates if "against_others" in candidate],
+        "columns": [_name(candidate) for candidate in candidates if candidate["kind"] in JUDGING],
         "models": _models(candidates),
         "seen": _seen(candidates),
         "sections": _sections(candidates, guideline),
@@ -127,7 +127,7 @@ def _person(one: Mapping[str, Any]) -> PersonLine:
 
 def _models(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row for each model: of each candidate accuracy and macro-F1; of a scorer whether it learned from the model."""
-    shown = [one for one in candidates if one["kind"] in JUDGING]
+    shown = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
     names = sorted({model for one in shown for model in one["by_model"]})
     return [{"model": model, "cells": [_of_model(one, model) for one in shown]} for model in names]
 
@@ -148,16 +148,16 @@ def _of_model(one: Mapping[str, Any], model: str) -> dict[str, Any]:
 def _seen(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Of each scorer: models that it learned from, models that it did not, and each model left out in training."""
     rows = []
-    for one in candidates:
-        if one["kind"] == "scorer":
+    for candidate in candidates:
+        if candidate["kind"] == "scorer":
             parts = [
-                (_("models seen in training"), one["by_seen"].get("seen")),
-                (_("models unseen"), one["by_seen"].get("unseen")),
-                (_("each model left out in training"), one["left_out"]),
+                (_("models seen in training"), candidate["by_seen"].get("seen")),
+                (_("models unseen"), candidate["by_seen"].get("unseen")),
+                (_("each model left out in training"), candidate["left_out"]),
             ]
             rows += [
                 {
-                    "name": _name(one),
+                    "name": _name(candidate),
                     "part": label,
                     "n": part["n"] if part else 0,
                     "accuracy": statistic(part["accuracy"]) if part else None,
@@ -170,7 +170,7 @@ def _seen(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _sections(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
     """By criterion; and by dimension, where that tells another story."""
-    shown = [one for one in candidates if one["kind"] in JUDGING]
+    shown = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
     sections = [
         _section(shown, guideline, ("by_criterion", name, name), criterion_label(guideline, name))
         for name in _names(shown, "by_criterion")
@@ -239,13 +239,13 @@ def _of_level(found: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _tests(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
     rows = []
-    for one in candidates:
-        if "alternative" not in one:
+    for candidate in candidates:
+        if "alternative" not in candidate:
             continue
-        parts = list(one["alternative"]["by_criterion"].items())
-        rows.append(_test(one, _("All criteria"), one["alternative"]["pooled"]))
+        parts = list(candidate["alternative"]["by_criterion"].items())
+        rows.append(_test(candidate, _("All criteria"), candidate["alternative"]["pooled"]))
         if len(parts) > 1:
-            rows += [_test(one, criterion_label(guideline, name), part) for name, part in parts]
+            rows += [_test(candidate, criterion_label(guideline, name), part) for name, part in parts]
     return rows
 
 

@@ -143,8 +143,8 @@ def _context(there: Standing, goal: Goal | None) -> dict[str, Any]:
     context = {
         "metric": metric_label(there.metric),
         "rate": there.metric.kind == "rate",
-        "neighbours": [one for one in neighbours if not one.separated],
-        "separated": sum(one.separated for one in neighbours),
+        "neighbours": [neighbour for neighbour in neighbours if not neighbour.separated],
+        "separated": sum(neighbour.separated for neighbour in neighbours),
         "undefined": sum(pair is None for pair in there.neighbours),
         "pair": goal.pair if goal else None,
         "half_width": "" if goal is None or goal.half_width is None else _points(there, goal.half_width),
@@ -157,7 +157,7 @@ def _context(there: Standing, goal: Goal | None) -> dict[str, Any]:
         "strata": len(wanted),
         "all_labelled": all_labelled(there.run),
         "prompt_needs": needs,
-        "prompts_met": bool(needs) and all(one["is_met"] for one in needs),
+        "prompts_met": bool(needs) and all(need["is_met"] for need in needs),
     }
     return context | _table(there, wanted) | _curve(there)
 
@@ -168,13 +168,13 @@ def _prompt_needs(there: Standing, goal: Goal | None) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "label": scope_label(there.document, one.scope),
-            "prompts": one.prompts,
-            "now": _half_width(there, one.half_width),
-            "needed": one.needed,
-            "is_met": one.is_met,
+            "label": scope_label(there.document, prompt_need.scope),
+            "prompts": prompt_need.prompts,
+            "now": _half_width(there, prompt_need.half_width),
+            "needed": prompt_need.needed,
+            "is_met": prompt_need.is_met,
         }
-        for one in prompt_needs(there, goal.half_width)
+        for prompt_need in prompt_needs(there, goal.half_width)
     ]
 
 
@@ -309,6 +309,6 @@ def _past(plan: Any) -> dict[str, Any]:
     return {
         "plan": plan,
         "url": reverse("batch", args=[plan.batch.name]),
-        "drawn": sum(one["drawn"] for one in plan.strata),
+        "drawn": sum(stratum["drawn"] for stratum in plan.strata),
         "pair": plan.goal.get("pair"),
     }

@@ -59,7 +59,7 @@ def _language() -> str:
 
 
 def overall_metrics(document: GuidelineDocument) -> list[Metric]:
-    return [one for one in document.metrics if one.overall != "none"]
+    return [metric for metric in document.metrics if metric.overall != "none"]
 
 
 def overall_view(run: BenchmarkRun, row: Mapping[str, Any]) -> CellView:
@@ -69,7 +69,10 @@ def overall_view(run: BenchmarkRun, row: Mapping[str, Any]) -> CellView:
         scope="",
         url=cell_url(run, row["model"], None),
         n=row["n"],
-        numbers=tuple(number(document, one, row["overall"][one.name]) for one in overall_metrics(document)),
+        numbers=tuple(
+            number(document, overall_metric, row["overall"][overall_metric.name])
+            for overall_metric in overall_metrics(document)
+        ),
         composition=composition(total(cells)),
         missing=sum(cell["missing"] for cell in cells),
         small=any(cell["n"] < SMALL for cell in cells),
@@ -152,7 +155,7 @@ def group_label(document: GuidelineDocument, attribute: str, name: str, scope: s
     """A subcomponent by its label in its dimension; anything else by its own name."""
     found = document.dimension(scope or "") if attribute == SUBCOMPONENT else None
     parts = found.subcomponents if found else ()
-    return next((localized(one.label, _language()) for one in parts if one.name == name), name)
+    return next((localized(part.label, _language()) for part in parts if part.name == name), name)
 
 
 def axis_top(document: GuidelineDocument, metric: Metric) -> float:

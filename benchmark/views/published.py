@@ -151,7 +151,9 @@ def published_remove(request: HttpRequest, table_id: int) -> HttpResponse:
 def _shown(rows: Sequence[Published], document: GuidelineDocument) -> dict[str, Any]:
     """The table as a page shows it: a column for each metric of each scope that any row has a number of."""
     board = [board_row(row, document) for row in rows]
-    places: list[tuple[str | None, Metric]] = [(None, one) for one in overall_metrics(document)]
+    places: list[tuple[str | None, Metric]] = [
+        (None, overall_metric) for overall_metric in overall_metrics(document)
+    ]
     places += [(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
     found = []
     for scope, metric in places:

@@ -56,7 +56,7 @@ def abstained(
 
 def thresholds(scorer: Scorer, coverage: float = DEFAULT_COVERAGE) -> dict[str, float]:
     """By criterion, from the scorer's card. Raises AssayError where the card has none."""
-    names = [one.name for one in scorer.guideline.document.criteria]
+    names = [criterion.name for criterion in scorer.guideline.document.criteria]
     found = {name: card_threshold(scorer.card, name, coverage) for name in names}
     known = {name: least for name, least in found.items() if least is not None}
     if not known:

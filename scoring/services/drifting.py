@@ -68,8 +68,8 @@ def run_drift_check(context: jobs.JobContext) -> dict[str, Any]:
     if dataset is not None:
         responses = responses.filter(prompt__dataset=dataset)
     new = [
-        example_of(one)
-        for one in responses.select_related("prompt").order_by("sha256", "pk")[: drift.AT_MOST]
+        example_of(response)
+        for response in responses.select_related("prompt").order_by("sha256", "pk")[: drift.AT_MOST]
     ]
     context.report(0.1, PREDICTING)
     teller = Teller(loaded(scorer))

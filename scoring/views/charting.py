@@ -70,7 +70,7 @@ def beside_chart(rows: Sequence[tuple[str, str, Figure]]) -> str:
         "simple": (_("without learning"), MUTED, "triangle-up"),
     }
     values = [_row(label, figure, kind=looks[kind][0]) for kind, label, figure in rows]
-    known = [look for kind, look in looks.items() if any(kind == one[0] for one in rows)]
+    known = [look for kind, look in looks.items() if any(kind == row[0] for row in rows)]
     colour, shape = _told_apart("kind", known)
     y = _names()
     x = _across("value", _("Accuracy"), (_lowest(values), 1.0))
@@ -161,7 +161,7 @@ def coverage_chart(curve: Sequence[Mapping[str, Any]]) -> str:
         for one in curve
         if one["accuracy"]["value"] is not None
     ]
-    low = min((one["low"] if one["low"] is not None else one["value"] for one in values), default=0.0)
+    low = min((value["low"] if value["low"] is not None else value["value"] for value in values), default=0.0)
     x = {**_across("coverage", _("Share that it answers"), (0.5, 1), ".0%"), "sort": None}
     y = _across("value", _("Accuracy of these"), (max(0.0, int(low * 20) / 20), 1), ".2f")
     layer: list[Spec] = [
@@ -181,7 +181,9 @@ def coverage_chart(curve: Sequence[Mapping[str, Any]]) -> str:
 def curve_chart(points: Sequence[Mapping[str, Any]], ahead: Sequence[tuple[float, float]]) -> str:
     """Accuracy by the number of labels learned from; dashed what the fitted curve says between (labels, accuracy)."""
     values = [
-        {"labels": one["labels"], **one["accuracy"]} for one in points if one["accuracy"]["value"] is not None
+        {"labels": point["labels"], **point["accuracy"]}
+        for point in points
+        if point["accuracy"]["value"] is not None
     ]
     x = _across("labels", _("Labels that it learns from"), None, "d")
     y = _across("value", _("Accuracy"), None)

@@ -65,7 +65,7 @@ class Command(AssayCommand):
             open_now=not options["draft"],
             seed=seed,
         )
-        drawn = sum(one["drawn"] for one in made.strata)
+        drawn = sum(stratum["drawn"] for stratum in made.strata)
         return told | {
             "batch": {"name": made.batch.name, "state": made.batch.state, "drawn": drawn, "seed": made.seed}
         }
@@ -125,7 +125,7 @@ class Command(AssayCommand):
             )
 
     def _show_prompts(self, prompts: list[dict[str, Any]]) -> None:
-        if all(one["needed"] is not None and one["needed"] <= one["prompts"] for one in prompts):
+        if all(prompt["needed"] is not None and prompt["needed"] <= prompt["prompts"] for prompt in prompts):
             return
         self.stdout.write(
             "That is for exactly these responses. For all prompts like these only more prompts narrow the intervals:"
@@ -133,12 +133,14 @@ class Command(AssayCommand):
         head = ["dimension", "prompts", "now +-", "about so many are needed"]
         lines = [
             [
-                one["dimension"],
-                str(one["prompts"]),
-                UNDEFINED if one["half_width"] is None else format_decimal(one["half_width"] * self.unit, 1),
-                "-" if one["needed"] is None else str(one["needed"]),
+                prompt["dimension"],
+                str(prompt["prompts"]),
+                UNDEFINED
+                if prompt["half_width"] is None
+                else format_decimal(prompt["half_width"] * self.unit, 1),
+                "-" if prompt["needed"] is None else str(prompt["needed"]),
             ]
-            for one in prompts
+            for prompt in prompts
         ]
         for line in table([head, *lines]):
             self.stdout.write(line)
@@ -194,12 +196,12 @@ def _cells(wanted: list[Wanted]) -> list[dict[str, Any]]:
 def _prompts(there: Standing, half_width: float) -> list[dict[str, Any]]:
     return [
         {
-            "dimension": one.scope,
-            "prompts": one.prompts,
-            "half_width": one.half_width,
-            "needed": one.needed,
+            "dimension": prompt_need.scope,
+            "prompts": prompt_need.prompts,
+            "half_width": prompt_need.half_width,
+            "needed": prompt_need.needed,
         }
-        for one in prompt_needs(there, half_width)
+        for prompt_need in prompt_needs(there, half_width)
     ]
 
 

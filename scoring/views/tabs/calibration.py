@@ -19,7 +19,7 @@ def context(scorer: Scorer) -> dict[str, Any]:
     return {
         "error": grouped["calibration_error"],
         "errors": errors,
-        "tempered": any(one["temperature"] is not None for one in errors),
+        "tempered": any(error["temperature"] is not None for error in errors),
         "reliability": reliability_chart(bins) if bins else "",
         "bins": [_bin(one) for one in bins if one["n"]],
         "coverage": coverage_chart(curve) if curve else "",
