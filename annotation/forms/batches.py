@@ -173,7 +173,7 @@ class TermsForm(forms.Form):
         label=_("At an alarm"), choices=ALARMS, widget=forms.RadioSelect, initial=Batch.AlarmAction.TELL
     )
     second_reading_percent = forms.FloatField(
-        label=_("Second readings in percent"),
+        label=_("Repeat adjudications in percent"),
         min_value=0,
         max_value=100,
         initial=5,
@@ -184,7 +184,7 @@ class TermsForm(forms.Form):
         ),
     )
     second_reading_days = forms.IntegerField(
-        label=_("Days until a second reading"),
+        label=_("Days until a repeat adjudication"),
         min_value=0,
         max_value=LONGEST_WAIT,
         initial=14,

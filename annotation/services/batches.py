@@ -23,7 +23,6 @@ from annotation.models import (
     Membership,
     Person,
     Response,
-    SecondReading,
     Stratum,
     Task,
 )
@@ -36,7 +35,6 @@ from annotation.services.known_answers import close_checks
 from annotation.services.locks import lock_memberships
 from annotation.services.planning import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
 from annotation.services.qualifications import refuse_without_a_round
-from annotation.services.second_readings import put_back
 from annotation.services.table_statistics import refresh_statistics
 from annotation.services.tallies import count_in
 from annotation.services.terms import Terms, check_terms, closes_in_blocks
@@ -342,7 +340,6 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
     if state == Batch.State.CLOSED:
         end_claims(Assignment.objects.filter(batch=batch))
         close_checks(batch)
-        put_back(SecondReading.objects.filter(batch=batch))
     record(actor=actor, verb=f"batch_{state}", target=f"batch:{batch.name}")
     batch.refresh_from_db()
     return batch

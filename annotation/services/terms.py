@@ -13,7 +13,7 @@ from annotation.models import MOST_CHECKS, Batch, Person
 from annotation.selectors.blindness import sealed_batches
 from annotation.services.audit import record
 
-LONGEST_WAIT = 365  # days until a second reading
+LONGEST_WAIT = 365  # days until a repeat adjudication
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ def check_terms(terms: Terms) -> None:
             known=", ".join(Batch.AlarmAction.values),
         )
     if not 0 <= terms.second_reading_share <= 1:
-        raise AssayError(N_("The share of second readings is from 0 to 1."))
+        raise AssayError(N_("The share of repeat adjudications is from 0 to 1."))
     if not 0 <= terms.second_reading_days <= LONGEST_WAIT:
-        raise AssayError(N_("A second reading waits from 0 to {most} days."), most=LONGEST_WAIT)
+        raise AssayError(N_("A repeat adjudication waits from 0 to {most} days."), most=LONGEST_WAIT)
     if not 0 <= terms.check_share <= MOST_CHECKS:
         raise AssayError(N_("The share of gold checks is from 0 to {most}."), most=MOST_CHECKS)
     _check_qualification(terms)
