@@ -62,6 +62,14 @@ class Migration(migrations.Migration):
                 name="task_repeat_has_its_dispute",
             ),
         ),
+        migrations.AddIndex(
+            model_name="task",
+            index=models.Index(
+                condition=models.Q(("repeats__isnull", False)),
+                fields=["batch", "state", "due_at"],
+                name="task_repeats_by_due",
+            ),
+        ),
         migrations.AlterField(
             model_name="batch",
             name="second_reading_days",

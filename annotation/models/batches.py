@@ -436,6 +436,11 @@ class Task(models.Model):
             ),
         ]
         indexes = [
+            models.Index(
+                fields=["batch", "state", "due_at"],
+                condition=Q(repeats__isnull=False),
+                name="task_repeats_by_due",
+            ),
             models.Index(fields=["batch", "state", "rank"], name="task_in_order"),
             models.Index(
                 fields=["batch", "rank"],

@@ -108,13 +108,16 @@ def repeats_to_come(member: Membership, *, resting: Sequence[int] = ()) -> Query
 
 
 def _waiting_repeats(member: Membership, *, resting: Sequence[int]) -> QuerySet[Task]:
-    """Those of what the member decided that come back to them, and to nobody else."""
+    """Those of what the member decided that come back to them, and to nobody else; by the index that has repeats
+    alone.
+    """
     claimed = Assignment.objects.filter(task=OuterRef("pk"), state=Assignment.State.CLAIMED)
     repeats = Task.objects.filter(
         ~Exists(claimed),
         batch=member.batch_id,
         kind=Task.Kind.REPEAT,
         state=Task.State.DISPUTED,
+        repeats__isnull=False,
         repeats__adjudication__assignment__person=member.person_id,
     )
     out = [*strata_ruled_out(member), *resting]

@@ -461,7 +461,11 @@ class Batches(RuleBasedStateMachine):
         now = nothing_is_broken(self.batch)
         self.what_was_submitted_stays(now)
         left = {("annotator", task["pk"]) for task in now.free()}
-        left |= {("adjudicator", pk) for pk, task in now.tasks.items() if task["state"] == "disputed"}
+        left |= {
+            ("adjudicator", pk)
+            for pk, task in now.tasks.items()
+            if task["kind"] == "work" and task["state"] == "disputed"
+        }
         assert {(need.role, need.task.pk) for need in needs(self.batch, limit=100)} == left
 
     def decide(self, item: Assignment, value: int) -> bool:
