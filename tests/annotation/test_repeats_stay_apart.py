@@ -162,8 +162,13 @@ def release_and_export(batch: Batch, name: str, folder: Path) -> dict[str, Any]:
                 names_release = any(
                     word in part.lower() for word in ("manifest", "datasheet", "readme", "sha256")
                 )
-                found[f"{form}/{part}"] = None if names_release else content
+                found[f"{form}/{part}"] = None if names_release else without_pseudonyms(content)
     return found
+
+
+def without_pseudonyms(content: bytes) -> list[bytes]:
+    """The lines in order; each release draws its pseudonyms anew."""
+    return sorted(re.sub(rb"(annotator|adjudicator)-\d+", rb"\1", content).splitlines())
 
 
 def list_parts(path: Path) -> Iterator[tuple[str, bytes]]:
