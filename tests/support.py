@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -28,6 +29,8 @@ from annotation.models import (
     Person,
     Prompt,
     Response,
+    Stratum,
+    Task,
 )
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Receipt, Work, submit
@@ -35,6 +38,7 @@ from annotation.services.batches import create_batch
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.guidelines import load_guideline
 from annotation.services.people import add_person
+from annotation.services.tallies import count_for
 from annotation.services.tokens import make_token
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
@@ -155,8 +159,8 @@ def make_batch(
     pairs: Sequence[Sequence[Person]] = (),
     policy: Policy | None = None,
 ) -> Batch:
-    """Without second readings, which a draw decides: a test that is about them sets their share. Its people have read
-    the guideline's introduction.
+    """Without repeat adjudications, which a draw decides: a test that is about them sets their share. Its people have
+    read the guideline's introduction.
     """
     batch = create_batch(
         BatchSpec(
@@ -195,6 +199,30 @@ def label_next(batch: Batch, person: Person, value: int, criterion: str = "compl
 def decide_next(batch: Batch, person: Person, value: int, criterion: str = "compliance") -> Receipt | None:
     assignment = next_dispute(batch=batch, person=person)
     return None if assignment is None else decide(assignment, person, value, criterion)
+
+
+def make_repeat(dispute: Task, *, due_at: datetime) -> Task:
+    """A decided dispute comes back to its adjudicator, whatever the draw says."""
+    work = dispute.stratum
+    alike = {
+        name: getattr(work, name) for name in ("batch_id", "dataset_id", "dimension", "language", "model_id")
+    }
+    stratum, _created = Stratum.objects.get_or_create(kind=Task.Kind.REPEAT, **alike)
+    member = dispute.batch.memberships.get(person=dispute.adjudication.assignment.person, role="adjudicator")
+    count_for(member.pk, stratum.pk, disputed=1)
+    return Task.objects.create(
+        batch=dispute.batch,
+        response=dispute.response,
+        prompt=dispute.prompt,
+        stratum=stratum,
+        kind=Task.Kind.REPEAT,
+        state=Task.State.DISPUTED,
+        overlap=1,
+        position=dispute.position,
+        rank=dispute.position,
+        repeats=dispute,
+        due_at=due_at,
+    )
 
 
 def decide(

@@ -76,7 +76,7 @@ class Terms(FrozenSpec):
     @classmethod
     def _check_second_reading_share(cls, share: float) -> float:
         if not 0 <= share <= 1:
-            raise AssayError(N_("The share of second readings is from 0 to 1."))
+            raise AssayError(N_("The share of repeat adjudications is from 0 to 1."))
         return share
 
     @field_validator("second_reading_days")
@@ -84,7 +84,7 @@ class Terms(FrozenSpec):
     def _check_second_reading_days(cls, days: int) -> int:
         if not 0 <= days <= MAX_SECOND_READING_DAYS:
             raise AssayError(
-                N_("A second reading waits from 0 to {most} days."), most=MAX_SECOND_READING_DAYS
+                N_("A repeat adjudication waits from 0 to {most} days."), most=MAX_SECOND_READING_DAYS
             )
         return days
 

@@ -65,7 +65,7 @@ class TermsForm(forms.Form):
         label=_("At an alarm"), choices=ALARMS, widget=forms.RadioSelect, initial=USUAL_POLICY.alarm_action
     )
     second_reading_percent = forms.FloatField(
-        label=_("Second readings in percent"),
+        label=_("Repeat adjudications in percent"),
         min_value=0,
         max_value=100,
         initial=USUAL_TERMS["second_reading_percent"],
@@ -76,7 +76,7 @@ class TermsForm(forms.Form):
         ),
     )
     second_reading_days = forms.IntegerField(
-        label=_("Days until a second reading"),
+        label=_("Days until a repeat adjudication"),
         min_value=0,
         max_value=MAX_SECOND_READING_DAYS,
         initial=USUAL_POLICY.second_reading_days,

@@ -14,7 +14,7 @@ from annotation.models.batches import (
 from annotation.models.care import CareSettings, Exposure
 from annotation.models.channels import Channel
 from annotation.models.corpus import Collection, Dataset, EvaluatedModel, Prompt, Response
-from annotation.models.floor import DisputeReason, Note, SecondReading
+from annotation.models.floor import DisputeReason, Note
 from annotation.models.gold import Export, GoldRelease, ReleasedLabel
 from annotation.models.guidelines import Guideline, IntroductionReading
 from annotation.models.invitations import Invitation, OneTimeLink, SetupLink
@@ -81,7 +81,6 @@ __all__ = [
     "ReleasedLabel",
     "Response",
     "ResultOpening",
-    "SecondReading",
     "SetupLink",
     "Stratum",
     "SubmissionBlock",

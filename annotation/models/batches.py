@@ -67,12 +67,12 @@ class Batch(Authored):
         _("at an alarm"), max_length=5, choices=AlarmAction.choices, default=AlarmAction.TELL
     )
     second_reading_share = models.FloatField(
-        _("share of second readings"),
+        _("share of repeat adjudications"),
         default=USUAL_POLICY.second_reading_share,
         help_text=_("Of the decided disputes, how many come back to their adjudicator unmarked; 0: none."),
     )
     second_reading_days = models.PositiveSmallIntegerField(
-        _("days until a second reading"),
+        _("days until a repeat adjudication"),
         default=USUAL_POLICY.second_reading_days,
         help_text=_("Or when the disputes run out."),
     )
@@ -355,12 +355,16 @@ class Task(models.Model):
     row, together with the assignment that takes or frees a slot, and the database refuses more than ``overlap``.
     ``rank`` is the order in which tasks are handed out, the smallest first. ``requeued`` marks a task that came
     back or was moved ahead: it may be free for people whose cursor is beyond it.
+
+    A task of kind ``repeat`` is a decided dispute that comes back to its adjudicator, unmarked, from ``due_at`` on, to
+    measure their intra-rater agreement. ``repeats`` is the task that they decided; its gold stays what it is.
     """
 
     class Kind(models.TextChoices):
         WORK = "work", _("work")
         CHECK = "check", _("check")
         QUALIFICATION = "qualification", _("qualification")
+        REPEAT = "repeat", _("repeat adjudication")
 
     class State(models.TextChoices):
         OPEN = "open", _("open")
@@ -398,6 +402,16 @@ class Task(models.Model):
     rank = models.BigIntegerField()
     requeued = models.BooleanField(default=False)
     settled_at = models.DateTimeField(_("settled"), null=True, blank=True)
+    repeats = models.ForeignKey(
+        "self",
+        models.PROTECT,
+        related_name="repeat_tasks",
+        null=True,
+        blank=True,
+        verbose_name=_("repeats"),
+        db_index=False,
+    )
+    due_at = models.DateTimeField(_("due"), null=True, blank=True)
 
     class Meta:
         verbose_name = _("task")
@@ -414,8 +428,21 @@ class Task(models.Model):
             models.CheckConstraint(
                 condition=Q(rank=F("position") - F("priority") * PRIORITY_STEP), name="task_rank_is_the_order"
             ),
+            models.UniqueConstraint(
+                fields=["repeats"], condition=Q(repeats__isnull=False), name="task_repeated_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(kind="repeat", repeats__isnull=False, due_at__isnull=False)
+                | Q(~Q(kind="repeat"), repeats__isnull=True, due_at__isnull=True),
+                name="task_repeat_has_its_dispute",
+            ),
         ]
         indexes = [
+            models.Index(
+                fields=["batch", "state", "due_at"],
+                condition=Q(repeats__isnull=False),
+                name="task_repeats_by_due",
+            ),
             models.Index(fields=["batch", "state", "rank"], name="task_in_order"),
             models.Index(
                 fields=["batch", "rank"],

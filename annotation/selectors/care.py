@@ -158,7 +158,7 @@ def _exposure_with_claims(person: Person) -> int:
     """
     today = stored(Exposure, "day", timezone.localdate())
     now = stored(Assignment, "lease_expires", timezone.now())
-    found = rows(READ_AND_AT_HAND, [person.pk, today, person.pk, now, person.pk, now, person.pk])
+    found = rows(READ_AND_AT_HAND, [person.pk, today, now, person.pk])
     at_hand = [one for one in found if one[1] is not None]
     severities = (
         loaded(Guideline, id=guideline, sha256=sha256).document.severity_of(dimension)
@@ -171,12 +171,7 @@ READ_AND_AT_HAND = """
 SELECT COALESCE((SELECT e.points FROM annotation_exposure e WHERE e.person_id = %s AND e.day = %s), 0),
     g.id, g.sha256, s.dimension
 FROM annotation_person p
-LEFT JOIN (
-    SELECT a.task_id FROM annotation_assignment a
-    WHERE a.person_id = %s AND a.state = 'claimed' AND a.lease_expires > %s
-    UNION ALL SELECT r.task_id FROM annotation_secondreading r
-    WHERE r.person_id = %s AND r.state = 'claimed' AND r.lease_expires > %s
-) a ON TRUE
+LEFT JOIN annotation_assignment a ON a.person_id = p.id AND a.state = 'claimed' AND a.lease_expires > %s
 LEFT JOIN annotation_task t ON t.id = a.task_id LEFT JOIN annotation_stratum s ON s.id = t.stratum_id
 LEFT JOIN annotation_batch b ON b.id = t.batch_id LEFT JOIN annotation_guideline g ON g.id = b.guideline_id
 WHERE p.id = %s

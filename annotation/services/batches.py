@@ -21,7 +21,6 @@ from annotation.models import (
     Membership,
     Person,
     Response,
-    SecondReading,
     Stratum,
     Task,
 )
@@ -34,7 +33,6 @@ from annotation.services.known_answers import close_checks
 from annotation.services.locks import lock_memberships
 from annotation.services.planning import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
 from annotation.services.qualifications import refuse_without_a_round
-from annotation.services.second_readings import put_back
 from annotation.services.table_statistics import refresh_statistics
 from annotation.services.tallies import count_in
 
@@ -283,7 +281,6 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
     if state == Batch.State.CLOSED:
         end_claims(Assignment.objects.filter(batch=batch))
         close_checks(batch)
-        put_back(SecondReading.objects.filter(batch=batch))
     record(actor=actor, verb=f"batch_{state}", target=f"batch:{batch.name}")
     batch.refresh_from_db()
     return batch

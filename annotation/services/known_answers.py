@@ -38,12 +38,15 @@ def answered(assignment: Assignment, now: datetime) -> list[Statement]:
 
 
 def skipped(assignment: Assignment) -> list[Statement]:
-    """A known item that somebody skipped is over: nobody else is given it. It may be over already, with its round."""
-    if assignment.task.state != Task.State.OPEN:
+    """A task of one person's own, a known item or a repeat adjudication, is over once they skipped it: nobody else is
+    given it. It may be over already, with its round.
+    """
+    state = assignment.task.state
+    if state not in (Task.State.OPEN, Task.State.DISPUTED):
         return [counted(assignment, skipped=1)]
     return [
         update(Task, assignment.task_id, {"state": Task.State.WITHDRAWN}),
-        counted(assignment, skipped=1, open=-1, withdrawn=1),
+        counted(assignment, skipped=1, withdrawn=1, **{state: -1}),
     ]
 
 

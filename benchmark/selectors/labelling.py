@@ -338,7 +338,9 @@ def effort(guideline_name: str, overlap: int = 2) -> Effort:
         state__in=[Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED],
     )
     all_settled = settled.count()
-    decisions = Adjudication.objects.filter(task__batch__guideline__name=guideline_name, seconds__gt=0)
+    decisions = Adjudication.objects.filter(
+        task__kind=Task.Kind.WORK, task__batch__guideline__name=guideline_name, seconds__gt=0
+    )
     seconds = [one for one in decisions.order_by("-pk").values_list("seconds", flat=True)[:MEASURED] if one]
     return Effort(
         seconds=measured.seconds if measured else None,

@@ -185,7 +185,7 @@ def _count(found: ChoiceReport, questions: list[Question], show: str) -> int:
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     """One click: what people must say, as a batch."""
     person = person_of(request)
-    made = make_batch(report=open_report(request, name), what=request.POST.get("what", ""), actor=person)
+    made = make_batch(report=open_report(request, name), kind=request.POST.get("what", ""), actor=person)
     messages.success(
         request,
         render_text(

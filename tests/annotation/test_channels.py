@@ -20,7 +20,6 @@ from annotation.models import (
     Assignment,
     Batch,
     Person,
-    SecondReading,
     Verdict,
 )
 from annotation.services.batches import set_state
@@ -101,7 +100,7 @@ def test_on_the_pages_it_is_the_page(batch: Batch, lin: Person, chen: Person, wu
     ]
 
 
-def test_a_verdict_and_a_decision_by_token_and_a_second_reading(
+def test_a_verdict_and_a_decision_by_token_and_a_repeat_adjudication(
     batch: Batch, lin: Person, chen: Person, wu: Person
 ) -> None:
     Batch.objects.filter(pk=batch.pk).update(second_reading_share=1, second_reading_days=0)
@@ -113,9 +112,8 @@ def test_a_verdict_and_a_decision_by_token_and_a_second_reading(
         assert dispute is not None
         post(client, dispute, "verdict")
         post(client, dispute, "adjudicate", {**WORK, "reason": "reading_slip"})
-    assert (channels(Verdict), channels(Adjudication)) == (["token"], ["token"])
-    reading = SecondReading.objects.get()
-    assert (reading.channel, reading.verdict["channel"]) == ("token", "token")
+    assert (channels(Verdict), channels(Adjudication)) == (["token"] * 2, ["token"] * 2)
+    assert Adjudication.objects.filter(task__kind="repeat").count() == 1
 
 
 def test_a_draft_that_is_sent_again_comes_by_the_page(batch: Batch, lin: Person) -> None:

@@ -60,7 +60,7 @@ class Command(AssayCommand):
         )
         wanted = [what for what, key in ((UNREAD, "make_batch"), (OPEN, "make_open_batch")) if options[key]]
         batches = [
-            make_batch(report=report, what=what, annotators=annotators, adjudicators=adjudicators).name
+            make_batch(report=report, kind=what, annotators=annotators, adjudicators=adjudicators).name
             for what in wanted
         ]
         return as_json(result_of(report)) | ({"batches": batches} if batches else {})
