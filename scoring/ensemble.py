@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring import embedding, ngram, patterns
-from scoring.calibration import average, fit_temperature, fit_weights, log_loss, tempered
+from scoring.calibration import average, fit_temperature, fit_weights, log_loss, apply_temperature
 from scoring.dataset import (
     Example,
     Head,
@@ -92,7 +92,7 @@ class SimpleMember:
             chosen = chosen or {head.criterion: choose(examples, head, found) for head in heads}
             forms = {name: (how.form,) for name, how in chosen.items()}
             result[kind] = {
-                name: tempered(found[how.form][name], how.temperature)
+                name: apply_temperature(found[how.form][name], how.temperature)
                 for name, how in chosen.items()
                 if name in found.get(how.form, {})
             }

@@ -66,20 +66,20 @@ def with_stand_ins(
     """Each stratum with its variance: its own; else the mean of other models' in the same dimension and stratum, else
     in the same dimension; else the ``largest`` that a label of the dimension can have.
     """
-    alike: dict[tuple[str, Bounds | None], list[float]] = defaultdict(list)
+    variances: dict[tuple[str, Bounds | None], list[float]] = defaultdict(list)
     for (_model, scope, bounds), variance in known.items():
-        alike[scope, bounds].append(variance)
-        alike[scope, None].append(variance)
-    found = []
+        variances[scope, bounds].append(variance)
+        variances[scope, None].append(variance)
+    completed = []
     for stratum in strata:
         if stratum.key in known:
-            found.append(replace(stratum, variance=known[stratum.key], assumed=False))
+            completed.append(replace(stratum, variance=known[stratum.key], assumed=False))
         else:
-            others = (
-                alike[stratum.scope, stratum.bounds] or alike[stratum.scope, None] or [largest[stratum.scope]]
+            substitutes = (
+                variances[stratum.scope, stratum.bounds] or variances[stratum.scope, None] or [largest[stratum.scope]]
             )
-            found.append(replace(stratum, variance=sum(others) / len(others), assumed=True))
-    return found
+            completed.append(replace(stratum, variance=sum(substitutes) / len(substitutes), assumed=True))
+    return completed
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class _Grid:
         width = max((len(cell) for cell in cells), default=0)
         arrays = np.zeros((4, len(cells), width))
         for place, (cell, own) in enumerate(zip(cells, shares, strict=True)):
-            for at, (one, share) in enumerate(zip(cell, own, strict=True)):
-                arrays[:, place, at] = share, one.population, one.held, one.variance
+            for at, (stratum, share) in enumerate(zip(cell, own, strict=True)):
+                arrays[:, place, at] = share, stratum.population, stratum.held, stratum.variance
         return cls(*arrays)
 
     @property
@@ -137,9 +137,9 @@ def for_precision(strata: Sequence[Stratum], half_width: float) -> list[Wanted]:
     cells = _cells(strata)
     labels = _grid(cells).labels_for(np.full(len(cells), (half_width / Z) ** 2))
     return [
-        Wanted(one, int(n))
+        Wanted(stratum, int(n))
         for cell, own in zip(cells, labels, strict=True)
-        for one, n in zip(cell, own, strict=False)
+        for stratum, n in zip(cell, own, strict=False)
     ]
 
 
@@ -166,9 +166,9 @@ def _of_labelled(grid: _Grid, cells: Sequence[Sequence[Stratum]]) -> list[float]
     """The variance that today's gold labels leave of the number of each cell."""
     labelled = np.zeros(grid.population.shape)
     for place, cell in enumerate(cells):
-        labelled[place, : len(cell)] = [one.labelled for one in cell]
-    found: list[float] = grid.variance_of(labelled).tolist()
-    return found
+        labelled[place, : len(cell)] = [stratum.labelled for stratum in cell]
+    variances: list[float] = grid.variance_of(labelled).tolist()
+    return variances
 
 
 @dataclass(frozen=True)
@@ -189,9 +189,9 @@ class PromptNeed:
         return self.needed is not None and self.needed <= self.prompts
 
 
-def prompts_needed(prompts: int, half_width: float, wanted: float) -> int:
+def prompts_needed(prompts: int, half_width: float, target: float) -> int:
     """A half-width falls with the root of the prompts. Rounded up to two digits, for it says no more than about."""
-    return prompts if half_width <= wanted else two_digits_up(prompts * (half_width / wanted) ** 2)
+    return prompts if half_width <= target else two_digits_up(prompts * (half_width / target) ** 2)
 
 
 def two_digits_up(n: float) -> int:
@@ -204,10 +204,10 @@ def half_width(variance: float) -> float | None:
 
 
 def _cells(strata: Sequence[Stratum]) -> list[list[Stratum]]:
-    found: dict[tuple[str, str], list[Stratum]] = defaultdict(list)
+    cells: dict[tuple[str, str], list[Stratum]] = defaultdict(list)
     for stratum in strata:
-        found[stratum.model, stratum.scope].append(stratum)
-    return list(found.values())
+        cells[stratum.model, stratum.scope].append(stratum)
+    return list(cells.values())
 
 
 def _grid(cells: Sequence[Sequence[Stratum]]) -> _Grid:
@@ -215,8 +215,8 @@ def _grid(cells: Sequence[Sequence[Stratum]]) -> _Grid:
 
 
 def _shares(cell: Sequence[Stratum]) -> list[float]:
-    whole = sum(one.population for one in cell)
-    return [one.population / whole for one in cell]
+    population = sum(stratum.population for stratum in cell)
+    return [stratum.population / population for stratum in cell]
 
 
 @dataclass(frozen=True)
@@ -280,12 +280,12 @@ class Pair:
     @cached_property
     def shares(self) -> list[float]:
         """What each stratum counts in the number of its model."""
-        whole: Counter[tuple[str, str]] = Counter()
+        populations: Counter[tuple[str, str]] = Counter()
         for stratum in self.strata:
-            whole[stratum.model, stratum.scope] += stratum.population
+            populations[stratum.model, stratum.scope] += stratum.population
         return [
             stratum.population
-            / whole[stratum.model, stratum.scope]
+            / populations[stratum.model, stratum.scope]
             * self.weights[stratum.model, stratum.scope]
             for stratum in self.strata
         ]
@@ -302,7 +302,7 @@ def to_separate(pairs: Sequence[Pair]) -> list[list[Wanted] | None]:
     grid = _Grid.of([pair.strata for pair in able], [pair.shares for pair in able])
     labels = iter(grid.labels_for(np.array(left)))
     return [
-        [Wanted(one, int(n)) for one, n in zip(pair.strata, next(labels), strict=False)]
+        [Wanted(stratum, int(n)) for stratum, n in zip(pair.strata, next(labels), strict=False)]
         if pair.separable
         else None
         for pair in pairs

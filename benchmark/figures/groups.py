@@ -27,8 +27,8 @@ class Group:
 
 def groups_json(sample: Sample, models: Sequence[str]) -> dict[str, Any]:
     """By attribute, for those that any prompt has. ``models`` are best first."""
-    found = {attribute: _groups(sample, attribute) for attribute in ATTRIBUTES}
-    return {attribute: _table(sample, own, models) for attribute, own in found.items() if own}
+    groups_by_attribute = {attribute: _groups(sample, attribute) for attribute in ATTRIBUTES}
+    return {attribute: _table(sample, own, models) for attribute, own in groups_by_attribute.items() if own}
 
 
 def _groups(sample: Sample, attribute: str) -> list[Group]:
@@ -82,7 +82,7 @@ def _cells(sample: Sample, group: Group) -> dict[str, dict[str, Any]]:
     cells = {}
     for model in sample.models:
         n = sum(sum(own[model].values()) for own in counted)
-        statistics = {name: estimate(one, found[model]).to_json() for name, (one, found) in numbers.items()}
+        statistics = {name: estimate(metric, parts_by_model[model]).to_json() for name, (metric, parts_by_model) in numbers.items()}
         if n:
             cells[model] = {"n": n, **statistics}
     return cells
@@ -99,5 +99,5 @@ def _metrics(sample: Sample, group: Group) -> list[Metric]:
 def _parts(sample: Sample, metric: Metric, group: Group) -> dict[str, Part]:
     """By model; across columns all labels of the metric pooled."""
     inside = scopes_of(sample.document, metric) if group.scope is None else (group.scope,)
-    found = [parts(sample, metric, scope, group.key) for scope in inside]
-    return {model: pooled([own[model] for own in found]) for model in sample.models}
+    scope_parts = [parts(sample, metric, scope, group.key) for scope in inside]
+    return {model: pooled([own[model] for own in scope_parts]) for model in sample.models}

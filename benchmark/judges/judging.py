@@ -72,7 +72,7 @@ def check_template(system: str, text: str) -> None:
             raise AssayError(
                 N_("A template is text of at most {longest} characters, without a NUL."), longest=LONGEST
             )
-    known = ", ".join(f"{{{one}}}" for one in PLACES)
+    known = ", ".join(f"{{{place}}}" for place in PLACES)
     for name in _PLACE.findall(f"{system}\n{text}"):
         if name not in PLACES:
             raise AssayError(
@@ -88,14 +88,14 @@ def messages(
 ) -> tuple[dict[str, str], ...]:
     """What is sent. Each place is filled in once and never looked at again: what is filled in has no places."""
     language = language_of(text)
-    told = {
+    guideline_texts = {
         "criterion": f"{localized(criterion.label, language)}: {localized(criterion.question, language)}",
         "levels": levels(criterion, language),
         "guideline": localized(document.introduction, language),
     }
     mark = fence(prompt, response)
     filled = {
-        **told,
+        **guideline_texts,
         "prompt": fenced("PROMPT", prompt, mark),
         "response": fenced("RESPONSE", response, mark),
     }
@@ -141,12 +141,12 @@ def parse(answer: str, criterion: Criterion) -> Said:
     text = _plain(answer)
     if not text:
         return OFF_SCALE
-    whole = read_label(text, criterion) if "\n" not in text else None
-    if whole is not None:
-        return Said(whole)
-    found = _object_at_end(text)
-    if found is not None:
-        return _of_object(found, criterion)
+    label = read_label(text, criterion) if "\n" not in text else None
+    if label is not None:
+        return Said(label)
+    content = _object_at_end(text)
+    if content is not None:
+        return _of_object(content, criterion)
     value = read_label(text.splitlines()[-1], criterion)
     return OFF_SCALE if value is None else Said(value)
 
@@ -156,9 +156,9 @@ def read_label(text: str, criterion: Criterion) -> float | None:
     if len(text) > LONGEST:
         return None
     folded = _folded(text)
-    says = _SAYS.match(folded)
-    if says:
-        folded = says["said"].strip(_MARKS)
+    statement = _SAYS.match(folded)
+    if statement:
+        folded = statement["said"].strip(_MARKS)
     direct = on_scale(folded, criterion)
     if direct is not None:
         return direct
@@ -172,9 +172,9 @@ def read_label(text: str, criterion: Criterion) -> float | None:
     return None
 
 
-def on_scale(said: object, criterion: Criterion) -> float | None:
+def on_scale(answer: object, criterion: Criterion) -> float | None:
     """The value, if it is a number and a level of the scale."""
-    number = as_number(said)
+    number = as_number(answer)
     return number if number is not None and number in criterion.values else None
 
 

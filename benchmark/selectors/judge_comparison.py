@@ -185,7 +185,7 @@ def _candidate(
     ground: Ground, who: Judge | Scorer, told: Told, test: tuple[float, Alignment | None]
 ) -> Figures:
     seen = _models_behind(who) if isinstance(who, Scorer) else None
-    found = figures(ground.pairs(told, seen=seen), ground.heads, asked=ground.asked)
+    found = figures(ground.pairs(told, seen=seen), ground.heads, n_gold=ground.asked)
     return {
         "kind": "scorer" if isinstance(who, Scorer) else "judge",
         "name": who.name,
@@ -280,11 +280,11 @@ def _person(
         if (voice.person, voice.task, voice.criterion) in others
     ]
     labelled = {(voice.response, voice.criterion) for voice in voices}
-    compared = figures(alone, ground.heads, asked=len(alone))
+    compared = figures(alone, ground.heads, n_gold=len(alone))
     return {
         "kind": kind,
         "name": name,
-        **figures(pairs, ground.heads, asked=ground.asked),
+        **figures(pairs, ground.heads, n_gold=ground.asked),
         "coverage": len(labelled) / ground.asked if ground.asked else None,
         "against_others": {name: compared[name] for name in SUMMARY},
         "rests_on_own": sum(voice.is_behind for voice in voices) / len(voices),

@@ -171,16 +171,16 @@ def _label(judge: Judge, judge_record: JudgeRecord, known: _Known, document: Gui
         criterion=criterion.name,
         value=_value(judge_record, criterion, probabilities),
         probabilities={level_name(value): share for value, share in probabilities.items()},
-        said=judge_record.said,
+        said=judge_record.answer,
     )
 
 
-def _criterion(one: JudgeRecord, response: Response, document: GuidelineDocument) -> Criterion:
+def _criterion(judge_record: JudgeRecord, response: Response, document: GuidelineDocument) -> Criterion:
     """The one that the row names, or the only one that is asked of its prompt."""
     applicable = document.criteria_for(response.prompt.dimension or None)
-    matching = [criterion for criterion in applicable if one.criterion in {None, criterion.name}]
+    matching = [criterion for criterion in applicable if judge_record.criterion in {None, criterion.name}]
     if len(matching) != 1:
-        raise one.error(
+        raise judge_record.error(
             N_("which criterion is this? Asked of this prompt: {known}."),
             field="criterion",
             known=", ".join(criterion.name for criterion in applicable) or "-",
@@ -188,47 +188,47 @@ def _criterion(one: JudgeRecord, response: Response, document: GuidelineDocument
     return matching[0]
 
 
-def _probabilities(one: JudgeRecord, criterion: Criterion) -> Mapping[float, float]:
-    if not one.probabilities:
+def _probabilities(judge_record: JudgeRecord, criterion: Criterion) -> Mapping[float, float]:
+    if not judge_record.probabilities:
         return {}
-    found = read_probabilities(one.probabilities, criterion)
-    if found is None:
-        raise refuse_probabilities(one)
-    return found
+    probabilities = read_probabilities(judge_record.probabilities, criterion)
+    if probabilities is None:
+        raise refuse_probabilities(judge_record)
+    return probabilities
 
 
-def _value(one: JudgeRecord, criterion: Criterion, probabilities: Mapping[float, float]) -> float | None:
+def _value(judge_record: JudgeRecord, criterion: Criterion, probabilities: Mapping[float, float]) -> float | None:
     """The level that was meant; None off the scale. Probabilities alone mean the likeliest level."""
-    if one.value is not None:
-        return on_scale(one.value, criterion)
-    if one.said:
-        return read_label(one.said, criterion) if one.is_readable else None
+    if judge_record.value is not None:
+        return on_scale(judge_record.value, criterion)
+    if judge_record.answer:
+        return read_label(judge_record.answer, criterion) if judge_record.is_readable else None
     return most_likely(probabilities) if probabilities else None
 
 
 def _new(
-    judge: Judge, wanted: Mapping[tuple[int, str], JudgeLabel], lines: Mapping[tuple[int, str], JudgeRecord]
+    judge: Judge, labels: Mapping[tuple[int, str], JudgeLabel], lines: Mapping[tuple[int, str], JudgeRecord]
 ) -> list[JudgeLabel]:
     """Those that are not stored; a stored one that is another is an error."""
     stored: dict[tuple[int, str], JudgeLabel] = {}
-    ids = sorted({response for response, _criterion in wanted})
+    ids = sorted({response for response, _criterion in labels})
     for start in range(0, len(ids), CHUNK):
         for label in judge.labels.filter(response__in=ids[start : start + CHUNK]):
             stored[label.response_id, label.criterion] = label
-    for key, label in wanted.items():
+    for key, label in labels.items():
         if key in stored and not _same(stored[key], label):
             raise lines[key].error(
                 N_("the judge {judge} has another label of this response; a label is never changed."),
                 judge=judge.name,
             )
-    return [label for key, label in wanted.items() if key not in stored]
+    return [label for key, label in labels.items() if key not in stored]
 
 
-def _same(one: JudgeLabel, other: JudgeLabel) -> bool:
+def _same(label: JudgeLabel, other: JudgeLabel) -> bool:
     """The same level with the same probabilities; off the scale, the same words."""
-    if one.value != other.value or one.probabilities != other.probabilities:
+    if label.value != other.value or label.probabilities != other.probabilities:
         return False
-    return one.value is not None or one.said == other.said
+    return label.value is not None or label.said == other.said
 
 
 def _add_source(judge: Judge, file: str, sha256: str) -> None:

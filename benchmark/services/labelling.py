@@ -48,17 +48,17 @@ def label_next(
     # Two who press at once would draw the same responses, also from two runs over them.
     Dataset.objects.select_for_update(no_key=True).get(pk=run.dataset_id)
     seed = secrets.randbelow(MAX_SEED + 1) if seed is None else seed
-    there = standing_kept(run)
-    wanted = there.wanted(goal)
-    refuse_nothing_to_draw(wanted)
-    drawn = drawn_of(there, wanted, seed)
-    among = [response for responses in drawn for response in responses]
-    if len(among) > MOST:
+    standing = standing_kept(run)
+    demands = standing.wanted(goal)
+    refuse_nothing_to_draw(demands)
+    drawn = drawn_of(standing, demands, seed)
+    responses = [response for responses in drawn for response in responses]
+    if len(responses) > MOST:
         raise AssayError(
             N_(
                 "This takes {n} labels, and a batch holds {most}: choose a wider interval, or a pair of models."
             ),
-            n=len(among),
+            n=len(responses),
             most=MOST,
         )
     batch = create_batch(
@@ -66,7 +66,7 @@ def label_next(
             name=name,
             guideline=_guideline(run).pk,
             dataset=run.dataset_id,
-            among=tuple(among),
+            among=tuple(responses),
             annotators=tuple(person.pk for person in annotators),
             adjudicators=tuple(person.pk for person in adjudicators),
             policy=policy,
@@ -79,16 +79,16 @@ def label_next(
         batch=batch,
         goal=goal.to_json()
         | {
-            "metric": there.metric.name,
+            "metric": standing.metric.name,
             "scorer": run.scorer.name,
             "least": LEAST_LABELLED,
         },
-        strata=[_told(one, responses) for one, responses in zip(wanted, drawn, strict=True)],
+        strata=[_told(demand, responses) for demand, responses in zip(demands, drawn, strict=True)],
         seed=seed,
         created_by=actor,
     )
     record(
-        actor=actor, verb="label_next", target=f"batch:{name}", run=run.name, responses=len(among), seed=seed
+        actor=actor, verb="label_next", target=f"batch:{name}", run=run.name, responses=len(responses), seed=seed
     )
     return made
 
@@ -106,10 +106,10 @@ def standing_kept(run: BenchmarkRun) -> Standing:
     return there
 
 
-def drawn_of(there: Standing, wanted: Sequence[Wanted], seed: int) -> list[list[int]]:
+def drawn_of(standing: Standing, demands: Sequence[Wanted], seed: int) -> list[list[int]]:
     """For each stratum the responses that are drawn; at most those that are free."""
     return [
-        draw(there.free.get(one.stratum.key, ()), one.more, seed=seed, stratum=one.stratum) for one in wanted
+        draw(standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum) for demand in demands
     ]
 
 
@@ -117,8 +117,8 @@ def _guideline(run: BenchmarkRun) -> Any:
     return latest_version(run.scorer.guideline.name)
 
 
-def _told(one: Wanted, drawn: Sequence[int]) -> dict[str, Any]:
-    stratum = one.stratum
+def _told(demand: Wanted, drawn: Sequence[int]) -> dict[str, Any]:
+    stratum = demand.stratum
     low, high = stratum.bounds
     return {
         "model": stratum.model,

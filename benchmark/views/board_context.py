@@ -89,7 +89,7 @@ class References:
 
 def board_context(
     run: BenchmarkRun,
-    asked: Mapping[str, str],
+    query: Mapping[str, str],
     *,
     reader: Person | None,
     public: bool = False,
@@ -97,7 +97,7 @@ def board_context(
     with_published: bool = True,
 ) -> Context:
     document = run.scorer.guideline.document
-    place = Place.of(asked)
+    place = Place.of(query)
     views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     metric = views[chosen(place.metric, views)]
     columns = columns_of(document, metric)
@@ -108,12 +108,12 @@ def board_context(
     by = place.sort and chosen(place.sort, names)
     if by:
         rows = _by_column(rows, names[by])
-    alike = [len({column.n(row) for row in rows}) == 1 for column in columns]
+    equal_sizes = [len({column.n(row) for row in rows}) == 1 for column in columns]
     cells = "" if public else reverse("run-cell", args=[run.name])
     several = len(rows) > 1
     ranking = names[by] if by and _ranks_by(document, names[by], rows) else None
-    lines = [_line(row, columns, axes, alike, ranking, cells=cells, several=several) for row in rows]
-    labels = {name: metric_label(one) for name, one in views.items()}
+    lines = [_line(row, columns, axes, equal_sizes, ranking, cells=cells, several=several) for row in rows]
+    labels = {name: metric_label(view) for name, view in views.items()}
     lead = document.metric(document.rank_by)
     withheld = is_rank_withheld(run)
     return {
@@ -147,7 +147,7 @@ def _by_column(rows: Sequence[Row], column: Column) -> list[Row]:
     """The highest first, in the order of the ranks where they are equal; what is undefined comes last."""
     values = [(column.statistic(row)["value"], row) for row in rows]
     known = [(value, row) for value, row in values if value is not None]
-    known.sort(key=lambda one: one[0], reverse=True)
+    known.sort(key=lambda entry: entry[0], reverse=True)
     return [row for _value, row in known] + [row for value, row in values if value is None]
 
 
@@ -155,13 +155,13 @@ def references_of(
     published: Sequence[Row], columns: Sequence[Column], axes: Mapping[str, Ends]
 ) -> list[References]:
     """Table by table; what others published has no rank and no cell to open."""
-    unlike = [False] * len(columns)
-    found = []
+    equal_sizes = [False] * len(columns)
+    references = []
     for rows in by_table(published):
-        told = rows[0]["published"]
-        lines = tuple(_line(row, columns, axes, unlike, None, cells="", several=False) for row in rows)
-        found.append(References(told["name"], told["source"], told["url"], lines))
-    return found
+        table = rows[0]["published"]
+        lines = tuple(_line(row, columns, axes, equal_sizes, None, cells="", several=False) for row in rows)
+        references.append(References(table["name"], table["source"], table["url"], lines))
+    return references
 
 
 def _head(
@@ -190,7 +190,7 @@ def _line(
     row: Row,
     columns: Sequence[Column],
     axes: Mapping[str, Ends],
-    alike: Sequence[bool],
+    equal_sizes: Sequence[bool],
     ranking: Column | None,
     *,
     cells: str,
@@ -199,16 +199,16 @@ def _line(
     """``cells`` is the address of the run's cells; blank where nothing leads there. Without ``ranking`` the rank is
     that of the whole board."""
     rank, model = row["rank"] if ranking is None else ranking.rank(row), row["model"]
-    whole = Column(None, columns[0].metric).composition(row) if columns else {}
+    bases = Column(None, columns[0].metric).composition(row) if columns else {}
     return Line(
         model=model,
         url=cells and cell_address(cells, model, None),
         rank=printed_rank(rank),
         leads=rank is not None and rank["high"] == 1 and several,
-        composition=composition(whole) if whole else "",
+        composition=composition(bases) if bases else "",
         cells=tuple(
-            _shown(row, column, axes[column.metric.name], cells=cells, alike=same)
-            for column, same in zip(columns, alike, strict=True)
+            _shown(row, column, axes[column.metric.name], cells=cells, equal_size=same)
+            for column, same in zip(columns, equal_sizes, strict=True)
         ),
     )
 
@@ -225,10 +225,10 @@ def _ranks_by(document: GuidelineDocument, column: Column, rows: Sequence[Row]) 
     return any(column.rank(row) for row in rows)
 
 
-def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> Shown:
+def _shown(row: Row, column: Column, axis: Ends, *, cells: str, equal_size: bool) -> Shown:
     statistic, n, missing = column.statistic(row), column.n(row), column.missing(row)
     x, x1, x2 = (_at(statistic[part], axis) for part in ("value", "low", "high"))
-    parts = [] if alike or n is None else [f"n = {format_grouped(n)}"]
+    parts = [] if equal_size or n is None else [f"n = {format_grouped(n)}"]
     if column.scope is not None:
         parts.append(_gold(column, row))
     if missing:

@@ -50,20 +50,20 @@ class EstimateLine:
 
 
 def estimates_context(
-    run: BenchmarkRun, asked: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
+    run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
 ) -> Context:
     content = part(run, "estimates")
     if not content or not content["rows"]:
         return {"lacking": content is None, "few": content is not None, "public": public}
     document = run.scorer.guideline.document
-    place = Place.of(asked)
+    place = Place.of(query)
     views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     lead = views[chosen(place.metric, views)]
-    columns = {one.named(document): one for one in columns_of(document, lead)}
+    columns = {candidate.named(document): candidate for candidate in columns_of(document, lead)}
     scope = chosen(place.scope, columns)
     column = columns[scope]
-    held = ordered(run, content, column.name, column.metric)
-    labels = {name: heading(document, one, list(columns.values()))[0] for name, one in columns.items()}
+    cells = ordered(run, content, column.name, column.metric)
+    labels = {name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()}
     return {
         "metrics": place.choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
         if len(views) > 1
@@ -75,15 +75,15 @@ def estimates_context(
         "lines": (
             lines := [
                 line_of(model, cell, column.metric, chosen_in(content, model, behind(document, column)))
-                for model, cell in held
+                for model, cell in cells
             ]
         ),
         "weighed": any(line.weight for line in lines),
         "selections": list_unknown_selection(content, public=public),
-        "findings": list_findings(held, column.metric),
-        "charts": charts(document, held, column.metric, draw),
-        "chart_alt": chart_alt(labels[scope], column.metric, held),
-        "none_combined": not any(_has(cell, "combined") for _model, cell in held),
+        "findings": list_findings(cells, column.metric),
+        "charts": charts(document, cells, column.metric, draw),
+        "chart_alt": chart_alt(labels[scope], column.metric, cells),
+        "none_combined": not any(_has(cell, "combined") for _model, cell in cells),
     }
 
 
@@ -93,11 +93,11 @@ def ordered(
     """The cells of a scope with their models, in the order of the board; an empty cell where there is nothing."""
     cells = {row["model"]: row["cells"] for row in content["rows"]}
     models = [row["model"] for row in rows_of(run) if row["model"] in cells]
-    found = []
+    ordered_cells = []
     for model in models:
-        held = cells[model].get(scope) or (cells[model].get(ALL) if scope == OVERALL else None) or {}
-        found.append((model, held.get(metric.name) or {}))
-    return found
+        metric_cells = cells[model].get(scope) or (cells[model].get(ALL) if scope == OVERALL else None) or {}
+        ordered_cells.append((model, metric_cells.get(metric.name) or {}))
+    return ordered_cells
 
 
 def heads() -> list[str]:
@@ -109,14 +109,14 @@ def _has(cell: Mapping[str, Any], kind: str) -> bool:
     return bool(cell.get(kind)) and cell[kind]["value"] is not None
 
 
-def line_of(model: str, cell: Mapping[str, Any], metric: Metric, chosen: int = 0) -> EstimateLine:
+def line_of(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance: int = 0) -> EstimateLine:
     weight, bias = cell.get("weight"), cell.get("bias")
     return EstimateLine(
         model,
         tuple(_number(cell, kind, metric) for kind in KINDS),
         format_decimal(weight, 2, undefined=""),
         "" if bias is None else difference(metric, bias),
-        _("{n} not drawn by chance").format(n=format_grouped(chosen)) if chosen else "",
+        _("{n} not drawn by chance").format(n=format_grouped(unknown_chance)) if unknown_chance else "",
     )
 
 
@@ -130,9 +130,9 @@ def behind(document: GuidelineDocument, column: Column) -> Collection[str]:
 def chosen_in(content: Mapping[str, Any], model: str, dimensions: Collection[str]) -> int:
     """How many of the model's labels in these no known chance has chosen."""
     return sum(
-        one["labels"]
-        for one in content.get("selection") or ()
-        if one["model"] == model and one["how"] in UNKNOWN and one["dimension"] in dimensions
+        selected["labels"]
+        for selected in content.get("selection") or ()
+        if selected["model"] == model and selected["how"] in UNKNOWN and selected["dimension"] in dimensions
     )
 
 
@@ -195,10 +195,10 @@ def list_findings(held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric)
 def narrower(people: Mapping[str, Any], combined: Mapping[str, Any]) -> float | None:
     """By which share of people's interval the combined one is shorter."""
     widths = []
-    for one in (people, combined):
-        if one["low"] is None or one["high"] is None:
+    for statistic in (people, combined):
+        if statistic["low"] is None or statistic["high"] is None:
             return None
-        widths.append(one["high"] - one["low"])
+        widths.append(statistic["high"] - statistic["low"])
     return 1 - widths[1] / widths[0] if widths[0] > 0 else None
 
 

@@ -71,18 +71,18 @@ class GroupFinding:
     highest: GroupNumber
 
 
-def groups_context(run: BenchmarkRun, asked: Mapping[str, str], *, public: bool = False) -> Context:
+def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False) -> Context:
     """``lacking`` where the run has no groups: it was finished before they were computed, or no prompt has any."""
     content = part(run, "groups")
     if not content:
         return {"lacking": content is None, "few": content is not None, "public": public}
     document = run.scorer.guideline.document
-    place = Place.of(asked)
+    place = Place.of(query)
     attributes = attributes_in(content)
     by = chosen(place.by, attributes)
     views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     metric = views[chosen(place.metric, views)]
-    labels = {name: metric_label(one) for name, one in views.items()}
+    labels = {name: metric_label(view) for name, view in views.items()}
     return {
         "attributes": place.choices(
             "by", {attribute: attribute_label(attribute) for attribute in attributes}, by
@@ -95,8 +95,8 @@ def groups_context(run: BenchmarkRun, asked: Mapping[str, str], *, public: bool 
 
 def attributes_in(content: Mapping[str, Any]) -> list[str]:
     """Those by which there is something to compare: one group alone is the board itself."""
-    there = [one for one in ATTRIBUTES if one in content]
-    return [one for one in there if len(content[one]["columns"]) > 1] or there
+    attributes = [attribute for attribute in ATTRIBUTES if attribute in content]
+    return [attribute for attribute in attributes if len(content[attribute]["columns"]) > 1] or attributes
 
 
 def heat(
@@ -111,21 +111,21 @@ def heat(
         [
             value
             for model in ordered
-            for cell, one in zip(cells[model], metrics, strict=True)
-            if (value := _statistic(cell, one)["value"]) is not None
+            for cell, column_metric in zip(cells[model], metrics, strict=True)
+            if (value := _statistic(cell, column_metric)["value"]) is not None
         ]
     )
     labels = {metric.name: metric_label(metric) for metric in metrics if metric is not None}
     heads = [
         GroupHead(
             group_label(document, by, column["name"], column["scope"]),
-            _scope(document, column["scope"], labels[one.name] if one and len(labels) > 1 else ""),
+            _scope(document, column["scope"], labels[column_metric.name] if column_metric and len(labels) > 1 else ""),
             column["n_prompts"],
         )
-        for column, one in zip(columns, metrics, strict=True)
+        for column, column_metric in zip(columns, metrics, strict=True)
     ]
     rows = [
-        (model, [_cell(cell, one, bounds) for cell, one in zip(cells[model], metrics, strict=True)])
+        (model, [_cell(cell, column_metric, bounds) for cell, column_metric in zip(cells[model], metrics, strict=True)])
         for model in ordered
     ]
     return {
@@ -159,8 +159,8 @@ def _metric(document: GuidelineDocument, scope: str | None, metric: Metric) -> M
 
 
 def _statistic(cell: Mapping[str, Any] | None, metric: Metric | None) -> Mapping[str, float | None]:
-    found: Mapping[str, float | None] | None = cell.get(metric.name) if cell and metric else None
-    return found or UNDEFINED
+    statistic: Mapping[str, float | None] | None = cell.get(metric.name) if cell and metric else None
+    return statistic or UNDEFINED
 
 
 def _bounds(values: Sequence[float]) -> list[float]:
@@ -184,13 +184,13 @@ def _cell(cell: Mapping[str, Any] | None, metric: Metric | None, bounds: Sequenc
 
 def _scoped(heads: Sequence[GroupHead]) -> list[tuple[str, int]]:
     """The dimensions over the columns, with how many each spans; empty where columns have none."""
-    found: list[tuple[str, int]] = []
+    spans: list[tuple[str, int]] = []
     for head in heads:
-        if found and found[-1][0] == head.scope:
-            found[-1] = (head.scope, found[-1][1] + 1)
+        if spans and spans[-1][0] == head.scope:
+            spans[-1] = (head.scope, spans[-1][1] + 1)
         else:
-            found.append((head.scope, 1))
-    return found if any(scope for scope, _n in found) else []
+            spans.append((head.scope, 1))
+    return spans if any(scope for scope, _n in spans) else []
 
 
 def _legend(metric: Metric, bounds: Sequence[float]) -> list[tuple[int, str]]:

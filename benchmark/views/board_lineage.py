@@ -31,8 +31,8 @@ def lineage_context(run: BenchmarkRun, *, public: bool = False) -> Context:
 
 def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
     """(term, text), hashes in full: what a paper must say so that the board can be made again."""
-    scorer, kept = run.scorer, board_of(run).get("lineage", {})
-    found = [
+    scorer, lineage = run.scorer, board_of(run).get("lineage", {})
+    terms = [
         (_("Dataset"), run.dataset.name),
         (_("Collection"), run.collection.name or _("the default collection")),
         (_("Responses"), composition(basis_counts(rows_of(run)))),
@@ -43,15 +43,15 @@ def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
         (_("Labels of people"), "".join(imports_note(scorer.release))),
         (_("Scorer"), join_names([scorer.name, scorer.backbone])),
         (_("Weights, sha256"), run.weights_sha256 or scorer.weights_sha256),
-        (_("Seed"), str(kept.get("seed", "-"))),
-        (_("Software"), f"Assay {run.code_version or kept.get('code_version', '')}".strip()),
+        (_("Seed"), str(lineage.get("seed", "-"))),
+        (_("Software"), f"Assay {run.code_version or lineage.get('code_version', '')}".strip()),
         (_("Finished"), _day(run)),
         *(
             (cost_tile["label"], f"{cost_tile['value']} ({cost_tile['note']})")
             for cost_tile in cost_tiles(run.cost)
         ),
     ]
-    return [(term, text) for term, text in found if text and text != "-"]
+    return [(term, text) for term, text in terms if text and text != "-"]
 
 
 def _day(run: BenchmarkRun) -> str:

@@ -18,7 +18,7 @@ Ends = tuple[float, float]
 
 def axes_of(document: GuidelineDocument, rows: Sequence[Row], columns: Sequence[Column]) -> dict[str, Ends]:
     """The ends of each metric's axis, in the metric's own unit: all columns of a metric are drawn over one."""
-    found: dict[str, Ends] = {}
+    axes: dict[str, Ends] = {}
     for metric in {column.metric.name: column.metric for column in columns}.values():
         dots = [
             dot
@@ -27,19 +27,19 @@ def axes_of(document: GuidelineDocument, rows: Sequence[Row], columns: Sequence[
             for dot in dots_of(column, rows, unit=1)
         ]
         top = axis_top(document, metric)
-        found[metric.name] = charting.reach(dots, 0.0, top) if top > 0 else charting.reach(dots)
-    return found
+        axes[metric.name] = charting.reach(dots, 0.0, top) if top > 0 else charting.reach(dots)
+    return axes
 
 
 def dots_of(column: Column, rows: Sequence[Row], *, unit: float) -> list[Dot]:
     """Those of published rows are hollow."""
-    found = []
+    dots = []
     for row in rows:
         statistic = column.statistic(row)
         if statistic["value"] is not None:
             kind = charting.HOLLOW if "published" in row else ""
-            found.append(dot(row["model"], statistic, unit, kind))
-    return found
+            dots.append(dot(row["model"], statistic, unit, kind))
+    return dots
 
 
 def dot(model: str, statistic: Mapping[str, float | None], unit: float, kind: str = "", at: int = 0) -> Dot:
@@ -82,8 +82,8 @@ def board_charts(
             panels.append((metric or label, dots, (low * unit, high * unit)))
     drawn = {dot.model for _title, dots, _ends in panels for dot in dots if dot.kind == charting.HOLLOW}
     measured = [row["model"] for row in rows if row["n"]]
-    others = [row["model"] for row in published if row["model"] in drawn]
-    models = list(dict.fromkeys([*measured, *others]))
+    published_models = [row["model"] for row in published if row["model"] in drawn]
+    models = list(dict.fromkeys([*measured, *published_models]))
     percent = bool(columns) and columns[0].metric.kind == "rate"
     return charting.drawn(charting.panels(panels, models, "%" if percent else ""), draw)
 

@@ -52,21 +52,21 @@ def report_sections(
 ) -> list[ReportSection]:
     """In their order; a part that the run does not have is left out."""
     document = run.scorer.guideline.document
-    made = [
+    sections = [
         _board(run, document, reference_rows(run, reader), draw),
         _pairs(run, document),
         *_estimates(run, document, draw),
     ]
-    return [one for one in [*made, _groups(run, document)] if one is not None]
+    return [section for section in [*sections, _groups(run, document)] if section is not None]
 
 
 def _board(
     run: BenchmarkRun, document: GuidelineDocument, published: Sequence[Row], draw: Draw
 ) -> ReportSection:
     rows = rows_of(run)
-    lead, *others = metric_views(document)
+    lead, *other_metrics = metric_views(document)
     columns = columns_of(document, lead)
-    tables = [_board_table(run, document, one, published) for one in (lead, *others)]
+    tables = [_board_table(run, document, metric, published) for metric in (lead, *other_metrics)]
     axes = axes_of(document, [*rows, *published], columns)
     return ReportSection(
         title=_("Board"),
@@ -94,8 +94,8 @@ def _board_table(
 ) -> Table:
     """With the published rows that have a number in it, marked and table by table, below what was measured."""
     columns = columns_of(document, metric)
-    there = by_table([row for row in published if _has_any(row, columns)])
-    daggers = [DAGGER if len(there) == 1 else f"{DAGGER}{at}" for at in range(1, len(there) + 1)]
+    published_tables = by_table([row for row in published if _has_any(row, columns)])
+    daggers = [DAGGER if len(published_tables) == 1 else f"{DAGGER}{at}" for at in range(1, len(published_tables) + 1)]
     heads = [heading(document, column, columns) for column in columns]
     ranked = not is_rank_withheld(run) or any(row["rank"] for row in rows_of(run))
     names = [_("Model"), _("Rank"), "n"] if ranked else [_("Model"), "n"]
@@ -111,13 +111,13 @@ def _board_table(
     return Table(
         name=f"board-{metric.name}",
         caption=_caption(metric, ranked=ranked),
-        head=[*names, *(f"{one}, {two}" if two else one for one, two in heads)],
+        head=[*names, *(f"{label}, {metric_name}" if metric_name else label for label, metric_name in heads)],
         rows=rows,
         below=[
             [_published_line(row, columns, dagger, ranked=ranked) for row in own]
-            for dagger, own in zip(daggers, there, strict=True)
+            for dagger, own in zip(daggers, published_tables, strict=True)
         ],
-        notes=[_whence(dagger, own[0]["published"]) for dagger, own in zip(daggers, there, strict=True)],
+        notes=[_whence(dagger, own[0]["published"]) for dagger, own in zip(daggers, published_tables, strict=True)],
     )
 
 
@@ -136,9 +136,9 @@ def _published_line(row: Row, columns: Sequence[Column], dagger: str, *, ranked:
     return [f"{row['model']}{dagger}", *([UNDEFINED] if ranked else []), n, *numbers]
 
 
-def _whence(dagger: str, told: Mapping[str, str]) -> str:
-    source = ", ".join(one for one in (told["source"], told["url"]) if one)
-    return render_text(f"{WORDING}/published_note.txt", mark=dagger, table=told["name"], source=source)
+def _whence(dagger: str, table: Mapping[str, str]) -> str:
+    source = ", ".join(reference for reference in (table["source"], table["url"]) if reference)
+    return render_text(f"{WORDING}/published_note.txt", mark=dagger, table=table["name"], source=source)
 
 
 def bracketed(metric: Metric, statistic: Mapping[str, float | None]) -> str:
@@ -167,9 +167,9 @@ def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | No
     scope = content["scopes"][0]
     metric = board_pairs.metric_of(document, content["metric"], scope)
     values = board_pairs.statistics(run, scope, metric)
-    pairs = board_pairs.Pairs.of(content, scope, {model: one["value"] for model, one in values.items()})
+    pairs = board_pairs.Pairs.of(content, scope, {model: statistic["value"] for model, statistic in values.items()})
     standing = board_pairs.standing(pairs, values, metric, Place())
-    differences = [found for _one, _other, found in pairs.all()]
+    differences = [pair_difference for _first, _second, pair_difference in pairs.all()]
     withheld = any(difference.predicted for difference in differences)
     compared = not withheld or any(difference.state for difference in differences)
     neighbours = Table(
@@ -180,14 +180,14 @@ def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | No
         head=[_("Model"), _("The next one"), _("Difference"), "n", *([_("Told apart")] if compared else [])],
         rows=[
             [
-                one["model"],
-                one["next"]["model"],
-                _signed(one["next"]),
-                str(one["next"]["n"]),
-                *([one["next"]["word"]] if compared else []),
+                row["model"],
+                row["next"]["model"],
+                _signed(row["next"]),
+                str(row["next"]["n"]),
+                *([row["next"]["word"]] if compared else []),
             ]
-            for one in standing
-            if one["next"]
+            for row in standing
+            if row["next"]
         ],
         words=2,
     )
@@ -208,21 +208,21 @@ def _pairs_sentences(finding: board_pairs.PairsFinding | None, *, is_withheld: b
         yield render_text(f"{WORDING}/not_ranked.txt")
 
 
-def _signed(one: Mapping[str, Any]) -> str:
-    return f"{one['value']} ({one['interval']})" if one["interval"] else str(one["value"])
+def _signed(pair: Mapping[str, Any]) -> str:
+    return f"{pair['value']} ({pair['interval']})" if pair["interval"] else str(pair["value"])
 
 
 def _not_apart(pairs: board_pairs.Pairs) -> Table:
     """Each pair once, under its better placed model."""
-    alike: dict[int, list[str]] = {}
-    for one, other, found in pairs.all():
-        if found.state == board_pairs.SAME:
-            alike.setdefault(one, []).append(pairs.models[other])
+    not_different: dict[int, list[str]] = {}
+    for first, second, pair_difference in pairs.all():
+        if pair_difference.state == board_pairs.SAME:
+            not_different.setdefault(first, []).append(pairs.models[second])
     return Table(
         name="not-separated",
         caption=_("Pairs that are not told apart, each named once, under the model that stands higher"),
         head=[_("Model"), _("Not told apart from")],
-        rows=[[pairs.models[one], join_names(alike[one])] for one in pairs.order if one in alike],
+        rows=[[pairs.models[model], join_names(not_different[model])] for model in pairs.order if model in not_different],
         words=2,
     )
 
@@ -291,8 +291,8 @@ def _of_kind(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
 def _combined(
     run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[Column]
 ) -> Table:
-    found = [dict(board_estimates.ordered(run, content, column.name, column.metric)) for column in columns]
-    models = list(found[0])
+    column_cells = [dict(board_estimates.ordered(run, content, column.name, column.metric)) for column in columns]
+    models = list(column_cells[0])
     return Table(
         name="combined",
         caption=_("Combined estimates of all columns, with 95% intervals"),
@@ -301,8 +301,8 @@ def _combined(
             [
                 model,
                 *(
-                    _of_kind(held[model], "combined", one.metric)
-                    for held, one in zip(found, columns, strict=True)
+                    _of_kind(cells[model], "combined", column.metric)
+                    for cells, column in zip(column_cells, columns, strict=True)
                 ),
             ]
             for model in models
@@ -315,7 +315,7 @@ def _groups(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | N
     if not content:
         return None
     metric = document.metric(document.rank_by)
-    tables, notes, said = [], [], []
+    tables, notes, sentences = [], [], []
     for attribute in board_groups.attributes_in(content):
         heat = board_groups.heat(run, document, content[attribute], attribute, metric)
         wide = len(heat["heads"]) > WIDE
@@ -332,17 +332,17 @@ def _groups(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | N
             notes.append(headed(attribute_label(attribute), _numbered(heat["heads"])))
         if heat["findings"]:
             text = render_text(f"{WORDING}/groups_finding.txt", findings=heat["findings"])
-            said.append(headed(attribute_label(attribute), text))
-    return ReportSection(title=pgettext("board", "Groups"), said=said, tables=tables, notes=notes)
+            sentences.append(headed(attribute_label(attribute), text))
+    return ReportSection(title=pgettext("board", "Groups"), said=sentences, tables=tables, notes=notes)
 
 
 def _numbered(heads: Sequence[board_groups.GroupHead]) -> str:
     """What the numbers over the columns of a wide table stand for, by dimension."""
-    found = []
-    for scope, own in groupby(enumerate(heads, 1), key=lambda one: one[1].scope):
+    parts = []
+    for scope, own in groupby(enumerate(heads, 1), key=lambda numbered_head: numbered_head[1].scope):
         names = "; ".join(f"{at} {head.label}" for at, head in own)
-        found.append(headed(scope, names) if scope else names)
-    return "; ".join(found)
+        parts.append(headed(scope, names) if scope else names)
+    return "; ".join(parts)
 
 
 def _starred(cell: board_groups.GroupCell) -> str:

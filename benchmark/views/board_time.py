@@ -30,18 +30,18 @@ class Then:
 
 
 def time_context(
-    run: BenchmarkRun, asked: Mapping[str, str], *, person: Person | None, draw: Draw = chart_url
+    run: BenchmarkRun, query: Mapping[str, str], *, person: Person | None, draw: Draw = chart_url
 ) -> Context:
     document = run.scorer.guideline.document
-    place = Place.of(asked)
+    place = Place.of(query)
     views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     lead = views[chosen(place.metric, views)]
-    columns = {one.named(document): one for one in columns_of(document, lead)}
+    columns = {candidate.named(document): candidate for candidate in columns_of(document, lead)}
     current = chosen(place.scope, columns)
     column = columns[current]
-    labels = {name: heading(document, one, list(columns.values()))[0] for name, one in columns.items()}
-    found = runs_over_time(run, person)
-    rows = _rows(found, run, column)
+    labels = {name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()}
+    runs = runs_over_time(run, person)
+    rows = _rows(runs, run, column)
     return {
         "metrics": place.choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
         if len(views) > 1
@@ -49,11 +49,11 @@ def time_context(
         "scopes": place.choices("scope", labels, current),
         "heading": headed(labels[current], metric_label(column.metric)),
         "runs": [
-            {"at": at, "run": one, "this": one.pk == run.pk, "before": one.replaces}
-            for at, one in enumerate(found, 1)
+            {"at": at, "run": past_run, "this": past_run.pk == run.pk, "before": past_run.replaces}
+            for at, past_run in enumerate(runs, 1)
         ],
-        "rows": [(model, [_then(one, column.metric) for one in row]) for model, row in rows.items()],
-        "charts": _charts(rows, column.metric, draw) if len(found) > 1 else [],
+        "rows": [(model, [_then(statistic, column.metric) for statistic in row]) for model, row in rows.items()],
+        "charts": _charts(rows, column.metric, draw) if len(runs) > 1 else [],
         "chart_alt": _alt(rows, labels[current], column.metric),
     }
 
@@ -112,6 +112,6 @@ def _most_moved(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[str, f
     moved = [
         (model, values[-1] - values[0])
         for model, row in rows.items()
-        if len(values := [one["value"] for one in row if one["value"] is not None]) > 1
+        if len(values := [statistic["value"] for statistic in row if statistic["value"] is not None]) > 1
     ]
-    return max(moved, key=lambda one: abs(one[1])) if moved else None
+    return max(moved, key=lambda change: abs(change[1])) if moved else None

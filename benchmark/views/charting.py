@@ -72,7 +72,7 @@ def reach(dots: Sequence[Dot], lowest: float = -math.inf, highest: float = math.
 def _round_step(span: float) -> float:
     """1, 2 or 5 of a power of ten: at most ten steps in the span."""
     power: float = 10 ** math.floor(math.log10(span / 10))
-    return next(power * one for one in (1, 2, 5, 10) if power * one * 10 >= span)
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor * 10 >= span)
 
 
 def _models(names: Sequence[str]) -> Spec:
@@ -268,7 +268,7 @@ def multiples(dots: Sequence[Dot], models: Sequence[str], unit: str) -> list[Spe
     """
     own = {model: [dot for dot in dots if dot.model == model] for model in models}
     limits = (0.0, 100.0) if unit == "%" else (-math.inf, math.inf)
-    ends = {model: reach(found, *limits) for model, found in own.items()}
+    ends = {model: reach(model_dots, *limits) for model, model_dots in own.items()}
     span = max((high - low for low, high in ends.values()), default=1.0)
     runs = sorted({dot.at for dot in dots})
     small = [_small(own[model], model, _widened(ends[model], span, limits), runs, unit) for model in models]

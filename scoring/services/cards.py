@@ -18,7 +18,7 @@ from django.utils import timezone
 from annotation.core.text_templates import render_text
 from annotation.models import Job
 from scoring import conformal
-from scoring.baselines import brief
+from scoring.baselines import shorten_metrics
 from scoring.dataset import Example, Head, describe_heads, head_state, level_counts, prompt_groups
 from scoring.evaluation import Evaluation, Metrics
 from scoring.interface import FittedScorer
@@ -117,7 +117,7 @@ def _held_out(found: Trained) -> dict[str, Any]:
         "learned_from": len(found.learned),
         "held_out": len(found.tested),
         "test": {
-            **brief(found.test),
+            **shorten_metrics(found.test),
             "prompts": len({found.lesson.examples[row].prompt_key for row in found.tested}),
             "calibration_error": found.test["calibration_error"],
         },
@@ -137,7 +137,7 @@ def _figures(scorer: Scorer, found: Trained) -> dict[str, Any]:
         "conformal": {
             "promise": conformal.PROMISE,
             "models": sorted({example.model for example in examples}),
-            "criteria": conformal.thresholds(examples, grouped.predictions, heads),
+            "criteria": conformal.compute_thresholds(examples, grouped.predictions, heads),
         },
         "learning_curve": scorer.evaluation.get("learning_curve"),
     }
