@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from django.core.files.storage import FileSystemStorage
 from rjsmin import jsmin
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
+logger = logging.getLogger(__name__)
 STYLES = Path(__file__).resolve().parent.parent / "styles"
 LAYERS = ("tokens", "base", "components", "pages", "print")
 STYLESHEET = "css/assay.css"
@@ -29,7 +32,10 @@ def join_styles() -> str:
 
 
 class StylesheetFinder(BaseFinder):
-    """Finds the joined stylesheet, which is written into the data folder whenever a layer has changed."""
+    """Finds the joined stylesheet, which is written into the data folder whenever a layer has changed.
+
+    On a full disk the system's folder for temporary files takes it.
+    """
 
     def __init__(self, *_arguments: Any, **_options: Any) -> None:
         self.storage = FileSystemStorage(location=settings.ASSAY_DATA_DIR / "static")
@@ -38,24 +44,39 @@ class StylesheetFinder(BaseFinder):
         return []
 
     def find(self, path: str, find_all: bool = False, **_options: Any) -> Any:
-        found = str(self._write()) if path == STYLESHEET else ""
-        return ([found] if found else []) if find_all else found
+        if path != STYLESHEET:
+            return []
+        place = str(self._keep())
+        return [place] if find_all else place
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, FileSystemStorage]]:
         if not matches_patterns(STYLESHEET, ignore_patterns or ()):
-            self._write()
+            self._keep()
             yield STYLESHEET, self.storage
 
-    def _write(self) -> Path:
-        """Whole or not at all, since another process may be reading it."""
-        path = Path(self.storage.path(STYLESHEET))
-        text = join_styles()
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = path.with_suffix(f".{uuid4().hex}")
-            unfinished.write_text(text, encoding="utf-8")
-            unfinished.replace(path)
+    def _keep(self) -> Path:
+        try:
+            return write_stylesheet(Path(self.storage.path(STYLESHEET)))
+        except OSError as error:
+            logger.warning("The stylesheet cannot be kept in the data folder: %s", error)
+            self.storage = FileSystemStorage(location=tempfile.mkdtemp(prefix="assay-static-"))
+            return write_stylesheet(Path(self.storage.path(STYLESHEET)))
+
+
+def write_stylesheet(path: Path) -> Path:
+    """Whole or not at all, since another process may be reading it."""
+    text = join_styles()
+    if path.exists() and path.read_text(encoding="utf-8") == text:
         return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{uuid4().hex}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
+    return path
 
 
 class CollectedFiles(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
