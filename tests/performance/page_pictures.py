@@ -108,7 +108,6 @@ class Visit:
     reader: str
     language: str
     path: str
-    kind: str
 
     @property
     def label(self) -> str:
@@ -174,22 +173,13 @@ def wait_until_served(port: int) -> None:
 
 
 def list_visits(site: str, readers: dict[str, dict[str, str]], *, is_quick: bool, match: str) -> list[Visit]:
-    visits, kinds = [], set()
-    for reader, pages in readers.items():
-        for path, kind in pages.items():
-            shape = quick_kind(kind)
-            if not re.search(match, path) or (is_quick and shape in kinds):
-                continue
-            kinds.add(shape)
-            languages = LANGUAGES[:1] if is_quick else LANGUAGES
-            visits += [Visit(site, reader, language, path, kind) for language in languages]
-    return visits
-
-
-def quick_kind(kind: str) -> str:
-    """The route and the view of it, whatever else the query has."""
-    route, _mark, query = kind.partition("?")
-    return " ".join([route, *(word for word in query.split("&") if "=" in word)])
+    return [
+        Visit(site, reader, language, path)
+        for reader, pages in readers.items()
+        for language in (LANGUAGES[:1] if is_quick else LANGUAGES)
+        for path in pages
+        if re.search(match, path)
+    ]
 
 
 class Photographer:
@@ -299,7 +289,7 @@ def compare_site(
     print(f"{name}: listing the pages", flush=True)
     listed = make_copy(built, "listed", before)
     pages = listed.folder / "pages.json"
-    listed.run(LISTER, "list", pages, "1" if options.quick else str(options.of_a_kind))
+    listed.run(LISTER, "list", pages, "quick" if options.quick else str(options.of_a_kind))
     listing = json.loads(pages.read_text())
     with ExitStack() as stack:
         sides = {}

@@ -1,6 +1,7 @@
 """One side of ``page_pictures``: list a site's pages, or serve them. Runs on the code of any version.
 
     python pictured_site.py list PAGES.json COUNT   the addresses of each reader, at most COUNT of each kind
+    python pictured_site.py list PAGES.json quick   one address of each route, for the first reader who reaches it
     python pictured_site.py serve PAGES.json PORT   serve the site; SESSIONS.json beside PAGES.json has who is signed in
 
 A reader is the first person of each set of groups, an administrator, or nobody. Pages that no link leads to are asked
@@ -12,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
 from datetime import datetime
 from html import unescape
@@ -35,6 +36,7 @@ from django.urls import NoReverseMatch, Resolver404, get_resolver, resolve, reve
 from django.utils import timezone  # noqa: E402
 
 NOBODY = "nobody"
+START = "/"
 ENDS_SESSION = ("/sign-out/", "/language/")
 MAX_PAGES = 600  # of one reader
 MAX_TRIES = 12  # of an address that no link leads to
@@ -96,10 +98,15 @@ def kind_of(path: str, parameters: Parameters) -> str:
     return f"{match.view_name}?{'&'.join(words)}"
 
 
-def crawl(client: Client, count: int, parameters: Parameters) -> dict[str, str]:
+def route_of(kind: str) -> str:
+    """The route and the view of it, whatever else the query has."""
+    route, _mark, query = kind.partition("?")
+    return "?".join([route, *(word for word in query.split("&") if "=" in word)])
+
+
+def crawl(client: Client, count: int, counts: Counter[str], parameters: Parameters) -> dict[str, str]:
     """Address and kind of each page that a link leads to from the start page."""
-    waiting, pages = deque(["/", "/no-such-page/"]), {}
-    counts: defaultdict[str, int] = defaultdict(int)
+    waiting, pages = deque([START, "/no-such-page/"]), {}
     tried = set()
     while waiting and len(pages) < MAX_PAGES:
         path = waiting.popleft()
@@ -107,10 +114,12 @@ def crawl(client: Client, count: int, parameters: Parameters) -> dict[str, str]:
             continue
         tried.add(path)
         kind = kind_of(path, parameters)
-        if counts[kind] < count and (content := read_page(client, path)):
-            counts[kind] += 1
-            pages[path] = kind
-            waiting.extend(list_links(content, path))
+        counted = kind if count else route_of(kind)
+        if counts[counted] < max(count, 1) or path == START:
+            counts[counted] += 1
+            if content := read_page(client, path):
+                pages[path] = kind
+                waiting.extend(list_links(content, path))
     return pages
 
 
@@ -155,9 +164,14 @@ def add_unlinked(
 
 
 def list_site(count: int) -> dict[str, Any]:
+    """The pages of each reader; with a count of 0 each route once for all of them together."""
     parameters: Parameters = defaultdict(dict)
     clients = {name: make_client(person) for name, person in list_readers().items()}
-    readers = {name: crawl(client, count, parameters) for name, client in clients.items()}
+    shared: Counter[str] = Counter()
+    readers = {
+        name: crawl(client, count, Counter() if count else shared, parameters)
+        for name, client in clients.items()
+    }
     unopened = add_unlinked(readers, clients, parameters)
     return {"readers": readers, "unopened": unopened}
 
@@ -200,7 +214,10 @@ if __name__ == "__main__":
     )
     timezone.now = lambda: moment
     if action == "list":
-        listing = {"moment": moment.isoformat(), **list_site(int(sys.argv[3]))}
+        listing = {
+            "moment": moment.isoformat(),
+            **list_site(0 if sys.argv[3] == "quick" else int(sys.argv[3])),
+        }
         pages_file.write_text(json.dumps(listing, ensure_ascii=False, indent=1))
     else:
         serve(pages_file.with_name("sessions.json"), int(sys.argv[3]))
