@@ -14,7 +14,7 @@ import json
 import re
 import sys
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from html import unescape
 from itertools import islice, product
@@ -38,8 +38,9 @@ from django.utils import timezone  # noqa: E402
 NOBODY = "nobody"
 START = "/"
 ENDS_SESSION = ("/sign-out/", "/language/")
+NO_PAGES = (*ENDS_SESSION, "/api/", "/charts/")
 MAX_PAGES = 600  # of one reader
-MAX_TRIES = 12  # of an address that no link leads to
+MAX_TRIES = 4  # of an address that no link leads to
 VIEWS = frozenset({"view", "tab", "step"})
 LINK = re.compile(r'(?:href|hx-get|action)="([^"#]+)')
 
@@ -115,11 +116,11 @@ def crawl(client: Client, count: int, counts: Counter[str], parameters: Paramete
         tried.add(path)
         kind = kind_of(path, parameters)
         counted = kind if count else route_of(kind)
-        if counts[counted] < max(count, 1) or path == START:
+        is_due = counts[counted] < max(count, 1) or path == START
+        if is_due and (content := read_page(client, path)):
             counts[counted] += 1
-            if content := read_page(client, path):
-                pages[path] = kind
-                waiting.extend(list_links(content, path))
+            pages[path] = kind
+            waiting.extend(list_links(content, path))
     return pages
 
 
@@ -142,6 +143,18 @@ def fill_route(name: str, wanted: tuple[str, ...], parameters: Parameters) -> It
             continue
 
 
+def find_reader(paths: Iterable[str], clients: dict[str, Client]) -> tuple[str, str] | None:
+    """The first reader for whom one of the addresses is a page, with that address."""
+    for path in paths:
+        for reader, client in clients.items():
+            status = client.get(path).status_code
+            if status == 405:
+                return None  # an action, whatever its parameters
+            if status == 200 and read_page(client, path):
+                return reader, path
+    return None
+
+
 def add_unlinked(
     readers: dict[str, dict[str, str]], clients: dict[str, Client], parameters: Parameters
 ) -> list[str]:
@@ -149,17 +162,14 @@ def add_unlinked(
     opened = {kind.partition("?")[0] for pages in readers.values() for kind in pages.values()}
     unopened = []
     for name, wanted in sorted(list_routes().items()):
-        paths = [] if name in opened else list(fill_route(name, wanted, parameters))
-        paths = [path for path in paths if not path.startswith(ENDS_SESSION)]
-        pages = [
-            (reader, path)
-            for path in paths
-            for reader, client in clients.items()
-            if (client.get(path).status_code == 200 and read_page(client, path))
-        ]
-        for reader, path in pages[:2]:
-            readers[reader][path] = f"{name}?"
-        unopened += [] if pages or name in opened else [name]
+        if name in opened:
+            continue
+        paths = [path for path in fill_route(name, wanted, parameters) if not path.startswith(NO_PAGES)]
+        page = find_reader(paths, clients)
+        if page is None:
+            unopened.append(name)
+        else:
+            readers[page[0]][page[1]] = f"{name}?"
     return unopened
 
 
