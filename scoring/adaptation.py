@@ -48,14 +48,20 @@ def measure_adaptation(
         examples,
         heads,
         [
-            Split(split.name, tuple(sorted({*split.train} - {*_select_rows(examples, split.train, model)})), split.test)
+            Split(
+                split.name,
+                tuple(sorted({*split.train} - {*_select_rows(examples, split.train, model)})),
+                split.test,
+            )
             for split in own
         ],
         seed=seed,
         report=within(report, 0, 1, stage=STAGE),
         checkpoints=checkpoints,
     )
-    labels = [sum(len(examples[row].labels) for row in _select_rows(examples, split.train, model)) for split in own]
+    labels = [
+        sum(len(examples[row].labels) for row in _select_rows(examples, split.train, model)) for split in own
+    ]
     return {
         "model": model,
         "labels": float(np.mean(labels)) if labels else 0.0,

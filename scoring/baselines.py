@@ -97,23 +97,46 @@ class RulesScorer:
 
 
 def measure_annotators(
-    examples: Sequence[Example], annotator_labels: Sequence[AnnotatorLabels], heads: Sequence[Head], *, seed: int = 0
+    examples: Sequence[Example],
+    annotator_labels: Sequence[AnnotatorLabels],
+    heads: Sequence[Head],
+    *,
+    seed: int = 0,
 ) -> Metrics:
     """Single annotators against gold: each of them predicts the label that was settled.
 
     The gold rests on these very annotations, so this flatters them: it is a ceiling, not a fair rival.
     """
-    rows = [(example, labels) for example, response_labels in zip(examples, annotator_labels, strict=True) for labels in response_labels]
-    return measure([e for e, _labels in rows], [_certain_prediction(labels, heads) for _e, labels in rows], heads, seed=seed)
+    rows = [
+        (example, labels)
+        for example, response_labels in zip(examples, annotator_labels, strict=True)
+        for labels in response_labels
+    ]
+    return measure(
+        [e for e, _labels in rows],
+        [_certain_prediction(labels, heads) for _e, labels in rows],
+        heads,
+        seed=seed,
+    )
 
 
 def measure_between_annotators(
-    examples: Sequence[Example], annotator_labels: Sequence[AnnotatorLabels], heads: Sequence[Head], *, seed: int = 0
+    examples: Sequence[Example],
+    annotator_labels: Sequence[AnnotatorLabels],
+    heads: Sequence[Head],
+    *,
+    seed: int = 0,
 ) -> Metrics:
     """The first annotator of each response predicts the second: accuracy is their percent agreement."""
-    pairs = [(e, response_labels[0], response_labels[1]) for e, response_labels in zip(examples, annotator_labels, strict=True) if len(response_labels) > 1]
+    pairs = [
+        (e, response_labels[0], response_labels[1])
+        for e, response_labels in zip(examples, annotator_labels, strict=True)
+        if len(response_labels) > 1
+    ]
     settled = [replace(example, labels=dict(second)) for example, _first, second in pairs]
-    return measure(settled, [_certain_prediction(first, heads) for _e, first, _second in pairs], heads, seed=seed)
+    return measure(
+        settled, [_certain_prediction(first, heads) for _e, first, _second in pairs], heads, seed=seed
+    )
 
 
 def _certain_prediction(labels: Mapping[str, Value], heads: Sequence[Head]) -> Prediction:
@@ -127,6 +150,7 @@ def shorten_metrics(metrics: Metrics) -> Metrics:
     figures_kept = {name: metrics[name] for name in BRIEF_METRICS}
     for grouping in ("by_criterion", "by_model", "by_kind"):
         figures_kept[grouping] = {
-            group: {name: figures[name] for name in BRIEF_METRICS} for group, figures in metrics[grouping].items()
+            group: {name: figures[name] for name in BRIEF_METRICS}
+            for group, figures in metrics[grouping].items()
         }
     return figures_kept

@@ -36,7 +36,9 @@ def fit_temperature(logs: Array, targets: Integers) -> float:
     if len(targets) < MIN_LABELS:
         return 1.0
     best = _find_minimum(
-        lambda x: log_loss(apply_temperature(logs, float(np.exp(x))), targets), np.log(MIN_TEMPERATURE), np.log(MAX_TEMPERATURE)
+        lambda x: log_loss(apply_temperature(logs, float(np.exp(x))), targets),
+        np.log(MIN_TEMPERATURE),
+        np.log(MAX_TEMPERATURE),
     )
     return round(float(np.exp(best)), 4)
 
@@ -105,6 +107,8 @@ def reliability(confidence: Array, correct: npt.NDArray[np.bool_], bins: int = B
         np.bincount(at, weights=correct, minlength=bins),
     )
     return [
-        ReliabilityBin(i / bins, (i + 1) / bins, int(n[i]), *(float(s[i] / n[i]) if n[i] else None for s in sums))
+        ReliabilityBin(
+            i / bins, (i + 1) / bins, int(n[i]), *(float(s[i] / n[i]) if n[i] else None for s in sums)
+        )
         for i in range(bins)
     ]

@@ -111,7 +111,11 @@ def measure_drift(
     description = describe_responses(new, predictions, heads) | domain_auc(training, new, seed=seed)
     if description["repeated"]["commonest"] is not None:
         description["repeated"]["commonest"]["in_training"] = _find_commonest_text(new) in texts
-    aucs = [model_figures["auc"] for model_figures in reference["models"].values() if model_figures["auc"] is not None]
+    aucs = [
+        model_figures["auc"]
+        for model_figures in reference["models"].values()
+        if model_figures["auc"] is not None
+    ]
     return {
         "new": description,
         "training": reference["all"],
@@ -126,7 +130,9 @@ def measure_drift(
     }
 
 
-def describe_responses(examples: Sequence[Example], predictions: Sequence[Prediction], heads: Sequence[Head]) -> Json:
+def describe_responses(
+    examples: Sequence[Example], predictions: Sequence[Prediction], heads: Sequence[Head]
+) -> Json:
     """One side alone: ``n``, ``repeated`` (``share``, ``commonest``), ``characters`` (quartiles), ``scripts``
     (share of the responses), ``confidence`` (mean probability of the most likely level)."""
     lengths = _lengths(examples)
@@ -163,7 +169,11 @@ def _describe_repetitions(examples: Sequence[Example]) -> Json:
     if text is None:
         return {"share": 0.0 if examples else None, "commonest": None}
     original = next(e.response for e in examples if normalise(e.response) == text).strip()
-    commonest = {"text": original[:MAX_TEXT_CHARACTERS], "n": repetitions[text], "share": repetitions[text] / len(examples)}
+    commonest = {
+        "text": original[:MAX_TEXT_CHARACTERS],
+        "n": repetitions[text],
+        "share": repetitions[text] / len(examples),
+    }
     return {"share": repetitions.total() / len(examples), "commonest": commonest}
 
 
@@ -232,7 +242,11 @@ def _select_comparable(
 
 def _sample_examples(examples: Sequence[Example]) -> Sequence[Example]:
     """At most so many, chosen by their content, whose hash knows nothing of it."""
-    return sorted(examples, key=lambda e: e.content_key)[:MAX_RESPONSES] if len(examples) > MAX_RESPONSES else examples
+    return (
+        sorted(examples, key=lambda e: e.content_key)[:MAX_RESPONSES]
+        if len(examples) > MAX_RESPONSES
+        else examples
+    )
 
 
 def _cross_fitted_auc(rows: Sequence[Example], is_new: npt.NDArray[np.bool_], seed: int) -> float | None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring import embedding, ngram, patterns
-from scoring.calibration import average, fit_temperature, fit_weights, log_loss, apply_temperature
+from scoring.calibration import apply_temperature, average, fit_temperature, fit_weights, log_loss
 from scoring.dataset import (
     Example,
     Head,

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scoring.calibration import fit_temperature, log_loss, apply_temperature
+from scoring.calibration import apply_temperature, fit_temperature, log_loss
 from scoring.dataset import (
     Example,
     Head,

@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import altair
 import pytest
 from django.contrib import admin
 from django.db import transaction
@@ -24,7 +23,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
 import scoring.tasks  # noqa: F401
-from annotation.charts import chart_url
+from annotation.charts import chart_url, draw_line, make_picture, make_quantity
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import Conflict
 from annotation.models import Batch, Collection, CorrectionRequest, Import, Note, Person, Response, Task
@@ -509,8 +508,8 @@ def make_choice_report() -> ChoiceReport:
 
 
 def chart_key() -> str:
-    data = altair.Data(values=[{"at": 1, "loss": 2}])
-    url = chart_url(altair.Chart(data).mark_line().encode(x="at:Q", y="loss:Q"))
+    line = draw_line(make_quantity("at", None), make_quantity("loss", None))
+    url = chart_url(make_picture([line], [{"at": 1, "loss": 2}]))
     return Path(url).stem
 
 

@@ -25,7 +25,7 @@ from annotation.selectors.my_numbers import (
 )
 from annotation.views.access import person_of, role_required
 from annotation.views.levels import criterion_label, dimension_label, label_text
-from annotation.views.pace_chart import bars
+from annotation.views.pace_chart import make_pace_chart
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _pace(pace: Pace) -> dict[str, Any]:
         "items": total,
         "worked": sum(1 for one in pace.days if one.items),
         "most": most,
-        "chart": chart_url(bars(pace.days, title=_("Items"))) if total else "",
+        "chart": chart_url(make_pace_chart(pace.days, title=_("Items"))) if total else "",
         "tiles": [
             (_("Items today"), pace.days[-1].items),
             (_("Time on today's items"), _or_none(pace.today)),

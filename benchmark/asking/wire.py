@@ -99,7 +99,9 @@ def cleaned(text: str) -> tuple[str, int]:
     NUL and halves of surrogate pairs can be written in JSON, but PostgreSQL keeps no NUL, and UTF-8 no halves.
     """
     storable = text.translate(NO_HALVES)
-    return storable, sum(old != new for old, new in zip(text, storable, strict=True)) if storable != text else 0
+    return storable, sum(
+        old != new for old, new in zip(text, storable, strict=True)
+    ) if storable != text else 0
 
 
 def _json(body: bytes) -> Any:

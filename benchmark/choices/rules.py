@@ -71,7 +71,9 @@ def read(answer: str, options: tuple[Option, Option]) -> Reading:
     none = both or refuses or none
     if len(rules_by_choice) > 1 or is_taken_back or _is_misquoted(mentions, quoted) or _leans(text, none):
         return Reading(NEED_CHECK, "contradicts")
-    return next((Reading(choice, rule) for choice, rule in rules_by_choice.items()), Reading(NEED_CHECK, "unread"))
+    return next(
+        (Reading(choice, rule) for choice, rule in rules_by_choice.items()), Reading(NEED_CHECK, "unread")
+    )
 
 
 def _leans(text: str, none: re.Match[str] | None) -> bool:

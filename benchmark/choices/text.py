@@ -100,7 +100,9 @@ class _Known:
 def plain_option(text: str) -> _Known:
     """Asked for with each answer to the same question."""
     full_text = plain_text(text)
-    return _Known(full_text, _is_long(full_text), tuple(part for part in full_text.split("|") if _is_long(part)))
+    return _Known(
+        full_text, _is_long(full_text), tuple(part for part in full_text.split("|") if _is_long(part))
+    )
 
 
 def _is_long(text: str) -> bool:

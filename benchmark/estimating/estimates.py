@@ -314,7 +314,9 @@ def _cells(document: GuidelineDocument, own: Mapping[str, _Cell]) -> dict[str, A
         for metric in document.metrics
     }
     cells: dict[str, Any] = {
-        scope: {metric.name: by_metric[metric.name][scope].to_json() for metric in metrics_in(document, scope)}
+        scope: {
+            metric.name: by_metric[metric.name][scope].to_json() for metric in metrics_in(document, scope)
+        }
         for scope in own
     }
     cells[OVERALL] = {

@@ -121,7 +121,11 @@ def metric_by_scope(document: GuidelineDocument) -> dict[str, Metric]:
     metrics = {}
     for scope in scopes(document):
         scope_metrics = metrics_in(document, scope)
-        metric = lead if lead in scope_metrics else next((candidate for candidate in scope_metrics if candidate.kind == lead.kind), None)
+        metric = (
+            lead
+            if lead in scope_metrics
+            else next((candidate for candidate in scope_metrics if candidate.kind == lead.kind), None)
+        )
         if metric is not None:
             metrics[scope] = metric
     return metrics

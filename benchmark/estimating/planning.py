@@ -76,7 +76,9 @@ def with_stand_ins(
             completed.append(replace(stratum, variance=known[stratum.key], assumed=False))
         else:
             substitutes = (
-                variances[stratum.scope, stratum.bounds] or variances[stratum.scope, None] or [largest[stratum.scope]]
+                variances[stratum.scope, stratum.bounds]
+                or variances[stratum.scope, None]
+                or [largest[stratum.scope]]
             )
             completed.append(replace(stratum, variance=sum(substitutes) / len(substitutes), assumed=True))
     return completed

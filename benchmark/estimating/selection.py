@@ -55,7 +55,9 @@ def told(selections: Sequence[Chosen]) -> list[dict[str, Any]]:
             "batch": selection.batch,
             "model": selection.model,
             "dimension": selection.dimension,
-            "how": ALL if labelled[selection.model, selection.dimension] >= selection.responses else selection.how,
+            "how": ALL
+            if labelled[selection.model, selection.dimension] >= selection.responses
+            else selection.how,
             "labels": selection.labels,
             "without_gold": selection.without_gold,
             "scorer": selection.abstained or None,

@@ -82,7 +82,10 @@ def _cells(sample: Sample, group: Group) -> dict[str, dict[str, Any]]:
     cells = {}
     for model in sample.models:
         n = sum(sum(own[model].values()) for own in counted)
-        statistics = {name: estimate(metric, parts_by_model[model]).to_json() for name, (metric, parts_by_model) in numbers.items()}
+        statistics = {
+            name: estimate(metric, parts_by_model[model]).to_json()
+            for name, (metric, parts_by_model) in numbers.items()
+        }
         if n:
             cells[model] = {"n": n, **statistics}
     return cells

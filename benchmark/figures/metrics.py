@@ -122,7 +122,11 @@ def metrics_in(document: GuidelineDocument, scope: str) -> list[Metric]:
 def metric_in(document: GuidelineDocument, scope: str, metric: Metric) -> Metric | None:
     """The metric, or the first of its kind where this column does not have it."""
     scope_metrics = metrics_in(document, scope)
-    return metric if metric in scope_metrics else next((candidate for candidate in scope_metrics if candidate.kind == metric.kind), None)
+    return (
+        metric
+        if metric in scope_metrics
+        else next((candidate for candidate in scope_metrics if candidate.kind == metric.kind), None)
+    )
 
 
 def scopes_of(document: GuidelineDocument, metric: Metric) -> tuple[str, ...]:

@@ -173,7 +173,9 @@ class Column:
             common = (self.labels[:, first] > 0) & (self.labels[:, later] > 0)
             first_totals, later_totals = self.totals[common, first], self.totals[common, later]
             n = int(common.sum())
-            return Table(int(first_totals.sum()), n, int(later_totals.sum()), n, both=int(first_totals @ later_totals))
+            return Table(
+                int(first_totals.sum()), n, int(later_totals.sum()), n, both=int(first_totals @ later_totals)
+            )
         first_counts, later_counts = (
             (int(self.drawn_totals[0, at]), int(self.drawn_labels[0, at])) for at in (first, later)
         )

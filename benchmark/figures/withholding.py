@@ -56,7 +56,11 @@ class Predicted:
         """The columns whose ranks are withheld, as ``scopes_compared`` names them."""
         lead = self.document.metric(self.document.rank_by)
         columns = [scope for scope in scopes(self.document) if metric_in(self.document, scope, lead)]
-        return [scope for scope in ([OVERALL] if lead.overall != "none" else []) + columns if self.models_in(scope)]
+        return [
+            scope
+            for scope in ([OVERALL] if lead.overall != "none" else []) + columns
+            if self.models_in(scope)
+        ]
 
 
 def is_gold(cell: Mapping[str, Any]) -> bool:

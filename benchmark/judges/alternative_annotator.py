@@ -55,7 +55,9 @@ class Scale:
         if self.alignment == "accuracy":
             return sum(label == other for other in other_labels) / len(other_labels)
         squares = [(self._at(label) - self._at(other)) ** 2 for other in other_labels]
-        return -math.sqrt(math.fsum(squares) / len(other_labels))  # fsum: a tie is one in any order of the others
+        return -math.sqrt(
+            math.fsum(squares) / len(other_labels)
+        )  # fsum: a tie is one in any order of the others
 
     def _at(self, value: float) -> float:
         return value if self.is_interval else self.values.index(value)
@@ -181,7 +183,9 @@ def _wins(items: Sequence[Item]) -> dict[Hashable, tuple[Array, Array, Prompts]]
             if other_labels:
                 candidate_score = item.scale.score(item.candidate, other_labels)
                 person_score = item.scale.score(label, other_labels)
-                wins[person].append((candidate_score >= person_score, person_score >= candidate_score, prompt))
+                wins[person].append(
+                    (candidate_score >= person_score, person_score >= candidate_score, prompt)
+                )
     columns = {person: np.array(rows) for person, rows in wins.items()}
     return {
         person: (table[:, 0].astype(np.float64), table[:, 1].astype(np.float64), table[:, 2])

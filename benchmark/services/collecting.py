@@ -60,7 +60,12 @@ def create_collecting(
         model=evaluated,
         dataset=dataset,
         collection=place,
-        defaults={"endpoint": url, "served_model": endpoint_model, "settings": checked_settings, "created_by": actor},
+        defaults={
+            "endpoint": url,
+            "served_model": endpoint_model,
+            "settings": checked_settings,
+            "created_by": actor,
+        },
     )
     if not made:
         _refuse_other(run, url, endpoint_model, checked_settings)

@@ -137,7 +137,9 @@ class _Known:
             )
         model = judge_record.model or self._model
         if model is None:
-            raise judge_record.error(N_("whose response is this? Give the model's name, or --model."), field="model")
+            raise judge_record.error(
+                N_("whose response is this? Give the model's name, or --model."), field="model"
+            )
         response = self._responses.get((judge_record.prompt, model))
         if response is None:
             raise judge_record.error(
@@ -197,7 +199,9 @@ def _probabilities(judge_record: JudgeRecord, criterion: Criterion) -> Mapping[f
     return probabilities
 
 
-def _value(judge_record: JudgeRecord, criterion: Criterion, probabilities: Mapping[float, float]) -> float | None:
+def _value(
+    judge_record: JudgeRecord, criterion: Criterion, probabilities: Mapping[float, float]
+) -> float | None:
     """The level that was meant; None off the scale. Probabilities alone mean the likeliest level."""
     if judge_record.value is not None:
         return on_scale(judge_record.value, criterion)

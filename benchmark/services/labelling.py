@@ -88,7 +88,12 @@ def label_next(
         created_by=actor,
     )
     record(
-        actor=actor, verb="label_next", target=f"batch:{name}", run=run.name, responses=len(responses), seed=seed
+        actor=actor,
+        verb="label_next",
+        target=f"batch:{name}",
+        run=run.name,
+        responses=len(responses),
+        seed=seed,
     )
     return made
 
@@ -109,7 +114,8 @@ def standing_kept(run: BenchmarkRun) -> Standing:
 def drawn_of(standing: Standing, demands: Sequence[Wanted], seed: int) -> list[list[int]]:
     """For each stratum the responses that are drawn; at most those that are free."""
     return [
-        draw(standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum) for demand in demands
+        draw(standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum)
+        for demand in demands
     ]
 
 

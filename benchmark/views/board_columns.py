@@ -91,7 +91,9 @@ def columns_of(document: GuidelineDocument, metric: Metric) -> list[Column]:
         return [Column(None if metric.overall != "none" else ALL, metric) for metric in document.metrics]
     overall = [Column(None, metric)] if metric in overall_metrics(document) else []
     scoped_metrics = [(scope, metric_in(document, scope, metric)) for scope in scopes(document)]
-    return overall + [Column(scope, scoped_metric) for scope, scoped_metric in scoped_metrics if scoped_metric is not None]
+    return overall + [
+        Column(scope, scoped_metric) for scope, scoped_metric in scoped_metrics if scoped_metric is not None
+    ]
 
 
 def heading(document: GuidelineDocument, column: Column, columns: Sequence[Column]) -> tuple[str, str]:

@@ -207,8 +207,8 @@ def _line(
         leads=rank is not None and rank["high"] == 1 and several,
         composition=composition(bases) if bases else "",
         cells=tuple(
-            _shown(row, column, axes[column.metric.name], cells=cells, equal_size=same)
-            for column, same in zip(columns, equal_sizes, strict=True)
+            _shown(row, column, axes[column.metric.name], cells=cells, equal_size=equal_size)
+            for column, equal_size in zip(columns, equal_sizes, strict=True)
         ),
     )
 

@@ -63,7 +63,9 @@ def estimates_context(
     scope = chosen(place.scope, columns)
     column = columns[scope]
     cells = ordered(run, content, column.name, column.metric)
-    labels = {name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()}
+    labels = {
+        name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()
+    }
     return {
         "metrics": place.choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
         if len(views) > 1

@@ -119,13 +119,23 @@ def heat(
     heads = [
         GroupHead(
             group_label(document, by, column["name"], column["scope"]),
-            _scope(document, column["scope"], labels[column_metric.name] if column_metric and len(labels) > 1 else ""),
+            _scope(
+                document,
+                column["scope"],
+                labels[column_metric.name] if column_metric and len(labels) > 1 else "",
+            ),
             column["n_prompts"],
         )
         for column, column_metric in zip(columns, metrics, strict=True)
     ]
     rows = [
-        (model, [_cell(cell, column_metric, bounds) for cell, column_metric in zip(cells[model], metrics, strict=True)])
+        (
+            model,
+            [
+                _cell(cell, column_metric, bounds)
+                for cell, column_metric in zip(cells[model], metrics, strict=True)
+            ],
+        )
         for model in ordered
     ]
     return {

@@ -95,7 +95,10 @@ def _board_table(
     """With the published rows that have a number in it, marked and table by table, below what was measured."""
     columns = columns_of(document, metric)
     published_tables = by_table([row for row in published if _has_any(row, columns)])
-    daggers = [DAGGER if len(published_tables) == 1 else f"{DAGGER}{at}" for at in range(1, len(published_tables) + 1)]
+    daggers = [
+        DAGGER if len(published_tables) == 1 else f"{DAGGER}{at}"
+        for at in range(1, len(published_tables) + 1)
+    ]
     heads = [heading(document, column, columns) for column in columns]
     ranked = not is_rank_withheld(run) or any(row["rank"] for row in rows_of(run))
     names = [_("Model"), _("Rank"), "n"] if ranked else [_("Model"), "n"]
@@ -117,7 +120,10 @@ def _board_table(
             [_published_line(row, columns, dagger, ranked=ranked) for row in own]
             for dagger, own in zip(daggers, published_tables, strict=True)
         ],
-        notes=[_whence(dagger, own[0]["published"]) for dagger, own in zip(daggers, published_tables, strict=True)],
+        notes=[
+            _whence(dagger, own[0]["published"])
+            for dagger, own in zip(daggers, published_tables, strict=True)
+        ],
     )
 
 
@@ -167,7 +173,9 @@ def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | No
     scope = content["scopes"][0]
     metric = board_pairs.metric_of(document, content["metric"], scope)
     values = board_pairs.statistics(run, scope, metric)
-    pairs = board_pairs.Pairs.of(content, scope, {model: statistic["value"] for model, statistic in values.items()})
+    pairs = board_pairs.Pairs.of(
+        content, scope, {model: statistic["value"] for model, statistic in values.items()}
+    )
     standing = board_pairs.standing(pairs, values, metric, Place())
     differences = [pair_difference for _first, _second, pair_difference in pairs.all()]
     withheld = any(difference.predicted for difference in differences)
@@ -222,7 +230,11 @@ def _not_apart(pairs: board_pairs.Pairs) -> Table:
         name="not-separated",
         caption=_("Pairs that are not told apart, each named once, under the model that stands higher"),
         head=[_("Model"), _("Not told apart from")],
-        rows=[[pairs.models[model], join_names(not_different[model])] for model in pairs.order if model in not_different],
+        rows=[
+            [pairs.models[model], join_names(not_different[model])]
+            for model in pairs.order
+            if model in not_different
+        ],
         words=2,
     )
 
@@ -291,7 +303,9 @@ def _of_kind(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
 def _combined(
     run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[Column]
 ) -> Table:
-    column_cells = [dict(board_estimates.ordered(run, content, column.name, column.metric)) for column in columns]
+    column_cells = [
+        dict(board_estimates.ordered(run, content, column.name, column.metric)) for column in columns
+    ]
     models = list(column_cells[0])
     return Table(
         name="combined",

@@ -39,7 +39,9 @@ def time_context(
     columns = {candidate.named(document): candidate for candidate in columns_of(document, lead)}
     current = chosen(place.scope, columns)
     column = columns[current]
-    labels = {name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()}
+    labels = {
+        name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()
+    }
     runs = runs_over_time(run, person)
     rows = _rows(runs, run, column)
     return {
@@ -52,7 +54,9 @@ def time_context(
             {"at": at, "run": past_run, "this": past_run.pk == run.pk, "before": past_run.replaces}
             for at, past_run in enumerate(runs, 1)
         ],
-        "rows": [(model, [_then(statistic, column.metric) for statistic in row]) for model, row in rows.items()],
+        "rows": [
+            (model, [_then(statistic, column.metric) for statistic in row]) for model, row in rows.items()
+        ],
         "charts": _charts(rows, column.metric, draw) if len(runs) > 1 else [],
         "chart_alt": _alt(rows, labels[current], column.metric),
     }

@@ -86,7 +86,11 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
 def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[EstimateLine]:
     """What people, the scorer and both say of each metric of the cell; nothing of a run without estimates."""
     content = part(run, ESTIMATES)
-    row = next((model_row for model_row in content["rows"] if model_row["model"] == model), None) if content else None
+    row = (
+        next((model_row for model_row in content["rows"] if model_row["model"] == model), None)
+        if content
+        else None
+    )
     if content is None or row is None:
         return []
     document = run.scorer.guideline.document
@@ -186,7 +190,12 @@ def _changes(run: BenchmarkRun, model: str, scope: str | None) -> list[ItemChang
     if run.replaces is None:
         return []
     scope_changes = changes(run.replaces, run, model=model)
-    return [change for (_model, place), cell_changes in scope_changes.items() if scope in (None, place) for change in cell_changes]
+    return [
+        change
+        for (_model, place), cell_changes in scope_changes.items()
+        if scope in (None, place)
+        for change in cell_changes
+    ]
 
 
 def _shown_change(change: ItemChange, document: GuidelineDocument) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The pictures of a board, as plain Vega-Lite: altair takes longer to check a chart than the page to be made.
+"""The pictures of a board.
 
 What would be longer than a printed page comes as several pictures over one axis. ``Draw`` keeps a specification and
 gives the address of its picture, which is another for outsiders.
@@ -13,9 +13,25 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from annotation.charts import GOLD, INK, MUTED
+from annotation.charts import (
+    BLUE,
+    GOLD,
+    GREEN,
+    INK,
+    MUTED,
+    PADDING,
+    SCHEMA,
+    Look,
+    Spec,
+    draw_interval,
+    draw_line,
+    draw_points,
+    draw_rules,
+    make_looks,
+    make_quantity,
+    make_rows,
+)
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 PANELS_IN_A_ROW = 3
 PANEL_WIDTH = 240
 WIDTH = 560
@@ -24,13 +40,9 @@ MANY = 20
 MODELS_IN_A_PICTURE = 20
 MULTIPLE_WIDTH, MULTIPLE_HEIGHT, MULTIPLES_IN_A_ROW, MULTIPLES_IN_A_PICTURE = 150, 90, 4, 20
 LONGEST_NAME = 200  # pixels; a longer one ends in an ellipsis
-BLUE, GREEN = "#3b5b92", "#4b7f52"
-PADDING = {"left": 26, "top": 6, "right": 18, "bottom": 6}
-"""A browser's fonts are wider than those that the drawing was measured with."""
 HOLLOW = "published"
 """The kind of a dot that others measured."""
 
-Spec = dict[str, Any]
 Draw = Callable[[Spec], str]
 
 
@@ -76,14 +88,11 @@ def _round_step(span: float) -> float:
 
 
 def _models(names: Sequence[str]) -> Spec:
-    axis = {"ticks": False, "domain": False, "labelColor": INK, "labelLimit": LONGEST_NAME}
-    return {"field": "model", "type": "nominal", "sort": list(names), "title": None, "axis": axis}
+    return make_rows("model", names, labelLimit=LONGEST_NAME)
 
 
 def _across(title: str, domain: Sequence[float]) -> Spec:
-    axis = {"tickCount": 5, "titlePadding": 8, "labelOverlap": True}
-    scale = {"domain": list(domain), "nice": False}
-    return {"field": "value", "type": "quantitative", "title": title, "scale": scale, "axis": axis}
+    return make_quantity("value", title, domain, tickCount=5, titlePadding=8, labelOverlap=True)
 
 
 def _step(models: Sequence[str]) -> int:
@@ -148,59 +157,31 @@ def _panel(
 
 def _marks(x: Spec, y: Spec, *, hollow: bool) -> list[Spec]:
     """A dot on its whisker; hollow ones have another shape and a thinner whisker, too."""
-    own = [{"filter": f"datum.kind {'==' if hollow else '!='} '{HOLLOW}'"}]
-    whisker = {"type": "rule", "strokeWidth": 1 if hollow else 2, "color": MUTED}
-    filled = {"type": "point", "filled": True, "size": 55, "opacity": 1, "color": GOLD}
-    open_ = {"type": "point", "filled": False, "size": 75, "opacity": 1, "color": INK, "shape": "diamond"}
+    own = {"transform": [{"filter": f"datum.kind {'==' if hollow else '!='} '{HOLLOW}'"}]}
+    measured = {"size": 55, "color": GOLD}
+    published = {"filled": False, "size": 75, "color": INK, "shape": "diamond"}
     return [
-        {
-            "transform": own,
-            "mark": whisker,
-            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}},
-        },
-        {"transform": own, "mark": open_ if hollow else filled, "encoding": {"y": y, "x": x}},
+        own | draw_interval(x, y, mark={"strokeWidth": 1 if hollow else 2, "color": MUTED}),
+        own | draw_points(x, y, mark=published if hollow else measured),
     ]
 
 
-@dataclass(frozen=True)
-class Look:
-    """What tells one kind of dot from another: a word, a colour and a shape, never the colour alone."""
-
-    word: str
-    colour: str
-    shape: str
-
-
-def _told_apart(looks: Sequence[Look]) -> tuple[Spec, Spec]:
-    words = [look.word for look in looks]
-    base = {"field": "kind", "type": "nominal", "sort": None, "title": None}
+def _choose_looks(looks: Sequence[Look]) -> tuple[Spec, Spec]:
     legend = {"orient": "top", "labelLimit": 300, "columnPadding": 40, "symbolSize": 80}
-    colour = {**base, "scale": {"domain": words, "range": [look.colour for look in looks]}, "legend": legend}
-    shape = {**base, "scale": {"domain": words, "range": [look.shape for look in looks]}, "legend": legend}
-    return colour, shape
+    return make_looks("kind", looks, legend, sort=None)
 
 
 def differences(dots: Sequence[Dot], title: str) -> Spec:
     """Differences about a line at 0; ``kind`` is one of the words of ``difference_looks``."""
     looks = [look for look in difference_looks().values() if any(dot.kind == look.word for dot in dots)]
-    colour, shape = _told_apart(looks)
+    colour, shape = _choose_looks(looks)
     low, high = reach(dots)
     names = [dot.model for dot in dots]
     y, x = _models(names), _across(title, (min(low, 0.0), max(high, 0.0)))
-    layer: list[Spec] = [
-        {
-            "data": {"values": [{"value": 0}]},
-            "mark": {"type": "rule", "color": MUTED, "strokeDash": [5, 4], "strokeWidth": 2},
-            "encoding": {"x": x},
-        },
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-            "encoding": {"y": y, "x": x, "color": colour, "shape": shape},
-        },
+    layer = [
+        *draw_rules([0], x=x),
+        draw_interval(x, y, color=colour),
+        draw_points(x, y, mark={"size": 70}, color=colour, shape=shape),
     ]
     return _picture(data={"values": _values(dots)}, width=WIDTH, height={"step": _step(names)}, layer=layer)
 
@@ -228,25 +209,13 @@ def four_ways(
 def _four_ways(
     dots: Sequence[Dot], models: Sequence[str], looks: Sequence[Look], title: str, domain: tuple[float, float]
 ) -> Spec:
-    colour, shape = _told_apart(looks)
+    colour, shape = _choose_looks(looks)
     y, x = _models(models), _across(title, domain)
     y["scale"] = {"paddingInner": 0.3}
     offset = {"field": "kind", "type": "nominal", "sort": [look.word for look in looks]}
-    layer: list[Spec] = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {
-                "y": y,
-                "yOffset": offset,
-                "x": {**x, "field": "low"},
-                "x2": {"field": "high"},
-                "color": colour,
-            },
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 50, "opacity": 1},
-            "encoding": {"y": y, "yOffset": offset, "x": x, "color": colour, "shape": shape},
-        },
+    layer = [
+        draw_interval(x, y, yOffset=offset, color=colour),
+        draw_points(x, y, mark={"size": 50}, yOffset=offset, color=colour, shape=shape),
     ]
     return _picture(
         data={"values": _values(dots)}, width=WIDTH, height=11 * (len(looks) + 1) * len(models), layer=layer
@@ -291,16 +260,10 @@ def _small(
     x = {"field": "at", "type": "ordinal", "title": None, "axis": axis, "scale": {"domain": list(runs)}}
     y = {**_across("", domain), "axis": {"tickCount": 3, "labelExpr": f"datum.label + '{unit}'"}}
     heading = {"text": model, "anchor": "start", "fontSize": 12, "color": INK, "limit": MULTIPLE_WIDTH + 30}
-    layer: list[Spec] = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2, "color": MUTED},
-            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-        },
-        {"mark": {"type": "line", "color": GOLD, "strokeWidth": 2}, "encoding": {"x": x, "y": y}},
-        {
-            "mark": {"type": "point", "filled": True, "color": GOLD, "size": 45, "opacity": 1},
-            "encoding": {"x": x, "y": y},
-        },
+    layer = [
+        draw_interval(x, y, along="y", mark={"color": MUTED}),
+        draw_line(x, y),
+        draw_points(x, y, mark={"color": GOLD, "size": 45}),
     ]
     size = {"width": MULTIPLE_WIDTH, "height": MULTIPLE_HEIGHT}
     return {"title": heading, "data": {"values": _values(dots)}, **size, "layer": layer}

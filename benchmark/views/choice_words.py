@@ -109,7 +109,7 @@ class RowView:
         return [
             Line(
                 numbers[0].short,
-                tuple(Place(cell, one) for cell, one in zip(self.cells, numbers, strict=True)),
+                tuple(Place(cell, number) for cell, number in zip(self.cells, numbers, strict=True)),
                 last=at == len(by_measure) - 1,
             )
             for at, numbers in enumerate(by_measure)
@@ -125,35 +125,35 @@ def columns(result: Result) -> list[str]:
     return [_("Overall"), *(category_label(category) for category in result.sheet.categories)]
 
 
-def row_views(result: Result, shown: tuple[Measure, ...]) -> list[RowView]:
-    return [_row(result, row, shown) for row in result.rows]
+def row_views(result: Result, shown_measures: tuple[Measure, ...]) -> list[RowView]:
+    return [_row(result, row, shown_measures) for row in result.rows]
 
 
-def _row(result: Result, row: Row, shown: tuple[Measure, ...]) -> RowView:
+def _row(result: Result, row: Row, shown_measures: tuple[Measure, ...]) -> RowView:
     places: list[tuple[str | None, Scores]] = [(None, row.overall), *row.categories.items()]
-    cells = tuple(_cell(result.report, row.model, category, held, shown) for category, held in places)
+    cells = tuple(_cell(result.report, row.model, category, scores, shown_measures) for category, scores in places)
     return RowView(row.model, model_url(result.report, row.model), cells)
 
 
 def _cell(
-    report: ChoiceReport, model: str, category: str | None, held: Scores, shown: tuple[Measure, ...]
+    report: ChoiceReport, model: str, category: str | None, scores: Scores, shown_measures: tuple[Measure, ...]
 ) -> Cell:
-    data = held.to_json()
-    numbers = tuple(number(one, data[one.key]) for one in shown)
+    data = scores.to_json()
+    numbers = tuple(number(measure, data[measure.key]) for measure in shown_measures)
     label = _("Overall") if category is None else category_label(category)
-    return Cell(label, model_url(report, model, category), held.n, _note(held), numbers)
+    return Cell(label, model_url(report, model, category), scores.n, _note(scores), numbers)
 
 
-def _note(held: Scores) -> str:
-    if isinstance(held, FineScores):
-        return _("{n} missing").format(n=held.missing) if held.missing else ""
+def _note(scores: Scores) -> str:
+    if isinstance(scores, FineScores):
+        return _("{n} missing").format(n=scores.missing) if scores.missing else ""
     words = {
         REFUSE: _("{n} refused"),
         OTHER: _("{n} chose otherwise"),
         NEED_CHECK: _("{n} unread"),
         MISSING: _("{n} missing"),
     }
-    return join_names(words[word].format(n=held.counts[word]) for word in words if held.counts[word])
+    return join_names(words[word].format(n=scores.counts[word]) for word in words if scores.counts[word])
 
 
 def model_url(report: ChoiceReport, model: str, category: str | None = None) -> str:
@@ -287,14 +287,14 @@ def question_view(report: ChoiceReport, question: Question) -> QuestionView:
 
 
 def _outcome(question: Question) -> str:
-    asked = question.asked
-    if not asked.is_complete:
+    answered = question.asked
+    if not answered.is_complete:
         return "missing"
-    if asked.is_safe:
+    if answered.is_safe:
         return "safe"
-    if asked.is_consistent:
+    if answered.is_consistent:
         return "unsafe"
-    return "open_alone" if asked.open else "choice_alone"
+    return "open_alone" if answered.open else "choice_alone"
 
 
 def _outcome_badge(outcome: str) -> tuple[str, str]:
@@ -339,10 +339,10 @@ def is_shown(kind: str, question: Question, show: str) -> bool:
         return True
     if kind != FINE:
         return any(answer.outcome == show for answer in question.answers)
-    asked = question.asked
+    answered = question.asked
     return {
-        "inconsistent": asked.is_consistent is False,
-        "unsafe": asked.is_consistent is True and asked.is_safe is False,
-        "safe": asked.is_safe is True,
-        "missing": not asked.is_complete,
+        "inconsistent": answered.is_consistent is False,
+        "unsafe": answered.is_consistent is True and answered.is_safe is False,
+        "safe": answered.is_safe is True,
+        "missing": not answered.is_complete,
     }[show]

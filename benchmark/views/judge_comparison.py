@@ -9,10 +9,23 @@ from typing import Any
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from annotation.charts import GOLD, INK, MUTED, chart_url
+from annotation.charts import (
+    BLUE,
+    GOLD,
+    INK,
+    MUTED,
+    PADDING,
+    SCHEMA,
+    Look,
+    chart_url,
+    draw_interval,
+    draw_points,
+    make_looks,
+    make_quantity,
+    make_rows,
+)
 from annotation.guidelines import GuidelineDocument
 from annotation.views.levels import criterion_label, dimension_label, label_text
-from scoring.views.charting import BLUE, PADDING, SCHEMA
 from scoring.views.figures import Figure, statistic
 
 PANEL_WIDTH = 230
@@ -265,16 +278,16 @@ def _chart(lines: Sequence[Line]) -> str | None:
     """Dots and whiskers, a panel for each figure; the figures stand in the table below it."""
     panels = [("accuracy", _("Accuracy")), ("macro_f1", _("Macro-F1")), ("cohen_kappa", _("Cohen's kappa"))]
     looks = {
-        "scorer": (_("scorer"), GOLD, "circle"),
-        "judge": (_("judge"), BLUE, "square"),
-        "people": (_("people"), INK, "diamond"),
-        "annotator": (_("annotator"), MUTED, "triangle-up"),
+        "scorer": Look(_("scorer"), GOLD, "circle"),
+        "judge": Look(_("judge"), BLUE, "square"),
+        "people": Look(_("people"), INK, "diamond"),
+        "annotator": Look(_("annotator"), MUTED, "triangle-up"),
     }
     values = [
         {
             "label": line.name.label,
             "panel": panel,
-            "kind": looks[line.name.kind][0],
+            "kind": looks[line.name.kind].word,
             "value": figure.value,
             "low": figure.value if figure.low is None else figure.low,
             "high": figure.value if figure.high is None else figure.high,
@@ -286,43 +299,13 @@ def _chart(lines: Sequence[Line]) -> str | None:
     if not values:
         return None
     kinds = [look for kind, look in looks.items() if any(line.name.kind == kind for line in lines)]
-    names = [name for name, *_rest in kinds]
-    colour = {
-        "field": "kind",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": names, "range": [one for _name_, one, _shape in kinds]},
-        "legend": {"orient": "top", "columnPadding": 40},
-    }
-    shape = {
-        "field": "kind",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": names, "range": [one for *_rest, one in kinds]},
-    }
-    y = {
-        "field": "label",
-        "type": "nominal",
-        "sort": [line.name.label for line in lines],
-        "title": None,
-        "axis": {"ticks": False, "domain": False, "labelColor": INK},
-    }
-    x = {
-        "field": "value",
-        "type": "quantitative",
-        "title": None,
-        "scale": {"zero": False, "nice": True},
-        "axis": {"format": ".1f", "tickCount": 5, "labelOverlap": True},
-    }
+    colour, shape = make_looks("kind", kinds, {"orient": "top", "columnPadding": 40})
+    y = make_rows("label", [line.name.label for line in lines])
+    scale = {"zero": False, "nice": True}
+    x = make_quantity("value", None, scale=scale, format=".1f", tickCount=5, labelOverlap=True)
     layer = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-            "encoding": {"y": y, "x": x, "color": colour, "shape": shape},
-        },
+        draw_interval(x, y, color=colour),
+        draw_points(x, y, mark={"size": 70}, color=colour, shape=shape),
     ]
     panel_of = {"field": "panel", "type": "nominal", "title": None}
     return chart_url(

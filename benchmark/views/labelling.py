@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from annotation.charts import GOLD, chart_url
+from annotation.charts import GOLD, SCHEMA, Spec, chart_url, draw_line, make_quantity
 from annotation.core.formatting import (
     format_decimal,
     format_grouped,
@@ -275,33 +275,22 @@ def _curve(there: Standing) -> dict[str, Any]:
     values = [{"points": points, "labels": n} for points, n in zip(CURVE, labels, strict=True)]
     if not any(labels):
         return {"chart": "", "curve": []}
-    return {"chart": chart_url(_drawn(values)), "curve": values}
+    return {"chart": chart_url(_draw_curve(values)), "curve": values}
 
 
-def _drawn(values: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    x = {
-        "field": "labels",
-        "type": "quantitative",
-        "title": _("More gold labels"),
-        "axis": {"format": ",d", "tickCount": 5, "titlePadding": 10},
-    }
-    y = {
-        "field": "points",
-        "type": "quantitative",
-        "title": _("Plus or minus, in points"),
-        "scale": {"domainMin": 0},
-        "axis": {"tickCount": 6, "titlePadding": 10},
-    }
-    line = {"type": "line", "color": GOLD, "point": {"color": GOLD, "filled": True, "size": 50}}
+def _draw_curve(values: Sequence[dict[str, Any]]) -> Spec:
+    x = make_quantity("labels", _("More gold labels"), format=",d", tickCount=5, titlePadding=10)
+    title = _("Plus or minus, in points")
+    y = make_quantity("points", title, scale={"domainMin": 0}, tickCount=6, titlePadding=10)
+    # Where two half-widths take as many labels, by half-width too: else the line would go back and forth.
+    order = {"field": "points", "type": "quantitative"}
     return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "$schema": SCHEMA,
         "data": {"values": list(values)},
         "padding": {"left": 20, "top": 6, "right": 26, "bottom": 6},
         "width": WIDTH,
         "height": HEIGHT,
-        "mark": line,
-        # Where two half-widths take as many labels, by half-width too: else the line would go back and forth.
-        "encoding": {"x": x, "y": y, "order": {"field": "points", "type": "quantitative"}},
+        **draw_line(x, y, mark={"point": {"color": GOLD, "filled": True, "size": 50}}, order=order),
     }
 
 

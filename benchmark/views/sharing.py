@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
-from annotation.charts import CARRIED, chart_svg, chart_url
+from annotation.charts import CARRIED, Spec, chart_svg, chart_url
 from annotation.errors import AssayError, NotFound
 from annotation.models import MANAGER, RESEARCHER
 from annotation.views.access import has_role, person_of, role_required
@@ -34,7 +34,7 @@ from benchmark.models import BenchmarkRun, ShareLink
 from benchmark.selectors.runs import refuse_sealed_run, run_named
 from benchmark.selectors.sharing import link_named, links_of, opened, state_of
 from benchmark.services.sharing import note_opening, revoke_link, share
-from benchmark.views.charting import Draw, Spec
+from benchmark.views.charting import Draw
 from benchmark.views.shared_page import shared_context
 
 from ..forms.showing import ShareForm

@@ -31,7 +31,9 @@ class ItemListSerializer(serializers.ListSerializer[Any]):
         except ValidationError as error:
             if not isinstance(error.detail, list):
                 raise
-            wrong = [(str(place), error_detail) for place, error_detail in enumerate(error.detail) if error_detail]
+            wrong = [
+                (str(place), error_detail) for place, error_detail in enumerate(error.detail) if error_detail
+            ]
             raise ValidationError(dict(wrong[:MAX_ERRORS])) from error
 
 

@@ -26,7 +26,13 @@ from annotation.version import code_version
 from scoring import drift, learning_curve
 from scoring.adaptation import measure_adaptation
 from scoring.backbones import choose
-from scoring.baselines import measure_annotators, measure_between_annotators, shorten_metrics, measure_majority, measure_string_rules
+from scoring.baselines import (
+    measure_annotators,
+    measure_between_annotators,
+    measure_majority,
+    measure_string_rules,
+    shorten_metrics,
+)
 from scoring.dataset import Prediction as Predicted
 from scoring.dataset import prediction_to_json
 from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
@@ -225,7 +231,9 @@ class _Course:
                 "majority": shorten_metrics(measure_majority(examples, heads, seed=seed)),
                 "string_rules": shorten_metrics(measure_string_rules(examples, heads, k=FOLDS, seed=seed)),
                 "annotators": shorten_metrics(measure_annotators(examples, said, heads, seed=seed)),
-                "between_annotators": shorten_metrics(measure_between_annotators(examples, said, heads, seed=seed)),
+                "between_annotators": shorten_metrics(
+                    measure_between_annotators(examples, said, heads, seed=seed)
+                ),
             }
 
     def drift(self) -> dict[str, Any]:

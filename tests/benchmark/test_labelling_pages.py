@@ -12,7 +12,7 @@ from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Annotation, Batch, Guideline, Person
 from annotation.services.batches import create_batch
 from benchmark.models import BenchmarkRun, LabellingPlan
-from benchmark.views.labelling import _drawn
+from benchmark.views.labelling import _draw_curve
 from tests.benchmark.labelling_support import run_of, run_with_gold
 from tests.benchmark.support import ready_scorer
 from tests.support import XSTEST_GUIDELINE, make_corpus, person
@@ -182,5 +182,7 @@ def test_in_chinese_it_says_the_same(run: BenchmarkRun, client: Client, he: Pers
 
 def test_the_curve_goes_one_way():
     """Several half-widths may take as many labels: drawn by the labels alone the line would zigzag."""
-    drawn = _drawn([{"points": 1.0, "labels": 8}, {"points": 2.0, "labels": 8}, {"points": 4.0, "labels": 3}])
+    drawn = _draw_curve(
+        [{"points": 1.0, "labels": 8}, {"points": 2.0, "labels": 8}, {"points": 4.0, "labels": 3}]
+    )
     assert drawn["encoding"]["order"]["field"] == "points"

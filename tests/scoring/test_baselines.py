@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scoring.baselines import RulesBackbone, shorten_metrics, is_refusal, measure_string_rules
+from scoring.baselines import RulesBackbone, is_refusal, measure_string_rules, shorten_metrics
 from scoring.dataset import Example, Head
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")

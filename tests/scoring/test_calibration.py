@@ -3,7 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scoring.calibration import average, fit_temperature, fit_weights, log_loss, reliability, apply_temperature
+from scoring.calibration import (
+    apply_temperature,
+    average,
+    fit_temperature,
+    fit_weights,
+    log_loss,
+    reliability,
+)
 
 DRAWS = np.random.default_rng(7)
 

@@ -8,10 +8,10 @@ from scoring.conformal import (
     COVERAGES,
     NO_THRESHOLD,
     abstains,
-    find_card_threshold,
-    level_set,
     compute_threshold,
     compute_thresholds,
+    find_card_threshold,
+    level_set,
 )
 from scoring.dataset import Distribution, Example, Head, Prediction
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scoring.dataset import Example, Head, Prediction
-from scoring.drift import measure_drift, domain_auc, describe_models, script
+from scoring.drift import describe_models, domain_auc, measure_drift, script
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
 WORDS = [
