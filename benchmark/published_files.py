@@ -166,28 +166,28 @@ def _past_blanks(text: str, at: int) -> int:
 
 
 def _published(row: Row, document: GuidelineDocument) -> Published:
-    found: Published = {MODEL: _model(row), DIMENSIONS: {}, OVERALL: {}, N: {}}
+    published: Published = {MODEL: _model(row), DIMENSIONS: {}, OVERALL: {}, N: {}}
     numbers: dict[tuple[str | None, str], _Number] = {}
-    for name, told in _flat(row):
+    for name, raw in _flat(row):
         place = _place(row, name, document)
-        if told is None or (isinstance(told, str) and told.strip() in NOTHING):
+        if raw is None or (isinstance(raw, str) and raw.strip() in NOTHING):
             continue
         if place.metric is None:
-            if place.scope in found[N]:
+            if place.scope in published[N]:
                 raise row.error(_TWICE, field=name)
-            found[N][place.scope] = _count(row, name, told)
+            published[N][place.scope] = _count(row, name, raw)
             continue
-        number = _number(row, name, told, place, document)
+        number = _number(row, name, raw, place, document)
         key = (place.scope, place.metric.name)
         if key in numbers:
             raise row.error(_TWICE, field=name)
         numbers[key] = number
-        held = found[OVERALL] if place.scope is None else found[DIMENSIONS].setdefault(place.scope, {})
+        held = published[OVERALL] if place.scope is None else published[DIMENSIONS].setdefault(place.scope, {})
         held[place.metric.name] = float(number.value)
     if not numbers:
-        raise row.error(N_("this row has no number of {model}."), model=found[MODEL])
-    _check_counts(row, document, numbers, found[N])
-    return found
+        raise row.error(N_("this row has no number of {model}."), model=published[MODEL])
+    _check_counts(row, document, numbers, published[N])
+    return published
 
 
 def _model(row: Row) -> str:
@@ -204,11 +204,11 @@ def _flat(row: Row) -> Iterator[tuple[str, Any]]:
             continue
         if name == DIMENSIONS:
             for scope, held in _object(row, name, value).items():
-                for metric, told in _object(row, f"{name}.{scope}", held).items():
-                    yield f"{scope}.{metric}", told
+                for metric, number in _object(row, f"{name}.{scope}", held).items():
+                    yield f"{scope}.{metric}", number
         elif name == OVERALL and isinstance(value, Mapping):
-            for metric, told in value.items():
-                yield f"{OVERALL}.{metric}", told
+            for metric, number in value.items():
+                yield f"{OVERALL}.{metric}", number
         else:
             yield name, value
 
@@ -237,19 +237,19 @@ def _place(row: Row, name: str, document: GuidelineDocument) -> _Place:
         known = [metric for metric in document.metrics if metric.overall != "none"]
     else:
         known = metrics_in(document, scope)
-    found = next((one for one in known if one.name == metric), None)
-    if found is None:
+    declared = next((candidate for candidate in known if candidate.name == metric), None)
+    if declared is None:
         raise row.error(
             N_("the guideline declares no such metric here; it has {known}."),
             field=name[:LONGEST],
-            known=", ".join(one.name for one in known) or "-",
+            known=", ".join(candidate.name for candidate in known) or "-",
         )
-    return _Place(None if scope == OVERALL else scope, found, percent)
+    return _Place(None if scope == OVERALL else scope, declared, percent)
 
 
-def _number(row: Row, name: str, told: Any, place: _Place, document: GuidelineDocument) -> _Number:
+def _number(row: Row, name: str, raw: Any, place: _Place, document: GuidelineDocument) -> _Number:
     assert place.metric is not None
-    written = _written(told)
+    written = _written(raw)
     signed = written.endswith(PERCENT)
     bare = written.rstrip("".join(PERCENT)).strip() if signed else written
     if not _NUMBER.fullmatch(bare):
@@ -269,13 +269,13 @@ def _number(row: Row, name: str, told: Any, place: _Place, document: GuidelineDo
     return _Number(value, unit, written)
 
 
-def _written(told: Any) -> str:
+def _written(raw: Any) -> str:
     """A number of JSON as it would be written by hand."""
-    if isinstance(told, bool) or not isinstance(told, int | float | str):
-        return type(told).__name__
-    if isinstance(told, str):
-        return told.strip()
-    exact = format(Decimal(repr(told)), "f") if abs(told) < 10**12 else ""
+    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+        return type(raw).__name__
+    if isinstance(raw, str):
+        return raw.strip()
+    exact = format(Decimal(repr(raw)), "f") if abs(raw) < 10**12 else ""
     return exact or "…"
 
 
@@ -318,8 +318,8 @@ def _check_range(row: Row, name: str, value: Decimal, place: _Place, document: G
         )
 
 
-def _count(row: Row, name: str, told: Any) -> int:
-    written = _written(told)
+def _count(row: Row, name: str, raw: Any) -> int:
+    written = _written(raw)
     number = int(written) if written.isascii() and written.isdigit() and len(written) < 12 else 0
     if not 1 <= number <= MOST_RESPONSES:
         raise row.error(

@@ -19,9 +19,9 @@ class WithoutSecrets(logging.Filter):
     """Takes the secrets of links and of tokens out of the lines that show them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        line = shown = record.getMessage()
+        line = masked = record.getMessage()
         for secret, mask in _SECRETS:
-            shown = secret.sub(mask, shown)
-        if shown != line:
-            record.msg, record.args = shown, ()
+            masked = secret.sub(mask, masked)
+        if masked != line:
+            record.msg, record.args = masked, ()
         return True

@@ -63,9 +63,9 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         for role, name, label in PLACES:
             if role in roles or user.is_superuser:
                 url = reverse(name)
-                count, what = waiting.get(name, (None, ""))
+                count, unit = waiting.get(name, (None, ""))
                 active = request.path.startswith(url)
-                item = Item(url=url, label=label, active=active, count=count, what=what)
+                item = Item(url=url, label=label, active=active, count=count, what=unit)
                 items.setdefault(name, item)
     return {
         "navigation": list(items.values()),

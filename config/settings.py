@@ -138,7 +138,7 @@ def read_launch(text: str) -> str:
 
 def read_endpoints(text: str) -> dict[str, str]:
     """``NAME=URL,NAME=URL``: what pages may ask for responses and judgements."""
-    found: dict[str, str] = {}
+    endpoints: dict[str, str] = {}
     for part in read_list(text):
         name, _is, url = part.partition("=")
         parts = urlsplit(url.strip())
@@ -146,8 +146,8 @@ def read_endpoints(text: str) -> dict[str, str]:
             raise ValueError(f"write NAME=URL, as in local=http://127.0.0.1:8000/v1, and not {part}")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError(f"{name.strip()}: an address has no key, user or password in it")
-        found[name.strip()] = url.strip().rstrip("/")
-    return found
+        endpoints[name.strip()] = url.strip().rstrip("/")
+    return endpoints
 
 
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from scoring.dataset import Example, Head, Prediction, Split, splits_by_prompt
+from scoring.dataset import Example, Head, Prediction, DataSplit, splits_by_prompt
 from scoring.evaluation import Evaluation, Metrics, evaluate_splits, percentile_statistic
-from scoring.evaluation.figures import drawn_figures
-from scoring.interface import Learner, Report, silent, within
+from scoring.evaluation.figures import draw_figures
+from scoring.interface import Learner, Report, ignore_progress, scale_report
 
 STAGE = "adaptation"
 
@@ -29,7 +29,7 @@ def measure_adaptation(
     full_evaluation: Evaluation,
     k: int = 5,
     seed: int = 0,
-    report: Report = silent,
+    report: Report = ignore_progress,
     checkpoints: Path | None = None,
 ) -> Metrics | None:
     """``{"model", "n", "labels", "without", "with", "difference"}``, or None where no other model is labelled.
@@ -41,14 +41,14 @@ def measure_adaptation(
     if {example.model for example in examples} <= {model}:
         return None
     splits = splits_by_prompt(examples, k=k, seed=seed)
-    own = [Split(split.name, split.train, _select_rows(examples, split.test, model)) for split in splits]
+    own = [DataSplit(split.name, split.train, _select_rows(examples, split.test, model)) for split in splits]
     own = [split for split in own if split.test]
     without = evaluate_splits(
         backbone,
         examples,
         heads,
         [
-            Split(
+            DataSplit(
                 split.name,
                 tuple(sorted({*split.train} - {*_select_rows(examples, split.train, model)})),
                 split.test,
@@ -56,7 +56,7 @@ def measure_adaptation(
             for split in own
         ],
         seed=seed,
-        report=within(report, 0, 1, stage=STAGE),
+        report=scale_report(report, 0, 1, stage=STAGE),
         checkpoints=checkpoints,
     )
     labels = [
@@ -86,7 +86,7 @@ def _compare_evaluations(
     own_examples = [examples[row] for row in rows]
     both = [_list_common_criteria([side.predictions[row] for side in evaluations]) for row in rows]
     drawn = [
-        drawn_figures(
+        draw_figures(
             own_examples,
             [
                 {name: side.predictions[row][name] for name in names}

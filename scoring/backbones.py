@@ -15,8 +15,8 @@ from pathlib import Path
 
 from annotation.errors import N_, AssayError
 from scoring.dataset import Example, Head
-from scoring.interface import Backbone, FittedScorer, Report, silent
-from scoring.launching import fit_launched
+from scoring.interface import Backbone, FittedScorer, Report, ignore_progress
+from scoring.launching import fit_in_process
 from scoring.saved import read_card
 from scoring.spec import EMBEDDED, FORMER, Spec
 
@@ -87,14 +87,14 @@ class TransformerBackbone:
         heads: Sequence[Head],
         *,
         seed: int = 0,
-        report: Report = silent,
+        report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> FittedScorer:
-        return self._way()(self.spec, examples, heads, seed=seed, report=report, checkpoints=checkpoints)
+        return self._fitting_function()(self.spec, examples, heads, seed=seed, report=report, checkpoints=checkpoints)
 
-    def _way(self) -> Callable[..., FittedScorer]:
+    def _fitting_function(self) -> Callable[..., FittedScorer]:
         if self.launch:
-            return partial(fit_launched, self.launch)
+            return partial(fit_in_process, self.launch)
         from scoring.training import fit_transformer
 
         return fit_transformer

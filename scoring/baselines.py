@@ -13,7 +13,7 @@ from pathlib import Path
 
 from scoring.dataset import Distribution, Example, Head, Prediction, Value, head_state, level_counts
 from scoring.evaluation import Metrics, evaluate_grouped, measure
-from scoring.interface import Report, silent
+from scoring.interface import Report, ignore_progress
 from scoring.portable.ngram import opening, plain
 from scoring.rules import PHRASES
 
@@ -71,7 +71,7 @@ class RulesBackbone:
         heads: Sequence[Head],
         *,
         seed: int = 0,
-        report: Report = silent,
+        report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> RulesScorer:
         by_match: dict[bool, Prediction] = {}
@@ -92,7 +92,7 @@ class RulesScorer:
     matches: Matches
     by_match: Mapping[bool, Prediction]
 
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
         return [self.by_match[self.matches(example.response)] for example in examples]
 
 

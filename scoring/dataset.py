@@ -174,7 +174,7 @@ def prompt_groups(examples: Sequence[Example]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Split:
+class DataSplit:
     """The positions to learn from and the positions to predict."""
 
     name: str
@@ -204,12 +204,12 @@ def shuffle_key(seed: int, name: str) -> str:
     return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def splits_by_prompt(examples: Sequence[Example], *, k: int = 5, seed: int = 0) -> list[Split]:
+def splits_by_prompt(examples: Sequence[Example], *, k: int = 5, seed: int = 0) -> list[DataSplit]:
     folds = folds_by_prompt(examples, k=k, seed=seed)
     return [_split(examples, f"{fold + 1}", folds, fold) for fold in range(max(folds) + 1)]
 
 
-def splits_by_model(examples: Sequence[Example]) -> list[Split]:
+def splits_by_model(examples: Sequence[Example]) -> list[DataSplit]:
     """One split for each model: learn from the others, predict it."""
     models = [example.model for example in examples]
     names = sorted(set(models))
@@ -218,14 +218,14 @@ def splits_by_model(examples: Sequence[Example]) -> list[Split]:
     return [_split(examples, name, models, name) for name in names]
 
 
-def _split(examples: Sequence[Example], name: str, folds: Sequence[object], held_out: object) -> Split:
+def _split(examples: Sequence[Example], name: str, folds: Sequence[object], held_out: object) -> DataSplit:
     """What is predicted is not learned from, nor is the same text under another model's name."""
     test = tuple(i for i, fold in enumerate(folds) if fold == held_out)
     seen = {examples[i].content_key for i in test}
     train = tuple(
         i for i, fold in enumerate(folds) if fold != held_out and examples[i].content_key not in seen
     )
-    return Split(name, train, test)
+    return DataSplit(name, train, test)
 
 
 def level_name(value: Value) -> str:

@@ -16,8 +16,8 @@ import numpy as np
 
 from annotation.errors import N_, AssayError
 from scoring.dataset import Example, Head, Prediction, check_examples
-from scoring.interface import Progress, Report, silent, within
-from scoring.linear import Features, LinearRecipe, fit_calibrated, in_chunks, pairs
+from scoring.interface import FitProgress, Report, ignore_progress, scale_report
+from scoring.linear import FeatureExtractor, LinearRecipe, fit_calibrated, predict_in_chunks, list_pairs
 from scoring.ngram import head_arrays
 from scoring.saved import card_heads, read_card, write_card
 from scoring.spec import Spec
@@ -64,10 +64,10 @@ class EmbeddingFeatures:
     def of(self, examples: Sequence[Example]) -> Any:
         from scoring.portable.embedding import features
 
-        return features(self.encoder, pairs(examples))
+        return features(self.encoder, list_pairs(examples))
 
 
-def learn(encoder: Encoder, examples: Sequence[Example]) -> tuple[Features, Any]:
+def learn(encoder: Encoder, examples: Sequence[Example]) -> tuple[FeatureExtractor, Any]:
     """Nothing is learned but the heads."""
     features = EmbeddingFeatures(encoder)
     return features, features.of(examples)
@@ -88,8 +88,8 @@ class EmbeddingScorer:
     details: Mapping[str, Any] = field(default_factory=dict)
     remote_code: bool = False
 
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
-        return in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
+        return predict_in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
 
     def save(self, folder: Path) -> None:
         """With the encoder, so that the folder stands alone and its hash covers all that predicts."""
@@ -133,17 +133,17 @@ class EmbeddingBackbone:
         heads: Sequence[Head],
         *,
         seed: int = 0,
-        report: Report = silent,
+        report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> EmbeddingScorer:
         from scoring.portable.embedding import EmbeddingScorer as Predictor
 
         check_examples(examples, heads)
-        report(Progress("read", 0.0))
+        report(FitProgress("read", 0.0))
         encoder = load_encoder(self.spec.encoder, self.spec.remote_code)
-        _embed_all(encoder, examples, within(report, 0, 0.7))
+        _embed_all(encoder, examples, scale_report(report, 0, 0.7))
         fit = fit_calibrated(
-            recipe(self.spec), examples, heads, seed=seed, report=within(report, 0.7, 1, stage="learn")
+            recipe(self.spec), examples, heads, seed=seed, report=scale_report(report, 0.7, 1, stage="learn")
         )
         predictor = Predictor(encoder, fit.heads)
         return EmbeddingScorer(tuple(heads), predictor, self.name, fit.details, self.spec.remote_code)
@@ -153,4 +153,4 @@ def _embed_all(encoder: Encoder, examples: Sequence[Example], report: Report) ->
     """All at once: the longest together, and progress told of what takes the time."""
     from scoring.portable.embedding import features
 
-    features(encoder, pairs(examples), lambda share: report(Progress("embed", share)))
+    features(encoder, list_pairs(examples), lambda share: report(FitProgress("embed", share)))

@@ -22,14 +22,14 @@ from scoring.dataset import (
     Example,
     Head,
     Prediction,
-    Split,
+    DataSplit,
     check_examples,
     level_counts,
     splits_by_model,
 )
 from scoring.evaluation import predict_split
-from scoring.interface import Backbone, FittedScorer, Progress, Report, silent, within
-from scoring.linear import IMPOSSIBLE, Chosen, Logs, Recipe, choose, crossfit, forms_of, inner_splits, known
+from scoring.interface import Backbone, FittedScorer, FitProgress, Report, ignore_progress, scale_report
+from scoring.linear import IMPOSSIBLE, HeadChoice, Logs, Recipe, choose_form, crossfit, list_forms, inner_splits, select_labelled
 from scoring.portable.ensemble import mixed_rows
 from scoring.portable.ngram import Doubles
 from scoring.saved import card_heads, read_card, write_card
@@ -38,13 +38,13 @@ from scoring.spec import Spec
 KIND = "ensemble"
 MODEL_FOLDS = 5
 
-Kinds = Mapping[str, Sequence[Split]]
+SplitsByKind = Mapping[str, Sequence[DataSplit]]
 """By kind of fold (``prompt``, then ``model``) the inner splits of the given examples."""
-Tried = dict[str, Logs]
+TrialLogs = dict[str, Logs]
 """By kind of fold, calibrated log probabilities."""
 
 
-class Member(Protocol):
+class EnsembleMember(Protocol):
     """A backbone that can be tried on folds."""
 
     @property
@@ -53,16 +53,16 @@ class Member(Protocol):
     @property
     def backbone(self) -> Backbone: ...
 
-    def tried(
+    def try_folds(
         self,
         examples: Sequence[Example],
         heads: Sequence[Head],
-        kinds: Kinds,
+        kinds: SplitsByKind,
         *,
         seed: int,
         report: Report,
         checkpoints: Path | None = None,
-    ) -> Tried: ...
+    ) -> TrialLogs: ...
 
 
 @dataclass(frozen=True)
@@ -73,28 +73,28 @@ class SimpleMember:
     backbone: Backbone
     recipe: Recipe
 
-    def tried(
+    def try_folds(
         self,
         examples: Sequence[Example],
         heads: Sequence[Head],
-        kinds: Kinds,
+        kinds: SplitsByKind,
         *,
         seed: int,
         report: Report,
         checkpoints: Path | None = None,
-    ) -> Tried:
-        forms = {head.criterion: forms_of(self.recipe, head, level_counts(examples, head)) for head in heads}
-        chosen: dict[str, Chosen] = {}
-        result: Tried = {}
+    ) -> TrialLogs:
+        forms = {head.criterion: list_forms(self.recipe, head, level_counts(examples, head)) for head in heads}
+        choices: dict[str, HeadChoice] = {}
+        result: TrialLogs = {}
         for i, (kind, splits) in enumerate(kinds.items()):
-            part = within(report, i / len(kinds), (i + 1) / len(kinds))
-            found = crossfit(self.recipe, examples, heads, splits, forms=forms, seed=seed, report=part)
-            chosen = chosen or {head.criterion: choose(examples, head, found) for head in heads}
-            forms = {name: (how.form,) for name, how in chosen.items()}
+            part = scale_report(report, i / len(kinds), (i + 1) / len(kinds))
+            logs_by_form = crossfit(self.recipe, examples, heads, splits, forms=forms, seed=seed, report=part)
+            choices = choices or {head.criterion: choose_form(examples, head, logs_by_form) for head in heads}
+            forms = {name: (choice.form,) for name, choice in choices.items()}
             result[kind] = {
-                name: apply_temperature(found[how.form][name], how.temperature)
-                for name, how in chosen.items()
-                if name in found.get(how.form, {})
+                name: apply_temperature(logs_by_form[choice.form][name], choice.temperature)
+                for name, choice in choices.items()
+                if name in logs_by_form.get(choice.form, {})
             }
         return result
 
@@ -109,52 +109,52 @@ class FittedMember:
     name: str
     backbone: Backbone
 
-    def tried(
+    def try_folds(
         self,
         examples: Sequence[Example],
         heads: Sequence[Head],
-        kinds: Kinds,
+        kinds: SplitsByKind,
         *,
         seed: int,
         report: Report,
         checkpoints: Path | None = None,
-    ) -> Tried:
+    ) -> TrialLogs:
         rounds = [(kind, split) for kind, splits in kinds.items() for split in splits]
-        result: Tried = {kind: {} for kind in kinds}
+        result: TrialLogs = {kind: {} for kind in kinds}
         for i, (kind, split) in enumerate(rounds):
-            part = within(report, i / len(rounds), (i + 1) / len(rounds))
+            part = scale_report(report, i / len(rounds), (i + 1) / len(rounds))
             folder = checkpoints / f"{i}" if checkpoints else None
-            told = predict_split(
+            predictions = predict_split(
                 self.backbone, examples, heads, split, seed=seed, report=part, checkpoints=folder
             )
             for head in heads:
-                if told and head.criterion in told[0]:
+                if predictions and head.criterion in predictions[0]:
                     blank = np.full((len(examples), len(head.values)), np.nan)
                     logs = result[kind].setdefault(head.criterion, blank)
-                    logs[list(split.test)] = as_logs(told, head)
+                    logs[list(split.test)] = to_logs(predictions, head)
         return result
 
 
-def as_logs(predictions: Sequence[Prediction], head: Head) -> Doubles:
+def to_logs(predictions: Sequence[Prediction], head: Head) -> Doubles:
     rows = [[prediction[head.criterion][value] for value in head.values] for prediction in predictions]
     result: Doubles = np.log(np.maximum(np.array(rows).reshape(-1, len(head.values)), IMPOSSIBLE))
     return result
 
 
-def members_of(spec: Spec, launch: str = "") -> list[Member]:
+def build_members(spec: Spec, launch: str = "") -> list[EnsembleMember]:
     """``launch`` is the command by which an encoder is tuned; none, and it is in this process."""
-    found: list[Member] = [
+    members: list[EnsembleMember] = [
         SimpleMember(ngram.KIND, ngram.NgramBackbone(), ngram.RECIPE),
         SimpleMember(patterns.KIND, patterns.PatternsBackbone(), patterns.TreeRecipe()),
     ]
     if not spec.encoder:
-        return found
-    alone = replace(spec, kind="encoder")
+        return members
+    encoder_spec = replace(spec, kind="encoder")
     if not spec.is_tuned:
-        return [*found, SimpleMember("encoder", embedding.EmbeddingBackbone(alone), embedding.recipe(alone))]
+        return [*members, SimpleMember("encoder", embedding.EmbeddingBackbone(encoder_spec), embedding.recipe(encoder_spec))]
     from scoring.backbones import TransformerBackbone
 
-    return [*found, FittedMember("encoder", TransformerBackbone(alone, launch))]
+    return [*members, FittedMember("encoder", TransformerBackbone(encoder_spec, launch))]
 
 
 @dataclass(frozen=True)
@@ -177,19 +177,19 @@ Trial = Mapping[str, Mapping[str, Logs]]
 """By kind of fold (``prompt``, ``model``) and by member."""
 
 
-def mix(examples: Sequence[Example], head: Head, trial: Trial, names: Sequence[str]) -> Mixture:
+def fit_mixture(examples: Sequence[Example], head: Head, trial: Trial, names: Sequence[str]) -> Mixture:
     """Weights of one criterion. One by one, a member after the first is let in where the average with it has a lower
     log loss than without it on every kind of folds."""
-    kinds = {kind: _common(examples, head, by_member, names) for kind, by_member in trial.items()}
-    kinds = {kind: found for kind, found in kinds.items() if len(found[1])}
+    kinds = {kind: _stack_common_logs(examples, head, by_member, names) for kind, by_member in trial.items()}
+    kinds = {kind: common_logs for kind, common_logs in kinds.items() if len(common_logs[1])}
     if not kinds:
         return Mixture({name: float(i == 0) for i, name in enumerate(names)})
     weights = [float(i == 0) for i in range(len(names))]
-    losses = {kind: _losses(found, names, weights) for kind, found in kinds.items()}
+    losses = {kind: _compute_losses(common_logs, names, weights) for kind, common_logs in kinds.items()}
     for i in range(1, len(names)):
         open_to = [weight > 0 or place == i for place, weight in enumerate(weights)]
-        wider = _weights(list(kinds.values()), open_to)
-        lower = {kind: _losses(found, names, wider) for kind, found in kinds.items()}
+        wider = _fit_open_weights(list(kinds.values()), open_to)
+        lower = {kind: _compute_losses(common_logs, names, wider) for kind, common_logs in kinds.items()}
         if all(lower[kind][KIND] < losses[kind][KIND] for kind in kinds):
             weights, losses = wider, lower
     mixed = np.vstack([average(logs, weights) for logs, _targets in kinds.values()])
@@ -197,44 +197,44 @@ def mix(examples: Sequence[Example], head: Head, trial: Trial, names: Sequence[s
     return Mixture(dict(zip(names, weights, strict=True)), temperature, losses)
 
 
-Common = tuple[list[Doubles], npt.NDArray[np.int64]]
+CommonLogs = tuple[list[Doubles], npt.NDArray[np.int64]]
 """Each member's log probabilities of the rows that all of them predicted, and what is right."""
 
 
-def _common(
+def _stack_common_logs(
     examples: Sequence[Example], head: Head, tried: Mapping[str, Logs], names: Sequence[str]
-) -> Common:
+) -> CommonLogs:
     if any(head.criterion not in tried[name] for name in names):
         return [], np.zeros(0, np.int64)
-    beside = np.hstack([tried[name][head.criterion] for name in names])
-    logs, targets = known(examples, head, beside)
+    side_by_side = np.hstack([tried[name][head.criterion] for name in names])
+    logs, targets = select_labelled(examples, head, side_by_side)
     return np.hsplit(logs, len(names)), targets
 
 
-def _weights(kinds: Sequence[Common], open_to: Sequence[bool]) -> list[float]:
+def _fit_open_weights(kinds: Sequence[CommonLogs], open_to: Sequence[bool]) -> list[float]:
     """Of the members that it is open to. Folds by prompt and by model count the same, however many rows each has."""
     members = [i for i, is_open in enumerate(open_to) if is_open]
-    logs = [np.vstack([found[i] for found, _targets in kinds]) for i in members]
+    logs = [np.vstack([member_logs[i] for member_logs, _targets in kinds]) for i in members]
     targets = np.concatenate([targets for _logs, targets in kinds])
     importance = np.concatenate([np.full(len(targets), 1 / len(targets)) for _logs, targets in kinds])
-    found = dict(zip(members, fit_weights(logs, targets, importance), strict=True))
-    return [found.get(i, 0.0) for i in range(len(open_to))]
+    weights = dict(zip(members, fit_weights(logs, targets, importance), strict=True))
+    return [weights.get(i, 0.0) for i in range(len(open_to))]
 
 
-def _losses(found: Common, names: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
-    logs, targets = found
-    alone = {name: log_loss(one, targets) for name, one in zip(names, logs, strict=True)}
-    every = {**alone, KIND: log_loss(average(logs, weights), targets)}
-    return {name: round(loss, 5) for name, loss in every.items()}
+def _compute_losses(common_logs: CommonLogs, names: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
+    logs, targets = common_logs
+    by_member = {name: log_loss(member_logs, targets) for name, member_logs in zip(names, logs, strict=True)}
+    losses = {**by_member, KIND: log_loss(average(logs, weights), targets)}
+    return {name: round(loss, 5) for name, loss in losses.items()}
 
 
-def model_splits(examples: Sequence[Example]) -> list[Split]:
+def list_model_splits(examples: Sequence[Example]) -> list[DataSplit]:
     """Each model left out, of many the ones with most labels; none where there is but one."""
     labelled = Counter(example.model for example in examples if example.labels)
     if len(labelled) < 2:
         return []
-    chosen = {name for name, _n in sorted(labelled.items(), key=lambda one: (-one[1], one[0]))[:MODEL_FOLDS]}
-    return [split for split in splits_by_model(examples) if split.name in chosen]
+    held_out_models = {name for name, _n in sorted(labelled.items(), key=lambda item: (-item[1], item[0]))[:MODEL_FOLDS]}
+    return [split for split in splits_by_model(examples) if split.name in held_out_models]
 
 
 @dataclass(frozen=True)
@@ -247,14 +247,14 @@ class EnsembleScorer:
     backbone: str
     details: Mapping[str, Any] = field(default_factory=dict)
 
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
-        told: dict[str, list[Prediction]] = {}
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
+        member_predictions: dict[str, list[Prediction]] = {}
         for i, (name, member) in enumerate(self.members.items()):
-            part = within(report, i / len(self.members), (i + 1) / len(self.members))
-            told[name] = member.predict(examples, report=part)
+            part = scale_report(report, i / len(self.members), (i + 1) / len(self.members))
+            member_predictions[name] = member.predict(examples, report=part)
         scales = {head.criterion: head.values for head in self.heads}
         mixtures = {name: mixture.to_json() for name, mixture in self.mixtures.items()}
-        return mixed_rows(scales, mixtures, told, len(examples))
+        return mixed_rows(scales, mixtures, member_predictions, len(examples))
 
     def save(self, folder: Path) -> None:
         write_card(
@@ -277,7 +277,7 @@ class EnsembleScorer:
         """``load_member`` reads a member's folder, of whatever kind it is."""
         card = read_card(folder)
         mixtures = {
-            name: Mixture(one["weights"], one["temperature"]) for name, one in card["mixtures"].items()
+            name: Mixture(mixture["weights"], mixture["temperature"]) for name, mixture in card["mixtures"].items()
         }
         members = {name: load_member(folder / name) for name in card["members"]}
         return cls(card_heads(card), members, mixtures, card["backbone"], card["details"])
@@ -300,20 +300,20 @@ class EnsembleBackbone:
         heads: Sequence[Head],
         *,
         seed: int = 0,
-        report: Report = silent,
+        report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> EnsembleScorer:
         check_examples(examples, heads)
-        report(Progress("read", 0.0))
-        members = members_of(self.spec, self.launch)
-        trying = within(report, 0, 0.7)
-        trial = _try(members, examples, heads, seed=seed, report=trying, checkpoints=checkpoints)
+        report(FitProgress("read", 0.0))
+        members = build_members(self.spec, self.launch)
+        trying = scale_report(report, 0, 0.7)
+        trial = _try_members(members, examples, heads, seed=seed, report=trying, checkpoints=checkpoints)
         names = [member.name for member in members]
-        mixtures = {head.criterion: mix(examples, head, trial, names) for head in heads}
+        mixtures = {head.criterion: fit_mixture(examples, head, trial, names) for head in heads}
         used = [m for m in members if any(mixture.weights[m.name] > 0 for mixture in mixtures.values())]
         fitted: dict[str, FittedScorer] = {}
         for i, member in enumerate(used):
-            part = within(report, 0.7 + 0.3 * i / len(used), 0.7 + 0.3 * (i + 1) / len(used))
+            part = scale_report(report, 0.7 + 0.3 * i / len(used), 0.7 + 0.3 * (i + 1) / len(used))
             folder = checkpoints / member.name if checkpoints else None
             fitted[member.name] = member.backbone.fit(
                 examples, heads, seed=seed, report=part, checkpoints=folder
@@ -325,8 +325,8 @@ class EnsembleBackbone:
         return EnsembleScorer(tuple(heads), fitted, mixtures, self.name, details)
 
 
-def _try(
-    members: Sequence[Member],
+def _try_members(
+    members: Sequence[EnsembleMember],
     examples: Sequence[Example],
     heads: Sequence[Head],
     *,
@@ -337,13 +337,13 @@ def _try(
     """Nothing is tried where there is nothing to choose between."""
     if len(members) < 2:
         return {}
-    kinds = {"prompt": inner_splits(examples, seed), "model": model_splits(examples)}
+    kinds = {"prompt": inner_splits(examples, seed), "model": list_model_splits(examples)}
     kinds = {kind: splits for kind, splits in kinds.items() if splits}
     trial: dict[str, dict[str, Logs]] = {kind: {} for kind in kinds}
     for i, member in enumerate(members):
-        part = within(report, i / len(members), (i + 1) / len(members))
+        part = scale_report(report, i / len(members), (i + 1) / len(members))
         folder = checkpoints / f"{member.name}-tried" if checkpoints else None
-        tried = member.tried(examples, heads, kinds, seed=seed, report=part, checkpoints=folder)
+        tried = member.try_folds(examples, heads, kinds, seed=seed, report=part, checkpoints=folder)
         for kind, logs in tried.items():
             trial[kind][member.name] = logs
     return trial

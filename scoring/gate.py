@@ -24,7 +24,7 @@ Array = npt.NDArray[np.float64]
 Verdict = dict[str, Any]
 
 RESAMPLES = 5000
-AT_ONCE = 500
+DRAWS_PER_PART = 500
 LEVEL = 0.05
 """About how often a scorer that is as good as the old one is found worse on one criterion. On a handful of
 prompts it is more often: a single one decides alone."""
@@ -54,7 +54,7 @@ REASONS = {
 
 
 @dataclass(frozen=True)
-class Case:
+class GateCase:
     """One label of the test split, and what both scorers say there; None is no answer, which is never right.
 
     ``key`` is the content key of the response; cases with the same ``prompt`` are drawn together.
@@ -80,33 +80,33 @@ class MustFailItem:
     item: str
     criterion: str
     refused: tuple[Value, ...]
-    given: Value | None
+    predicted: Value | None
     void: bool = False
 
     @property
     def passed(self) -> bool:
-        return not self.void and self.given is not None and self.given not in self.refused
+        return not self.void and self.predicted is not None and self.predicted not in self.refused
 
     @property
     def code(self) -> str:
         """The reason that it gives where it is not passed."""
         if self.void:
             return "must_fail_void"
-        return "must_fail_untold" if self.given is None else "must_fail"
+        return "must_fail_untold" if self.predicted is None else "must_fail"
 
     def to_json(self) -> dict[str, Any]:
         return {
             "item": self.item,
             "criterion": self.criterion,
             "refused": list(self.refused),
-            "given": self.given,
+            "given": self.predicted,
             "passed": self.passed,
             "void": self.void,
         }
 
 
-def judge(
-    cases: Sequence[Case],
+def judge_scorer(
+    cases: Sequence[GateCase],
     must_fail: Sequence[MustFailItem] = (),
     *,
     learned: Collection[str] = frozenset(),
@@ -129,11 +129,11 @@ def judge(
     """
     fair = [] if first else [case for case in cases if case.key not in learned]
     compared = [
-        compare([case for case in fair if case.criterion == name], resamples=resamples, seed=seed)
+        compare_scorers([case for case in fair if case.criterion == name], resamples=resamples, seed=seed)
         for name in sorted({case.criterion for case in fair})
     ]
     reasons: list[dict[str, Any]] = [{"code": "cannot_tell", "criterion": name} for name in sorted(lost)]
-    reasons += [_worse(one) for one in compared if not one["passed"] and one["criterion"] not in lost]
+    reasons += [_describe_loss(comparison) for comparison in compared if not comparison["passed"] and comparison["criterion"] not in lost]
     if not first and not compared:
         reasons.append({"code": "nothing_to_compare"})
     stopping = Counter(item.code for item in must_fail if not item.passed)
@@ -145,7 +145,7 @@ def judge(
         "criteria": compared,
         "unjudged": []
         if first
-        else sorted({*criteria} - {*rescaled, *(one["criterion"] for one in compared)}),
+        else sorted({*criteria} - {*rescaled, *(comparison["criterion"] for comparison in compared)}),
         "rescaled": [] if first else sorted(rescaled),
         "must_fail": [item.to_json() for item in must_fail],
         "labels": len(fair),
@@ -153,12 +153,12 @@ def judge(
     }
 
 
-def _worse(one: dict[str, Any]) -> dict[str, Any]:
-    told = {name: f"{one[name]:.3f}" for name in ("new", "old", "bound")}
-    return {"code": "worse", "criterion": one["criterion"], "n": one["n"], **told}
+def _describe_loss(comparison: dict[str, Any]) -> dict[str, Any]:
+    figures = {name: f"{comparison[name]:.3f}" for name in ("new", "old", "bound")}
+    return {"code": "worse", "criterion": comparison["criterion"], "n": comparison["n"], **figures}
 
 
-def compare(cases: Sequence[Case], *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
+def compare_scorers(cases: Sequence[GateCase], *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
     """The cases of one criterion: both accuracies, their difference, and whether the new scorer is not worse.
 
     ``bound`` is the upper end of the one-sided 95% interval of the difference: below 0 the new one is worse.
@@ -172,7 +172,7 @@ def compare(cases: Sequence[Case], *, resamples: int = RESAMPLES, seed: int = 0)
         right_new[place] += case.new == case.truth
         right_old[place] += case.old == case.truth
     difference = float((right_new - right_old).sum() / counts.sum())
-    draws = _draws(right_new - right_old, counts, resamples, seed)
+    draws = _draw_differences(right_new - right_old, counts, resamples, seed)
     # A quantile that is one of the draws: below 0 exactly if fewer than 5% of them are 0 or more.
     bound = float(np.quantile(draws, 1 - LEVEL, method="higher"))
     low, high = np.percentile(draws, [2.5, 97.5]) if len(places) > 1 else (None, None)
@@ -188,23 +188,23 @@ def compare(cases: Sequence[Case], *, resamples: int = RESAMPLES, seed: int = 0)
             "high": None if high is None else float(high),
         },
         "bound": bound,
-        "smallest_loss": max(bound - difference, _fewest_prompts(len(places)) / len(cases)),
+        "smallest_loss": max(bound - difference, _min_prompts(len(places)) / len(cases)),
         "passed": bound >= 0,
     }
 
 
-def _draws(differences: Array, counts: Array, resamples: int, seed: int) -> Array:
+def _draw_differences(differences: Array, counts: Array, resamples: int, seed: int) -> Array:
     """Differences of accuracy of prompts drawn with replacement; in parts, so that many prompts need no memory."""
     chance, prompts = np.random.default_rng(seed), len(counts)
-    found: list[Array] = []
-    for start in range(0, resamples, AT_ONCE):
-        size = min(AT_ONCE, resamples - start)
+    parts: list[Array] = []
+    for start in range(0, resamples, DRAWS_PER_PART):
+        size = min(DRAWS_PER_PART, resamples - start)
         drawn = chance.multinomial(prompts, np.full(prompts, 1 / prompts), size)
-        found.append((drawn @ differences) / (drawn @ counts))
-    return np.concatenate(found)
+        parts.append((drawn @ differences) / (drawn @ counts))
+    return np.concatenate(parts)
 
 
-def _fewest_prompts(prompts: int) -> int:
+def _min_prompts(prompts: int) -> int:
     """So many prompts must have lost a label before a bootstrap can tell: else too many draws miss all of them.
 
     The smallest k with (1 - k / prompts) ** prompts below ``LEVEL``; 3 of any larger number.

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from scoring.dataset import Example, Head, Prediction
 
 
-class Cancelled(Exception):
+class WorkCancelled(Exception):
     """Raised by a report to stop the work it is told of."""
 
 
@@ -22,7 +22,7 @@ class ProcessKilled(Exception):
 
 
 @dataclass(frozen=True)
-class Progress:
+class FitProgress:
     """How far the work is: ``fraction`` of all of it; ``part`` of ``parts`` when it is done in rounds."""
 
     stage: str
@@ -34,28 +34,28 @@ class Progress:
     """Beside the loss, by name: what was measured at this moment."""
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[FitProgress], None]
 """Is told of progress, and may raise ``Cancelled``."""
 
 
-def silent(progress: Progress) -> None:
+def ignore_progress(progress: FitProgress) -> None:
     """The report of work that nobody watches."""
 
 
-def within(report: Report, start: float, stop: float, **changes: Any) -> Report:
+def scale_report(report: Report, start: float, stop: float, **changes: Any) -> Report:
     """A report for a step of longer work: its 0 to 1 becomes start to stop, other fields as in ``changes``."""
 
-    def scaled(progress: Progress) -> None:
+    def report_scaled(progress: FitProgress) -> None:
         fraction = start + (stop - start) * progress.fraction
         report(replace(progress, fraction=fraction, **changes))
 
-    return scaled
+    return report_scaled
 
 
 class Predictor(Protocol):
     """It predicts every criterion it learned; the caller knows which apply to a response."""
 
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]: ...
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]: ...
 
 
 class FittedScorer(Predictor, Protocol):
@@ -79,7 +79,7 @@ class Learner(Protocol):
         heads: Sequence[Head],
         *,
         seed: int = 0,
-        report: Report = silent,
+        report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> Predictor: ...
 
@@ -96,6 +96,6 @@ class Backbone(Learner, Protocol):
         heads: Sequence[Head],
         *,
         seed: int = 0,
-        report: Report = silent,
+        report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> FittedScorer: ...

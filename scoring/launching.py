@@ -29,7 +29,7 @@ from typing import IO, Any
 
 from annotation.errors import N_, AssayError
 from scoring.dataset import Example, Head
-from scoring.interface import FittedScorer, ProcessKilled, Progress, Report, silent
+from scoring.interface import FittedScorer, ProcessKilled, FitProgress, Report, ignore_progress
 from scoring.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,19 +42,19 @@ ALLOCATOR = {
     "MALLOC_TOP_PAD_": str(2**28),
 }
 """Activations come and go at every step: kept in the process they are not cleared and mapped anew each time."""
-PATIENCE = 1.0
+MAX_SILENCE_SECONDS = 1.0
 """Seconds without a line from the process after which the last progress is told again, so that a cancel arrives."""
 LAST_LINES = 5
 
 
-def fit_launched(
+def fit_in_process(
     launch: str,
     spec: Spec,
     examples: Sequence[Example],
     heads: Sequence[Head],
     *,
     seed: int = 0,
-    report: Report = silent,
+    report: Report = ignore_progress,
     checkpoints: Path | None = None,
 ) -> FittedScorer:
     """As ``fit_transformer``, by the command ``launch`` (``python``, ``accelerate launch --num_processes 2``).
@@ -68,66 +68,66 @@ def fit_launched(
         checkpoints.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="launch-", dir=checkpoints) as name:
         folder = Path(name)
-        told = {
+        config = {
             "spec": spec.to_json(),
             "heads": [head.to_json() for head in heads],
             "seed": seed,
             "checkpoints": str(checkpoints.resolve()) if checkpoints else None,
         }
-        (folder / CONFIG).write_text(json.dumps(told), encoding="utf-8")
+        (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
         with (folder / EXAMPLES).open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(asdict(example)) + "\n" for example in examples)
-        _follow([*command(launch), "-m", "scoring.launching", str(folder / CONFIG)], report, folder)
+        _follow_process([*build_command(launch), "-m", "scoring.launching", str(folder / CONFIG)], report, folder)
         return TransformerScorer.load(folder / FITTED)
 
 
-def command(launch: str) -> list[str]:
+def build_command(launch: str) -> list[str]:
     """The words of the command; ``python`` and ``accelerate`` are those of this environment."""
     first, *rest = shlex.split(launch)
     if first == "python":
         return [sys.executable, *rest]
-    beside = Path(sys.executable).parent / first
-    return [str(beside) if beside.is_file() else shutil.which(first) or first, *rest]
+    environment_program = Path(sys.executable).parent / first
+    return [str(environment_program) if environment_program.is_file() else shutil.which(first) or first, *rest]
 
 
-def _follow(words: Sequence[str], report: Report, folder: Path) -> None:
+def _follow_process(arguments: Sequence[str], report: Report, folder: Path) -> None:
     """Run the process to its end and tell its progress. Raises AssayError or ProcessKilled if it does not end well."""
     with (
         tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors,
-        _started(words, errors) as process,
+        _start_process(arguments, errors) as process,
     ):
         refused: Mapping[str, Any] | None = None
-        for line in _lines(process, report):
+        for line in _read_messages(process, report):
             if PROGRESS in line:
-                report(Progress(**line[PROGRESS]))
+                report(FitProgress(**line[PROGRESS]))
             else:
                 refused = line[REFUSED]
         code = process.wait()
         if refused is not None:
             raise AssayError(refused["template"], **refused["params"])
-        if code < 0 or (code and _were_killed(folder)):
-            raise ProcessKilled(f"the process that trains ended with {_ended(code)}: {_tail(errors)}")
+        if code < 0 or (code and _was_killed(folder)):
+            raise ProcessKilled(f"the process that trains ended with {_format_exit(code)}: {_read_tail(errors)}")
         if code:
             raise AssayError(
                 N_("The process that trains ended with {code}: {reason}"),
-                code=_ended(code),
-                reason=_tail(errors),
+                code=_format_exit(code),
+                reason=_read_tail(errors),
             )
 
 
-def _were_killed(folder: Path) -> bool:
+def _was_killed(folder: Path) -> bool:
     """Whether one of the processes of a launcher, which ends with a code of its own, could not say that it ended."""
     return any(folder.glob(f"{RUNNING}*"))
 
 
 @contextmanager
-def _started(words: Sequence[str], errors: IO[str]) -> Iterator[subprocess.Popen[str]]:
+def _start_process(arguments: Sequence[str], errors: IO[str]) -> Iterator[subprocess.Popen[str]]:
     """The process; whatever happens, neither it nor what it started goes on afterwards."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**ALLOCATOR, **os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
     try:
         process = subprocess.Popen(  # noqa: S603 (the command is the administrator's own setting)
-            words,
+            arguments,
             cwd=ROOT,
             env=environment,
             stdin=subprocess.PIPE,
@@ -138,7 +138,7 @@ def _started(words: Sequence[str], errors: IO[str]) -> Iterator[subprocess.Popen
         )
     except OSError as error:
         raise AssayError(
-            N_("{command} cannot be started: {reason}"), command=words[0], reason=str(error)
+            N_("{command} cannot be started: {reason}"), command=arguments[0], reason=str(error)
         ) from error
     try:
         yield process
@@ -153,42 +153,42 @@ def _started(words: Sequence[str], errors: IO[str]) -> Iterator[subprocess.Popen
         process.stdout.close()
 
 
-def _lines(process: subprocess.Popen[str], report: Report) -> Iterator[dict[str, Any]]:
+def _read_messages(process: subprocess.Popen[str], report: Report) -> Iterator[dict[str, Any]]:
     """What the process tells. While it is silent its last progress is told again."""
     assert process.stdout is not None
-    last = Progress("load", 0.0)
+    last = FitProgress("load", 0.0)
     rest = b""
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while True:
-            if not selector.select(PATIENCE):
+            if not selector.select(MAX_SILENCE_SECONDS):
                 report(last)
                 continue
             part = os.read(process.stdout.fileno(), 65536)
             if not part:
                 return
-            *whole, rest = (rest + part).split(b"\n")
-            for line in whole:
-                if (told := _told(line)) is not None:
-                    again: dict[str, Any] = {"loss": None, "metrics": {}}  # a point of a curve is told once
-                    last = Progress(**{**told[PROGRESS], **again}) if PROGRESS in told else last
-                    yield told
+            *complete_lines, rest = (rest + part).split(b"\n")
+            for line in complete_lines:
+                if (message := _parse_message(line)) is not None:
+                    repeated: dict[str, Any] = {"loss": None, "metrics": {}}  # a point of a curve is told once
+                    last = FitProgress(**{**message[PROGRESS], **repeated}) if PROGRESS in message else last
+                    yield message
 
 
-def _told(line: bytes) -> dict[str, Any] | None:
+def _parse_message(line: bytes) -> dict[str, Any] | None:
     """A library may print what it likes: only our own lines count."""
     try:
-        told = json.loads(line)
+        message = json.loads(line)
     except ValueError:
         return None
-    return told if isinstance(told, dict) and (PROGRESS in told or REFUSED in told) else None
+    return message if isinstance(message, dict) and (PROGRESS in message or REFUSED in message) else None
 
 
-def _ended(code: int) -> str:
+def _format_exit(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"code {code}"
 
 
-def _tail(errors: IO[str]) -> str:
+def _read_tail(errors: IO[str]) -> str:
     errors.seek(0)
     lines = [line.strip() for line in errors if line.strip()]
     return " / ".join(lines[-LAST_LINES:]) or "-"
@@ -210,34 +210,34 @@ def main(path: Path) -> int:
 def _fit(path: Path) -> int:
     from scoring.training import fit_transformer
 
-    told = json.loads(path.read_text(encoding="utf-8"))
+    config = json.loads(path.read_text(encoding="utf-8"))
     with (path.parent / EXAMPLES).open(encoding="utf-8") as file:
         examples = [Example(**json.loads(line)) for line in file]
     first = int(os.environ.get("RANK", "0")) == 0
     try:
         scorer = fit_transformer(
-            Spec.from_json(told["spec"]),
+            Spec.from_json(config["spec"]),
             examples,
-            [Head.from_json(head) for head in told["heads"]],
-            seed=told["seed"],
-            report=_tell if first else silent,
-            checkpoints=Path(told["checkpoints"]) if told["checkpoints"] else None,
+            [Head.from_json(head) for head in config["heads"]],
+            seed=config["seed"],
+            report=_print_progress if first else ignore_progress,
+            checkpoints=Path(config["checkpoints"]) if config["checkpoints"] else None,
         )
         if first:
             scorer.save(path.parent / FITTED)
     except AssayError as error:
         if first:
-            _say({REFUSED: {"template": error.template, "params": error.params}})
+            _print_message({REFUSED: {"template": error.template, "params": error.params}})
         return 1
     return 0
 
 
-def _tell(progress: Progress) -> None:
-    _say({PROGRESS: asdict(progress)})
+def _print_progress(progress: FitProgress) -> None:
+    _print_message({PROGRESS: asdict(progress)})
 
 
-def _say(told: dict[str, Any]) -> None:
-    print(json.dumps(told, default=str), flush=True)
+def _print_message(message: dict[str, Any]) -> None:
+    print(json.dumps(message, default=str), flush=True)
 
 
 def _end_with_input() -> None:

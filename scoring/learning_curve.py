@@ -20,34 +20,34 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scoring.dataset import Example, Head, Split, prompt_groups, shuffle_key, splits_by_prompt
+from scoring.dataset import Example, Head, DataSplit, prompt_groups, shuffle_key, splits_by_prompt
 from scoring.evaluation import Evaluation, Metrics, evaluate_splits, percentile_statistic
-from scoring.evaluation.figures import drawn_figures
-from scoring.interface import Learner, Report, silent, within
+from scoring.evaluation.figures import draw_figures
+from scoring.interface import Learner, Report, ignore_progress, scale_report
 
 Array = npt.NDArray[np.float64]
 
 SHARES = (0.25, 0.5, 0.75)
 """Of each fold's training prompts, beside all of them."""
-NEXT = 200
+FURTHER_LABELS = 200
 FIGURES = ("accuracy", "macro_f1")
 STAGE = "learning-curve"
 
 
-def fits(k: int) -> int:
+def count_fits(k: int) -> int:
     """How many fits a curve takes, beside the evaluation with all prompts."""
     return k * len(SHARES)
 
 
-def learning_curve(
+def measure_learning_curve(
     backbone: Learner,
     examples: Sequence[Example],
     heads: Sequence[Head],
     *,
-    whole: Evaluation,
+    full_evaluation: Evaluation,
     k: int = 5,
     seed: int = 0,
-    report: Report = silent,
+    report: Report = ignore_progress,
     checkpoints: Path | None = None,
 ) -> Metrics:
     """``{"points": [..], "fit": {figure: {"a", "b"}}, "next": {"labels", figure: {"now", "then", "gain"}}}``.
@@ -59,50 +59,50 @@ def learning_curve(
     no curve can be fitted.
     """
     splits = splits_by_prompt(examples, k=k, seed=seed)
-    curve = {1.0: (splits, whole)}
+    curve = {1.0: (splits, full_evaluation)}
     for i, share in enumerate(SHARES):
-        fewer = [_fewer(examples, split, share, seed) for split in splits]
+        smaller_splits = [_shrink_split(examples, split, share, seed) for split in splits]
         curve[share] = (
-            fewer,
+            smaller_splits,
             evaluate_splits(
                 backbone,
                 examples,
                 heads,
-                fewer,
+                smaller_splits,
                 seed=seed,
-                report=within(report, i / len(SHARES), (i + 1) / len(SHARES), stage=STAGE),
+                report=scale_report(report, i / len(SHARES), (i + 1) / len(SHARES), stage=STAGE),
                 checkpoints=checkpoints / f"share-{round(100 * share)}" if checkpoints else None,
             ),
         )
-    points = [_point(share, *curve[share], examples) for share in sorted(curve)]
+    points = [_describe_point(share, *curve[share], examples) for share in sorted(curve)]
     drawn = [
-        drawn_figures(examples, curve[share][1].predictions, heads, seed=seed) for share in sorted(curve)
+        draw_figures(examples, curve[share][1].predictions, heads, seed=seed) for share in sorted(curve)
     ]
     labels = np.array([point["labels"] for point in points])
     total = sum(len(example.labels) for example in examples)
-    told = {
-        name: _ahead(labels, np.array([each[name] for each in drawn]), total, seed=seed) for name in FIGURES
+    extrapolations = {
+        name: _extrapolate(labels, np.array([each[name] for each in drawn]), total, seed=seed) for name in FIGURES
     }
-    fitted = {name: one for name, one in told.items() if one is not None}
+    fitted = {name: extrapolation for name, extrapolation in extrapolations.items() if extrapolation is not None}
     return {
         "points": points,
-        "fit": {name: one["fit"] for name, one in fitted.items()} or None,
-        "next": {"labels": NEXT, **{name: one["next"] for name, one in fitted.items()}} if fitted else None,
+        "fit": {name: extrapolation["fit"] for name, extrapolation in fitted.items()} or None,
+        "next": {"labels": FURTHER_LABELS, **{name: extrapolation["next"] for name, extrapolation in fitted.items()}} if fitted else None,
     }
 
 
-def _fewer(examples: Sequence[Example], split: Split, share: float, seed: int) -> Split:
+def _shrink_split(examples: Sequence[Example], split: DataSplit, share: float, seed: int) -> DataSplit:
     """The split with a share of its training prompts, in the order of a hash, so that shares lie within each other."""
     groups = prompt_groups(examples)
     ordered = sorted(
         {groups[row] for row in split.train}, key=lambda name: shuffle_key(seed, f"curve {name}")
     )
-    kept = set(ordered[: max(1, round(share * len(ordered)))])
-    return Split(split.name, tuple(row for row in split.train if groups[row] in kept), split.test)
+    kept_groups = set(ordered[: max(1, round(share * len(ordered)))])
+    return DataSplit(split.name, tuple(row for row in split.train if groups[row] in kept_groups), split.test)
 
 
-def _point(
-    share: float, splits: Sequence[Split], found: Evaluation, examples: Sequence[Example]
+def _describe_point(
+    share: float, splits: Sequence[DataSplit], evaluation: Evaluation, examples: Sequence[Example]
 ) -> dict[str, Any]:
     groups = prompt_groups(examples)
     labels = [sum(len(examples[row].labels) for row in split.train) for split in splits]
@@ -111,18 +111,18 @@ def _point(
         "share": share,
         "prompts": float(np.mean(prompts)),
         "labels": float(np.mean(labels)),
-        "n": found.metrics["n"],
-        **{name: found.metrics[name] for name in FIGURES},
+        "n": evaluation.metrics["n"],
+        **{name: evaluation.metrics[name] for name in FIGURES},
     }
 
 
-def _ahead(labels: Array, figures: Array, total: int, *, seed: int) -> dict[str, Any] | None:
+def _extrapolate(labels: Array, figures: Array, total: int, *, seed: int) -> dict[str, Any] | None:
     """``figures`` (points, 1 + resamples), of which the first column is the data."""
     usable = np.flatnonzero(np.isfinite(figures).all(axis=0))
     if 0 not in usable or len(set(labels.tolist())) < 2:
         return None
-    a, b = fit_power_law(labels, _thrown(labels, 1 - figures[:, usable], seed))
-    now, then = (1 - a * n**-b for n in (float(total), float(total + NEXT)))
+    a, b = fit_power_law(labels, _perturb_errors(labels, 1 - figures[:, usable], seed))
+    now, then = (1 - a * n**-b for n in (float(total), float(total + FURTHER_LABELS)))
     return {
         "fit": {"a": float(a[0]), "b": float(b[0])},
         "next": {
@@ -133,21 +133,21 @@ def _ahead(labels: Array, figures: Array, total: int, *, seed: int) -> dict[str,
     }
 
 
-def _thrown(labels: Array, errors: Array, seed: int) -> Array:
+def _perturb_errors(labels: Array, errors: Array, seed: int) -> Array:
     """Every draw but the first with its points thrown about by what the first one's lie off their curve.
 
     Two of the points' freedom are used up by the line, so what is left is widened accordingly.
     """
-    errors = np.maximum(errors, SMALLEST_ERROR)
+    errors = np.maximum(errors, MIN_ERROR)
     a, b = fit_power_law(labels, errors[:, :1])
     off = np.log(errors[:, :1]) - np.log(a * labels[:, None] ** -b)
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=errors.shape)
     signs[:, 0] = 0
-    thrown: Array = errors * np.exp(signs * off * np.sqrt(len(labels) / max(1, len(labels) - 2)))
-    return thrown
+    perturbed: Array = errors * np.exp(signs * off * np.sqrt(len(labels) / max(1, len(labels) - 2)))
+    return perturbed
 
 
-SMALLEST_ERROR = 1e-3
+MIN_ERROR = 1e-3
 """No error at all is no point on a logarithm's axis."""
 
 
@@ -157,7 +157,7 @@ def fit_power_law(labels: Array, errors: Array) -> tuple[Array, Array]:
     b is at least 0: labels do no harm in the long run, so a curve that rises by chance is taken as level.
     """
     x = np.log(labels)
-    y = np.log(np.maximum(errors, SMALLEST_ERROR))
+    y = np.log(np.maximum(errors, MIN_ERROR))
     centred = x - x.mean()
     slope = (centred[:, None] * y).sum(axis=0) / (centred**2).sum()
     b: Array = np.maximum(-slope, 0.0)
@@ -165,8 +165,8 @@ def fit_power_law(labels: Array, errors: Array) -> tuple[Array, Array]:
     return a, b
 
 
-def gain_of(curve: Mapping[str, Any], figure: str = "accuracy") -> Mapping[str, float | None] | None:
+def find_gain(curve: Mapping[str, Any], figure: str = "accuracy") -> Mapping[str, float | None] | None:
     """What the next labels would bring of a figure, as a statistic; None where that is not known."""
-    ahead = curve.get("next") or {}
-    found: Mapping[str, float | None] | None = ahead.get(figure, {}).get("gain")
-    return found
+    extrapolation = curve.get("next") or {}
+    gain: Mapping[str, float | None] | None = extrapolation.get(figure, {}).get("gain")
+    return gain

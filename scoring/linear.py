@@ -20,13 +20,13 @@ from scoring.dataset import (
     Example,
     Head,
     Prediction,
-    Split,
+    DataSplit,
     Value,
     level_counts,
     prompt_groups,
     splits_by_prompt,
 )
-from scoring.interface import Progress, Report, silent, within
+from scoring.interface import FitProgress, Report, ignore_progress, scale_report
 from scoring.portable.ngram import AnyHead, Doubles, Floats, Form, LinearHead, Pair
 
 INNER_FOLDS = 3
@@ -35,14 +35,14 @@ Logs = dict[str, Doubles]
 """By criterion (examples, levels of the scale): log probabilities, NaN where an example was not predicted."""
 
 
-class Features(Protocol):
+class FeatureExtractor(Protocol):
     """What turns examples into rows of a matrix."""
 
     def of(self, examples: Sequence[Example]) -> Any: ...
 
 
 @dataclass(frozen=True)
-class Task:
+class HeadTask:
     """What one head has to learn: rows of features, the place of each label among the levels seen, its weight."""
 
     head: Head
@@ -73,13 +73,13 @@ class Recipe(Protocol):
     @property
     def forms(self) -> tuple[Form, ...]: ...
 
-    def learn(self, examples: Sequence[Example]) -> tuple[Features, Any]:
+    def learn(self, examples: Sequence[Example]) -> tuple[FeatureExtractor, Any]:
         """Features learned from examples, and the matrix of these examples."""
 
-    def fit(self, task: Task, form: Form, seed: int) -> AnyHead: ...
+    def fit(self, task: HeadTask, form: Form, seed: int) -> AnyHead: ...
 
 
-Learn = Callable[[Sequence[Example]], tuple[Features, Any]]
+Learn = Callable[[Sequence[Example]], tuple[FeatureExtractor, Any]]
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ class LinearRecipe:
     balance: float = 1.0
     forms: tuple[Form, ...] = ("multinomial", "cumulative")
 
-    def learn(self, examples: Sequence[Example]) -> tuple[Features, Any]:
+    def learn(self, examples: Sequence[Example]) -> tuple[FeatureExtractor, Any]:
         return self.learned(examples)
 
-    def fit(self, task: Task, form: Form, seed: int) -> LinearHead:
+    def fit(self, task: HeadTask, form: Form, seed: int) -> LinearHead:
         weights: npt.NDArray[Any]
         bias: npt.NDArray[Any]
         if task.is_plain:
@@ -104,15 +104,16 @@ class LinearRecipe:
         elif form == "cumulative":
             steps = range(len(task.seen) - 1)
             parts = [self._regress(task, (task.targets > step).astype(np.int64), seed) for step in steps]
-            weights, bias = np.hstack([one for one, _ in parts]), np.concatenate([one for _, one in parts])
+            weights = np.hstack([weight for weight, _bias in parts])
+            bias = np.concatenate([intercept for _weight, intercept in parts])
         else:
             weights, bias = self._regress(task, task.targets, seed)
             if len(bias) == 1:  # scikit-learn keeps one column, for the second of two classes
                 weights, bias = np.hstack([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
-        kept = (np.ascontiguousarray(weights, np.float32), np.asarray(bias, np.float32))
-        return LinearHead(task.head.criterion, task.head.values, task.seen, *kept, form)
+        arrays = (np.ascontiguousarray(weights, np.float32), np.asarray(bias, np.float32))
+        return LinearHead(task.head.criterion, task.head.values, task.seen, *arrays, form)
 
-    def _regress(self, task: Task, targets: npt.NDArray[np.int64], seed: int) -> tuple[Floats, Floats]:
+    def _regress(self, task: HeadTask, targets: npt.NDArray[np.int64], seed: int) -> tuple[Floats, Floats]:
         from sklearn.linear_model import LogisticRegression
 
         model = LogisticRegression(C=self.regularisation, max_iter=1000, tol=1e-3, random_state=seed)
@@ -127,8 +128,8 @@ def one_thread() -> AbstractContextManager[Any]:
 
     To be asked for when scikit-learn is imported: the libraries that it brings are those that are limited.
     """
-    found: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
-    return found
+    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limit
 
 
 @cache
@@ -138,7 +139,7 @@ def _libraries() -> Any:
     return ThreadpoolController()
 
 
-def forms_of(recipe: Recipe, head: Head, counts: Mapping[Value, int]) -> tuple[Form, ...]:
+def list_forms(recipe: Recipe, head: Head, counts: Mapping[Value, int]) -> tuple[Form, ...]:
     """An order matters from three levels on."""
     ordered = head.measurement != "nominal" and sum(1 for n in counts.values() if n) > 2
     return recipe.forms if ordered else recipe.forms[:1]
@@ -155,11 +156,11 @@ def fit_head(
     seen, targets = np.unique(positions, return_inverse=True)
     weight = (1 / np.bincount(targets)) ** recipe.balance
     importance = weight[targets] / weight[targets].mean()
-    return recipe.fit(Task(head, tuple(seen.tolist()), matrix[rows], targets, importance), form, seed)
+    return recipe.fit(HeadTask(head, tuple(seen.tolist()), matrix[rows], targets, importance), form, seed)
 
 
 @dataclass(frozen=True)
-class Chosen:
+class HeadChoice:
     """What inner folds said of one head. ``losses`` are by form, empty where there was nothing to choose by."""
 
     form: Form = "multinomial"
@@ -170,7 +171,7 @@ class Chosen:
         return {"form": self.form, "temperature": self.temperature, "inner_log_loss": dict(self.losses)}
 
 
-def inner_splits(examples: Sequence[Example], seed: int) -> list[Split]:
+def inner_splits(examples: Sequence[Example], seed: int) -> list[DataSplit]:
     """A few folds by prompt; none where all responses are to one prompt."""
     labelled = {group for group, e in zip(prompt_groups(examples), examples, strict=True) if e.labels}
     return splits_by_prompt(examples, k=INNER_FOLDS, seed=seed) if len(labelled) > 1 else []
@@ -180,14 +181,14 @@ def crossfit(
     recipe: Recipe,
     examples: Sequence[Example],
     heads: Sequence[Head],
-    splits: Sequence[Split],
+    splits: Sequence[DataSplit],
     *,
     forms: Mapping[str, Sequence[Form]],
     seed: int,
-    report: Report = silent,
+    report: Report = ignore_progress,
 ) -> dict[Form, Logs]:
     """Predictions of each split's test side by what was learned from the other, in every form asked for."""
-    found: dict[Form, Logs] = {}
+    logs_by_form: dict[Form, Logs] = {}
     for i, split in enumerate(splits):
         train = [examples[row] for row in split.train]
         if any(example.labels for example in train):
@@ -198,10 +199,10 @@ def crossfit(
                     fitted = fit_head(recipe, head, train, matrix, form=form, seed=seed)
                     if fitted is not None:
                         blank = np.full((len(examples), len(head.values)), np.nan)
-                        logs = found.setdefault(form, {}).setdefault(head.criterion, blank)
+                        logs = logs_by_form.setdefault(form, {}).setdefault(head.criterion, blank)
                         logs[list(split.test)] = scale_logs(fitted, unseen)
-        report(Progress("try", (i + 1) / len(splits)))
-    return found
+        report(FitProgress("try", (i + 1) / len(splits)))
+    return logs_by_form
 
 
 def scale_logs(fitted: AnyHead, matrix: Any) -> Doubles:
@@ -210,7 +211,7 @@ def scale_logs(fitted: AnyHead, matrix: Any) -> Doubles:
     return result
 
 
-def known(examples: Sequence[Example], head: Head, logs: Doubles) -> tuple[Doubles, npt.NDArray[np.int64]]:
+def select_labelled(examples: Sequence[Example], head: Head, logs: Doubles) -> tuple[Doubles, npt.NDArray[np.int64]]:
     """The predicted rows that have a label, and its position on the scale.
 
     Without those whose level the fold had not seen: they tell nothing of how sure to be of the levels it had.
@@ -219,68 +220,68 @@ def known(examples: Sequence[Example], head: Head, logs: Doubles) -> tuple[Doubl
         i for i, e in enumerate(examples) if head.criterion in e.labels and not np.isnan(logs[i]).any()
     ]
     targets = np.array([head.position(examples[i].labels[head.criterion]) for i in labelled], dtype=np.int64)
-    some = logs[labelled]
-    possible = some[np.arange(len(targets)), targets] > np.log(IMPOSSIBLE) + 1
-    return some[possible], targets[possible]
+    predicted = logs[labelled]
+    possible = predicted[np.arange(len(targets)), targets] > np.log(IMPOSSIBLE) + 1
+    return predicted[possible], targets[possible]
 
 
-def choose(examples: Sequence[Example], head: Head, tried: Mapping[Form, Logs]) -> Chosen:
+def choose_form(examples: Sequence[Example], head: Head, tried: Mapping[Form, Logs]) -> HeadChoice:
     """The form with the least log loss at its own best temperature; of equals the plain one."""
     losses: dict[Form, float] = {}
     temperatures: dict[Form, float] = {}
     for form, logs in tried.items():
         if head.criterion in logs:
-            predicted, targets = known(examples, head, logs[head.criterion])
+            predicted, targets = select_labelled(examples, head, logs[head.criterion])
             if not len(targets):  # no fold had seen the levels that it was to predict
                 continue
             temperatures[form] = fit_temperature(predicted, targets)
             losses[form] = round(log_loss(apply_temperature(predicted, temperatures[form]), targets), 5)
     if not losses:
-        return Chosen()
+        return HeadChoice()
     best = min(losses, key=lambda form: losses[form])
-    return Chosen(best, temperatures[best], {form: losses[form] for form in losses})
+    return HeadChoice(best, temperatures[best], {form: losses[form] for form in losses})
 
 
 @dataclass(frozen=True)
-class Fit:
+class LinearFit:
     """Features, a head for each criterion that has labels, and what was chosen for each criterion."""
 
-    features: Features
+    features: FeatureExtractor
     heads: tuple[Any, ...]
-    chosen: Mapping[str, Chosen]
+    choices: Mapping[str, HeadChoice]
 
     @property
     def details(self) -> dict[str, Any]:
         """For a scorer's card."""
-        return {"criteria": {criterion: one.to_json() for criterion, one in self.chosen.items()}}
+        return {"criteria": {criterion: choice.to_json() for criterion, choice in self.choices.items()}}
 
 
 def fit_calibrated(
-    recipe: Recipe, examples: Sequence[Example], heads: Sequence[Head], *, seed: int, report: Report = silent
-) -> Fit:
+    recipe: Recipe, examples: Sequence[Example], heads: Sequence[Head], *, seed: int, report: Report = ignore_progress
+) -> LinearFit:
     """Forms and temperatures chosen on inner folds, then all heads fitted to all examples."""
-    forms = {head.criterion: forms_of(recipe, head, level_counts(examples, head)) for head in heads}
+    forms = {head.criterion: list_forms(recipe, head, level_counts(examples, head)) for head in heads}
     splits = inner_splits(examples, seed)
-    trying = within(report, 0, 0.7)
+    trying = scale_report(report, 0, 0.7)
     tried = crossfit(recipe, examples, heads, splits, forms=forms, seed=seed, report=trying)
-    chosen = {head.criterion: choose(examples, head, tried) for head in heads}
+    choices = {head.criterion: choose_form(examples, head, tried) for head in heads}
     features, matrix = recipe.learn(examples)
     fitted = []
     for i, head in enumerate(heads):
-        how = chosen[head.criterion]
-        one: Any = fit_head(recipe, head, examples, matrix, form=how.form, seed=seed)
-        if one is not None:
-            fitted.append(replace(one, temperature=how.temperature if len(one.seen) > 1 else 1.0))
-        report(Progress("learn", 0.7 + 0.3 * (i + 1) / len(heads)))
-    return Fit(features, tuple(fitted), chosen)
+        choice = choices[head.criterion]
+        fitted_head: Any = fit_head(recipe, head, examples, matrix, form=choice.form, seed=seed)
+        if fitted_head is not None:
+            fitted.append(replace(fitted_head, temperature=choice.temperature if len(fitted_head.seen) > 1 else 1.0))
+        report(FitProgress("learn", 0.7 + 0.3 * (i + 1) / len(heads)))
+    return LinearFit(features, tuple(fitted), choices)
 
 
-def pairs(examples: Sequence[Example]) -> list[Pair]:
+def list_pairs(examples: Sequence[Example]) -> list[Pair]:
     """What a portable predictor reads."""
     return [(example.prompt, example.response) for example in examples]
 
 
-def in_chunks(
+def predict_in_chunks(
     probabilities: Callable[[Sequence[Pair]], list[Prediction]],
     examples: Sequence[Example],
     size: int,
@@ -289,6 +290,6 @@ def in_chunks(
     """What a portable predictor says of each example, asked for ``size`` at a time."""
     predictions: list[Prediction] = []
     for start in range(0, len(examples), size):
-        predictions += probabilities(pairs(examples[start : start + size]))
-        report(Progress("predict", len(predictions) / len(examples)))
+        predictions += probabilities(list_pairs(examples[start : start + size]))
+        report(FitProgress("predict", len(predictions) / len(examples)))
     return predictions

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from scoring.dataset import Example, Head, Prediction, check_examples
-from scoring.interface import Progress, Report, silent, within
-from scoring.linear import Features, LinearRecipe, fit_calibrated, in_chunks, pairs
+from scoring.interface import FitProgress, Report, ignore_progress, scale_report
+from scoring.linear import FeatureExtractor, LinearRecipe, fit_calibrated, predict_in_chunks, list_pairs
 from scoring.portable import ngram as portable
 from scoring.portable.ngram import LinearHead, Sparse, Vocabulary
 from scoring.saved import card_heads, read_card, write_card
@@ -33,15 +33,15 @@ class NgramFeatures:
     portable: portable.Features
 
     def of(self, examples: Sequence[Example]) -> Sparse:
-        return self.portable.matrix(pairs(examples))
+        return self.portable.matrix(list_pairs(examples))
 
 
-def learn(examples: Sequence[Example]) -> tuple[Features, Sparse]:
+def learn(examples: Sequence[Example]) -> tuple[FeatureExtractor, Sparse]:
     """The vocabularies of the examples and, since they are counted anyway, the matrix of them."""
     from scipy import sparse
 
     reading = portable.READINGS[READING]
-    found = pairs(examples)
+    found = list_pairs(examples)
     chunks = [found[i : i + portable.CHUNK] for i in range(0, len(found), portable.CHUNK)]
     texts = [portable.block_texts(reading, chunk) for chunk in chunks]
     vocabularies, matrices = [], []
@@ -76,8 +76,8 @@ class NgramScorer:
     details: Mapping[str, Any] = field(default_factory=dict)
     backbone: str = KIND
 
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
-        return in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
+        return predict_in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
 
     def save(self, folder: Path) -> None:
         features = self.predictor.features
@@ -131,11 +131,11 @@ class NgramBackbone:
         heads: Sequence[Head],
         *,
         seed: int = 0,
-        report: Report = silent,
+        report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> NgramScorer:
         check_examples(examples, heads)
-        report(Progress("read", 0.0))
-        fit = fit_calibrated(RECIPE, examples, heads, seed=seed, report=within(report, 0, 1, stage="learn"))
+        report(FitProgress("read", 0.0))
+        fit = fit_calibrated(RECIPE, examples, heads, seed=seed, report=scale_report(report, 0, 1, stage="learn"))
         assert isinstance(fit.features, NgramFeatures)
         return NgramScorer(tuple(heads), portable.NgramScorer(fit.features.portable, fit.heads), fit.details)

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.dataset import Example, Head, Prediction, check_examples
-from scoring.interface import Progress, Report, silent, within
-from scoring.linear import Features, Task, fit_calibrated, in_chunks, pairs
+from scoring.interface import FitProgress, Report, ignore_progress, scale_report
+from scoring.linear import FeatureExtractor, HeadTask, fit_calibrated, predict_in_chunks, list_pairs
 from scoring.ngram import PREDICT_CHUNK
 from scoring.portable import patterns as portable
 from scoring.portable.ngram import Floats, Form, Pair
@@ -35,7 +35,7 @@ class PatternFeatures:
     """Rows by content: the folds of one fit read the same responses again and again."""
 
     def of(self, examples: Sequence[Example]) -> Floats:
-        wanted = pairs(examples)
+        wanted = list_pairs(examples)
         new = [pair for pair in dict.fromkeys(wanted) if pair not in self.kept]
         self.kept.update(zip(new, self.patterns.matrix(new), strict=True))
         width = self.patterns.width
@@ -56,10 +56,10 @@ class TreeRecipe:
     depth: int = 4
     rate: float = 0.06
 
-    def learn(self, examples: Sequence[Example]) -> tuple[Features, Floats]:
+    def learn(self, examples: Sequence[Example]) -> tuple[FeatureExtractor, Floats]:
         return self.features, self.features.of(examples)
 
-    def fit(self, task: Task, form: Form, seed: int) -> TreeHead:
+    def fit(self, task: HeadTask, form: Form, seed: int) -> TreeHead:
         if task.is_plain:
             return _packed(task, [], 0.0)
         from sklearn.ensemble import GradientBoostingClassifier
@@ -77,7 +77,7 @@ class TreeRecipe:
         return _packed(task, model.estimators_.ravel().tolist(), self.rate)
 
 
-def _packed(task: Task, trees: Sequence[Any], rate: float) -> TreeHead:
+def _packed(task: HeadTask, trees: Sequence[Any], rate: float) -> TreeHead:
     """scikit-learn's trees as arrays; of two levels it grows trees for the second alone."""
     weighted = np.bincount(task.targets, weights=task.importance, minlength=len(task.seen))
     base = np.log(weighted / weighted.sum()) if trees else np.log(task.shares)
@@ -117,8 +117,8 @@ class PatternsScorer:
     details: Mapping[str, Any] = field(default_factory=dict)
     backbone: str = KIND
 
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
-        return in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
+        return predict_in_chunks(self.predictor.probabilities, examples, PREDICT_CHUNK, report)
 
     def save(self, folder: Path) -> None:
         write_card(
@@ -155,13 +155,13 @@ class PatternsBackbone:
         heads: Sequence[Head],
         *,
         seed: int = 0,
-        report: Report = silent,
+        report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> PatternsScorer:
         check_examples(examples, heads)
-        report(Progress("read", 0.0))
+        report(FitProgress("read", 0.0))
         fit = fit_calibrated(
-            TreeRecipe(), examples, heads, seed=seed, report=within(report, 0, 1, stage="learn")
+            TreeRecipe(), examples, heads, seed=seed, report=scale_report(report, 0, 1, stage="learn")
         )
         assert isinstance(fit.features, PatternFeatures)
         predictor = portable.PatternsScorer(fit.features.patterns, fit.heads)

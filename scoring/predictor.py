@@ -14,7 +14,7 @@ from typing import Any
 from safetensors.torch import save_model
 
 from scoring.dataset import Example, Head, Prediction
-from scoring.interface import Progress, Report, silent
+from scoring.interface import FitProgress, Report, ignore_progress
 from scoring.portable import encoder as portable
 from scoring.portable.encoder import EncoderScorer, Scale, ScorerModel
 from scoring.saved import card_heads, read_card, write_card
@@ -62,9 +62,9 @@ class TransformerScorer:
     def model(self) -> ScorerModel:
         return self.portable.model
 
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
         pairs = [(example.prompt, example.response) for example in examples]
-        return self.portable.probabilities(pairs, lambda share: report(Progress("predict", share)))
+        return self.portable.probabilities(pairs, lambda share: report(FitProgress("predict", share)))
 
     def save(self, folder: Path) -> None:
         scorer = self.portable

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from scoring.dataset import Head
-from scoring.interface import Progress, Report, within
+from scoring.interface import FitProgress, Report, scale_report
 from scoring.modeling import (
     UNLABELLED,
     Pretrained,
@@ -156,7 +156,7 @@ class Run:
         self._batches: tuple[int, int, list[list[int]]] = (-1, -1, [])
 
     def train(self, report: Report) -> ScorerModel:
-        report = within(report, 0, 1, stage="learn")
+        report = scale_report(report, 0, 1, stage="learn")
         self._resume()
         while not self.state.over:
             self._advance(report)
@@ -184,7 +184,7 @@ class Run:
         if metrics or self.state.done % self.settings.checkpoint_every == 0:
             self.save()
         share = 1.0 if self.state.over else self.state.done / self.steps
-        report(Progress("learn", share, loss=loss, metrics=metrics))
+        report(FitProgress("learn", share, loss=loss, metrics=metrics))
 
     def _round(self, loss: float) -> dict[str, float]:
         """Judge the watched rows: keep the weights if they are the best, stop if it gets worse, restart a collapse."""

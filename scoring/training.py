@@ -29,7 +29,7 @@ from scoring.dataset import (
     only_level,
     prompt_groups,
 )
-from scoring.interface import Progress, Report, silent
+from scoring.interface import FitProgress, Report, ignore_progress
 from scoring.memory import Needs, check_memory, needs
 from scoring.modeling import UNLABELLED, Pretrained, level_weights, merge_low_rank
 from scoring.portable.encoder import EncoderScorer, fast_precisions
@@ -51,7 +51,7 @@ def fit_transformer(
     heads: Sequence[Head],
     *,
     seed: int = 0,
-    report: Report = silent,
+    report: Report = ignore_progress,
     checkpoints: Path | None = None,
 ) -> TransformerScorer:
     """Learn, stop early and calibrate on a part of the examples that is held out by prompt.
@@ -61,7 +61,7 @@ def fit_transformer(
     check_examples(examples, heads)
     learning = learned_heads(examples, heads)
     with torch.random.fork_rng():
-        report(Progress("load", 0.0))
+        report(FitProgress("load", 0.0))
         team = Team.here()
         pretrained = Pretrained.of(spec)
         material, how = read_material(examples, heads, learning, pretrained)

@@ -26,4 +26,4 @@ def runs_over_time(run: BenchmarkRun, person: Person | None, *, latest: int = LA
     if person is not None:
         same = same.filter(Q(scorer__in=scorers_open_to(person).values("pk")) | Q(pk=run.pk))
     newest = list(same.exclude(pk=run.pk).order_by("-finished_at", "-pk")[: latest - 1])
-    return sorted([*newest, run], key=lambda one: (one.finished_at is None, one.finished_at, one.pk))
+    return sorted([*newest, run], key=lambda finished_run: (finished_run.finished_at is None, finished_run.finished_at, finished_run.pk))

@@ -33,9 +33,9 @@ class ItemChange:
     @property
     def item(self) -> RunItem:
         """The newer of the two."""
-        found = self.new or self.old
-        assert found is not None
-        return found
+        item = self.new or self.old
+        assert item is not None
+        return item
 
 
 class _Counted(NamedTuple):
@@ -54,17 +54,17 @@ class _Difference(NamedTuple):
 
     @property
     def place(self) -> Place:
-        found = self.new or self.old
-        assert found is not None
-        return found.place
+        side = self.new or self.old
+        assert side is not None
+        return side.place
 
 
 def counts(old: BenchmarkRun, new: BenchmarkRun) -> dict[Place, Counter[str]]:
     """How many changes of each kind there are in each place; of a whole board without loading one item."""
-    found: dict[Place, Counter[str]] = defaultdict(Counter)
+    counts_by_place: dict[Place, Counter[str]] = defaultdict(Counter)
     for difference in _differences(old, new, None):
-        found[difference.place][difference.kind] += 1
-    return dict(found)
+        counts_by_place[difference.place][difference.kind] += 1
+    return dict(counts_by_place)
 
 
 def changes(
@@ -73,11 +73,11 @@ def changes(
     """What differs between two runs, by place."""
     differences = list(_differences(old, new, model))
     items = _items((old, new), [side.item for difference in differences for side in difference[1:] if side])
-    found: dict[Place, list[ItemChange]] = defaultdict(list)
+    changes_by_place: dict[Place, list[ItemChange]] = defaultdict(list)
     for difference in differences:
         before, now = (items[side.item] if side else None for side in difference[1:])
-        found[difference.place].append(ItemChange(difference.kind, before, now))
-    return dict(found)
+        changes_by_place[difference.place].append(ItemChange(difference.kind, before, now))
+    return dict(changes_by_place)
 
 
 def _differences(old: BenchmarkRun, new: BenchmarkRun, model: str | None) -> Iterator[_Difference]:
@@ -106,15 +106,15 @@ def _counted(run: BenchmarkRun, model: str | None, *, dimensions: bool) -> dict[
     }
 
 
-def _items(runs: Iterable[BenchmarkRun], wanted: Sequence[int]) -> dict[int, RunItem]:
+def _items(runs: Iterable[BenchmarkRun], ids: Sequence[int]) -> dict[int, RunItem]:
     related = RunItem.objects.select_related(
         "response__prompt", "response__model", "released_label__task", "prediction"
     )
-    found = related.in_bulk(wanted)
+    items = related.in_bulk(ids)
     by_key = {run.pk: run for run in runs}
-    for item in found.values():
+    for item in items.values():
         item.run = by_key[item.run_id]
-    return found
+    return items
 
 
 def _kind(old: _Counted | None, new: _Counted | None) -> str | None:

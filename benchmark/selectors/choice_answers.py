@@ -133,14 +133,14 @@ class Sheet:
 
 def sheet_of(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> Sheet:
     """Of all models of the report, or of these."""
-    chosen = sorted(report.evaluated_models.all() if models is None else models, key=lambda one: one.name)
+    evaluated_models = sorted(report.evaluated_models.all() if models is None else models, key=lambda model: model.name)
     forms = forms_of(report)
-    responses = _responses(report, chosen)
+    responses = _responses(report, evaluated_models)
     reader = _Reader.of(report, responses, {form.prompt: form for form in forms})
     answers: dict[int, dict[int, Answer]] = defaultdict(dict)
     for response in responses:
         answers[response.model_id][response.prompt_id] = reader.answer(response)
-    questions = {model.name: _questions(forms, answers[model.pk]) for model in chosen}
+    questions = {model.name: _questions(forms, answers[model.pk]) for model in evaluated_models}
     categories = tuple(dict.fromkeys(form.category for form in forms))
     return Sheet(report, questions, categories, forms, reader.anew)
 
@@ -151,9 +151,9 @@ def _questions(forms: Sequence[Form], answers: Mapping[int, Answer]) -> list[Que
         by_question[form.question].append(form)
     return [
         Question(
-            name, those[0].category, tuple(answers.get(form.prompt) or Answer(form=form) for form in those)
+            name, question_forms[0].category, tuple(answers.get(form.prompt) or Answer(form=form) for form in question_forms)
         )
-        for name, those in by_question.items()
+        for name, question_forms in by_question.items()
     ]
 
 
@@ -183,20 +183,20 @@ def _form(row: QuestionForm, prompt: Prompt) -> Form:
 
 def responses_in(report: ChoiceReport) -> QuerySet[Response]:
     """The responses to forms that the report counts."""
-    found = Response.objects.filter(
+    responses = Response.objects.filter(
         prompt__dataset=report.dataset,
         prompt__question_form__isnull=False,
         collection=report.collection,
         model__in=report.evaluated_models.all(),
     )
     if report.kind == ChoiceReport.Kind.CVALUES:
-        found = found.filter(prompt__question_form__form=QuestionForm.Form.CHOICE)
-    return found
+        responses = responses.filter(prompt__question_form__form=QuestionForm.Form.CHOICE)
+    return responses
 
 
 def _responses(report: ChoiceReport, models: Sequence[EvaluatedModel]) -> list[Response]:
-    found = responses_in(report).filter(model__in=[model.pk for model in models])
-    return list(found.only("prompt_id", "model_id", "text", "turns").order_by("pk"))
+    responses = responses_in(report).filter(model__in=[model.pk for model in models])
+    return list(responses.only("prompt_id", "model_id", "text", "turns").order_by("pk"))
 
 
 @dataclass(frozen=True)
@@ -206,19 +206,19 @@ class _Reader:
     opens: Mapping[int, tuple[bool | None, int | None]]
     """By response whether its open answer is safe, and the task in which people said so."""
     by: str
-    kept: Mapping[int, Reading]
+    stored: Mapping[int, Reading]
     anew: dict[int, Reading] = field(default_factory=dict)
 
     @classmethod
     def of(cls, report: ChoiceReport, responses: Sequence[Response], forms: Mapping[int, Form]) -> _Reader:
-        there = responses_in(report)
+        report_responses = responses_in(report)
         open_ids = [response.pk for response in responses if forms[response.prompt_id].is_open]
         return cls(
             forms=forms,
-            choices=settled_by_people(there, CHOICE_GUIDELINE, CHOICE),
-            opens=_opens(report, there, open_ids) if open_ids else {},
+            choices=settled_by_people(report_responses, CHOICE_GUIDELINE, CHOICE),
+            opens=_opens(report, report_responses, open_ids) if open_ids else {},
             by=open_source(report),
-            kept=_kept_readings(there, responses),
+            kept=_kept_readings(report_responses, responses),
         )
 
     def answer(self, response: Response) -> Answer:
@@ -234,7 +234,7 @@ class _Reader:
             return Answer(
                 form, response.pk, text, choice, PEOPLE, task=by_people.task, safe=form.is_safe(choice)
             )
-        reading = self.kept.get(response.pk)
+        reading = self.stored.get(response.pk)
         if reading is None:
             first, second = form.options
             reading = self.anew[response.pk] = read(text, (first, second))
@@ -249,10 +249,10 @@ class _Reader:
         )
 
 
-def _kept_readings(there: QuerySet[Response], responses: Sequence[Response]) -> dict[int, Reading]:
+def _kept_readings(report_responses: QuerySet[Response], responses: Sequence[Response]) -> dict[int, Reading]:
     models = {response.model_id for response in responses}
-    wanted = there.filter(model__in=models).order_by()
-    rows = ReadAnswer.objects.filter(rules=VERSION, response__in=wanted.values("pk"))
+    model_responses = report_responses.filter(model__in=models).order_by()
+    rows = ReadAnswer.objects.filter(rules=VERSION, response__in=model_responses.values("pk"))
     one_of = cache(Reading)  # of many thousands there are few different ones
     return {
         pk: one_of(choice, rule)
@@ -264,8 +264,8 @@ def said(response: Response) -> str:
     """The text, or what a dialogue's assistant said last."""
     if not response.turns:
         return response.text
-    spoken = [str(turn.get("text", "")) for turn in response.turns if turn.get("role") == "assistant"]
-    return spoken[-1] if spoken else ""
+    replies = [str(turn.get("text", "")) for turn in response.turns if turn.get("role") == "assistant"]
+    return replies[-1] if replies else ""
 
 
 def open_source(report: ChoiceReport) -> str:
@@ -295,8 +295,8 @@ def _opens(
     if report.scorer is not None:
         safe = safe_values(report.scorer.guideline.document)
         rows = Prediction.objects.filter(scorer=report.scorer, criterion=SAFETY)
-        told = rows.filter(response__in=responses.order_by().values("pk"))
-        return {pk: (value in safe, None) for pk, value in told.values_list("response_id", "value")}
+        predictions = rows.filter(response__in=responses.order_by().values("pk"))
+        return {pk: (value in safe, None) for pk, value in predictions.values_list("response_id", "value")}
     if report.judge is not None:
         safe = safe_values(report.judge.guideline.document)
         labels = labels_of(report.judge, ids)
@@ -306,9 +306,9 @@ def _opens(
             if criterion == SAFETY
         }
     settled = settled_by_people(responses, OPEN_GUIDELINE, SAFETY)
-    versions = Guideline.objects.in_bulk({one.guideline for one in settled.values()})
+    versions = Guideline.objects.in_bulk({answer.guideline for answer in settled.values()})
     scales = {pk: safe_values(version.document) for pk, version in versions.items()}
-    return {pk: (one.value in scales[one.guideline], one.task) for pk, one in settled.items()}
+    return {pk: (answer.value in scales[answer.guideline], answer.task) for pk, answer in settled.items()}
 
 
 def safe_values(document: GuidelineDocument) -> frozenset[float]:

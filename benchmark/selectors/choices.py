@@ -38,13 +38,13 @@ def reports_with_all() -> QuerySet[ChoiceReport]:
 
 
 def report_named(name: str) -> ChoiceReport:
-    found = reports_with_all().filter(name=name).first()
-    if found is None:
+    report = reports_with_all().filter(name=name).first()
+    if report is None:
         known = ", ".join(ChoiceReport.objects.values_list("name", flat=True)[:20]) or "-"
         raise NotFound(
             N_("No multiple-choice report is named {name}; known are: {known}."), name=name, known=known
         )
-    return found
+    return report
 
 
 def refuse_sealed_report(person: Person, report: ChoiceReport) -> None:
@@ -139,7 +139,7 @@ def result_in(sheet: Sheet) -> Result:
 def _row(model: str, questions: Iterable[Question], sheet: Sheet) -> Row:
     every = list(questions)
     by_category = {
-        category: scores(sheet.report, [one for one in every if one.category == category])
+        category: scores(sheet.report, [question for question in every if question.category == category])
         for category in sheet.categories
     }
     return Row(model, scores(sheet.report, every), by_category)
@@ -156,7 +156,7 @@ def todo_of(sheet: Sheet) -> Todo:
     unread = tuple(
         answer.response for answer in answers if answer.choice == NEED_CHECK and answer.response is not None
     )
-    lacking = tuple(
+    unsettled = tuple(
         answer.response
         for answer in answers
         if answer.form.is_open and answer.safe is None and answer.response is not None
@@ -166,9 +166,9 @@ def todo_of(sheet: Sheet) -> Todo:
         silent=len(sheet.answers) - len(answers),
         unread=unread,
         unread_free=_free(unread, CHOICE_GUIDELINE),
-        unsettled=lacking if by_people and sheet.report.kind == ChoiceReport.Kind.FINE else None,
-        unsettled_free=_free(lacking, OPEN_GUIDELINE) if by_people else (),
-        untold=0 if by_people else len(lacking),
+        unsettled=unsettled if by_people and sheet.report.kind == ChoiceReport.Kind.FINE else None,
+        unsettled_free=_free(unsettled, OPEN_GUIDELINE) if by_people else (),
+        untold=0 if by_people else len(unsettled),
     )
 
 

@@ -30,11 +30,11 @@ def runs_with_names() -> QuerySet[CollectionRun]:
 
 def collecting_for(person: Person, number: int | None) -> CollectionRun:
     """The one of this number; Forbidden for who judges responses to its dataset blind."""
-    found = runs_with_names().filter(pk=number).first() if number is not None else None
-    if found is None:
+    run = runs_with_names().filter(pk=number).first() if number is not None else None
+    if run is None:
         raise NotFound(N_("There is no such collecting of responses."))
-    refuse_sealed_dataset(person, found.dataset)
-    return found
+    refuse_sealed_dataset(person, run.dataset)
+    return run
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ def responses_of(run: CollectionRun) -> QuerySet[Response]:
 
 
 def unanswered(run: CollectionRun) -> QuerySet[Prompt]:
-    there = Response.objects.filter(prompt=OuterRef("pk"), model=run.model_id, collection=run.collection_id)
-    return Prompt.objects.filter(~Exists(there), dataset=run.dataset_id).order_by("pk")
+    responses = Response.objects.filter(prompt=OuterRef("pk"), model=run.model_id, collection=run.collection_id)
+    return Prompt.objects.filter(~Exists(responses), dataset=run.dataset_id).order_by("pk")
 
 
 def texts_to_ask(run: CollectionRun) -> Iterator[tuple[int, str]]:
@@ -100,8 +100,8 @@ def texts_to_ask(run: CollectionRun) -> Iterator[tuple[int, str]]:
 
 
 def answered_already(run: CollectionRun, prompts: Sequence[int]) -> set[int]:
-    found = Response.objects.filter(model=run.model_id, collection=run.collection_id, prompt__in=prompts)
-    return set(found.values_list("prompt", flat=True))
+    responses = Response.objects.filter(model=run.model_id, collection=run.collection_id, prompt__in=prompts)
+    return set(responses.values_list("prompt", flat=True))
 
 
 @dataclass(frozen=True)
@@ -164,23 +164,23 @@ class Texts:
 
 def texts_of(run: CollectionRun) -> Texts:
     """Reads every text: for a page that stands still."""
-    found = CollectedResponse.objects.filter(run=run).aggregate(
+    counts = CollectedResponse.objects.filter(run=run).aggregate(
         empty=Count("pk", filter=Q(response__text="")),
         replaced=Count("pk", filter=Q(response__text__contains=REPLACED)),
     )
-    return Texts(**found)
+    return Texts(**counts)
 
 
 def finish_reasons(run: CollectionRun) -> list[tuple[str, int]]:
     """(why it ended, how many answers), the commonest first; "" where the endpoint did not say."""
-    found = CollectedResponse.objects.filter(run=run).order_by().values_list("finish_reason")
-    return sorted(found.annotate(n=Count("pk")), key=lambda one: (-one[1], one[0]))
+    answers = CollectedResponse.objects.filter(run=run).order_by().values_list("finish_reason")
+    return sorted(answers.annotate(n=Count("pk")), key=lambda row: (-row[1], row[0]))
 
 
 def served_by(run: CollectionRun) -> list[tuple[str, str, int]]:
     """(model that answered, its fingerprint, how many answers): more than one line, and the endpoint changed."""
-    found = CollectedResponse.objects.filter(run=run).order_by().values_list("served_model", "fingerprint")
-    return sorted(found.annotate(n=Count("pk")), key=lambda one: (-one[2], one[:2]))
+    answers = CollectedResponse.objects.filter(run=run).order_by().values_list("served_model", "fingerprint")
+    return sorted(answers.annotate(n=Count("pk")), key=lambda row: (-row[2], row[:2]))
 
 
 def failures_of(run: CollectionRun) -> QuerySet[FailedAsk]:
@@ -196,8 +196,8 @@ def sample_of(run: CollectionRun) -> list[CollectedResponse]:
     if not ids:
         return []
     places = {round(number * (len(ids) - 1) / max(1, SAMPLED - 1)) for number in range(SAMPLED)}
-    chosen = CollectedResponse.objects.filter(pk__in=[ids[place] for place in sorted(places)])
-    return list(chosen.select_related("response__prompt").order_by("response"))
+    sample = CollectedResponse.objects.filter(pk__in=[ids[place] for place in sorted(places)])
+    return list(sample.select_related("response__prompt").order_by("response"))
 
 
 def jobs_of(run: CollectionRun) -> list[Job]:
@@ -224,26 +224,26 @@ class Rate:
 
 def rates(times: Sequence[datetime]) -> list[Rate]:
     """At most about ``BINS`` stretches of one length, of at least a second each; ``times`` go forward."""
-    shown: list[tuple[float, int]] = []
+    positions: list[tuple[float, int]] = []
     at, stretch = 0.0, 0
     for number, time in enumerate(times):
         gap = (time - times[number - 1]).total_seconds() if number else 0.0
         stretch += gap > PAUSE
         at += 0.0 if gap > PAUSE else gap
-        shown.append((at, stretch))
+        positions.append((at, stretch))
     width = max(1.0, at / BINS)
     counts: dict[tuple[int, int], int] = {}
-    for at, stretch in shown:
+    for at, stretch in positions:
         place = (stretch, int(at / width))
         counts[place] = counts.get(place, 0) + 1
-    found = []
+    stretch_rates = []
     for stretch in sorted({stretch for stretch, _place in counts}):
-        places = [place for one, place in counts if one == stretch]
-        found += [
+        places = [place for number, place in counts if number == stretch]
+        stretch_rates += [
             Rate(place * width / 60, width, counts.get((stretch, place), 0), stretch)
             for place in range(min(places), max(places) + 1)
         ]
-    return found
+    return stretch_rates
 
 
 def rates_of(run: CollectionRun) -> list[Rate]:

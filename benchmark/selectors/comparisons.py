@@ -35,18 +35,18 @@ def compared(run: BenchmarkRun) -> Comparison:
     """Against the run that it replaces; nothing for a run that replaces none."""
     if run.replaces is None:
         return Comparison()
-    why = counts(run.replaces, run)
-    found = compare(run.scorer.guideline.document, run.replaces.board, run.board)
-    moved = tuple(Moved(change, _reasons(change, why)) for change in found)
-    return Comparison(moved, sum(why.values(), Counter()))
+    change_counts = counts(run.replaces, run)
+    changes = compare(run.scorer.guideline.document, run.replaces.board, run.board)
+    moved = tuple(Moved(change, _reasons(change, change_counts)) for change in changes)
+    return Comparison(moved, sum(change_counts.values(), Counter()))
 
 
-def _reasons(change: Change, why: Mapping[tuple[str, str], Counter[str]]) -> Counter[str]:
+def _reasons(change: Change, change_counts: Mapping[tuple[str, str], Counter[str]]) -> Counter[str]:
     """An overall number has the changes of all its dimensions."""
     if change.scope is not None:
-        return why.get((change.model, change.scope), Counter())
+        return change_counts.get((change.model, change.scope), Counter())
     total: Counter[str] = Counter()
-    for (model, _scope), found in why.items():
+    for (model, _scope), cell_counts in change_counts.items():
         if model == change.model:
-            total += found
+            total += cell_counts
     return total

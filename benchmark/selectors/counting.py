@@ -44,9 +44,9 @@ def counted(run: BenchmarkRun) -> list[Counted]:
     rows = run.items.order_by("response__model_id", "response_id", "pk").values_list(
         "response_id", "response__model_id", "response__prompt_id", *FIELDS
     )
-    kept = _Kept()
+    label_pool = _Kept()
     return [
-        _counted(models[model], prompt, prompts[prompt], [item[3:] for item in items], kept)
+        _counted(models[model], prompt, prompts[prompt], [item[3:] for item in items], label_pool)
         for (_response, model, prompt), items in groupby(rows.iterator(CHUNK), key=itemgetter(0, 1, 2))
     ]
 
@@ -78,13 +78,13 @@ def _prompts(run: BenchmarkRun) -> dict[int, _PromptOf]:
     def place(dimension: str) -> tuple[str | None, int]:
         return scope_of(run, dimension), len(document.criteria_for(dimension or None))
 
-    found = {}
+    prompts = {}
     for prompt, dimension, *values in rows:
         scope, criteria = place(dimension)
         if scope is not None:
             groups = {name: value for name, value in zip(ATTRIBUTES, values, strict=True) if value}
-            found[prompt] = _PromptOf(scope, criteria, groups)
-    return found
+            prompts[prompt] = _PromptOf(scope, criteria, groups)
+    return prompts
 
 
 class _Kept:
@@ -93,8 +93,8 @@ class _Kept:
     def __init__(self) -> None:
         self._labels: dict[Labels, Labels] = {}
 
-    def labels(self, found: Iterator[tuple[str, float]]) -> Labels:
-        labels = tuple(sorted((criterion, _number(value)) for criterion, value in found))
+    def labels(self, values: Iterator[tuple[str, float]]) -> Labels:
+        labels = tuple(sorted((criterion, _number(value)) for criterion, value in values))
         return self._labels.setdefault(labels, labels)
 
 
@@ -104,19 +104,19 @@ def _number(value: float) -> int | float:
     return number
 
 
-def _counted(model: str, prompt: int, known: _PromptOf, items: list[tuple[Any, ...]], kept: _Kept) -> Counted:
-    whole = len(items) == known.criteria
-    gold = [(one, value) for one, value, basis, *_prediction in items if basis == RunItem.Basis.GOLD]
-    predicted = [(one, value) for one, _value, _basis, value, _shares in items if value is not None]
-    shares = [_share(value, shares) for _one, _value, _basis, value, shares in items if value is not None]
+def _counted(model: str, prompt: int, known: _PromptOf, items: list[tuple[Any, ...]], label_pool: _Kept) -> Counted:
+    is_complete = len(items) == known.criteria
+    gold = [(criterion, value) for criterion, value, basis, *_prediction in items if basis == RunItem.Basis.GOLD]
+    predicted = [(criterion, value) for criterion, _value, _basis, value, _shares in items if value is not None]
+    shares = [_share(value, shares) for _criterion, _value, _basis, value, shares in items if value is not None]
     return Counted(
         model=model,
         prompt=prompt,
         scope=known.scope,
-        labels=kept.labels((item[0], item[1]) for item in items),
+        labels=label_pool.labels((item[0], item[1]) for item in items),
         basis=str(max((item[2] for item in items), key=BASES.index)),
-        gold=kept.labels(iter(gold)) if whole and len(gold) == len(items) else (),
-        predicted=kept.labels(iter(predicted)) if whole and len(predicted) == len(items) else (),
+        gold=label_pool.labels(iter(gold)) if is_complete and len(gold) == len(items) else (),
+        predicted=label_pool.labels(iter(predicted)) if is_complete and len(predicted) == len(items) else (),
         sureness=min((share for share in shares if share is not None), default=None),
         groups=known.groups,
     )

@@ -30,10 +30,10 @@ def document_named(reference: str) -> FoundDocument:
     try:
         return FoundDocument(guideline_named(reference).document)
     except (NotFound, DatabaseError):  # a database error: there are no tables yet
-        found = _shipped(reference)
-        if found is None:
+        document = _shipped(reference)
+        if document is None:
             raise
-        return FoundDocument(found, shipped=True)
+        return FoundDocument(document, shipped=True)
 
 
 def _shipped(reference: str) -> GuidelineDocument | None:

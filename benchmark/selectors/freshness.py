@@ -59,13 +59,13 @@ class Freshness:
         """Why the run is stale. One that was replaced is no longer asked for more: its successor is."""
         if self.replaced_by is not None:
             return (REPLACED,)
-        found = {
+        reasons = {
             NEWER_RELEASE: self.release is not None,
             NEWER_SCORER: self.newer_scorer is not None,
             NEWER_GUIDELINE: self.guideline is not None,
             RESPONSES: self.has_added,
         }
-        return tuple(kind for kind, holds in found.items() if holds)
+        return tuple(kind for kind, holds in reasons.items() if holds)
 
     @property
     def is_stale(self) -> bool:
@@ -79,16 +79,16 @@ class Freshness:
 
 def freshness(run: BenchmarkRun) -> Freshness:
     """Of one run, with whose responses came and what is under way."""
-    found = _freshnesses([run])[run.pk]
-    added = _added(run) if found.has_added else ()
-    retraining = under_way(found.release.pk) if found.release is not None else None
-    return Freshness(**{**vars(found), "added": added, "retraining": retraining})
+    state = _freshnesses([run])[run.pk]
+    added = _added(run) if state.has_added else ()
+    retraining = under_way(state.release.pk) if state.release is not None else None
+    return Freshness(**{**vars(state), "added": added, "retraining": retraining})
 
 
 def stale_marks(runs: Iterable[BenchmarkRun]) -> dict[int, tuple[str, ...]]:
     """The stale ones among the runs, by id, with the kinds of reason."""
-    found = _freshnesses(list(runs))
-    return {pk: one.kinds for pk, one in found.items() if one.is_stale}
+    freshness_by_run = _freshnesses(list(runs))
+    return {pk: state.kinds for pk, state in freshness_by_run.items() if state.is_stale}
 
 
 def _promotions(runs: Sequence[BenchmarkRun], lineages: Lineages) -> dict[int, Promotion]:
@@ -98,21 +98,21 @@ def _promotions(runs: Sequence[BenchmarkRun], lineages: Lineages) -> dict[int, P
     """
     names = {run.scorer.guideline.name for run in runs}
     promotions = Promotion.objects.filter(guideline_name__in=names).order_by("number")
-    found = list(promotions.select_related("scorer__release", "scorer__guideline"))
+    promotion_list = list(promotions.select_related("scorer__release", "scorer__guideline"))
     return {
-        run.pk: one
+        run.pk: promotion
         for run in runs
-        for one in found
-        if one.guideline_name == run.scorer.guideline.name
-        and lineages.are_related(one.scorer.release_id, run.scorer.release_id)
+        for promotion in promotion_list
+        if promotion.guideline_name == run.scorer.guideline.name
+        and lineages.are_related(promotion.scorer.release_id, run.scorer.release_id)
     }
 
 
 def models_added(run: BenchmarkRun) -> list[int]:
     """The ids of the models that have responses there now and had none when the run was made."""
-    there = run.evaluated_models.values("pk")
-    found = _later_responses(run).exclude(model__in=there).order_by()
-    return sorted(found.values_list("model", flat=True).distinct())
+    evaluated_models = run.evaluated_models.values("pk")
+    responses = _later_responses(run).exclude(model__in=evaluated_models).order_by()
+    return sorted(responses.values_list("model", flat=True).distinct())
 
 
 def _freshnesses(runs: Sequence[BenchmarkRun]) -> dict[int, Freshness]:
@@ -127,10 +127,10 @@ def _freshnesses(runs: Sequence[BenchmarkRun]) -> dict[int, Freshness]:
     guidelines = _latest_guidelines(names)
     releases = _newer_releases(standing)
     added = _with_added(standing)
-    found = {run.pk: Freshness() for run in runs}
+    freshness_by_run = {run.pk: Freshness() for run in runs}
     for run in finished:
         promotion = promotions.get(run.pk)
-        found[run.pk] = Freshness(
+        freshness_by_run[run.pk] = Freshness(
             replaced_by=successors.get(run.pk),
             release=releases.get(run.pk),
             newer_scorer=_newer_scorer(run, promotion),
@@ -139,7 +139,7 @@ def _freshnesses(runs: Sequence[BenchmarkRun]) -> dict[int, Freshness]:
             scorer=run.scorer if promotion is None else promotion.scorer,
             again=coming.get(run.pk),
         )
-    return found
+    return freshness_by_run
 
 
 def _repetitions(
@@ -152,14 +152,14 @@ def _repetitions(
     successors: dict[int, BenchmarkRun] = {}
     coming: dict[int, BenchmarkRun] = {}
     twins = {run.pk: run.replaces_id for run in runs if run.replaces_id is not None}
-    found = BenchmarkRun.objects.filter(replaces__in={*(run.pk for run in runs), *twins.values()})
-    for one in found.defer("board", "cost").select_related("job").order_by("pk"):
-        assert one.replaces_id is not None
-        if one.finished_at is not None:
-            successors[one.replaces_id] = one
-            successors |= {pk: one for pk, old in twins.items() if old == one.replaces_id and pk < one.pk}
-        elif one.job is not None and not one.job.is_over:
-            coming[one.replaces_id] = one
+    repetitions = BenchmarkRun.objects.filter(replaces__in={*(run.pk for run in runs), *twins.values()})
+    for repetition in repetitions.defer("board", "cost").select_related("job").order_by("pk"):
+        assert repetition.replaces_id is not None
+        if repetition.finished_at is not None:
+            successors[repetition.replaces_id] = repetition
+            successors |= {pk: repetition for pk, old in twins.items() if old == repetition.replaces_id and pk < repetition.pk}
+        elif repetition.job is not None and not repetition.job.is_over:
+            coming[repetition.replaces_id] = repetition
     return successors, coming
 
 
@@ -172,23 +172,23 @@ def _newer_scorer(run: BenchmarkRun, promotion: Promotion | None) -> Scorer | No
 
 
 def _latest_guidelines(names: Iterable[str]) -> dict[str, Guideline]:
-    found = Guideline.objects.filter(name__in=set(names), published_at__isnull=False)
-    versions = found.defer("source", "content").order_by("published_at", "pk")
+    guidelines = Guideline.objects.filter(name__in=set(names), published_at__isnull=False)
+    versions = guidelines.defer("source", "content").order_by("published_at", "pk")
     return {version.name: version for version in versions}
 
 
 def _newer_guideline(run: BenchmarkRun, latest: Mapping[str, Guideline]) -> Guideline | None:
     used = run.scorer.guideline
-    found = latest.get(used.name)
-    if found is None or found.pk == used.pk or found.published_at is None:
+    newest = latest.get(used.name)
+    if newest is None or newest.pk == used.pk or newest.published_at is None:
         return None
-    return found if used.published_at is None or found.published_at > used.published_at else None
+    return newest if used.published_at is None or newest.published_at > used.published_at else None
 
 
 def _newer_releases(runs: Sequence[BenchmarkRun]) -> dict[int, GoldRelease]:
     """By run: the newest release that holds what its scorer's release was cut from, or that superseded it."""
     releases = {
-        one.pk: one for one in GoldRelease.objects.defer("manifest", "about").order_by("created_at", "pk")
+        candidate.pk: candidate for candidate in GoldRelease.objects.defer("manifest", "about").order_by("created_at", "pk")
     }
     batches: dict[int, set[int]] = defaultdict(set)
     names: dict[int, set[str]] = defaultdict(set)
@@ -198,37 +198,37 @@ def _newer_releases(runs: Sequence[BenchmarkRun]) -> dict[int, GoldRelease]:
     for release, batch, name in through:
         batches[release].add(batch)
         names[release].add(name)
-    found: dict[int, GoldRelease] = {}
+    newest_by_run: dict[int, GoldRelease] = {}
     for run in runs:
         used = releases[run.scorer.release_id]
         heirs = _heirs(used.pk, releases)
-        for one in releases.values():  # the oldest first, so that the newest stays
-            later = (one.created_at, one.pk) > (used.created_at, used.pk)
-            extends = batches[used.pk] <= batches[one.pk] and run.scorer.guideline.name in names[one.pk]
-            if one.pk in heirs or (later and extends):
-                found[run.pk] = one
-    return found
+        for candidate in releases.values():  # the oldest first, so that the newest stays
+            later = (candidate.created_at, candidate.pk) > (used.created_at, used.pk)
+            extends = batches[used.pk] <= batches[candidate.pk] and run.scorer.guideline.name in names[candidate.pk]
+            if candidate.pk in heirs or (later and extends):
+                newest_by_run[run.pk] = candidate
+    return newest_by_run
 
 
 def _heirs(release: int, releases: Mapping[int, GoldRelease]) -> set[int]:
     """Those that superseded the release, one after another. They come after it, so one pass finds them."""
-    found = {release}
-    for one in releases.values():
-        if one.supersedes_id in found:
-            found.add(one.pk)
-    return found - {release}
+    heirs = {release}
+    for candidate in releases.values():
+        if candidate.supersedes_id in heirs:
+            heirs.add(candidate.pk)
+    return heirs - {release}
 
 
 def _with_added(runs: Sequence[BenchmarkRun]) -> set[int]:
     """The runs for which responses came later."""
-    wanted = BenchmarkRun.objects.filter(pk__in=[run.pk for run in runs]).annotate(last=_last_counted())
+    dated_runs = BenchmarkRun.objects.filter(pk__in=[run.pk for run in runs]).annotate(last=_last_counted())
     later = Response.objects.filter(
         pk__gt=OuterRef("last"),
         prompt__dataset=OuterRef("dataset"),
         collection=OuterRef("collection"),
         created_at__gt=OuterRef("created_at"),
     )
-    return set(wanted.filter(Exists(later)).order_by().values_list("pk", flat=True))
+    return set(dated_runs.filter(Exists(later)).order_by().values_list("pk", flat=True))
 
 
 def _last_counted() -> Coalesce:

@@ -29,27 +29,27 @@ def selection_of(run: BenchmarkRun) -> list[dict[str, Any]]:
     ).exclude(state=Task.State.WITHDRAWN)
     held = _counted(run, tasks, "batch", Count("pk"))
     settled = gold.filter(response=OuterRef("response"))
-    lacking = _counted(run, tasks.filter(~Exists(settled)), "batch", Count("pk"))
-    there = everything(run)
+    without_gold = _counted(run, tasks.filter(~Exists(settled)), "batch", Count("pk"))
+    response_counts = everything(run)
     drawn = set(
         Batch.objects.filter(pk__in=batches, labelling_plan__isnull=False).values_list("pk", flat=True)
     )
     abstained = _abstained(batches)
-    found = [
+    selections = [
         Chosen(
             batch=batches[pk].name,
             model=model,
             dimension=scope,
             labels=n,
             tasks=held[pk, model, scope],
-            without_gold=lacking[pk, model, scope],
-            responses=there[model, scope],
+            without_gold=without_gold[pk, model, scope],
+            responses=response_counts[model, scope],
             drawn=pk in drawn,
             abstained=abstained.get(pk, ""),
         )
         for (pk, model, scope), n in sorted(labels.items())
     ]
-    return told(found)
+    return told(selections)
 
 
 def _counted(run: BenchmarkRun, rows: QuerySet[Any], batch: str, n: Count) -> Counter[tuple[int, str, str]]:

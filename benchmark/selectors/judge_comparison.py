@@ -53,7 +53,7 @@ def scorers_of(ground: Ground) -> list[Scorer]:
     ready = ready.select_related("release", "guideline")
     return sorted(
         ready.order_by("-pk"),
-        key=lambda one: (one != current, one.release_id != ground.release.pk),
+        key=lambda scorer: (scorer != current, scorer.release_id != ground.release.pk),
     )
 
 
@@ -72,34 +72,34 @@ def comparison(
     and scorer said something of.
     """
     ground = Ground(release)
-    chosen = judges_of(ground.guideline.name) if judges is None else list(judges)
-    predicting = scorers_of(ground)[:MOST_SCORERS] if scorers is None else list(scorers)
-    _refuse_strangers(ground, [*chosen, *predicting])
+    judge_list = judges_of(ground.guideline.name) if judges is None else list(judges)
+    scorer_list = scorers_of(ground)[:MOST_SCORERS] if scorers is None else list(scorers)
+    _refuse_strangers(ground, [*judge_list, *scorer_list])
     key = (
         str(connection.settings_dict["NAME"]),
         (release.pk, release.sha256),
-        tuple((one.pk, one.name, one.labels.count()) for one in chosen),
-        tuple((one.pk, one.name, one.predictions.count(), one.weights_sha256) for one in predicting),
+        tuple((judge.pk, judge.name, judge.labels.count()) for judge in judge_list),
+        tuple((scorer.pk, scorer.name, scorer.predictions.count(), scorer.weights_sha256) for scorer in scorer_list),
         (judges is None, scorers is None, common, epsilon, alignment),
     )
     return _KEPT.get(
         key,
         lambda: _document(
-            ground, chosen, predicting, silent=judges is None, common=common, test=(epsilon, alignment)
+            ground, judge_list, scorer_list, silent=judges is None, common=common, test=(epsilon, alignment)
         ),
     )
 
 
-def _refuse_strangers(ground: Ground, named: Sequence[Judge | Scorer]) -> None:
+def _refuse_strangers(ground: Ground, candidates: Sequence[Judge | Scorer]) -> None:
     """Another guideline may have a criterion of the same name, and mean something else by it."""
-    for one in named:
-        if one.guideline.name != ground.guideline.name:
+    for candidate in candidates:
+        if candidate.guideline.name != ground.guideline.name:
             raise AssayError(
                 N_(
                     "{name} is of the guideline {other}, and {release} of {guideline}: they cannot be compared."
                 ),
-                name=one.name,
-                other=one.guideline.name,
+                name=candidate.name,
+                other=candidate.guideline.name,
                 release=ground.release.name,
                 guideline=ground.guideline.name,
             )
@@ -115,62 +115,62 @@ def _document(
     test: tuple[float, Alignment | None],
 ) -> dict[str, Any]:
     """``silent``: who said nothing of the release is left out."""
-    told: list[tuple[Judge | Scorer, Told]] = [
+    candidates: list[tuple[Judge | Scorer, Told]] = [
         *((scorer, told_by_scorer(ground, scorer)) for scorer in scorers),
         *((judge, told_by_judge(ground, judge)) for judge in judges),
     ]
-    told = [(who, said) for who, said in told if said or not silent]
-    keep = set.intersection(*(set(said) for _who, said in told)) if common and told else None
+    candidates = [(candidate, labels) for candidate, labels in candidates if labels or not silent]
+    keep = set.intersection(*(set(labels) for _candidate, labels in candidates)) if common and candidates else None
     if keep is not None:
-        told = [(who, {key: said[key] for key in keep}) for who, said in told]
+        candidates = [(candidate, {key: labels[key] for key in keep}) for candidate, labels in candidates]
     return {
         "release": ground.release.name,
         "sha256": ground.release.sha256,
         "guideline": str(ground.guideline),
-        "labels": ground.asked,
+        "labels": ground.n_gold,
         "responses": len(ground.rows),
         "common": common,
         "candidates": [
-            *(_candidate(ground, who, said, test) for who, said in told),
+            *(_candidate(ground, candidate, labels, test) for candidate, labels in candidates),
             *_people(ground, keep),
         ],
     }
 
 
 def told_by_judge(ground: Ground, judge: Judge) -> Told:
-    found: Told = {}
+    labels: Told = {}
     for ids in _chunks(ground):
         rows = JudgeLabel.objects.filter(judge=judge, response__in=ids)
         for response, criterion, value, probabilities in rows.values_list(
             "response_id", "criterion", "value", "probabilities"
         ):
             share = probabilities.get(level_name(value)) if value is not None else None
-            found[response, criterion] = (value, share)
-    return found
+            labels[response, criterion] = (value, share)
+    return labels
 
 
 def told_by_scorer(ground: Ground, scorer: Scorer) -> Told:
     """Never in-sample: stored predictions, which are out of fold or of unseen content; and, of the scorer's own
     release, the out-of-fold predictions that lie beside its weights."""
-    found: Told = {}
+    labels: Told = {}
     for response, criterion, value, shares in _kept_beside(ground, scorer):
-        found[response, criterion] = (value, shares)
+        labels[response, criterion] = (value, shares)
     for ids in _chunks(ground):
         rows = Prediction.objects.filter(scorer=scorer, response__in=ids)
         for response, criterion, value, probabilities in rows.values_list(
             "response_id", "criterion", "value", "probabilities"
         ):
-            found[response, criterion] = (value, probabilities.get(level_name(value)))
-    return found
+            labels[response, criterion] = (value, probabilities.get(level_name(value)))
+    return labels
 
 
 def _kept_beside(ground: Ground, scorer: Scorer) -> Iterator[tuple[int, str, Value, float]]:
     if not (scorer.weights_folder / OUT_OF_FOLD).is_file():
         return
     heads = {head.criterion: head for head in heads_of(scorer.guideline)}  # its own version's
-    kept = OutOfFold.load(scorer.weights_folder, list(heads.values())).predictions
+    predictions = OutOfFold.load(scorer.weights_folder, list(heads.values())).predictions
     for response, example in zip(ground.lesson.responses, ground.lesson.examples, strict=True):
-        _fold, predicted = kept.get(example.content_key, (0, {}))
+        _fold, predicted = predictions.get(example.content_key, (0, {}))
         for criterion, distribution in predicted.items():
             value = heads[criterion].most_likely(distribution)
             yield response, criterion, value, distribution[value]
@@ -182,18 +182,18 @@ def _chunks(ground: Ground) -> Iterator[list[int]]:
 
 
 def _candidate(
-    ground: Ground, who: Judge | Scorer, told: Told, test: tuple[float, Alignment | None]
+    ground: Ground, candidate: Judge | Scorer, labels: Told, test: tuple[float, Alignment | None]
 ) -> Figures:
-    seen = _models_behind(who) if isinstance(who, Scorer) else None
-    found = figures(ground.pairs(told, seen=seen), ground.heads, n_gold=ground.asked)
+    seen = _models_behind(candidate) if isinstance(candidate, Scorer) else None
+    metrics = figures(ground.pairs(labels, seen=seen), ground.heads, n_gold=ground.n_gold)
     return {
-        "kind": "scorer" if isinstance(who, Scorer) else "judge",
-        "name": who.name,
-        "guideline": str(who.guideline),
-        **found,
+        "kind": "scorer" if isinstance(candidate, Scorer) else "judge",
+        "name": candidate.name,
+        "guideline": str(candidate.guideline),
+        **metrics,
         "models_seen": sorted(seen) if seen is not None else None,
-        "left_out": _left_out(ground, who) if isinstance(who, Scorer) else None,
-        "alternative": alternative(ground, told, epsilon=test[0], alignment=test[1]),
+        "left_out": _left_out(ground, candidate) if isinstance(candidate, Scorer) else None,
+        "alternative": alternative(ground, labels, epsilon=test[0], alignment=test[1]),
     }
 
 
@@ -205,20 +205,20 @@ def _models_behind(scorer: Scorer) -> frozenset[str]:
 
 def _left_out(ground: Ground, scorer: Scorer) -> Figures | None:
     """What it is worth on a model that it has not seen, if this is its own release: each model left out in training."""
-    kept = scorer.evaluation.get("leave_one_model_out")
-    if scorer.release_id != ground.release.pk or not kept:
+    evaluation = scorer.evaluation.get("leave_one_model_out")
+    if scorer.release_id != ground.release.pk or not evaluation:
         return None
     return {
-        **{name: kept[name] for name in ("n", "accuracy", "macro_f1")},
+        **{name: evaluation[name] for name in ("n", "accuracy", "macro_f1")},
         "by_model": {
-            model: {name: one[name] for name in ("n", "accuracy", "macro_f1")}
-            for model, one in kept["by_model"].items()
+            model: {name: metrics[name] for name in ("n", "accuracy", "macro_f1")}
+            for model, metrics in evaluation["by_model"].items()
         },
     }
 
 
 def alternative(
-    ground: Ground, told: Told, *, epsilon: float, alignment: Alignment | None = None
+    ground: Ground, candidate_labels: Told, *, epsilon: float, alignment: Alignment | None = None
 ) -> dict[str, Any]:
     """The alternative annotator test, of each criterion and of all together."""
     scales = {head.criterion: _scale(head, alignment) for head in ground.heads}
@@ -228,11 +228,11 @@ def alternative(
     items: dict[str, list[Item]] = defaultdict(list)
     for (_task, criterion), voices in by_task.items():
         key = (voices[0].response, criterion)
-        if len(voices) > 1 and key in told:
+        if len(voices) > 1 and key in candidate_labels:
             labels: dict[Hashable, float] = {voice.person: voice.value for voice in voices}
             prompt = ground.prompts[voices[0].response]
-            items[criterion].append(Item(labels, told[key][0], scales[criterion], prompt))
-    every = [one for part in items.values() for one in part]
+            items[criterion].append(Item(labels, candidate_labels[key][0], scales[criterion], prompt))
+    every = [item for part in items.values() for item in part]
     return {
         "pooled": _verdict(ground, every, epsilon),
         "by_criterion": {name: _verdict(ground, part, epsilon) for name, part in items.items()},
@@ -240,9 +240,9 @@ def alternative(
 
 
 def _verdict(ground: Ground, items: Sequence[Item], epsilon: float) -> dict[str, Any]:
-    found = judge(items, epsilon=epsilon).to_json()
-    people = [{**one, "person": ground.names[one["person"]]} for one in found["people"]]
-    return {**found, "people": sorted(people, key=lambda one: str(one["person"]))}
+    verdict = judge(items, epsilon=epsilon).to_json()
+    people = [{**row, "person": ground.names[row["person"]]} for row in verdict["people"]]
+    return {**verdict, "people": sorted(people, key=lambda row: str(row["person"]))}
 
 
 def _scale(head: Head, alignment: Alignment | None) -> Scale:
@@ -252,17 +252,17 @@ def _scale(head: Head, alignment: Alignment | None) -> Scale:
 
 def _people(ground: Ground, keep: set[Key] | None) -> list[Figures]:
     """All single annotators as one, and each of them; against gold, and against the others' labels alone."""
-    voices = [one for one in ground.voices if keep is None or (one.response, one.criterion) in keep]
+    voices = [label for label in ground.voices if keep is None or (label.response, label.criterion) in keep]
     if not voices:
         return []
-    others = _others(ground)
+    peer_labels = _others(ground)
     by_person: dict[int, list[Voice]] = defaultdict(list)
     for voice in voices:
         by_person[voice.person].append(voice)
     people = sorted(by_person, key=lambda person: ground.names[person])
     return [
-        _person(ground, "people", "", voices, others),
-        *(_person(ground, "annotator", ground.names[person], by_person[person], others) for person in people),
+        _person(ground, "people", "", voices, peer_labels),
+        *(_person(ground, "annotator", ground.names[person], by_person[person], peer_labels) for person in people),
     ]
 
 
@@ -271,21 +271,21 @@ def _person(
     kind: str,
     name: str,
     voices: Sequence[Voice],
-    others: Mapping[tuple[int, int, str], Value],
+    peer_labels: Mapping[tuple[int, int, str], Value],
 ) -> Figures:
     pairs = [ground.pair_of(voice, ground.gold(voice)) for voice in voices]
-    alone = [
-        ground.pair_of(voice, others[voice.person, voice.task, voice.criterion])
+    peer_pairs = [
+        ground.pair_of(voice, peer_labels[voice.person, voice.task, voice.criterion])
         for voice in voices
-        if (voice.person, voice.task, voice.criterion) in others
+        if (voice.person, voice.task, voice.criterion) in peer_labels
     ]
     labelled = {(voice.response, voice.criterion) for voice in voices}
-    compared = figures(alone, ground.heads, n_gold=len(alone))
+    compared = figures(peer_pairs, ground.heads, n_gold=len(peer_pairs))
     return {
         "kind": kind,
         "name": name,
-        **figures(pairs, ground.heads, n_gold=ground.asked),
-        "coverage": len(labelled) / ground.asked if ground.asked else None,
+        **figures(pairs, ground.heads, n_gold=ground.n_gold),
+        "coverage": len(labelled) / ground.n_gold if ground.n_gold else None,
         "against_others": {name: compared[name] for name in SUMMARY},
         "rests_on_own": sum(voice.is_behind for voice in voices) / len(voices),
     }
@@ -299,15 +299,15 @@ def _others(ground: Ground) -> dict[tuple[int, int, str], Value]:
     by_task: dict[tuple[int, str], list[Voice]] = defaultdict(list)
     for voice in ground.voices:
         by_task[voice.task, voice.criterion].append(voice)
-    found: dict[tuple[int, int, str], Value] = {}
+    peer_labels: dict[tuple[int, int, str], Value] = {}
     for (task, criterion), voices in by_task.items():
         for voice in voices:
-            said = {other.value for other in voices if other.person != voice.person}
-            if len(said) == 1:
-                found[voice.person, task, criterion] = said.pop()
-            elif said and (task, criterion) in ground.decided:
-                found[voice.person, task, criterion] = ground.decided[task, criterion]
-    return found
+            values = {other.value for other in voices if other.person != voice.person}
+            if len(values) == 1:
+                peer_labels[voice.person, task, criterion] = values.pop()
+            elif values and (task, criterion) in ground.decided:
+                peer_labels[voice.person, task, criterion] = ground.decided[task, criterion]
+    return peer_labels
 
 
 class _Kept:
@@ -315,23 +315,23 @@ class _Kept:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
+        self._documents: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
 
     def get(self, key: Hashable, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                return self._found[key]
-        found = compute()
+            if key in self._documents:
+                self._documents.move_to_end(key)
+                return self._documents[key]
+        document = compute()
         with self._lock:
-            self._found[key] = found
-            while len(self._found) > MOST_KEPT:
-                self._found.popitem(last=False)
-        return found
+            self._documents[key] = document
+            while len(self._documents) > MOST_KEPT:
+                self._documents.popitem(last=False)
+        return document
 
     def clear(self) -> None:
         with self._lock:
-            self._found.clear()
+            self._documents.clear()
 
 
 _KEPT = _Kept()

@@ -44,7 +44,7 @@ class Ground:
         return self.lesson.heads
 
     @cached_property
-    def asked(self) -> int:
+    def n_gold(self) -> int:
         return sum(len(example.labels) for example in self.lesson.examples)
 
     @cached_property
@@ -63,10 +63,10 @@ class Ground:
     @cached_property
     def decided(self) -> dict[tuple[int, str], float]:
         """By task and criterion, what an adjudicator decided."""
-        found = self.release.items.filter(source=GoldLabel.Source.ADJUDICATED)
+        items = self.release.items.filter(source=GoldLabel.Source.ADJUDICATED)
         return {
             (task, criterion): value
-            for task, criterion, value in found.values_list("task_id", "criterion", "value")
+            for task, criterion, value in items.values_list("task_id", "criterion", "value")
         }
 
     @cached_property
@@ -78,10 +78,10 @@ class Ground:
             assignment__slot__lt=ADJUDICATION_SLOT,
             assignment__task__in=self.release.items.order_by().values("task"),
         ).order_by("assignment__task_id", "assignment__slot")
-        told = ("assignment__person_id", "assignment__task_id", "assignment__task__response_id", "labels")
+        fields = ("assignment__person_id", "assignment__task_id", "assignment__task__response_id", "labels")
         return [
             Voice(person, task, response, criterion, value, (task, criterion) not in self.decided)
-            for person, task, response, labels in submitted.values_list(*told).iterator(chunk_size=2000)
+            for person, task, response, labels in submitted.values_list(*fields).iterator(chunk_size=2000)
             for criterion, value in labels.items()
             if value in self.scales.get(criterion, ()) and self._truth(response, criterion) is not None
         ]
@@ -91,27 +91,27 @@ class Ground:
         people = {voice.person for voice in self.voices}
         return dict(Person.objects.filter(pk__in=people).values_list("pk", "username"))
 
-    def pairs(self, told: Told, *, seen: frozenset[str] | None = None) -> list[Pair]:
+    def pairs(self, labels: Told, *, seen: frozenset[str] | None = None) -> list[Pair]:
         """The gold labels that there is a word on; what is no level of this version's scale is off it."""
-        found = []
+        gold_pairs = []
         for response, example in zip(self.lesson.responses, self.lesson.examples, strict=True):
             for criterion, truth in example.labels.items():
-                if (response, criterion) in told:
-                    said, confidence = told[response, criterion]
-                    off = said not in self.scales[criterion]
-                    found.append(
+                if (response, criterion) in labels:
+                    answer, confidence = labels[response, criterion]
+                    off = answer not in self.scales[criterion]
+                    gold_pairs.append(
                         Pair(
                             prompt=self.prompts[response],
                             model=example.model,
                             dimension=example.dimension or "",
                             criterion=criterion,
                             truth=truth,
-                            answer=None if off else said,
+                            answer=None if off else answer,
                             confidence=None if off else confidence,
                             was_seen=None if seen is None else example.model in seen,
                         )
                     )
-        return found
+        return gold_pairs
 
     def _truth(self, response: int, criterion: str) -> Value | None:
         row = self.rows.get(response)

@@ -22,11 +22,11 @@ CHUNK = 500
 
 
 def judge_named(name: str) -> Judge:
-    found = Judge.objects.select_related("guideline", "template").filter(name=name).first()
-    if found is None:
+    judge = Judge.objects.select_related("guideline", "template").filter(name=name).first()
+    if judge is None:
         known = ", ".join(Judge.objects.values_list("name", flat=True)[:20]) or "-"
         raise NotFound(N_("No judge is named {name}; known are: {known}."), name=name, known=known)
-    return found
+    return judge
 
 
 def latest_template(guideline_name: str) -> JudgeTemplate | None:
@@ -39,31 +39,31 @@ def labels_of(judge: Judge, responses: Iterable[Response | int]) -> dict[Key, fl
     What it was not asked is not there.
     """
     ids = [response if isinstance(response, int) else response.pk for response in responses]
-    found: dict[Key, float | None] = {}
+    labels: dict[Key, float | None] = {}
     for start in range(0, len(ids), CHUNK):
         rows = judge.labels.filter(response__in=ids[start : start + CHUNK])
         for response, criterion, value in rows.values_list("response_id", "criterion", "value"):
-            found[response, criterion] = value
-    return found
+            labels[response, criterion] = value
+    return labels
 
 
 def templates_of(guideline_name: str) -> list[JudgeTemplate]:
     """Every version, the newest first."""
-    found = JudgeTemplate.objects.filter(guideline_name=guideline_name).select_related("created_by")
-    return list(found.order_by("-number"))
+    templates = JudgeTemplate.objects.filter(guideline_name=guideline_name).select_related("created_by")
+    return list(templates.order_by("-number"))
 
 
 def template_numbered(guideline_name: str, number: int) -> JudgeTemplate:
-    found = JudgeTemplate.objects.filter(guideline_name=guideline_name, number=number).first()
-    if found is None:
-        known = ", ".join(str(one.number) for one in templates_of(guideline_name)) or "-"
+    template = JudgeTemplate.objects.filter(guideline_name=guideline_name, number=number).first()
+    if template is None:
+        known = ", ".join(str(known_template.number) for known_template in templates_of(guideline_name)) or "-"
         raise NotFound(
             N_("{guideline} has no judge's template {number}; there are: {known}."),
             guideline=guideline_name,
             number=number,
             known=known,
         )
-    return found
+    return template
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ def judges_for(person: Person) -> list[Listed]:
             n=Count("pk"), off=Count("pk", filter=Q(value=None))
         ).values_list("judge", "n", "off")
     }
-    found = Judge.objects.select_related("guideline", "created_by").order_by("guideline__name", "name")
-    return [Listed(judge, *counts.get(judge.pk, (0, 0)), judge.pk in sealed) for judge in found]
+    judges = Judge.objects.select_related("guideline", "created_by").order_by("guideline__name", "name")
+    return [Listed(judge, *counts.get(judge.pk, (0, 0)), judge.pk in sealed) for judge in judges]
 
 
 def judge_for(person: Person, name: str) -> Judge:
@@ -107,8 +107,8 @@ def refuse_sealed_judge(person: Person, judge: Judge) -> None:
 
 
 def _touches(judge: Judge, dataset: Dataset) -> bool:
-    asked = judge.judgings.filter(dataset=dataset).exists()
-    return asked or judge.labels.filter(response__prompt__dataset=dataset).exists()
+    is_judging = judge.judgings.filter(dataset=dataset).exists()
+    return is_judging or judge.labels.filter(response__prompt__dataset=dataset).exists()
 
 
 def _sealed_judges(person: Person) -> list[int]:
@@ -116,8 +116,8 @@ def _sealed_judges(person: Person) -> list[int]:
     if not sealed:
         return []
     labelled = JudgeLabel.objects.filter(judge=OuterRef("pk"), response__prompt__dataset__in=sealed)
-    asked = Judging.objects.filter(judge=OuterRef("pk"), dataset__in=sealed)
-    return list(Judge.objects.filter(Exists(labelled) | Exists(asked)).values_list("pk", flat=True))
+    judgings = Judging.objects.filter(judge=OuterRef("pk"), dataset__in=sealed)
+    return list(Judge.objects.filter(Exists(labelled) | Exists(judgings)).values_list("pk", flat=True))
 
 
 @dataclass(frozen=True)
@@ -138,25 +138,25 @@ def said_by(judge: Judge) -> list[Said]:
 
 def off_scale_of(judge: Judge, limit: int) -> list[JudgeLabel]:
     """The first of its labels that are no level of the scale, to be read."""
-    found = judge.labels.filter(value=None).select_related("response__prompt", "response__model")
-    return list(found.defer("response__text", "response__turns").order_by("pk")[:limit])
+    labels = judge.labels.filter(value=None).select_related("response__prompt", "response__model")
+    return list(labels.defer("response__text", "response__turns").order_by("pk")[:limit])
 
 
 def sample_response(person: Person, guideline: Guideline) -> Response | None:
     """A response to show a template with: of a dataset that was labelled by the guideline, and open to the person."""
     document = guideline.document
-    here = Response.objects.filter(prompt__dataset__in=datasets_open_to(person)).select_related("prompt")
+    responses = Response.objects.filter(prompt__dataset__in=datasets_open_to(person)).select_related("prompt")
     if document.dimensions:
-        here = here.filter(prompt__dimension__in=document.dimension_names)
-    labelled = here.filter(tasks__batch__guideline__name=guideline.name).order_by("pk").first()
-    return labelled or here.order_by("pk").first()
+        responses = responses.filter(prompt__dimension__in=document.dimension_names)
+    labelled = responses.filter(tasks__batch__guideline__name=guideline.name).order_by("pk").first()
+    return labelled or responses.order_by("pk").first()
 
 
 def releases_to_compare(person: Person) -> dict[str, list[GoldRelease]]:
     """By the guideline's name, the gold releases that the person may open, the newest first."""
-    found: dict[str, list[GoldRelease]] = {}
+    releases: dict[str, list[GoldRelease]] = {}
     for listed in releases_for(person):
-        names = {one["name"] for one in listed.release.manifest.get("guidelines", [])}
+        names = {guideline["name"] for guideline in listed.release.manifest.get("guidelines", [])}
         if not listed.sealed and len(names) == 1:
-            found.setdefault(names.pop(), []).append(listed.release)
-    return found
+            releases.setdefault(names.pop(), []).append(listed.release)
+    return releases

@@ -53,10 +53,10 @@ class Unlabelled:
 
     def held(self, at_work: frozenset[int], strata: int) -> list[int]:
         """How many of each stratum are at work."""
-        there = np.isin(np.array(self.responses, dtype=np.int64), np.array([*at_work], dtype=np.int64))
-        places = np.array(self.strata, dtype=np.int64)[there]
-        found: list[int] = np.bincount(places, minlength=strata).tolist()
-        return found
+        is_held = np.isin(np.array(self.responses, dtype=np.int64), np.array([*at_work], dtype=np.int64))
+        places = np.array(self.strata, dtype=np.int64)[is_held]
+        counts: list[int] = np.bincount(places, minlength=strata).tolist()
+        return counts
 
     def to_json(self) -> dict[str, Any]:
         return {"responses": self.responses, "strata": self.strata}
@@ -76,21 +76,21 @@ class Standing:
     unlabelled: Unlabelled
     at_work: frozenset[int]
     before: Sequence[int]
-    kept: bool = field(compare=False)
+    is_stored: bool = field(compare=False)
 
     @cached_property
     def free(self) -> dict[Key, list[int]]:
         """Ids of the responses that nobody labels or has labelled, by stratum."""
-        found: dict[Key, list[int]] = defaultdict(list)
+        free_ids: dict[Key, list[int]] = defaultdict(list)
         for response, place in zip(self.unlabelled.responses, self.unlabelled.strata, strict=True):
             if response not in self.at_work:
-                found[self.strata[place].key].append(response)
-        return dict(found)
+                free_ids[self.strata[place].key].append(response)
+        return dict(free_ids)
 
     @property
     def document(self) -> GuidelineDocument:
-        found: GuidelineDocument = self.run.scorer.guideline.document
-        return found
+        document: GuidelineDocument = self.run.scorer.guideline.document
+        return document
 
     @property
     def metric(self) -> Metric:
@@ -118,7 +118,7 @@ class Standing:
         if known is None:
             return None
         value, low, high = known
-        one, other = (self.ground.combined.get(model) for model in (first, second))
+        first_value, second_value = (self.ground.combined.get(model) for model in (first, second))
         weights = {
             (model, scope): share
             for model in (first, second)
@@ -127,31 +127,31 @@ class Standing:
         return Pair(
             first,
             second,
-            difference=value if one is None or other is None else one - other,
+            difference=value if first_value is None or second_value is None else first_value - second_value,
             of_prompts=((high - low) / 2 / Z) ** 2,
             strata=[
-                one for model in (first, second) for one in self._of(model) if (model, one.scope) in weights
+                stratum for model in (first, second) for stratum in self._of(model) if (model, stratum.scope) in weights
             ],
             weights=weights,
             span=max(span_of(self.document, self.metric, scope) for scope in self._compared_scopes),
-            corrected=one is not None and other is not None,
+            corrected=first_value is not None and second_value is not None,
         )
 
     def _known(self, first: str, second: str) -> tuple[float, float, float] | None:
         """Their difference on the board, the first minus the second, with its interval."""
         places = {model: place for place, model in enumerate(self.models)}
         if first not in places or second not in places or first == second:
-            unknown = next((one for one in (first, second) if one not in places), first)
+            unknown = next((model for model in (first, second) if model not in places), first)
             raise NotFound(
                 N_("Name two different models of the run; {name} is none. It has: {known}."),
                 name=unknown,
                 known=", ".join(self.models),
             )
         low, high = sorted((places[first], places[second]))
-        found = self.ground.differences.get(f"{low}-{high}")
-        if found is None or low == places[first]:
-            return found
-        return -found[0], -found[2], -found[1]
+        difference = self.ground.differences.get(f"{low}-{high}")
+        if difference is None or low == places[first]:
+            return difference
+        return -difference[0], -difference[2], -difference[1]
 
     @cached_property
     def _compared_scopes(self) -> tuple[str, ...]:
@@ -159,10 +159,10 @@ class Standing:
 
     @cached_property
     def _by_model(self) -> dict[str, list[Stratum]]:
-        found: dict[str, list[Stratum]] = defaultdict(list)
+        strata_by_model: dict[str, list[Stratum]] = defaultdict(list)
         for stratum in self.strata:
-            found[stratum.model].append(stratum)
-        return dict(found)
+            strata_by_model[stratum.model].append(stratum)
+        return dict(strata_by_model)
 
     def _of(self, model: str) -> Sequence[Stratum]:
         return self._by_model.get(model, ())
@@ -172,10 +172,10 @@ class Standing:
         if self.metric.overall != "pooled":
             return dict.fromkeys(self._compared_scopes, 1 / len(self._compared_scopes))
         labels: Counter[str] = Counter()
-        for one in self._of(model):
-            if one.scope in self._compared_scopes:
-                dimension = one.scope if self.document.dimensions else None
-                labels[one.scope] += one.population * len(self.document.criteria_of(self.metric, dimension))
+        for stratum in self._of(model):
+            if stratum.scope in self._compared_scopes:
+                dimension = stratum.scope if self.document.dimensions else None
+                labels[stratum.scope] += stratum.population * len(self.document.criteria_of(self.metric, dimension))
         return {scope: n / labels.total() for scope, n in labels.items()}
 
     def wanted(self, goal: Goal) -> list[Wanted]:
@@ -186,8 +186,8 @@ class Standing:
         pair = self.pair(*goal.pair)
         if pair is None:
             raise Conflict(N_("The difference of these two models is not defined."))
-        found = pair.wanted()
-        if found is None:
+        targets = pair.wanted()
+        if targets is None:
             raise Conflict(
                 N_(
                     "{first} and {second} differ by less than this dataset can tell, however much of it is labelled."
@@ -195,7 +195,7 @@ class Standing:
                 first=goal.pair[0],
                 second=goal.pair[1],
             )
-        return found
+        return targets
 
 
 def standing(run: BenchmarkRun) -> Standing:
@@ -205,8 +205,8 @@ def standing(run: BenchmarkRun) -> Standing:
     """
     finished_board(run)
     before = planned_before(run)  # first: a plan that is made meanwhile makes what is kept stale, never wrong
-    kept = _kept(run, before)
-    ground, unlabelled = kept or _anew(run)
+    stored = _kept(run, before)
+    ground, unlabelled = stored or _anew(run)
     at_work = _at_work(run)
     held = unlabelled.held(at_work, len(ground.strata))
     document = run.scorer.guideline.document
@@ -215,7 +215,7 @@ def standing(run: BenchmarkRun) -> Standing:
         scope: span_of(document, metric, scope) ** 2 / 4
         for scope, metric in metric_by_scope(document).items()
     }
-    strata = [replace(one, held=one.labelled + n) for one, n in zip(ground.strata, held, strict=True)]
+    strata = [replace(stratum, held=stratum.labelled + n) for stratum, n in zip(ground.strata, held, strict=True)]
     return Standing(
         run,
         ground,
@@ -223,7 +223,7 @@ def standing(run: BenchmarkRun) -> Standing:
         unlabelled,
         at_work,
         before,
-        kept=kept is not None,
+        is_stored=stored is not None,
     )
 
 
@@ -265,12 +265,12 @@ def unlabelled_of(
         for pk, model, prompt in responses.values_list("pk", "model__name", "prompt_id").iterator(CHUNK)
     }
     places = {stratum.key: place for place, stratum in enumerate(ground.strata)}
-    found = sorted(
+    entries = sorted(
         (ids[row.model, row.prompt], places[key])
         for key, row in in_strata(rows, edges, drawn)
         if key in places and not row.gold and isinstance(row.prompt, int)
     )
-    return Unlabelled([pk for pk, _place in found], [place for _pk, place in found])
+    return Unlabelled([pk for pk, _place in entries], [place for _pk, place in entries])
 
 
 def planning_parts(
@@ -300,15 +300,15 @@ def drawn_strata(run: BenchmarkRun) -> dict[Place, Bounds]:
     within them, and need not be within the strata of a later scorer, which has learned from them. Without a plan, or
     where the run itself was the first, nothing: its own strata hold.
     """
-    found: dict[Place, Bounds] = {}
+    strata: dict[Place, Bounds] = {}
     for pk in planned_before(run):
         earlier = runs_with_all().get(pk=pk)
         estimates = part(earlier, "estimates")
         edges = {} if estimates is None else estimates["strata"]
         for (_model, _scope, bounds), row in in_strata(counted(earlier), edges, {}):
             assert row.prompt is not None
-            found.setdefault((row.model, row.prompt), bounds)
-    return found
+            strata.setdefault((row.model, row.prompt), bounds)
+    return strata
 
 
 def planned_before(run: BenchmarkRun) -> list[int]:
@@ -318,8 +318,8 @@ def planned_before(run: BenchmarkRun) -> list[int]:
         run__collection=run.collection_id,
         run__scorer__guideline__name=run.scorer.guideline.name,
     )
-    found = dict.fromkeys(plans.order_by("pk").values_list("run", flat=True))
-    return list(takewhile(lambda pk: pk != run.pk, found))
+    run_ids = dict.fromkeys(plans.order_by("pk").values_list("run", flat=True))
+    return list(takewhile(lambda pk: pk != run.pk, run_ids))
 
 
 def _at_work(run: BenchmarkRun) -> frozenset[int]:

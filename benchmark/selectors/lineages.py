@@ -18,15 +18,15 @@ class Lineages:
     @classmethod
     def read(cls) -> Lineages:
         """Of all releases, in two queries."""
-        found: dict[int, set[int]] = defaultdict(set)
+        batches: dict[int, set[int]] = defaultdict(set)
         for release, batch in GoldRelease.batches.through.objects.values_list("goldrelease", "batch"):
-            found[release].add(batch)
+            batches[release].add(batch)
         # A release comes after what it superseded, so that one pass finds them all.
         releases = GoldRelease.objects.order_by("created_at", "pk")
         for heir, old in releases.values_list("pk", "supersedes"):
             if old is not None:
-                found[heir] |= found[old]
-        return cls({release: frozenset(own) for release, own in found.items()})
+                batches[heir] |= batches[old]
+        return cls({release: frozenset(own) for release, own in batches.items()})
 
     def are_related(self, first: int, second: int) -> bool:
         none: frozenset[int] = frozenset()

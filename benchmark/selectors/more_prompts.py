@@ -20,20 +20,20 @@ Statistic = Mapping[str, float | None]
 def all_labelled(run: BenchmarkRun) -> int:
     """How many responses the run counts, where all of them and all others have gold; else 0."""
     cells = [cell for row in rows_of(run) for cell in row["dimensions"].values()]
-    whole = all(is_gold(cell) and not cell.get("missing") for cell in cells)
-    return sum(cell["n"] for cell in cells) if whole else 0
+    is_complete = all(is_gold(cell) and not cell.get("missing") for cell in cells)
+    return sum(cell["n"] for cell in cells) if is_complete else 0
 
 
-def prompt_needs(there: Standing, half_width: float) -> list[PromptNeed]:
+def prompt_needs(status: Standing, half_width: float) -> list[PromptNeed]:
     """By column, for the model that needs the most prompts to be known to plus or minus ``half_width``."""
-    estimates = part(there.run, "estimates") or {"rows": []}
+    estimates = part(status.run, "estimates") or {"rows": []}
     combined = {row["model"]: row["cells"] for row in estimates["rows"]}
     return [
         _most(
-            [_need(scope, n, one, half_width) for n, one in _statistics(there.run, combined, scope, metric)]
+            [_need(scope, n, statistic, half_width) for n, statistic in _statistics(status.run, combined, scope, metric)]
         )
-        for scope, metric in metric_by_scope(there.document).items()
-        if any(row["dimensions"][scope]["n"] for row in rows_of(there.run))
+        for scope, metric in metric_by_scope(status.document).items()
+        if any(row["dimensions"][scope]["n"] for row in rows_of(status.run))
     ]
 
 
@@ -47,23 +47,23 @@ def _statistics(
         yield cell["n"], cell[metric.name] if is_gold(cell) else estimate.get("combined") or {}
 
 
-def _need(scope: str, prompts: int, statistic: Statistic, wanted: float) -> PromptNeed:
+def _need(scope: str, prompts: int, statistic: Statistic, target: float) -> PromptNeed:
     low, high = statistic.get("low"), statistic.get("high")
     if low is None or high is None:
         return PromptNeed(scope, prompts, None, None)
     half = (high - low) / 2
-    return PromptNeed(scope, prompts, half, prompts_needed(prompts, half, wanted))
+    return PromptNeed(scope, prompts, half, prompts_needed(prompts, half, target))
 
 
 def _most(needs: list[PromptNeed]) -> PromptNeed:
-    return max(needs, key=lambda one: (one.needed is not None, one.needed or 0, one.half_width or 0.0))
+    return max(needs, key=lambda need: (need.needed is not None, need.needed or 0, need.half_width or 0.0))
 
 
-def prompts_to_separate(there: Standing, pair: Pair) -> int | None:
+def prompts_to_separate(status: Standing, pair: Pair) -> int | None:
     """About how many prompts like these would; None where labels do, or where they do not differ at all."""
     times = pair.times_prompts
     if pair.separable or times is None:
         return None
-    columns = compared_scopes(there.document)
-    rows = [row for row in rows_of(there.run) if row["model"] in (pair.first, pair.second)]
+    columns = compared_scopes(status.document)
+    rows = [row for row in rows_of(status.run) if row["model"] in (pair.first, pair.second)]
     return two_digits_up(times * max(sum(row["dimensions"][scope]["n"] for scope in columns) for row in rows))

@@ -74,8 +74,8 @@ def reference_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, A
 
 def rows_of(table: PublishedTable, document: GuidelineDocument) -> list[dict[str, Any]]:
     """In the table's own order."""
-    told = {"id": table.pk, "name": table.name, "source": table.source, "url": table.url}
-    return [{**board_row(row, document), "published": told} for row in table.rows]
+    published = {"id": table.pk, "name": table.name, "source": table.source, "url": table.url}
+    return [{**board_row(row, document), "published": published} for row in table.rows]
 
 
 def board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, Any]:
@@ -91,13 +91,13 @@ def board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, 
             scope: _cell(metrics_in(document, scope), row["dimensions"].get(scope, {}), counts.get(scope))
             for scope in scopes(document)
         },
-        "overall": {one.name: _statistic(one, row["overall"], None) for one in overall},
+        "overall": {metric.name: _statistic(metric, row["overall"], None) for metric in overall},
     }
 
 
 def _cell(metrics: Sequence[Metric], values: Mapping[str, float], n: int | None) -> dict[str, Any]:
-    found = {metric.name: _statistic(metric, values, n) for metric in metrics}
-    return {"n": n, "levels": {}, "composition": {}, "missing": 0, "rank": None, **found}
+    statistics = {metric.name: _statistic(metric, values, n) for metric in metrics}
+    return {"n": n, "levels": {}, "composition": {}, "missing": 0, "rank": None, **statistics}
 
 
 def _statistic(metric: Metric, values: Mapping[str, float], n: int | None) -> dict[str, float | None]:

@@ -88,8 +88,8 @@ def plan_retraining(
 def boards_of_lineage(release: GoldRelease) -> list[BenchmarkRun]:
     """The current runs of the release's guideline whose scorers learned gold of its lineage, the oldest first."""
     related = Lineages.read().related_to(release.pk)
-    found = current_runs(guideline_of(release).name).filter(scorer__release__in=related)
-    return list(found.prefetch_related("evaluated_models"))
+    boards = current_runs(guideline_of(release).name).filter(scorer__release__in=related)
+    return list(boards.prefetch_related("evaluated_models"))
 
 
 def _next_name(name: str) -> str:

@@ -39,11 +39,11 @@ class Found(NamedTuple):
 
 
 def run_named(name: str) -> BenchmarkRun:
-    found = runs_with_all().filter(name=name).first()
-    if found is None:
+    run = runs_with_all().filter(name=name).first()
+    if run is None:
         known = ", ".join(BenchmarkRun.objects.values_list("name", flat=True)[:20]) or "-"
         raise NotFound(N_("No benchmark run is named {name}; known are: {known}."), name=name, known=known)
-    return found
+    return run
 
 
 def runs_with_all() -> QuerySet[BenchmarkRun]:
@@ -60,8 +60,8 @@ def board_of(run: BenchmarkRun) -> dict[str, Any]:
 
 def rows_of(run: BenchmarkRun) -> list[dict[str, Any]]:
     """The rows of the board, best first."""
-    found: list[dict[str, Any]] = board_of(run).get("rows", [])
-    return found
+    rows: list[dict[str, Any]] = board_of(run).get("rows", [])
+    return rows
 
 
 def _predicted(run: BenchmarkRun) -> Predicted:
@@ -79,34 +79,34 @@ def finished_board(run: BenchmarkRun) -> dict[str, Any]:
 
 def part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
     """What the run has beside its board: ``groups``, ``pairs`` or ``estimates``; None of a run that has none."""
-    found = stored_part(run, name)
-    return without_claims(found, _predicted(run)) if found and name == PAIRS else found
+    content = stored_part(run, name)
+    return without_claims(content, _predicted(run)) if content and name == PAIRS else content
 
 
 def stored_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
     """As it was computed, for what is computed from it; ``part`` is for whoever is to see it."""
-    found: dict[str, Any] | None = run.parts.filter(name=name).values_list("content", flat=True).first()
-    return found
+    content: dict[str, Any] | None = run.parts.filter(name=name).values_list("content", flat=True).first()
+    return content
 
 
 def collection_named(name: str) -> Collection:
     """The default collection has the empty name."""
-    found = Collection.objects.filter(name=name).first()
-    if found is None:
-        known = ", ".join(repr(one) for one in Collection.objects.values_list("name", flat=True)) or "-"
+    collection = Collection.objects.filter(name=name).first()
+    if collection is None:
+        known = ", ".join(repr(known_name) for known_name in Collection.objects.values_list("name", flat=True)) or "-"
         raise NotFound(
             N_("There is no collection named {name}; known are: {known}."), name=repr(name), known=known
         )
-    return found
+    return collection
 
 
 def responses_to(
     dataset: Dataset, collection: Collection, models: Iterable[EvaluatedModel] | None = None
 ) -> QuerySet[Response]:
-    found = Response.objects.filter(prompt__dataset=dataset, collection=collection)
+    responses = Response.objects.filter(prompt__dataset=dataset, collection=collection)
     if models is not None:
-        found = found.filter(model__in=list(models))
-    return found.select_related("prompt", "model").order_by("pk")
+        responses = responses.filter(model__in=list(models))
+    return responses.select_related("prompt", "model").order_by("pk")
 
 
 def responses_of(run: BenchmarkRun) -> QuerySet[Response]:

@@ -19,10 +19,10 @@ def links_of(run: BenchmarkRun) -> QuerySet[ShareLink]:
 
 
 def link_named(run: BenchmarkRun, link_id: int) -> ShareLink:
-    found = run.share_links.filter(pk=link_id).first()
-    if found is None:
+    link = run.share_links.filter(pk=link_id).first()
+    if link is None:
         raise NotFound(N_("There is no such link."))
-    return found
+    return link
 
 
 def state_of(link: ShareLink) -> str:

@@ -101,7 +101,7 @@ def label_next(
 def standing_kept(run: BenchmarkRun) -> Standing:
     """As ``standing`` says. What it had to compute anew, because plans were made before the run's since, is kept."""
     there = standing(run)
-    if not there.kept:
+    if not there.is_stored:
         parts = as_parts(there.ground, there.unlabelled, there.before)
         with transaction.atomic():
             BenchmarkRun.objects.select_for_update(no_key=True).only("pk").get(

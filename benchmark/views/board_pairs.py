@@ -197,29 +197,31 @@ def _to_next(pairs: Pairs, upper: int, lower: int, metric: Metric) -> dict[str, 
     }
 
 
-def said(found: Difference, metric: Metric) -> dict[str, Any]:
+def said(pair_difference: Difference, metric: Metric) -> dict[str, Any]:
     """A difference as a table prints it."""
     return {
-        "value": difference(metric, found.value),
-        "interval": difference_interval(metric, found.statistic),
-        "n": found.n,
-        "paired": found.paired,
-        "state": found.state,
-        "word": state_word(found),
-        "badge": {AHEAD: "success", BEHIND: "warning", SAME: "plain"}.get(found.state, "plain"),
-        "sign": {AHEAD: "▲", BEHIND: "▼", SAME: "≈"}.get(found.state, ""),
+        "value": difference(metric, pair_difference.value),
+        "interval": difference_interval(metric, pair_difference.statistic),
+        "n": pair_difference.n,
+        "paired": pair_difference.paired,
+        "state": pair_difference.state,
+        "word": state_word(pair_difference),
+        "badge": {AHEAD: "success", BEHIND: "warning", SAME: "plain"}.get(pair_difference.state, "plain"),
+        "sign": {AHEAD: "▲", BEHIND: "▼", SAME: "≈"}.get(pair_difference.state, ""),
     }
 
 
-def state_word(found: Difference) -> str:
-    if found.predicted:
+def state_word(pair_difference: Difference) -> str:
+    if pair_difference.predicted:
         return _("not compared")
-    return charting.difference_looks()[found.state].word if found.state else _("not known")
+    return (
+        charting.difference_looks()[pair_difference.state].word if pair_difference.state else _("not known")
+    )
 
 
-def told_apart_word(found: Difference) -> str:
+def told_apart_word(pair_difference: Difference) -> str:
     """Of two neighbours it matters only whether they are told apart."""
-    return _("told apart") if found.state in (AHEAD, BEHIND) else state_word(found)
+    return _("told apart") if pair_difference.state in (AHEAD, BEHIND) else state_word(pair_difference)
 
 
 @dataclass(frozen=True)

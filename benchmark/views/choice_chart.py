@@ -30,17 +30,19 @@ def chart(result: Result) -> str | None:
             "model": row.model,
             "panel": label,
             "measure": measure.short,
-            "value": one.at,
-            "low": one.low,
-            "high": one.high,
+            "value": number.at,
+            "low": number.low,
+            "high": number.high,
         }
         for row in row_views(result, report_measures)
         for label, cell in zip(columns(result), row.cells, strict=True)
-        for measure, one in zip(report_measures, cell.numbers, strict=True)
-        if one.at is not None
+        for measure, number in zip(report_measures, cell.numbers, strict=True)
+        if number.at is not None
     ]
     return (
-        chart_url(_chart(points, columns(result), [one.short for one in report_measures])) if points else None
+        chart_url(_chart(points, columns(result), [measure.short for measure in report_measures]))
+        if points
+        else None
     )
 
 

@@ -131,12 +131,18 @@ def row_views(result: Result, shown_measures: tuple[Measure, ...]) -> list[RowVi
 
 def _row(result: Result, row: Row, shown_measures: tuple[Measure, ...]) -> RowView:
     places: list[tuple[str | None, Scores]] = [(None, row.overall), *row.categories.items()]
-    cells = tuple(_cell(result.report, row.model, category, scores, shown_measures) for category, scores in places)
+    cells = tuple(
+        _cell(result.report, row.model, category, scores, shown_measures) for category, scores in places
+    )
     return RowView(row.model, model_url(result.report, row.model), cells)
 
 
 def _cell(
-    report: ChoiceReport, model: str, category: str | None, scores: Scores, shown_measures: tuple[Measure, ...]
+    report: ChoiceReport,
+    model: str,
+    category: str | None,
+    scores: Scores,
+    shown_measures: tuple[Measure, ...],
 ) -> Cell:
     data = scores.to_json()
     numbers = tuple(number(measure, data[measure.key]) for measure in shown_measures)

@@ -128,22 +128,29 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
     questions = sheet.questions[model.name]
     labels = shows(choice_report.kind)
     show, category = _chosen(request, labels, sheet.categories)
-    category_questions = [question for question in questions if category is None or question.category == category]
+    category_questions = [
+        question for question in questions if category is None or question.category == category
+    ]
     figures = scores(choice_report, category_questions).to_json()
-    page = Paginator([question for question in category_questions if is_shown(choice_report.kind, question, show)], PER_PAGE).get_page(
-        request.GET.get("page")
-    )
+    page = Paginator(
+        [question for question in category_questions if is_shown(choice_report.kind, question, show)],
+        PER_PAGE,
+    ).get_page(request.GET.get("page"))
     query = request.GET.copy()
     query.pop("page", None)
     context = {
         "report": choice_report,
         "model": model.name,
         "numbers": [
-            (measure, number(measure, figures[measure.key])) for measure in (*measures(choice_report.kind), *beside(choice_report.kind))
+            (measure, number(measure, figures[measure.key]))
+            for measure in (*measures(choice_report.kind), *beside(choice_report.kind))
         ],
         "n": figures["n"],
         "missing": figures["missing"],
-        "shows": [(value, label, _count(choice_report, category_questions, value)) for value, label in labels.items()],
+        "shows": [
+            (value, label, _count(choice_report, category_questions, value))
+            for value, label in labels.items()
+        ],
         "show": show,
         "categories": [(category or NO_CATEGORY, category_label(category)) for category in sheet.categories],
         "category": None if category is None else category or NO_CATEGORY,
@@ -199,11 +206,11 @@ def _manages(person: Person) -> bool:
     return has_role(person, MANAGER)
 
 
-def _crumbs(here: str, found: ChoiceReport | None = None) -> list[Crumb]:
+def _crumbs(label: str, choice_report: ChoiceReport | None = None) -> list[Crumb]:
     steps: list[tuple[str, str, list[str]]] = [
         (_("Benchmarks"), "runs", []),
         (_("Multiple choice"), "choice-reports", []),
     ]
-    if found is not None:
-        steps.append((found.name, "choice-report", [found.name]))
-    return trail(*steps, here=here)
+    if choice_report is not None:
+        steps.append((choice_report.name, "choice-report", [choice_report.name]))
+    return trail(*steps, here=label)

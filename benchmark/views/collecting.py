@@ -171,7 +171,7 @@ def _is_listed(run: CollectionRun) -> bool:
 
 def _live(run: CollectionRun) -> dict[str, Any]:
     """How far it is, and what the job says while it is at it."""
-    there, job = standing(run), run.job
+    run_progress, job = standing(run), run.job
     at_work = job is not None and not job.is_over
     newest = (
         {point["name"]: point["value"] for point in job.history[-8:]} if job is not None and at_work else {}
@@ -181,14 +181,14 @@ def _live(run: CollectionRun) -> dict[str, Any]:
         "run": run,
         "job": job,
         "at_work": at_work,
-        "standing": there,
+        "standing": run_progress,
         # What a worker that died left under way is lost, although nobody has counted it yet.
-        "lost": run.lost + (0 if at_work else there.pending),
+        "lost": run.lost + (0 if at_work else run_progress.pending),
         "rate": rate,
-        "minutes_left": there.left / rate / 60 if rate else None,
+        "minutes_left": run_progress.left / rate / 60 if rate else None,
         "silent": job is not None and is_silent(job),
         "waiting_long": job is not None and is_waiting_long(job),
-        "share": 100 * there.stored / there.prompts if there.prompts else None,
+        "share": 100 * run_progress.stored / run_progress.prompts if run_progress.prompts else None,
     }
 
 
@@ -216,5 +216,5 @@ def _written(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _crumbs(here: str) -> list[Crumb]:
-    return trail((_("Benchmarks"), "runs", []), (_("Collecting"), "collecting", []), here=here)
+def _crumbs(label: str) -> list[Crumb]:
+    return trail((_("Benchmarks"), "runs", []), (_("Collecting"), "collecting", []), here=label)

@@ -105,7 +105,7 @@ def as_csv(run: BenchmarkRun, reader: Person | None) -> str:
 def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
     document = run.scorer.guideline.document
     columns = [Column(None, overall_metric) for overall_metric in overall_metrics(document)]
-    columns += [Column(scope, one) for scope in scopes(document) for one in metrics_in(document, scope)]
+    columns += [Column(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
     before = [run.name, run.dataset.name, run.collection.name, str(run.scorer.guideline)]
     for row in rows_of(run):
         rank = row["rank"] or {"value": None, "low": None, "high": None}
@@ -124,7 +124,7 @@ def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                 *(MEASURED, "", "", ""),
             ]
     for row in reference_rows(run, reader):
-        told = row["published"]
+        table = row["published"]
         for column in columns:
             statistic = column.statistic(row)
             if statistic["value"] is not None:
@@ -137,16 +137,16 @@ def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
                     *(statistic[name] for name in ("value", "low", "high")),
                     column.n(row),
                     *[None] * 4,
-                    *(PUBLISHED, told["name"], told["source"], told["url"]),
+                    *(PUBLISHED, table["name"], table["source"], table["url"]),
                 ]
 
 
 def as_json(run: BenchmarkRun, reader: Person | None) -> str:
     """The board as ``leaderboard --json`` prints it, with its parts, what it cost, and published rows apart."""
     # Others are what plans of labels start from: ids of this database.
-    parts = {name: found for name in (ESTIMATES, GROUPS, PAIRS) if (found := part(run, name)) is not None}
-    told = {**board_of(run), PUBLISHED: _published(run, reader), "parts": parts, "cost": run.cost}
-    return json.dumps(told, ensure_ascii=False, indent=1) + "\n"
+    parts = {name: content for name in (ESTIMATES, GROUPS, PAIRS) if (content := part(run, name)) is not None}
+    document = {**board_of(run), PUBLISHED: _published(run, reader), "parts": parts, "cost": run.cost}
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
 def _published(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
@@ -159,13 +159,13 @@ def _published(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]
 def as_latex(run: BenchmarkRun, language: str, reader: Person | None) -> str:
     """A part of a document that uses the packages of its first lines; Chinese text needs XeLaTeX as well."""
     packages = ["booktabs", "amsmath", "graphicx", *(["ctex"] if language.startswith("zh") else [])]
-    said = "; ".join(headed(term, text) for term, text in facts(run))
+    provenance = "; ".join(headed(term, text) for term, text in facts(run))
     title, origin = _("Leaderboard {name}").format(name=run.name), _("Where it comes from")
     references = _("References")
     parts = [
         "\n".join(rf"% \usepackage{{{name}}}" for name in packages),
         rf"\section*{{{escaped(title)}}}",
-        rf"\paragraph{{{escaped(origin)}}} {_breakable(escaped(said))}",
+        rf"\paragraph{{{escaped(origin)}}} {_breakable(escaped(provenance))}",
         *(_section(report_section) for report_section in report_sections(run, reader, draw=lambda _spec: "")),
         *(_method(method) for method in _methods(run)),
         rf"\paragraph{{{escaped(references)}}} {escaped('; '.join(REFERENCES))}",
@@ -175,35 +175,37 @@ def as_latex(run: BenchmarkRun, language: str, reader: Person | None) -> str:
 
 def _breakable(text: str) -> str:
     """With places to break a line in its sums, which are longer than half a line."""
-    return _SUM.sub(lambda found: r"\allowbreak{}".join(_EIGHT.findall(found[0])), text)
+    return _SUM.sub(lambda match: r"\allowbreak{}".join(_EIGHT.findall(match[0])), text)
 
 
-def _section(one: ReportSection) -> str:
-    said = escaped(join_sentences([*one.said, *one.notes]))
-    paragraph = [rf"\paragraph{{{escaped(one.title)}}} {said}"] if said else []
-    return "\n\n".join([*paragraph, *(_table(each) for each in one.tables if each.rows)])
+def _section(section: ReportSection) -> str:
+    sentences = escaped(join_sentences([*section.said, *section.notes]))
+    paragraph = [rf"\paragraph{{{escaped(section.title)}}} {sentences}"] if sentences else []
+    return "\n\n".join(
+        [*paragraph, *(_table(section_table) for section_table in section.tables if section_table.rows)]
+    )
 
 
-def _table(one: Table) -> str:
-    numbers = len(one.head) - one.words
-    columns = "l" * one.words + "r" * numbers
-    wraps = one.name == "not-separated"  # a list of names
+def _table(data: Table) -> str:
+    numbers = len(data.head) - data.words
+    columns = "l" * data.words + "r" * numbers
+    wraps = data.name == "not-separated"  # a list of names
     if wraps:
         columns = r"lp{0.7\linewidth}"
     return table(
         columns=columns,
-        head=one.head,
-        rows=one.rows,
-        caption=one.caption,
-        label=f"tab:{one.name}",
-        below=one.below,
-        notes=one.notes,
+        head=data.head,
+        rows=data.rows,
+        caption=data.caption,
+        label=f"tab:{data.name}",
+        below=data.below,
+        notes=data.notes,
         fitted=not wraps,
-        across=len(one.head) > NARROW,
+        across=len(data.head) > NARROW,
     ).rstrip("\n")
 
 
-def _method(one: Method) -> str:
-    description = render_text("benchmark/wording/method.txt", method=one)
-    text = rf"\paragraph{{{escaped(one.name)}}} {escaped(description)}"
-    return text + (f"\n\\[\n{one.latex}\n\\]" if one.latex else "")
+def _method(method: Method) -> str:
+    description = render_text("benchmark/wording/method.txt", method=method)
+    text = rf"\paragraph{{{escaped(method.name)}}} {escaped(description)}"
+    return text + (f"\n\\[\n{method.latex}\n\\]" if method.latex else "")

@@ -92,7 +92,7 @@ def comparison_context(document: Mapping[str, Any], guideline: GuidelineDocument
     }
 
 
-def _name(one: Mapping[str, Any]) -> Name:
+def _name(candidate: Mapping[str, Any]) -> Name:
     words = {
         "scorer": _("scorer"),
         "judge": _("judge"),
@@ -100,59 +100,61 @@ def _name(one: Mapping[str, Any]) -> Name:
         "annotator": _("annotator"),
     }
     urls = {"scorer": "scorer", "judge": "judge"}
-    kind = str(one["kind"])
+    kind = str(candidate["kind"])
     return Name(
         kind=kind,
         word=words[kind],
-        label=one["name"] or _("All annotators"),
-        url=reverse(urls[kind], args=[one["name"]]) if kind in urls else "",
+        label=candidate["name"] or _("All annotators"),
+        url=reverse(urls[kind], args=[candidate["name"]]) if kind in urls else "",
     )
 
 
-def _line(one: Mapping[str, Any], gold_by: str) -> Line:
-    version = one.get("guideline", gold_by)
+def _line(candidate: Mapping[str, Any], gold_by: str) -> Line:
+    version = candidate.get("guideline", gold_by)
     return Line(
-        name=_name(one),
+        name=_name(candidate),
         version=None if version == gold_by else version,
-        n=one["n"],
-        coverage=one["coverage"],
-        off_scale=one["off_scale"],
+        n=candidate["n"],
+        coverage=candidate["coverage"],
+        off_scale=candidate["off_scale"],
         **{
-            figure: statistic(one[figure])
+            figure: statistic(candidate[figure])
             for figure in ("accuracy", "macro_f1", "cohen_kappa", "quadratic_kappa", "calibration_error")
         },
     )
 
 
-def _person(one: Mapping[str, Any]) -> PersonLine:
-    others = one["against_others"]
+def _person(candidate: Mapping[str, Any]) -> PersonLine:
+    other_annotators = candidate["against_others"]
     return PersonLine(
-        label=one["name"] or _("All annotators"),
-        n=one["n"],
-        accuracy=statistic(one["accuracy"]),
-        rests_on_own=one["rests_on_own"],
-        others_n=others["n"],
-        others_accuracy=statistic(others["accuracy"]),
-        others_macro_f1=statistic(others["macro_f1"]),
-        others_kappa=statistic(others["cohen_kappa"]),
+        label=candidate["name"] or _("All annotators"),
+        n=candidate["n"],
+        accuracy=statistic(candidate["accuracy"]),
+        rests_on_own=candidate["rests_on_own"],
+        others_n=other_annotators["n"],
+        others_accuracy=statistic(other_annotators["accuracy"]),
+        others_macro_f1=statistic(other_annotators["macro_f1"]),
+        others_kappa=statistic(other_annotators["cohen_kappa"]),
     )
 
 
 def _models(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row for each model: of each candidate accuracy and macro-F1; of a scorer whether it learned from the model."""
-    shown = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
-    names = sorted({model for one in shown for model in one["by_model"]})
-    return [{"model": model, "cells": [_of_model(one, model) for one in shown]} for model in names]
+    compared = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
+    names = sorted({model for candidate in compared for model in candidate["by_model"]})
+    return [
+        {"model": model, "cells": [_of_model(candidate, model) for candidate in compared]} for model in names
+    ]
 
 
-def _of_model(one: Mapping[str, Any], model: str) -> dict[str, Any]:
-    found = one["by_model"].get(model)
-    seen = one.get("models_seen")
-    left_out = ((one.get("left_out") or {}).get("by_model") or {}).get(model)
+def _of_model(candidate: Mapping[str, Any], model: str) -> dict[str, Any]:
+    figures = candidate["by_model"].get(model)
+    seen = candidate.get("models_seen")
+    left_out = ((candidate.get("left_out") or {}).get("by_model") or {}).get(model)
     return {
-        "accuracy": statistic(found["accuracy"]) if found else None,
-        "macro_f1": statistic(found["macro_f1"]) if found else None,
-        "n": found["n"] if found else 0,
+        "accuracy": statistic(figures["accuracy"]) if figures else None,
+        "macro_f1": statistic(figures["macro_f1"]) if figures else None,
+        "n": figures["n"] if figures else 0,
         "seen": None if seen is None else model in seen,
         "left_out": statistic(left_out["accuracy"]) if left_out else None,
     }
@@ -183,15 +185,15 @@ def _seen(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _sections(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
     """By criterion; and by dimension, where that tells another story."""
-    shown = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
+    compared = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
     sections = [
-        _section(shown, guideline, ("by_criterion", name, name), criterion_label(guideline, name))
-        for name in _names(shown, "by_criterion")
+        _section(compared, guideline, ("by_criterion", name, name), criterion_label(guideline, name))
+        for name in _names(compared, "by_criterion")
     ]
     pairs = {
         (dimension, criterion)
-        for one in shown
-        for dimension, part in one["by_dimension"].items()
+        for candidate in compared
+        for dimension, part in candidate["by_dimension"].items()
         for criterion in part["criteria"]
     }
     dimensions = [dimension for dimension, _criterion in pairs]
@@ -199,16 +201,16 @@ def _sections(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocum
     if len(set(dimensions)) < len(dimensions) or len(set(criteria)) < len(criteria):
         for dimension, criterion in sorted(pairs):
             label = f"{dimension_label(guideline, dimension)}: {criterion_label(guideline, criterion)}"
-            sections.append(_section(shown, guideline, ("by_dimension", dimension, criterion), label))
+            sections.append(_section(compared, guideline, ("by_dimension", dimension, criterion), label))
     return sections
 
 
-def _names(shown: Sequence[Mapping[str, Any]], grouping: str) -> list[str]:
-    return list(dict.fromkeys(name for one in shown for name in one[grouping]))
+def _names(compared: Sequence[Mapping[str, Any]], grouping: str) -> list[str]:
+    return list(dict.fromkeys(name for candidate in compared for name in candidate[grouping]))
 
 
 def _section(
-    shown: Sequence[Mapping[str, Any]],
+    compared: Sequence[Mapping[str, Any]],
     guideline: GuidelineDocument,
     part_of: tuple[str, str, str],
     label: str,
@@ -216,18 +218,19 @@ def _section(
     """``part_of``: by what the figures are apart, the part's name, and the criterion."""
     grouping, name, criterion = part_of
     tables = [
-        one[grouping].get(name, {}).get("criteria", {}).get(criterion, {}).get("levels", {}) for one in shown
+        candidate[grouping].get(name, {}).get("criteria", {}).get(criterion, {}).get("levels", {})
+        for candidate in compared
     ]
     levels = list(dict.fromkeys(level for table in tables for level in table))
     return {
         "label": label,
         "summary": [
             {
-                "name": _name(one),
+                "name": _name(candidate),
                 **{figure: statistic(part[figure]) for figure in ("accuracy", "macro_f1", "cohen_kappa")},
             }
-            for one in shown
-            if (part := one[grouping].get(name)) is not None
+            for candidate in compared
+            if (part := candidate[grouping].get(name)) is not None
         ],
         "rows": [
             {
@@ -239,14 +242,14 @@ def _section(
     }
 
 
-def _of_level(found: Mapping[str, Any] | None) -> dict[str, Any]:
-    if found is None:
+def _of_level(figures: Mapping[str, Any] | None) -> dict[str, Any]:
+    if figures is None:
         return {"n": None, "precision": None, "recall": None}
     return {
-        "n": found["n"],
-        "said": found["said"],
-        "precision": statistic(found["precision"]),
-        "recall": statistic(found["recall"]),
+        "n": figures["n"],
+        "said": figures["said"],
+        "precision": statistic(figures["precision"]),
+        "recall": statistic(figures["recall"]),
     }
 
 

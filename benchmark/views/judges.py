@@ -95,25 +95,26 @@ def judge(request: HttpRequest, name: str) -> HttpResponse:
     return _judge_page(request, judge_for(person_of(request), name))
 
 
-def _judge_page(request: HttpRequest, found: Judge, form: AskForm | None = None) -> HttpResponse:
+def _judge_page(request: HttpRequest, found_judge: Judge, form: AskForm | None = None) -> HttpResponse:
     person = person_of(request)
-    document = found.guideline.document
-    is_listed = found.endpoint in settings.ASSAY_ENDPOINTS.values()
+    document = found_judge.guideline.document
+    is_listed = found_judge.endpoint in settings.ASSAY_ENDPOINTS.values()
     label_counts: list[dict[str, Any]] = [
         {
             "criterion": criterion_label(document, count.criterion),
             "level": None if count.value is None else label_text(document, count.criterion, count.value),
             "n": count.n,
         }
-        for count in said_by(found)
+        for count in said_by(found_judge)
     ]
-    judgings = found.judgings.select_related("dataset", "collection", "job", "created_by")
+    judgings = found_judge.judgings.select_related("dataset", "collection", "job", "created_by")
     context = {
-        "judge": found,
-        "crumbs": _crumbs(found.name),
+        "judge": found_judge,
+        "crumbs": _crumbs(found_judge.name),
         "label_counts": label_counts,
         "off_scale": [
-            (one, criterion_label(document, one.criterion)) for one in off_scale_of(found, MOST_SHOWN)
+            (label, criterion_label(document, label.criterion))
+            for label in off_scale_of(found_judge, MOST_SHOWN)
         ],
         "judgings": [
             {
@@ -123,9 +124,9 @@ def _judge_page(request: HttpRequest, found: Judge, form: AskForm | None = None)
             }
             for judging in judgings.all()[:MOST_SHOWN]
         ],
-        "sources": [line.partition("  ")[::2] for line in found.source.splitlines()],
+        "sources": [line.partition("  ")[::2] for line in found_judge.source.splitlines()],
         "is_listed": is_listed,
-        "may_ask": has_role(person, RESEARCHER) and found.kind == Judge.Kind.ENDPOINT and is_listed,
+        "may_ask": has_role(person, RESEARCHER) and found_judge.kind == Judge.Kind.ENDPOINT and is_listed,
         "form": form or AskForm(person=person),
     }
     return render(request, "benchmark/judges_one.html", context, status=400 if form else 200)
@@ -134,11 +135,17 @@ def _judge_page(request: HttpRequest, found: Judge, form: AskForm | None = None)
 def _failures(judging: Judging, document: GuidelineDocument) -> list[dict[str, Any]]:
     """The last ones, with the prompt and the model of each."""
     last = judging.failures[-MOST_SHOWN:]
-    found = Response.objects.select_related("prompt", "model").in_bulk([one["response"] for one in last])
+    responses = Response.objects.select_related("prompt", "model").in_bulk(
+        [failure["response"] for failure in last]
+    )
     return [
-        {**one, "response": found[one["response"]], "label": criterion_label(document, one["criterion"])}
-        for one in last
-        if one["response"] in found
+        {
+            **failure,
+            "response": responses[failure["response"]],
+            "label": criterion_label(document, failure["criterion"]),
+        }
+        for failure in last
+        if failure["response"] in responses
     ]
 
 
@@ -147,15 +154,15 @@ def _failures(judging: Judging, document: GuidelineDocument) -> list[dict[str, A
 def ask(request: HttpRequest, name: str) -> HttpResponse:
     """Ask about the responses to a dataset, in a job."""
     person = person_of(request)
-    found = judge_for(person, name)
+    judge = judge_for(person, name)
     form = AskForm(request.POST, person=person)
     if form.is_valid():
         try:
-            refuse_unlisted_endpoint(found, settings.ASSAY_ENDPOINTS)
-            start_judging(judge=found, actor=person, **form.cleaned_data)
+            refuse_unlisted_endpoint(judge, settings.ASSAY_ENDPOINTS)
+            start_judging(judge=judge, actor=person, **form.cleaned_data)
         except AssayError as error:
             form.add_error(None, error_text(error))
-    return redirect("judge", found.name) if form.is_valid() else _judge_page(request, found, form)
+    return redirect("judge", judge.name) if form.is_valid() else _judge_page(request, judge, form)
 
 
 @require_POST
@@ -163,13 +170,13 @@ def ask(request: HttpRequest, name: str) -> HttpResponse:
 def ask_on(request: HttpRequest, judging_id: int) -> HttpResponse:
     """What was not answered is asked again."""
     person = person_of(request)
-    found = Judging.objects.select_related("judge").filter(pk=whole(str(judging_id)) or 0).first()
-    if found is None:
+    judging = Judging.objects.select_related("judge").filter(pk=whole(str(judging_id)) or 0).first()
+    if judging is None:
         raise NotFound(N_("There is no such judging."))
-    judge_for(person, found.judge.name)
-    refuse_unlisted_endpoint(found.judge, settings.ASSAY_ENDPOINTS)
-    go_on(found, actor=person)
-    return redirect("judge", found.judge.name)
+    judge_for(person, judging.judge.name)
+    refuse_unlisted_endpoint(judging.judge, settings.ASSAY_ENDPOINTS)
+    go_on(judging, actor=person)
+    return redirect("judge", judging.judge.name)
 
 
 @require_GET
@@ -178,8 +185,10 @@ def template(request: HttpRequest, name: str) -> HttpResponse:
     """The versions of a guideline's template, what each changed, and one of them on a sample response."""
     guideline = guideline_named(name)
     number = whole(request.GET.get("version", ""))
-    chosen = template_numbered(name, number) if number is not None else latest_template(name)
-    return _template_page(request, guideline, chosen, TemplateForm(initial=_texts(guideline, chosen)))
+    current_template = template_numbered(name, number) if number is not None else latest_template(name)
+    return _template_page(
+        request, guideline, current_template, TemplateForm(initial=_texts(guideline, current_template))
+    )
 
 
 @require_POST
@@ -213,7 +222,7 @@ def save(request: HttpRequest, name: str) -> HttpResponse:
 def _template_page(
     request: HttpRequest,
     guideline: Guideline,
-    chosen: JudgeTemplate | None,
+    current_template: JudgeTemplate | None,
     form: TemplateForm,
     *,
     preview: dict[str, str] | None = None,
@@ -221,42 +230,50 @@ def _template_page(
 ) -> HttpResponse:
     person = person_of(request)
     versions = templates_of(guideline.name)
-    shown = preview or _texts(guideline, chosen)
+    texts = preview or _texts(guideline, current_template)
     context = {
         "guideline": guideline,
         "crumbs": _crumbs(_("Template of {guideline}").format(guideline=guideline.name)),
         "versions": versions,
-        "chosen": chosen,
-        "before": (before := _before(versions, chosen)),
-        "changes": _changes(before, chosen),
+        "chosen": current_template,
+        "before": (before := _before(versions, current_template)),
+        "changes": _changes(before, current_template),
         "form": form,
         "is_preview": preview is not None,
-        "shown": shown,
-        "preview": _preview(request, guideline, shown),
+        "shown": texts,
+        "preview": _preview(request, guideline, texts),
         "may_save": has_role(person, RESEARCHER),
     }
     return render(request, "benchmark/judges_template.html", context, status=status)
 
 
-def _texts(guideline: Guideline, chosen: JudgeTemplate | None) -> dict[str, str]:
+def _texts(guideline: Guideline, current_template: JudgeTemplate | None) -> dict[str, str]:
     """Of a version; where there is none yet, of the template made from the guideline."""
-    if chosen is not None:
-        return {"system": chosen.system, "text": chosen.text}
+    if current_template is not None:
+        return {"system": current_template.system, "text": current_template.text}
     language = default_language(guideline.document)
     return {"system": default_system(language), "text": default_text(language)}
 
 
-def _before(versions: list[JudgeTemplate], chosen: JudgeTemplate | None) -> JudgeTemplate | None:
+def _before(versions: list[JudgeTemplate], current_template: JudgeTemplate | None) -> JudgeTemplate | None:
     return next(
-        (version for version in versions if chosen is not None and version.number < chosen.number), None
+        (
+            version
+            for version in versions
+            if current_template is not None and version.number < current_template.number
+        ),
+        None,
     )
 
 
-def _changes(before: JudgeTemplate | None, chosen: JudgeTemplate | None) -> list[dict[str, Any]]:
+def _changes(before: JudgeTemplate | None, current_template: JudgeTemplate | None) -> list[dict[str, Any]]:
     """What differs from the version before, part by part."""
-    if before is None or chosen is None:
+    if before is None or current_template is None:
         return []
-    parts = [(_("System prompt"), before.system, chosen.system), (_("Text"), before.text, chosen.text)]
+    parts = [
+        (_("System prompt"), before.system, current_template.system),
+        (_("Text"), before.text, current_template.text),
+    ]
     return [{"label": label, "pieces": text_pieces(old, new)} for label, old, new in parts if old != new]
 
 
@@ -290,19 +307,19 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
     ground = Ground(release)
     known_judges = judges_of(ground.guideline.name)
     open_to = set(scorers_open_to(person).values_list("pk", flat=True))
-    known_scorers = [one for one in scorers_of(ground) if one.pk in open_to]
-    asked = request.GET.getlist("candidate")
-    chosen_judges: list[Judge] = [judge for judge in known_judges if f"judge:{judge.name}" in asked]
-    chosen_scorers: list[Scorer] = [scorer for scorer in known_scorers if f"scorer:{scorer.name}" in asked]
+    known_scorers = [scorer for scorer in scorers_of(ground) if scorer.pk in open_to]
+    selected = request.GET.getlist("candidate")
+    chosen_judges: list[Judge] = [judge for judge in known_judges if f"judge:{judge.name}" in selected]
+    chosen_scorers: list[Scorer] = [scorer for scorer in known_scorers if f"scorer:{scorer.name}" in selected]
     epsilon = request.GET.get("epsilon", "")
     document = comparison(
         release,
-        judges=chosen_judges if asked else None,
-        scorers=chosen_scorers if asked else known_scorers[:MOST_SCORERS],
+        judges=chosen_judges if selected else None,
+        scorers=chosen_scorers if selected else known_scorers[:MOST_SCORERS],
         common=request.GET.get("common") == "1",
         epsilon=EPSILONS.get(epsilon, EPSILON),
     )
-    there = {f"{one['kind']}:{one['name']}" for one in document["candidates"]}
+    candidates = {f"{candidate['kind']}:{candidate['name']}" for candidate in document["candidates"]}
     choices = [
         *(
             {"value": f"scorer:{scorer.name}", "label": scorer.name, "kind": _("scorer")}
@@ -316,7 +333,7 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "release": release,
         "crumbs": _crumbs(_("Compared on {release}").format(release=release.name)),
-        "choices": [{**choice, "chosen": choice["value"] in there} for choice in choices],
+        "choices": [{**choice, "chosen": choice["value"] in candidates} for choice in choices],
         "epsilons": list(EPSILONS),
         "epsilon": epsilon if epsilon in EPSILONS else f"{EPSILON:g}",
         **comparison_context(document, ground.guideline.document),

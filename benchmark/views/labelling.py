@@ -67,15 +67,15 @@ def _page(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     run = run_named(name)
     refuse_sealed_run(person, run)
-    there = standing_kept(run)
+    basis = standing_kept(run)
     points = PointsForm(request.GET if "points" in request.GET else {"points": "2"})
-    goal = _goal(request, there, points)
+    goal = _goal(request, basis, points)
     form = LabellingBatchForm(request.POST or None, initial=_people(run))
     if request.method == "POST" and goal is not None and form.is_valid():
         answer = _make(request, run, goal, form)
         if answer is not None:
             return answer
-    context = _context(there, goal) | {
+    context = _context(basis, goal) | {
         "run": run,
         "points": points,
         "form": form,
@@ -91,18 +91,18 @@ def _page(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "benchmark/labelling.html", context, status=status)
 
 
-def _goal(request: HttpRequest, there: Standing, points: PointsForm) -> Goal | None:
+def _goal(request: HttpRequest, basis: Standing, points: PointsForm) -> Goal | None:
     """None where the number is none."""
     if "first" in request.GET:
         pair = (request.GET["first"], request.GET.get("second", ""))
-        there.pair(*pair)  # which raises NotFound where a name is no model's
+        basis.pair(*pair)  # which raises NotFound where a name is no model's
         return Goal(pair=pair)
-    return Goal(half_width=points.cleaned_data["points"] / _unit(there)) if points.is_valid() else None
+    return Goal(half_width=points.cleaned_data["points"] / _unit(basis)) if points.is_valid() else None
 
 
-def _unit(there: Standing) -> int:
+def _unit(basis: Standing) -> int:
     """Points in one of the metric: a rate's are hundredths."""
-    return 100 if there.metric.kind == "rate" else 1
+    return 100 if basis.metric.kind == "rate" else 1
 
 
 def _make(
@@ -131,58 +131,58 @@ def _people(run: BenchmarkRun) -> dict[str, Any]:
     }
 
 
-def _context(there: Standing, goal: Goal | None) -> dict[str, Any]:
-    takes = effort(there.run.scorer.guideline.name)
-    pairs = [pair for pair in there.neighbours if pair is not None]
+def _context(basis: Standing, goal: Goal | None) -> dict[str, Any]:
+    takes = effort(basis.run.scorer.guideline.name)
+    pairs = [pair for pair in basis.neighbours if pair is not None]
     neighbours = [
-        _neighbours(there, pair, own, takes) for pair, own in zip(pairs, to_separate(pairs), strict=True)
+        _neighbours(basis, pair, own, takes) for pair, own in zip(pairs, to_separate(pairs), strict=True)
     ]
-    wanted, refusal = _wanted(there, goal)
-    needs = _prompt_needs(there, goal)
-    more = sum(one.more for one in wanted)
+    demands, refusal = _wanted(basis, goal)
+    needs = _prompt_needs(basis, goal)
+    more = sum(demand.more for demand in demands)
     context = {
-        "metric": metric_label(there.metric),
-        "rate": there.metric.kind == "rate",
+        "metric": metric_label(basis.metric),
+        "rate": basis.metric.kind == "rate",
         "neighbours": [neighbour for neighbour in neighbours if not neighbour.separated],
         "separated": sum(neighbour.separated for neighbour in neighbours),
-        "undefined": sum(pair is None for pair in there.neighbours),
+        "undefined": sum(pair is None for pair in basis.neighbours),
         "pair": goal.pair if goal else None,
-        "half_width": "" if goal is None or goal.half_width is None else _points(there, goal.half_width),
+        "half_width": "" if goal is None or goal.half_width is None else _points(basis, goal.half_width),
         "refusal": refusal,
         "more": more,
         "more_shown": format_grouped(more),
         "work": _work(takes, more),
-        "waiting": there.waiting,
-        "assumed": sum(one.stratum.assumed for one in wanted),
-        "strata": len(wanted),
-        "all_labelled": all_labelled(there.run),
+        "waiting": basis.waiting,
+        "assumed": sum(demand.stratum.assumed for demand in demands),
+        "strata": len(demands),
+        "all_labelled": all_labelled(basis.run),
         "prompt_needs": needs,
         "prompts_met": bool(needs) and all(need["is_met"] for need in needs),
     }
-    return context | _table(there, wanted) | _curve(there)
+    return context | _table(basis, demands) | _curve(basis)
 
 
-def _prompt_needs(there: Standing, goal: Goal | None) -> list[dict[str, Any]]:
+def _prompt_needs(basis: Standing, goal: Goal | None) -> list[dict[str, Any]]:
     """What only more prompts narrow, by column; nothing where a pair is asked for."""
     if goal is None or goal.half_width is None:
         return []
     return [
         {
-            "label": scope_label(there.document, prompt_need.scope),
+            "label": scope_label(basis.document, prompt_need.scope),
             "prompts": prompt_need.prompts,
-            "now": _half_width(there, prompt_need.half_width),
+            "now": _half_width(basis, prompt_need.half_width),
             "needed": prompt_need.needed,
             "is_met": prompt_need.is_met,
         }
-        for prompt_need in prompt_needs(there, goal.half_width)
+        for prompt_need in prompt_needs(basis, goal.half_width)
     ]
 
 
-def _wanted(there: Standing, goal: Goal | None) -> tuple[list[Wanted], str]:
+def _wanted(basis: Standing, goal: Goal | None) -> tuple[list[Wanted], str]:
     if goal is None:
         return [], ""
     try:
-        return there.wanted(goal), ""
+        return basis.wanted(goal), ""
     except AssayError as error:
         return [], error_text(error)
 
@@ -203,9 +203,9 @@ class Neighbours:
     """About so many would separate them, where no label does."""
 
 
-def _neighbours(there: Standing, pair: Pair, wanted: Sequence[Wanted] | None, takes: Effort) -> Neighbours:
-    more = None if wanted is None else sum(one.more for one in wanted)
-    unit = _unit(there)
+def _neighbours(basis: Standing, pair: Pair, demands: Sequence[Wanted] | None, takes: Effort) -> Neighbours:
+    more = None if demands is None else sum(demand.more for demand in demands)
+    unit = _unit(basis)
     low, high = (format_signed(end * unit, 1) for end in pair.interval) if pair.interval else ("", "")
     return Neighbours(
         first=pair.first,
@@ -215,21 +215,21 @@ def _neighbours(there: Standing, pair: Pair, wanted: Sequence[Wanted] | None, ta
         separated=pair.separated,
         more=more,
         work=_work(takes, more or 0),
-        url=f"{_address(there)}?{urlencode({'first': pair.first, 'second': pair.second})}#wanted",
-        prompts=prompts_to_separate(there, pair),
+        url=f"{_address(basis)}?{urlencode({'first': pair.first, 'second': pair.second})}#wanted",
+        prompts=prompts_to_separate(basis, pair),
     )
 
 
-def _address(there: Standing) -> str:
-    return reverse("label-next", args=[there.run.name])
+def _address(basis: Standing) -> str:
+    return reverse("label-next", args=[basis.run.name])
 
 
-def _points(there: Standing, half_width: float) -> str:
-    return format_significant(half_width * _unit(there))
+def _points(basis: Standing, half_width: float) -> str:
+    return format_significant(half_width * _unit(basis))
 
 
-def _half_width(there: Standing, half_width: float | None) -> str:
-    return format_decimal(None if half_width is None else half_width * _unit(there), 1, undefined="")
+def _half_width(basis: Standing, half_width: float | None) -> str:
+    return format_decimal(None if half_width is None else half_width * _unit(basis), 1, undefined="")
 
 
 def _work(takes: Effort, labels: int) -> str:
@@ -240,22 +240,22 @@ def _work(takes: Effort, labels: int) -> str:
     return render_text("benchmark/wording/work.txt", each=each, annotators=takes.overlap, deciding=deciding)
 
 
-def _table(there: Standing, wanted: Sequence[Wanted]) -> dict[str, Any]:
+def _table(basis: Standing, demands: Sequence[Wanted]) -> dict[str, Any]:
     """The labels that are wanted by model and dimension, beside how well each is known now."""
-    columns = [scope for scope in scopes(there.document) if scope in metric_by_scope(there.document)]
+    columns = [scope for scope in scopes(basis.document) if scope in metric_by_scope(basis.document)]
     more: dict[tuple[str, str], int] = defaultdict(int)
-    for one in wanted:
-        more[one.stratum.model, one.stratum.scope] += one.more
-    now = half_widths([one.stratum for one in wanted])
-    models = [model for model in there.models if any((model, scope) in more for scope in columns)]
+    for demand in demands:
+        more[demand.stratum.model, demand.stratum.scope] += demand.more
+    now = half_widths([demand.stratum for demand in demands])
+    models = [model for model in basis.models if any((model, scope) in more for scope in columns)]
     return {
-        "columns": [scope_label(there.document, scope) for scope in columns],
+        "columns": [scope_label(basis.document, scope) for scope in columns],
         "rows": [
             {
                 "model": model,
                 "more": sum(more.get((model, scope), 0) for scope in columns),
                 "cells": [
-                    _cell(there, more.get((model, scope)), now.get((model, scope))) for scope in columns
+                    _cell(basis, more.get((model, scope)), now.get((model, scope))) for scope in columns
                 ],
             }
             for model in models
@@ -264,14 +264,14 @@ def _table(there: Standing, wanted: Sequence[Wanted]) -> dict[str, Any]:
     }
 
 
-def _cell(there: Standing, more: int | None, now: float | None) -> dict[str, Any]:
-    return {"more": more, "now": _half_width(there, now)}
+def _cell(basis: Standing, more: int | None, now: float | None) -> dict[str, Any]:
+    return {"more": more, "now": _half_width(basis, now)}
 
 
-def _curve(there: Standing) -> dict[str, Any]:
+def _curve(basis: Standing) -> dict[str, Any]:
     """What each half-width would take, as a picture and as its table."""
-    unit = _unit(there)
-    labels = curve(there.strata, [points / unit for points in CURVE])
+    unit = _unit(basis)
+    labels = curve(basis.strata, [points / unit for points in CURVE])
     values = [{"points": points, "labels": n} for points, n in zip(CURVE, labels, strict=True)]
     if not any(labels):
         return {"chart": "", "curve": []}

@@ -94,7 +94,7 @@ def cell_view(run: BenchmarkRun, model: str, scope: str, cell: Mapping[str, Any]
         scope=scope,
         url=cell_url(run, model, scope),
         n=cell["n"],
-        numbers=tuple(number(document, one, cell[one.name]) for one in metrics_in(document, scope)),
+        numbers=tuple(number(document, metric, cell[metric.name]) for metric in metrics_in(document, scope)),
         composition=composition(cell["composition"]),
         missing=cell["missing"],
         small=cell["n"] < SMALL,
@@ -115,7 +115,7 @@ def number(document: GuidelineDocument, metric: Metric, statistic: Mapping[str, 
     value, low, high = (statistic[part] for part in ("value", "low", "high"))
     top = axis_top(document, metric)
     at, at_low, at_high = (
-        None if one is None or top <= 0 else round(100 * one / top, 2) for one in (value, low, high)
+        None if bound is None or top <= 0 else round(100 * bound / top, 2) for bound in (value, low, high)
     )
     interval = interval_text(metric, statistic) or "-"
     return Number(metric_label(metric), printed(metric, value), interval, at, at_low, at_high)
@@ -153,8 +153,8 @@ def attribute_label(attribute: str) -> str:
 
 def group_label(document: GuidelineDocument, attribute: str, name: str, scope: str | None) -> str:
     """A subcomponent by its label in its dimension; anything else by its own name."""
-    found = document.dimension(scope or "") if attribute == SUBCOMPONENT else None
-    parts = found.subcomponents if found else ()
+    dimension = document.dimension(scope or "") if attribute == SUBCOMPONENT else None
+    parts = dimension.subcomponents if dimension else ()
     return next((localized(part.label, _language()) for part in parts if part.name == name), name)
 
 

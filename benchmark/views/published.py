@@ -155,21 +155,23 @@ def _shown(rows: Sequence[Published], document: GuidelineDocument) -> dict[str, 
         (None, overall_metric) for overall_metric in overall_metrics(document)
     ]
     places += [(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
-    found = []
+    columns = []
     for scope, metric in places:
-        held = [(row["overall"] if scope is None else row["dimensions"][scope])[metric.name] for row in board]
-        if any(one["value"] is not None for one in held):
+        statistics = [
+            (row["overall"] if scope is None else row["dimensions"][scope])[metric.name] for row in board
+        ]
+        if any(statistic["value"] is not None for statistic in statistics):
             counted = scope is not None and metric.kind == "rate"  # what its interval rests on
             ns = [row["dimensions"][scope]["n"] if counted else None for row in board]
-            found.append((scope_label(document, scope), metric, held, ns))
+            columns.append((scope_label(document, scope), metric, statistics, ns))
     return {
-        "heads": [{"scope": label, "metric": metric_label(metric)} for label, metric, _held, _ns in found],
+        "heads": [{"scope": label, "metric": metric_label(metric)} for label, metric, _held, _ns in columns],
         "rows": [
             {
                 "model": row["model"],
                 "cells": [
                     {"number": number(document, metric, held[at]), "n": ns[at]}
-                    for _label, metric, held, ns in found
+                    for _label, metric, held, ns in columns
                 ],
             }
             for at, row in enumerate(board)
@@ -177,5 +179,5 @@ def _shown(rows: Sequence[Published], document: GuidelineDocument) -> dict[str, 
     }
 
 
-def _crumbs(here: str) -> list[Crumb]:
-    return trail((_("Benchmarks"), "runs", []), (_("Published tables"), "published-tables", []), here=here)
+def _crumbs(label: str) -> list[Crumb]:
+    return trail((_("Benchmarks"), "runs", []), (_("Published tables"), "published-tables", []), here=label)

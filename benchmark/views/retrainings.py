@@ -47,13 +47,15 @@ def retrain(request: HttpRequest, release: str) -> HttpResponse:
             return redirect("retraining", made.pk)
         except AssayError as error:
             refusal, status = error_text(error), error.status
-    here = _("Retrain and re-benchmark")
+    label = _("Retrain and re-benchmark")
     context = {
         "plan": plan,
         "boards": [(board, plan.models[board.pk]) for board in plan.boards],
         "under_way": under_way(gold.pk),
         "refusal": refusal,
-        "crumbs": trail((_("Gold releases"), "releases", []), (gold.name, "release", [gold.name]), here=here),
+        "crumbs": trail(
+            (_("Gold releases"), "releases", []), (gold.name, "release", [gold.name]), here=label
+        ),
     }
     return render(request, "benchmark/retrain.html", context, status=status)
 
@@ -63,35 +65,41 @@ def retrain(request: HttpRequest, release: str) -> HttpResponse:
 def retraining(request: HttpRequest, retraining_id: int) -> HttpResponse:
     """The chain of jobs while it goes on; then old beside new."""
     retrainings = Retraining.objects.select_related("release", "scorer__job", "scorer__guideline")
-    found = get_object_or_404(retrainings, pk=retraining_id)
-    release_for(person_of(request), found.release.name)
-    runs = runs_of(found)
+    past_retraining = get_object_or_404(retrainings, pk=retraining_id)
+    release_for(person_of(request), past_retraining.release.name)
+    runs = runs_of(past_retraining)
     for run in runs:
         refuse_sealed_run(person_of(request), run)
-    jobs = jobs_of(found)
+    jobs = jobs_of(past_retraining)
     context = {
-        "retraining": found,
+        "retraining": past_retraining,
         "jobs": jobs,
         "working": [job for job in jobs if not job.is_over],
         "runs": [_compared(run) for run in runs if run.finished_at],
-        "crumbs": _crumbs(found),
+        "crumbs": _crumbs(past_retraining),
     }
     return render(request, "benchmark/retraining.html", context)
 
 
 def _compared(run: BenchmarkRun) -> dict[str, Any]:
-    found = compared(run)
+    comparison = compared(run)
     moved: dict[str, list[dict[str, Any]]] = {}
-    for one in found.moved:
-        cells = moved.setdefault(one.change.model, [])
-        cells.append(_shown(run, one, is_first=not cells or cells[-1]["change"].scope != one.change.scope))
+    for moved_number in comparison.moved:
+        cells = moved.setdefault(moved_number.change.model, [])
+        cells.append(
+            _shown(
+                run,
+                moved_number,
+                is_first=not cells or cells[-1]["change"].scope != moved_number.change.scope,
+            )
+        )
     heads = next(iter(moved.values()), [])
     return {
         "run": run,
         "old": run.replaces,
         "heads": heads,
         "rows": moved,
-        "totals": join_names(_words(found.totals)),
+        "totals": join_names(_words(comparison.totals)),
     }
 
 
@@ -112,8 +120,8 @@ def _words(reasons: Counter[str]) -> list[str]:
     return [f"{format_grouped(n)} × {change_word(kind)}" for kind, n in sorted(reasons.items())]
 
 
-def _crumbs(found: Retraining) -> list[dict[str, str]]:
+def _crumbs(past_retraining: Retraining) -> list[dict[str, str]]:
     return [
         {"label": _("Benchmarks"), "url": reverse("runs")},
-        {"label": _("Retraining on {release}").format(release=found.release.name), "url": ""},
+        {"label": _("Retraining on {release}").format(release=past_retraining.release.name), "url": ""},
     ]

@@ -49,18 +49,23 @@ def runs(request: HttpRequest) -> HttpResponse:
     """Every run, the newest first; of what the person judges blind no more than its name."""
     person = person_of(request)
     listed = runs_for(person)
-    stale = stale_marks([one.run for one in listed if not one.sealed])
+    stale = stale_marks([listed_run.run for listed_run in listed if not listed_run.sealed])
     lines = [
-        {"run": one.run, "sealed": one.sealed, "stale": one.run.pk in stale, "first": _first(one.run)}
-        for one in listed
+        {
+            "run": listed_run.run,
+            "sealed": listed_run.sealed,
+            "stale": listed_run.run.pk in stale,
+            "first": _first(listed_run.run),
+        }
+        for listed_run in listed
     ]
     return render(request, "benchmark/runs.html", {"runs": lines, "may_run": has_role(person, RESEARCHER)})
 
 
-def _first(found: BenchmarkRun) -> dict[str, Any] | None:
+def _first(benchmark_run: BenchmarkRun) -> dict[str, Any] | None:
     """The row of who stands highest on the board; None where nobody has the number that it is ranked by."""
-    rows = rows_of(found)
-    return rows[0] if rows and standing_of(found, rows[0]) is not None else None
+    rows = rows_of(benchmark_run)
+    return rows[0] if rows and standing_of(benchmark_run, rows[0]) is not None else None
 
 
 @require_http_methods(["GET", "POST"])
@@ -89,36 +94,36 @@ def _create(request: HttpRequest, form: NewRunForm) -> BenchmarkRun | None:
 @role_required(RESEARCHER, MANAGER)
 def run(request: HttpRequest, name: str) -> HttpResponse:
     """``?view=..`` is the tab; while the job runs, its progress alone."""
-    found, person = run_named(name), person_of(request)
-    refuse_sealed_run(person, found)
+    benchmark_run, person = run_named(name), person_of(request)
+    refuse_sealed_run(person, benchmark_run)
     context: Context = {
-        "run": found,
-        "job": found.job,
-        "crumbs": _crumbs(found.name),
+        "run": benchmark_run,
+        "job": benchmark_run.job,
+        "crumbs": _crumbs(benchmark_run.name),
         "may_run": has_role(person, RESEARCHER),
-        "freshness": freshness(found),
+        "freshness": freshness(benchmark_run),
     }
-    if found.finished_at is None:
+    if benchmark_run.finished_at is None:
         return render(request, "benchmark/run.html", context)
     place = Place.of(request.GET)
     context |= {
         "tabs": tabs(place.view),
         "part": f"benchmark/tabs/{place.view or 'board'}.html",
-        **_part(found, place.view, request, person),
+        **_part(benchmark_run, place.view, request, person),
     }
     return render(request, "benchmark/run.html", context)
 
 
-def _part(found: BenchmarkRun, view: str, request: HttpRequest, person: Person) -> dict[str, Any]:
+def _part(benchmark_run: BenchmarkRun, view: str, request: HttpRequest, person: Person) -> dict[str, Any]:
     """Only what the tab shows is read: the parts of a large board are large."""
-    asked = request.GET
+    query = request.GET
     made: dict[str, Callable[[], Context]] = {
-        BOARD: lambda: board_context(found, asked, reader=person),
-        PAIRS: lambda: pairs_context(found, asked),
-        GROUPS: lambda: groups_context(found, asked),
-        ESTIMATES: lambda: estimates_context(found, asked),
-        TIME: lambda: time_context(found, asked, person=person),
-        LINEAGE: lambda: lineage_context(found),
+        BOARD: lambda: board_context(benchmark_run, query, reader=person),
+        PAIRS: lambda: pairs_context(benchmark_run, query),
+        GROUPS: lambda: groups_context(benchmark_run, query),
+        ESTIMATES: lambda: estimates_context(benchmark_run, query),
+        TIME: lambda: time_context(benchmark_run, query, person=person),
+        LINEAGE: lambda: lineage_context(benchmark_run),
     }
     return made[view]()
 

@@ -20,30 +20,30 @@ PARTS = (PAIRS, GROUPS, ESTIMATES)
 
 
 def shared_context(
-    run: BenchmarkRun, asked: Mapping[str, str], *, draw: Draw, with_published: bool
+    run: BenchmarkRun, query: Mapping[str, str], *, draw: Draw, with_published: bool
 ) -> dict[str, Any]:
     """AssayError where something is asked for that is not there, as on the page of the run."""
-    there = set(run.parts.values_list("name", flat=True))
-    views = [BOARD, *(view for view in PARTS if view in there), LINEAGE]
-    view = one_of(Place.of(asked).view, views)
+    parts = set(run.parts.values_list("name", flat=True))
+    views = [BOARD, *(view for view in PARTS if view in parts), LINEAGE]
+    view = one_of(Place.of(query).view, views)
     return {
         "run": run,
         "public": True,
         "part": f"benchmark/tabs/{view or 'board'}.html",
         "tabs": tabs(view, tuple(views)),
-        **_of_view(run, asked, view, draw, with_published=with_published),
+        **_of_view(run, query, view, draw, with_published=with_published),
     }
 
 
 def _of_view(
-    run: BenchmarkRun, asked: Mapping[str, str], view: str, draw: Draw, *, with_published: bool
+    run: BenchmarkRun, query: Mapping[str, str], view: str, draw: Draw, *, with_published: bool
 ) -> dict[str, Any]:
     if view == PAIRS:
-        return pairs_context(run, asked, public=True, draw=draw)
+        return pairs_context(run, query, public=True, draw=draw)
     if view == GROUPS:
-        return groups_context(run, asked, public=True)
+        return groups_context(run, query, public=True)
     if view == ESTIMATES:
-        return estimates_context(run, asked, public=True, draw=draw)
+        return estimates_context(run, query, public=True, draw=draw)
     if view == LINEAGE:
         return lineage_context(run, public=True)
-    return board_context(run, asked, reader=None, public=True, draw=draw, with_published=with_published)
+    return board_context(run, query, reader=None, public=True, draw=draw, with_published=with_published)

@@ -128,10 +128,10 @@ def for_outsiders(view: View) -> View:
 @for_outsiders
 def shared(request: HttpRequest, token: str, language: str = "") -> HttpResponse:
     """The run for whoever has the address; ``language`` in it is the reader's choice, for which no cookie is set."""
-    found = _opened(request, token)
-    if found is None or language not in {"", *dict(settings.LANGUAGES)}:
+    opened_link = _opened(request, token)
+    if opened_link is None or language not in {"", *dict(settings.LANGUAGES)}:
         return _nothing(request)
-    link, run = found
+    link, run = opened_link
     if request.method == "GET" and not request.user.is_authenticated:
         note_opening(link)
     with translation.override(language or translation.get_language()):
@@ -151,8 +151,10 @@ def shared(request: HttpRequest, token: str, language: str = "") -> HttpResponse
 @for_outsiders
 def shared_chart(request: HttpRequest, token: str, proof: str, key: str) -> HttpResponse:
     """A chart that the link's page named: its proof was made by that page, for that link."""
-    found = _opened(request, token)
-    if found is None or not constant_time_compare(proof, _proof(found[0], key.removesuffix(DARK))):
+    opened_link = _opened(request, token)
+    if opened_link is None or not constant_time_compare(
+        proof, _proof(opened_link[0], key.removesuffix(DARK))
+    ):
         return _nothing(request)
     try:
         return HttpResponse(chart_svg(key), content_type="image/svg+xml")
@@ -162,10 +164,10 @@ def shared_chart(request: HttpRequest, token: str, proof: str, key: str) -> Http
 
 def _opened(request: HttpRequest, token: str) -> tuple[ShareLink, BenchmarkRun] | None:
     """The link and its run. Who is signed in and judges behind the run blind is refused, as on the run's own page."""
-    found = opened(token)
-    if found is not None and request.user.is_authenticated:
-        refuse_sealed_run(person_of(request), found[1])
-    return found
+    opened_link = opened(token)
+    if opened_link is not None and request.user.is_authenticated:
+        refuse_sealed_run(person_of(request), opened_link[1])
+    return opened_link
 
 
 def _nothing(request: HttpRequest) -> HttpResponse:

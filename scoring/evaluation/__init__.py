@@ -8,7 +8,7 @@ from scoring.evaluation.figures import (
     Metrics,
     bootstrap_weights,
     measure,
-    outcomes,
+    collect_outcomes,
     percentile_statistic,
     quadratic_kappa,
 )
@@ -17,29 +17,29 @@ from scoring.evaluation.runs import (
     evaluate_grouped,
     evaluate_leave_one_model_out,
     evaluate_splits,
-    held_out,
+    split_off_test,
     predict_split,
-    split_key,
+    compute_split_key,
 )
-from scoring.evaluation.seeds import by_seed
+from scoring.evaluation.seeds import compare_seeds
 from scoring.evaluation.sureness import expected_calibration_error, reliability, risk_coverage
 
 __all__ = [
     "Evaluation",
     "Metrics",
     "bootstrap_weights",
-    "by_seed",
+    "compare_seeds",
     "evaluate_grouped",
     "evaluate_leave_one_model_out",
     "evaluate_splits",
     "expected_calibration_error",
-    "held_out",
+    "split_off_test",
     "measure",
-    "outcomes",
+    "collect_outcomes",
     "percentile_statistic",
     "predict_split",
     "quadratic_kappa",
     "reliability",
     "risk_coverage",
-    "split_key",
+    "compute_split_key",
 ]

@@ -11,20 +11,20 @@ from scoring.dataset import Example, Head, Prediction, level_name
 from scoring.evaluation.outcomes import (
     RESAMPLES,
     Array,
-    Confusion,
+    DrawnConfusion,
     Draws,
     Outcomes,
     Statistic,
     bootstrap_weights,
-    defined,
-    outcomes,
+    to_finite,
+    collect_outcomes,
     percentile_statistic,
 )
 from scoring.evaluation.sureness import expected_calibration_error, reliability, risk_coverage
 
 Metrics = dict[str, Any]
 
-__all__ = ["Metrics", "bootstrap_weights", "measure", "outcomes", "percentile_statistic", "quadratic_kappa"]
+__all__ = ["Metrics", "bootstrap_weights", "measure", "collect_outcomes", "percentile_statistic", "quadratic_kappa"]
 
 
 def measure(
@@ -41,24 +41,24 @@ def measure(
     ``new_text`` says of each example that what predicted it had not learned from a response of the same normalised
     text; the figures of these alone are then under that name.
     """
-    draws = Draws.of(examples, resamples=resamples, seed=seed)
-    found = [outcomes(examples, predictions, head) for head in heads]
+    draws = Draws.draw_prompts(examples, resamples=resamples, seed=seed)
+    head_outcomes = [collect_outcomes(examples, predictions, head) for head in heads]
     metrics = {
-        **_figures(found, draws),
-        "by_model": _apart([example.model for example in examples], found, draws),
-        "by_kind": _apart([example.kind or "" for example in examples], found, draws),
+        **_measure_criteria(head_outcomes, draws),
+        "by_model": _measure_groups([example.model for example in examples], head_outcomes, draws),
+        "by_kind": _measure_groups([example.kind or "" for example in examples], head_outcomes, draws),
     }
     if new_text is not None:
         keep = np.array(new_text, dtype=np.bool_)
-        new = [each.of_rows(keep) for each in found]
+        new_outcomes = [each.select_rows(keep) for each in head_outcomes]
         metrics["new_text"] = {
-            **_figures(new, draws),
-            "by_model": _apart([example.model for example in examples], new, draws),
+            **_measure_criteria(new_outcomes, draws),
+            "by_model": _measure_groups([example.model for example in examples], new_outcomes, draws),
         }
     return metrics
 
 
-def drawn_figures(
+def draw_figures(
     examples: Sequence[Example],
     predictions: Sequence[Prediction],
     heads: Sequence[Head],
@@ -67,44 +67,44 @@ def drawn_figures(
     seed: int = 0,
 ) -> dict[str, Array]:
     """(1 + resamples) values of accuracy and of macro-F1, the data first: the same draws for the same examples."""
-    draws = Draws.of(examples, resamples=resamples, seed=seed)
-    tables = [draws.confusion(outcomes(examples, predictions, head)) for head in heads]
+    draws = Draws.draw_prompts(examples, resamples=resamples, seed=seed)
+    tables = [draws.count_confusion(collect_outcomes(examples, predictions, head)) for head in heads]
     return {
-        "accuracy": _near(tables, 0),
+        "accuracy": _near_shares(tables, 0),
         "macro_f1": _mean_defined(np.column_stack([macro_f1(table.drawn) for table in tables])),
     }
 
 
-def _figures(found: Sequence[Outcomes], draws: Draws) -> Metrics:
+def _measure_criteria(head_outcomes: Sequence[Outcomes], draws: Draws) -> Metrics:
     return {
-        **_with_sureness(found, draws),
-        "by_criterion": {each.head.criterion: criterion_metrics(each, draws) for each in found},
+        **_measure_pooled(head_outcomes, draws),
+        "by_criterion": {each.head.criterion: criterion_metrics(each, draws) for each in head_outcomes},
     }
 
 
-def _with_sureness(found: Sequence[Outcomes], draws: Draws) -> Metrics:
+def _measure_pooled(head_outcomes: Sequence[Outcomes], draws: Draws) -> Metrics:
     return {
-        **summary([draws.confusion(each) for each in found]),
-        "calibration_error": expected_calibration_error(found),
-        "reliability": reliability(found),
-        "risk_coverage": risk_coverage(found, draws),
+        **summarise([draws.count_confusion(each) for each in head_outcomes]),
+        "calibration_error": expected_calibration_error(head_outcomes),
+        "reliability": reliability(head_outcomes),
+        "risk_coverage": risk_coverage(head_outcomes, draws),
     }
 
 
-def _apart(names: Sequence[str], found: Sequence[Outcomes], draws: Draws) -> Metrics:
+def _measure_groups(names: Sequence[str], head_outcomes: Sequence[Outcomes], draws: Draws) -> Metrics:
     """By name, of which the empty one is nobody's and left out."""
     of_row = np.array(names, dtype=object)
     metrics = {}
     for name in sorted(set(names) - {""}):
-        those = [each.of_rows(of_row == name) for each in found]
+        group_outcomes = [each.select_rows(of_row == name) for each in head_outcomes]
         metrics[name] = {
-            **summary([draws.confusion(each) for each in those]),
-            "calibration_error": expected_calibration_error(those),
+            **summarise([draws.count_confusion(each) for each in group_outcomes]),
+            "calibration_error": expected_calibration_error(group_outcomes),
         }
     return metrics
 
 
-def summary(tables: Sequence[Confusion]) -> Metrics:
+def summarise(tables: Sequence[DrawnConfusion]) -> Metrics:
     """Accuracy, correct of all labels; ``within_one``, at most one level away, of the labels on ordered scales of three
     levels or more alone; macro-F1, the unweighted mean of the heads' macro-F1."""
     ordered = [
@@ -113,26 +113,26 @@ def summary(tables: Sequence[Confusion]) -> Metrics:
     macro = _mean_defined(np.column_stack([macro_f1(table.drawn) for table in tables]))
     return {
         "n": int(sum(table.counts.sum() for table in tables)),
-        "accuracy": _statistic(tables, _near(tables, 0)),
-        "within_one": _statistic(ordered, _near(ordered, 1)),
+        "accuracy": _statistic(tables, _near_shares(tables, 0)),
+        "within_one": _statistic(ordered, _near_shares(ordered, 1)),
         "macro_f1": _statistic(tables, macro),
     }
 
 
-def _statistic(tables: Sequence[Confusion], draws: Array) -> Statistic:
+def _statistic(tables: Sequence[DrawnConfusion], draws: Array) -> Statistic:
     groups = np.concatenate([table.groups for table in tables] or [np.zeros(0, np.int64)])
     return percentile_statistic(draws, len(np.unique(groups)))
 
 
-def _near(tables: Sequence[Confusion], distance: int) -> Array:
+def _near_shares(tables: Sequence[DrawnConfusion], distance: int) -> Array:
     """Of all labels, the share whose prediction is at most so many levels away, in each draw."""
     if not tables:
         return np.array([np.nan])
-    near = np.sum([_within(table.drawn, distance) for table in tables], axis=0)
+    near = np.sum([_count_near(table.drawn, distance) for table in tables], axis=0)
     return _ratio(near, np.sum([table.drawn.sum(axis=(1, 2)) for table in tables], axis=0))
 
 
-def _within(drawn: Array, distance: int) -> Array:
+def _count_near(drawn: Array, distance: int) -> Array:
     levels = np.arange(drawn.shape[-1])
     near: Array = (drawn * (np.abs(levels[:, None] - levels[None, :]) <= distance)).sum(axis=(1, 2))
     return near
@@ -155,28 +155,28 @@ def _mean_defined(values: Array) -> Array:
     return _ratio(np.where(known, values, 0).sum(axis=-1), known.sum(axis=-1))
 
 
-def _ratio(part: Array, whole: Array) -> Array:
+def _ratio(part: Array, total: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio: Array = part / whole
+        ratio: Array = part / total
     return ratio
 
 
-def criterion_metrics(found: Outcomes, draws: Draws) -> Metrics:
-    table = draws.confusion(found)
-    kappa = _statistic([table], quadratic_kappas(table.drawn, found.head))
+def criterion_metrics(outcomes: Outcomes, draws: Draws) -> Metrics:
+    table = draws.count_confusion(outcomes)
+    kappa = _statistic([table], quadratic_kappas(table.drawn, outcomes.head))
     return {
-        **_with_sureness([found], draws),
+        **_measure_pooled([outcomes], draws),
         "quadratic_kappa": kappa["value"],
         "intervals": {"quadratic_kappa": [kappa["low"], kappa["high"]]},
         "confusion": {
-            "levels": list(found.head.values),
+            "levels": list(outcomes.head.values),
             "counts": table.counts.astype(int).tolist(),
         },
         "levels": level_metrics(table),
     }
 
 
-def level_metrics(table: Confusion) -> Metrics:
+def level_metrics(table: DrawnConfusion) -> Metrics:
     """By level: ``n`` labelled so, ``predicted`` so, precision, recall, F1, and the ``intervals`` of these."""
     hits = np.diagonal(table.drawn, axis1=-2, axis2=-1)
     drawn = {
@@ -184,16 +184,16 @@ def level_metrics(table: Confusion) -> Metrics:
         "recall": _ratio(hits, table.drawn.sum(axis=-1)),
         "f1": f1_by_level(table.drawn),
     }
-    found: Metrics = {}
+    metrics: Metrics = {}
     for i, value in enumerate(table.head.values):
-        told = {name: _statistic([table], each[:, i]) for name, each in drawn.items()}
-        found[level_name(value)] = {
+        statistics = {name: _statistic([table], each[:, i]) for name, each in drawn.items()}
+        metrics[level_name(value)] = {
             "n": int(table.counts[i].sum()),
             "predicted": int(table.counts[:, i].sum()),
-            **{name: one["value"] for name, one in told.items()},
-            "intervals": {name: [one["low"], one["high"]] for name, one in told.items()},
+            **{name: statistic["value"] for name, statistic in statistics.items()},
+            "intervals": {name: [statistic["low"], statistic["high"]] for name, statistic in statistics.items()},
         }
-    return found
+    return metrics
 
 
 def quadratic_kappa(confusion: Array, head: Head) -> float | None:
@@ -201,7 +201,7 @@ def quadratic_kappa(confusion: Array, head: Head) -> float | None:
 
     kappa = 1 - sum(w * observed) / sum(w * expected). Undefined on a nominal scale, and if nothing varies.
     """
-    return defined(quadratic_kappas(confusion[None], head)[0])
+    return to_finite(quadratic_kappas(confusion[None], head)[0])
 
 
 def quadratic_kappas(drawn: Array, head: Head) -> Array:

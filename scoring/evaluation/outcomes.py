@@ -15,7 +15,7 @@ Mask = npt.NDArray[np.bool_]
 Statistic = dict[str, float | None]
 
 RESAMPLES = 1000
-STILL = 1e-12
+MIN_SPREAD = 1e-12
 """Draws that spread no wider than this do not differ."""
 
 
@@ -37,22 +37,22 @@ class Outcomes:
         right: Mask = self.truth == self.predicted
         return right
 
-    def of_rows(self, keep: Mask) -> Outcomes:
+    def select_rows(self, keep: Mask) -> Outcomes:
         """The outcomes of the examples that ``keep`` says."""
-        kept = keep[self.row]
+        selected = keep[self.row]
         return Outcomes(
-            self.head, self.row[kept], self.truth[kept], self.predicted[kept], self.confidence[kept]
+            self.head, self.row[selected], self.truth[selected], self.predicted[selected], self.confidence[selected]
         )
 
 
-def outcomes(examples: Sequence[Example], predictions: Sequence[Prediction], head: Head) -> Outcomes:
-    found = []
+def collect_outcomes(examples: Sequence[Example], predictions: Sequence[Prediction], head: Head) -> Outcomes:
+    rows = []
     for row, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
         value, distribution = example.labels.get(head.criterion), prediction.get(head.criterion)
         if value is not None and distribution is not None:
             likely = head.most_likely(distribution)
-            found.append((row, head.position(value), head.position(likely), distribution[likely]))
-    columns = np.array(found, dtype=np.float64).reshape(-1, 4).T
+            rows.append((row, head.position(value), head.position(likely), distribution[likely]))
+    columns = np.array(rows, dtype=np.float64).reshape(-1, 4).T
     row_, truth, predicted = columns[:3].astype(np.int64)
     return Outcomes(head, row_, truth, predicted, columns[3])
 
@@ -69,24 +69,24 @@ class Draws:
     weights: Array
 
     @classmethod
-    def of(cls, examples: Sequence[Example], *, resamples: int = RESAMPLES, seed: int = 0) -> Draws:
+    def draw_prompts(cls, examples: Sequence[Example], *, resamples: int = RESAMPLES, seed: int = 0) -> Draws:
         names = prompt_groups(examples)
         order = {name: i for i, name in enumerate(sorted(set(names)))}
         group = np.array([order[name] for name in names], dtype=np.int64)
         return cls(group, bootstrap_weights(len(order), resamples=resamples, seed=seed))
 
-    def confusion(self, found: Outcomes) -> Confusion:
+    def count_confusion(self, outcomes: Outcomes) -> DrawnConfusion:
         """Only the groups that have an outcome are kept; the rest add nothing to any draw."""
-        levels = len(found.head.values)
-        groups, place = np.unique(self.group[found.row], return_inverse=True)
+        levels = len(outcomes.head.values)
+        groups, place = np.unique(self.group[outcomes.row], return_inverse=True)
         table = np.zeros((len(groups), levels, levels))
-        np.add.at(table, (place, found.truth, found.predicted), 1)
+        np.add.at(table, (place, outcomes.truth, outcomes.predicted), 1)
         weights = self.weights if len(groups) == self.weights.shape[1] else self.weights[:, groups]
-        return Confusion(found.head, groups, np.tensordot(weights, table, axes=1))
+        return DrawnConfusion(outcomes.head, groups, np.tensordot(weights, table, axes=1))
 
-    def shares(self, found: Sequence[Outcomes], hits: Sequence[Array]) -> Statistic:
+    def mean_of_hits(self, head_outcomes: Sequence[Outcomes], hits: Sequence[Array]) -> Statistic:
         """The mean of ``hits``, an entry for each outcome, with its interval."""
-        group = self.group[np.concatenate([each.row for each in found] or [np.zeros(0, np.int64)])]
+        group = self.group[np.concatenate([each.row for each in head_outcomes] or [np.zeros(0, np.int64)])]
         values = np.concatenate([np.asarray(hit, np.float64) for hit in hits] or [np.zeros(0)])
         size = self.weights.shape[1]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -97,7 +97,7 @@ class Draws:
 
 
 @dataclass(frozen=True)
-class Confusion:
+class DrawnConfusion:
     """(1 + resamples, truth, predicted): the confusion counts of one head in each draw; the first is the data.
 
     ``groups`` are the groups of prompts that have an outcome.
@@ -127,11 +127,11 @@ def percentile_statistic(draws: Array, groups: int) -> Statistic:
     Nor have draws that are all the same: that two of two are right is no certainty.
     """
     spread = draws[1:][~np.isnan(draws[1:])]
-    varies = groups > 1 and len(spread) and np.ptp(spread) > STILL
+    varies = groups > 1 and len(spread) and np.ptp(spread) > MIN_SPREAD
     low, high = np.percentile(spread, [2.5, 97.5]) if varies else (np.nan, np.nan)
-    return {"value": defined(draws[0]), "low": defined(low), "high": defined(high)}
+    return {"value": to_finite(draws[0]), "low": to_finite(low), "high": to_finite(high)}
 
 
-def defined(value: float) -> float | None:
+def to_finite(value: float) -> float | None:
     """A float that is a number, or None."""
     return float(value) if np.isfinite(value) else None

@@ -15,7 +15,7 @@ from scoring.dataset import (
     Example,
     Head,
     Prediction,
-    Split,
+    DataSplit,
     check_examples,
     normalise,
     prediction_from_json,
@@ -25,7 +25,7 @@ from scoring.dataset import (
     splits_by_prompt,
 )
 from scoring.evaluation.figures import Metrics, measure
-from scoring.interface import Learner, Report, silent, within
+from scoring.interface import Learner, Report, ignore_progress, scale_report
 
 TEST = "test"
 """The split of ``annotation/splits.py`` that nothing learns from which is kept."""
@@ -42,12 +42,12 @@ class Evaluation:
     new_text: list[bool]
     """Whether what predicted it had learned from no response of the same normalised text."""
 
-    def by_content(self, examples: Sequence[Example]) -> dict[str, tuple[int, Prediction]]:
+    def index_by_content(self, examples: Sequence[Example]) -> dict[str, tuple[int, Prediction]]:
         """Fold and prediction by content key. Only of folds by prompt, where the same text is in one fold."""
-        kept: dict[str, tuple[int, Prediction]] = {}
+        by_key: dict[str, tuple[int, Prediction]] = {}
         for example, fold, prediction in zip(examples, self.folds, self.predictions, strict=True):
-            kept.setdefault(example.content_key, (fold, prediction))
-        return kept
+            by_key.setdefault(example.content_key, (fold, prediction))
+        return by_key
 
 
 def evaluate_grouped(
@@ -57,12 +57,12 @@ def evaluate_grouped(
     *,
     k: int = 5,
     seed: int = 0,
-    report: Report = silent,
+    report: Report = ignore_progress,
     checkpoints: Path | None = None,
 ) -> Evaluation:
     """Folds by prompt: none is both learned from and predicted. Predictions are pooled, then measured."""
     splits = splits_by_prompt(examples, k=k, seed=seed)
-    report = within(report, 0, 1, stage="grouped")
+    report = scale_report(report, 0, 1, stage="grouped")
     return evaluate_splits(
         backbone, examples, heads, splits, seed=seed, report=report, checkpoints=checkpoints
     )
@@ -74,18 +74,18 @@ def evaluate_leave_one_model_out(
     heads: Sequence[Head],
     *,
     seed: int = 0,
-    report: Report = silent,
+    report: Report = ignore_progress,
     checkpoints: Path | None = None,
 ) -> Evaluation:
     """Each model is predicted from the others: what the scorer is worth on a model that nobody labelled."""
     splits = splits_by_model(examples)
-    report = within(report, 0, 1, stage="leave-one-model-out")
+    report = scale_report(report, 0, 1, stage="leave-one-model-out")
     return evaluate_splits(
         backbone, examples, heads, splits, seed=seed, report=report, checkpoints=checkpoints
     )
 
 
-def held_out(examples: Sequence[Example]) -> tuple[list[int], list[int]]:
+def split_off_test(examples: Sequence[Example]) -> tuple[list[int], list[int]]:
     """The rows that a scorer which is kept may learn from, and those of the test split that it is tested on.
 
     No response to a prompt of the test split is learned from, nor to a prompt of the same text in another dataset.
@@ -93,8 +93,8 @@ def held_out(examples: Sequence[Example]) -> tuple[list[int], list[int]]:
     """
     groups = prompt_groups(examples)
     tested = [i for i, example in enumerate(examples) if example.split == TEST]
-    kept_back = {groups[i] for i in tested}
-    learned = [i for i, group in enumerate(groups) if group not in kept_back]
+    tested_groups = {groups[i] for i in tested}
+    learned = [i for i, group in enumerate(groups) if group not in tested_groups]
     if len({groups[i] for i in learned if examples[i].labels}) < 2:
         return list(range(len(examples))), []
     return learned, tested
@@ -104,10 +104,10 @@ def evaluate_splits(
     backbone: Learner,
     examples: Sequence[Example],
     heads: Sequence[Head],
-    splits: Sequence[Split],
+    splits: Sequence[DataSplit],
     *,
     seed: int = 0,
-    report: Report = silent,
+    report: Report = ignore_progress,
     checkpoints: Path | None = None,
 ) -> Evaluation:
     """Any splits in which each example is predicted at most once."""
@@ -117,11 +117,11 @@ def evaluate_splits(
     new_text = [False for _ in examples]
     texts = [normalise(example.response) for example in examples]
     for i, split in enumerate(splits):
-        part = within(report, i / len(splits), (i + 1) / len(splits), part=i + 1, parts=len(splits))
+        part = scale_report(report, i / len(splits), (i + 1) / len(splits), part=i + 1, parts=len(splits))
         folder = checkpoints / f"split-{i + 1}" if checkpoints else None
-        found = predict_split(backbone, examples, heads, split, seed=seed, report=part, checkpoints=folder)
+        split_predictions = predict_split(backbone, examples, heads, split, seed=seed, report=part, checkpoints=folder)
         learned = {texts[row] for row in split.train}
-        for row, prediction in zip(split.test, found, strict=True):
+        for row, prediction in zip(split.test, split_predictions, strict=True):
             predictions[row], folds[row], new_text[row] = prediction, i, texts[row] not in learned
     metrics = measure(examples, predictions, heads, new_text=new_text, seed=seed)
     return Evaluation(metrics, predictions, folds, new_text)
@@ -131,7 +131,7 @@ def predict_split(
     backbone: Learner,
     examples: Sequence[Example],
     heads: Sequence[Head],
-    split: Split,
+    split: DataSplit,
     *,
     seed: int,
     report: Report,
@@ -141,49 +141,49 @@ def predict_split(
     train, test = ([examples[i] for i in rows] for rows in (split.train, split.test))
     if not any(example.labels for example in train):
         return [{} for _ in test]
-    key = split_key(backbone, train, test, heads, seed)
-    kept = _recall(checkpoints, key, heads)
-    if kept is not None:
-        return kept
+    key = compute_split_key(backbone, train, test, heads, seed)
+    cached = _load_predictions(checkpoints, key, heads)
+    if cached is not None:
+        return cached
     work = checkpoints / "fit" if checkpoints else None
-    fitted = backbone.fit(train, heads, seed=seed, report=within(report, 0, 0.9), checkpoints=work)
-    found = fitted.predict(test, report=within(report, 0.9, 1))
-    _keep(checkpoints, key, found)
-    return found
+    fitted = backbone.fit(train, heads, seed=seed, report=scale_report(report, 0, 0.9), checkpoints=work)
+    predictions = fitted.predict(test, report=scale_report(report, 0.9, 1))
+    _save_predictions(checkpoints, key, predictions)
+    return predictions
 
 
-def split_key(
+def compute_split_key(
     backbone: Learner, train: Sequence[Example], test: Sequence[Example], heads: Sequence[Head], seed: int
 ) -> str:
     """The sha256 of all that a split's predictions follow from."""
-    told = {
+    identity = {
         "backbone": repr(backbone),
         "seed": seed,
         "code": code_version(),
         "heads": [head.to_json() for head in heads],
         "train": [
-            [one.content_key, one.prompt_key, one.model, one.split, sorted(one.labels.items())]
-            for one in train
+            [example.content_key, example.prompt_key, example.model, example.split, sorted(example.labels.items())]
+            for example in train
         ],
         "test": [example.content_key for example in test],
     }
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
-def _recall(folder: Path | None, key: str, heads: Sequence[Head]) -> list[Prediction] | None:
+def _load_predictions(folder: Path | None, key: str, heads: Sequence[Head]) -> list[Prediction] | None:
     if folder is None or not (folder / "predictions.json").is_file():
         return None
-    kept: Mapping[str, Any] = json.loads((folder / "predictions.json").read_text(encoding="utf-8"))
-    return [prediction_from_json(row, heads) for row in kept["rows"]] if kept["key"] == key else None
+    cached: Mapping[str, Any] = json.loads((folder / "predictions.json").read_text(encoding="utf-8"))
+    return [prediction_from_json(row, heads) for row in cached["rows"]] if cached["key"] == key else None
 
 
-def _keep(folder: Path | None, key: str, predictions: Sequence[Prediction]) -> None:
+def _save_predictions(folder: Path | None, key: str, predictions: Sequence[Prediction]) -> None:
     """Written beside and moved in place: a file that is there is whole."""
     if folder is None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     rows = [prediction_to_json(prediction) for prediction in predictions]
-    beside = folder / "predictions.json.part"
-    beside.write_text(json.dumps({"key": key, "rows": rows}), encoding="utf-8")
-    beside.replace(folder / "predictions.json")
+    part_file = folder / "predictions.json.part"
+    part_file.write_text(json.dumps({"key": key, "rows": rows}), encoding="utf-8")
+    part_file.replace(folder / "predictions.json")
     shutil.rmtree(folder / "fit", ignore_errors=True)

@@ -9,19 +9,19 @@ import numpy as np
 
 from scoring.evaluation.figures import Metrics
 
-NAMES = ("accuracy", "within_one", "macro_f1", "calibration_error")
+SEED_METRICS = ("accuracy", "within_one", "macro_f1", "calibration_error")
 
 
-def by_seed(measured: Mapping[int, Metrics]) -> dict[str, Any]:
+def compare_seeds(measured: Mapping[int, Metrics]) -> dict[str, Any]:
     """``{"seeds": [{"seed", "n", "accuracy", ..}], "spread": {"accuracy": {"mean", "sd", "low", "high"}, ..}}``.
 
     ``low`` and ``high`` are the least and the largest; ``sd`` is the sample's standard deviation, null of one seed.
     """
     rows = [
-        {"seed": seed, "n": metrics["n"], **{name: _value(metrics[name]) for name in NAMES}}
+        {"seed": seed, "n": metrics["n"], **{name: _value(metrics[name]) for name in SEED_METRICS}}
         for seed, metrics in measured.items()
     ]
-    return {"seeds": rows, "spread": {name: _spread([row[name] for row in rows]) for name in NAMES}}
+    return {"seeds": rows, "spread": {name: _spread([row[name] for row in rows]) for name in SEED_METRICS}}
 
 
 def _value(figure: Any) -> float | None:

@@ -21,7 +21,7 @@ from annotation.services.audit import record
 from annotation.wording import kept_error
 from scoring.dataset import Distribution, Example, Head, normalise, prompt_groups
 from scoring.dataset import Prediction as Predicted
-from scoring.gate import REASONS, Case, MustFailItem, judge
+from scoring.gate import REASONS, GateCase, MustFailItem, judge_scorer
 from scoring.models import MustFail, Promotion, Scorer
 from scoring.selectors.lessons import example_of, heads_of, lesson_of
 from scoring.selectors.must_fail import must_fail_items
@@ -167,7 +167,7 @@ def gather(new: Scorer, old: Scorer | None, *, report: Tell = unwatched) -> dict
     report(0.0, READING)
     kept = Kept.of(new)
     learned = kept.learned
-    cases: list[Case] = []
+    cases: list[GateCase] = []
     exam = None if old is None else _Exam.of(new, old)
     first = exam is None or not exam.heads
     if old is not None and exam is not None and exam.heads:
@@ -180,7 +180,7 @@ def gather(new: Scorer, old: Scorer | None, *, report: Tell = unwatched) -> dict
         cases = exam.cases(said, _said(old, kept_old, fair))
     report(0.8, ASKING_MUST_FAIL)
     heads = heads_of(new.guideline)
-    verdict = judge(
+    verdict = judge_scorer(
         cases,
         _must_fail(new, kept),
         learned=learned,
@@ -245,10 +245,10 @@ class _Exam:
             example.content_key for example in self.examples if normalise(example.prompt) in prompts
         }
 
-    def cases(self, new: dict[str, Predicted], old: dict[str, Predicted]) -> list[Case]:
+    def cases(self, new: dict[str, Predicted], old: dict[str, Predicted]) -> list[GateCase]:
         """One for each label; of contents that nobody was asked about the answers are None."""
         return [
-            Case(
+            GateCase(
                 key=example.content_key,
                 prompt=group,
                 criterion=head.criterion,

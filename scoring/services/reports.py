@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from annotation.errors import N_
 from annotation.services import jobs
-from scoring.interface import Cancelled, ProcessKilled, Progress, Report
+from scoring.interface import WorkCancelled, ProcessKilled, FitProgress, Report
 
 REPORT_EVERY = 0.25
 LOSS_EVERY = 1.0
@@ -40,7 +40,7 @@ def job_report(context: jobs.JobContext) -> Report:
     """
     pace = _Pace()
 
-    def report(progress: Progress) -> None:
+    def report(progress: FitProgress) -> None:
         if not pace.due(progress.stage) and not progress.metrics:  # which come seldom, and are all told
             return
         told = {METRICS.get(name, name): value for name, value in progress.metrics.items()}
@@ -49,7 +49,7 @@ def job_report(context: jobs.JobContext) -> Report:
         try:
             context.report(progress.fraction, STAGES.get(progress.stage, progress.stage), **told)
         except jobs.Cancelled as cancelled:
-            raise Cancelled from cancelled
+            raise WorkCancelled from cancelled
 
     return report
 
@@ -59,7 +59,7 @@ def cancelling() -> Iterator[None]:
     """Around work with a ``job_report``: tell the job that the work let its cancelling pass, or was killed."""
     try:
         yield
-    except Cancelled as cancelled:
+    except WorkCancelled as cancelled:
         raise jobs.Cancelled from cancelled
     except ProcessKilled as killed:
         raise jobs.WorkerDied(str(killed)) from killed

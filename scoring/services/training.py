@@ -39,13 +39,13 @@ from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
 from scoring.evaluation import (
     Evaluation,
     Metrics,
-    by_seed,
+    compare_seeds,
     evaluate_grouped,
     evaluate_leave_one_model_out,
-    held_out,
+    split_off_test,
     measure,
 )
-from scoring.interface import Backbone, FittedScorer, Progress, Report, silent, within
+from scoring.interface import Backbone, FittedScorer, FitProgress, Report, ignore_progress, scale_report
 from scoring.models import Prediction, Scorer
 from scoring.saved import fingerprint
 from scoring.selectors.lessons import Lesson, annotations_behind, lesson_of
@@ -60,7 +60,7 @@ ROWS = 500
 PART = "part-"
 
 
-def train(*, scorer: Scorer, report: Report = silent) -> Scorer:
+def train(*, scorer: Scorer, report: Report = ignore_progress) -> Scorer:
     """Evaluate, train what is kept, and register: predictions, weights, card and ``ready_at`` in one step.
 
     Evaluations use every labelled response; what is kept has not learned from the test split, which is for comparing
@@ -70,11 +70,11 @@ def train(*, scorer: Scorer, report: Report = silent) -> Scorer:
     if scorer.is_ready:
         give_up(scorer=scorer)  # the worker that registered it died before it had tidied up
         return scorer
-    report(Progress("read", 0.0))
+    report(FitProgress("read", 0.0))
     course = _Course(scorer, lesson_of(scorer.release, scorer.guideline), report)
     evaluation = course.evaluate()
     fitted = course.final()
-    report(Progress("compare", FITTED))
+    report(FitProgress("compare", FITTED))
     said, test = course.test(fitted)
     found = course.findings(fitted, test)
     with _saved(scorer, course, fitted, said) as weights:
@@ -131,7 +131,7 @@ class _Course:
         with self._timed("seeds"):
             for seed in range(first + 1, first + self._seeds):
                 measured[seed] = self._grouped(seed, f"grouped-{seed}").metrics
-        return by_seed(measured)
+        return compare_seeds(measured)
 
     def _grouped(self, seed: int, folder: str) -> Evaluation:
         return evaluate_grouped(
@@ -161,14 +161,14 @@ class _Course:
 
     def learning_curve(self) -> Metrics:
         with self._timed("learning_curve"):
-            return learning_curve.learning_curve(
+            return learning_curve.measure_learning_curve(
                 self.backbone,
                 self.lesson.examples,
                 self.lesson.heads,
-                whole=self.grouped,
+                full_evaluation=self.grouped,
                 k=FOLDS,
                 seed=self.scorer.seed,
-                report=self._share(learning_curve.fits(FOLDS)),
+                report=self._share(learning_curve.count_fits(FOLDS)),
                 checkpoints=self.scorer.work_folder / "learning-curve",
             )
 
@@ -197,7 +197,7 @@ class _Course:
                 [self.lesson.examples[row] for row in self.learned],
                 self.lesson.heads,
                 seed=self.scorer.seed,
-                report=within(self._share(1), 0, 1, stage="final"),
+                report=scale_report(self._share(1), 0, 1, stage="final"),
                 checkpoints=self.scorer.work_folder / "final",
             )
 
@@ -265,7 +265,7 @@ class _Course:
 
     @cached_property
     def _held_out(self) -> tuple[list[int], list[int]]:
-        return held_out(self.lesson.examples)
+        return split_off_test(self.lesson.examples)
 
     @property
     def learned(self) -> list[int]:
@@ -289,7 +289,7 @@ class _Course:
         return (
             FOLDS * self._seeds
             + (self._models if LEAVE_ONE_MODEL_OUT in asked else 0)
-            + (learning_curve.fits(FOLDS) if LEARNING_CURVE in asked else 0)
+            + (learning_curve.count_fits(FOLDS) if LEARNING_CURVE in asked else 0)
             + (FOLDS if self.scorer.adapted_to is not None else 0)
             + 1
         )
@@ -298,7 +298,7 @@ class _Course:
         """The next ``fits`` of all the fits of this training, as a part of the whole progress."""
         start, self._fits = self._fits, self._fits + fits
         each = FITTED / self._all_fits
-        return within(self.report, start * each, (start + fits) * each)
+        return scale_report(self.report, start * each, (start + fits) * each)
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:
@@ -319,7 +319,7 @@ def _saved(
     beside.mkdir(parents=True)
     try:
         fitted.save(beside)
-        OutOfFold(course.grouped.by_content(course.lesson.examples)).save(beside)
+        OutOfFold(course.grouped.index_by_content(course.lesson.examples)).save(beside)
         learned = {course.lesson.examples[row].content_key for row in course.learned}
         _write(beside / TRAINED, sorted(learned))
         _write(beside / TESTED, {key: prediction_to_json(tested[key]) for key in sorted(tested)})
@@ -339,7 +339,7 @@ def _register(scorer: Scorer, weights: Path, lesson: Lesson, grouped: Evaluation
     What lies there already was never registered.
     """
     with transaction.atomic():
-        report(Progress("register", 0.99))
+        report(FitProgress("register", 0.99))
         shutil.rmtree(scorer.weights_folder, ignore_errors=True)
         weights.replace(scorer.weights_folder)
         _store_predictions(scorer, lesson, grouped)

@@ -196,16 +196,16 @@ def test_what_a_plan_of_another_run_made_stale_is_computed_once_and_kept(
     again = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="again")
     label_next(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1))
     anew = standing(again)
-    assert not anew.kept
+    assert not anew.is_stored
     assert standing_kept(again) == anew
     with CaptureQueriesContext(connection) as queries:
         found = standing(again)
-    assert (found, found.kept) == (anew, True)
+    assert (found, found.is_stored) == (anew, True)
     assert not any("benchmark_runitem" in query["sql"] for query in queries)
     third = run_of(scorer_like(run, guideline, "scorer-3"), run.dataset, name="third")
     label_next(run=third, goal=Goal(half_width=0.01), name="3", annotators=[chen], policy=Policy(overlap=1))
-    assert not standing(again).kept  # another plan has come
-    assert standing(run).kept  # none came before its own
+    assert not standing(again).is_stored  # another plan has come
+    assert standing(run).is_stored  # none came before its own
 
 
 def test_responses_that_came_after_the_first_plan_keep_the_strata_that_they_were_drawn_in(

@@ -37,4 +37,4 @@ def test_two_views_at_once_keep_the_same(guideline: Guideline, lin: Person, chen
     label_next(run=run, goal=Goal(half_width=0.1), name="next", annotators=[chen], policy=Policy(overlap=1))
     first, second = at_once([partial(standing_kept, again)] * 2)
     assert first == second == standing(again)
-    assert standing(again).kept
+    assert standing(again).is_stored

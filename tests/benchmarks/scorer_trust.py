@@ -20,9 +20,9 @@ from annotation.formats.xstest import LEVELS
 from annotation.splits import split_of
 from scoring import conformal, drift
 from scoring.dataset import Example, Head, prompt_groups
-from scoring.evaluation import Evaluation, evaluate_grouped, evaluate_leave_one_model_out, held_out
-from scoring.gate import Case, compare
-from scoring.learning_curve import learning_curve
+from scoring.evaluation import Evaluation, evaluate_grouped, evaluate_leave_one_model_out, split_off_test
+from scoring.gate import GateCase, compare_scorers
+from scoring.learning_curve import measure_learning_curve
 from scoring.ngram import NgramBackbone
 
 MODELS = ("gpt4", "llama2new", "llama2orig", "mistralguard", "mistralinstruct")
@@ -85,7 +85,7 @@ def apart(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluation
 
 
 def further_labels(examples: Sequence[Example], grouped: Evaluation) -> None:
-    curve = learning_curve(NgramBackbone(), examples, [HEAD], whole=grouped)
+    curve = measure_learning_curve(NgramBackbone(), examples, [HEAD], full_evaluation=grouped)
     print("\n| labels learned from | accuracy | macro-F1 |\n| ---: | ---: | ---: |")
     for point in curve["points"]:
         values = [f"{point[name]['value']:.3f}" for name in ("accuracy", "macro_f1")]
@@ -100,9 +100,9 @@ def _statistic(one: dict[str, float]) -> str:
 
 def noticed(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluation) -> None:
     """The two evaluations as two scorers that differ, on the prompts of the test split."""
-    _learned, tested = held_out(examples)
+    _learned, tested = split_off_test(examples)
     cases = [
-        Case(
+        GateCase(
             key=examples[row].content_key,
             prompt=examples[row].prompt_key,
             criterion=HEAD.criterion,
@@ -112,7 +112,7 @@ def noticed(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluati
         )
         for row in tested
     ]
-    found = compare(cases)
+    found = compare_scorers(cases)
     print(
         f"\nGate: {found['n']} labels of {found['prompts']} test prompts; without any label of each model against "
         f"by prompt {_statistic(found['difference'])}, smallest loss noticed {found['smallest_loss']:.3f}"

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring.backbones import choose
-from scoring.dataset import Example, Split, splits_by_model, splits_by_prompt
+from scoring.dataset import Example, DataSplit, splits_by_model, splits_by_prompt
 from scoring.interface import Backbone
 from scoring.spec import Spec
 from tests.scoring.xstest import HEAD, MODELS, examples, is_there
@@ -44,7 +44,7 @@ def truth(rows: Sequence[Example]) -> npt.NDArray[np.int64]:
     return np.array([HEAD.position(example.labels[HEAD.criterion]) for example in rows])
 
 
-def pooled(backbone: Backbone, rows: Sequence[Example], splits: Sequence[Split]) -> Shares:
+def pooled(backbone: Backbone, rows: Sequence[Example], splits: Sequence[DataSplit]) -> Shares:
     found = np.zeros((len(rows), len(HEAD.values)))
     for split in splits:
         train, test = ([rows[i] for i in side] for side in (split.train, split.test))

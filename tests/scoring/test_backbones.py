@@ -10,7 +10,7 @@ import pytest
 from annotation.errors import AssayError
 from scoring import backbones
 from scoring.backbones import TransformerBackbone, choose, load
-from scoring.interface import Progress, within
+from scoring.interface import FitProgress, scale_report
 from scoring.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,10 +64,10 @@ def test_a_scorer_of_another_format_is_refused(tmp_path: Path):
 
 
 def test_a_step_of_longer_work_tells_its_share_of_the_whole():
-    told: list[Progress] = []
-    part = within(told.append, 0.5, 0.75, part=3, parts=4)
-    part(Progress("learn", 0.5, loss=0.1))
-    assert told == [Progress("learn", 0.625, loss=0.1, part=3, parts=4)]
+    told: list[FitProgress] = []
+    part = scale_report(told.append, 0.5, 0.75, part=3, parts=4)
+    part(FitProgress("learn", 0.5, loss=0.1))
+    assert told == [FitProgress("learn", 0.625, loss=0.1, part=3, parts=4)]
 
 
 def test_the_default_backbone_is_the_embedded_one():

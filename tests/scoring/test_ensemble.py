@@ -11,9 +11,9 @@ import pytest
 from annotation.errors import AssayError
 from scoring.backbones import choose, load
 from scoring.dataset import Example, Head
-from scoring.ensemble import EnsembleBackbone, FittedMember, members_of, mix, model_splits
+from scoring.ensemble import EnsembleBackbone, FittedMember, build_members, fit_mixture, list_model_splits
 from scoring.evaluation import evaluate_grouped
-from scoring.interface import silent
+from scoring.interface import ignore_progress
 from scoring.ngram import NgramBackbone
 from scoring.portable import ngram as portable
 from scoring.spec import Spec
@@ -65,7 +65,7 @@ def test_a_member_is_let_in_only_where_it_helps_on_folds_by_prompt_and_by_model(
         kind: {"simple": first[kind], "encoder": logs(2.0, wrong=kind not in good)}
         for kind in ("prompt", "model")
     }
-    weights = mix(rows, HEAD, trial, ["simple", "encoder"]).weights
+    weights = fit_mixture(rows, HEAD, trial, ["simple", "encoder"]).weights
     assert (weights["encoder"] > 0) is (len(good) == 2)
 
 
@@ -95,7 +95,7 @@ def test_a_tuned_encoder_is_tuned_by_the_command_that_is_set(monkeypatch: pytest
     monkeypatch.setattr("scoring.backbones._checked", lambda spec: spec)
     backbone = choose(Spec("ensemble", "an-encoder", "full"), launch="python")
     assert isinstance(backbone, EnsembleBackbone)
-    *_simple, tuned = members_of(backbone.spec, backbone.launch)
+    *_simple, tuned = build_members(backbone.spec, backbone.launch)
     assert tuned.backbone == choose(Spec("encoder", "an-encoder", "full"), launch="python")
 
 
@@ -111,10 +111,10 @@ def test_no_trial_of_a_member_that_is_fitted_whole_is_done_twice(
 
     monkeypatch.setattr(NgramBackbone, "fit", watched)
     rows = rows_of("a", "b", "c")
-    kinds = {"model": model_splits(rows)}
+    kinds = {"model": list_model_splits(rows)}
     member = FittedMember("encoder", NgramBackbone())
     first, again = (
-        member.tried(rows, [HEAD], kinds, seed=0, report=silent, checkpoints=tmp_path) for _time in range(2)
+        member.try_folds(rows, [HEAD], kinds, seed=0, report=ignore_progress, checkpoints=tmp_path) for _time in range(2)
     )
     assert folders == [tmp_path / name / "fit" for name in ("0", "1", "2")]
     assert np.isfinite(first["model"]["compliance"]).all()

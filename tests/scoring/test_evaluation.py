@@ -11,14 +11,14 @@ from sklearn.metrics import cohen_kappa_score, f1_score
 from annotation.errors import AssayError
 from scoring.dataset import Example, Head, Prediction, Value
 from scoring.evaluation import (
-    by_seed,
+    compare_seeds,
     evaluate_grouped,
     evaluate_leave_one_model_out,
-    held_out,
+    split_off_test,
     measure,
     runs,
 )
-from scoring.interface import Cancelled, Progress, Report, silent
+from scoring.interface import WorkCancelled, FitProgress, Report, ignore_progress
 from scoring.ngram import NgramBackbone
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
@@ -176,7 +176,7 @@ class Memory:
     unknown: Value = 1
     backbone: str = "memory"
 
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
         (head,) = self.heads
         return [
             {head.criterion: head.certain(self.labels.get(e.content_key, self.unknown))} for e in examples
@@ -194,11 +194,11 @@ class Memorising:
         heads: Sequence[Head],
         *,
         seed: int = 0,
-        report: Report = silent,
+        report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> Memory:
         self.fits.append(len(examples))
-        report(Progress("learn", 1.0))
+        report(FitProgress("learn", 1.0))
         return Memory(tuple(heads), {e.content_key: e.labels["compliance"] for e in examples})
 
 
@@ -230,7 +230,7 @@ def test_a_text_that_two_models_share_is_not_recognised_when_one_is_left_out():
 def test_out_of_fold_predictions_are_kept_by_content_with_their_fold():
     rows = corpus()
     evaluation = evaluate_grouped(Memorising(), rows, [HEAD], k=5)
-    kept = evaluation.by_content(rows)
+    kept = evaluation.index_by_content(rows)
     assert set(kept) == {row.content_key for row in rows}
     assert {fold for fold, _prediction in kept.values()} == {0, 1, 2, 3, 4}
     assert kept[rows[0].content_key][0] == kept[rows[1].content_key][0]  # the same prompt
@@ -246,12 +246,12 @@ def test_a_head_that_the_other_models_never_had_labelled_is_undefined_for_the_on
 
 
 def test_a_killed_evaluation_goes_on_where_it_was(tmp_path: Path):
-    def killed(progress: Progress) -> None:
+    def killed(progress: FitProgress) -> None:
         if progress.part == 3:
-            raise Cancelled
+            raise WorkCancelled
 
     first = Memorising()
-    with pytest.raises(Cancelled):
+    with pytest.raises(WorkCancelled):
         evaluate_grouped(first, corpus(), [HEAD], report=killed, checkpoints=tmp_path)
     assert len(first.fits) == 3
 
@@ -287,7 +287,7 @@ def test_nor_is_that_of_other_splits_or_models_which_backbones_choose_by(
 
 
 def test_progress_only_rises_and_says_which_round_it_is():
-    told: list[Progress] = []
+    told: list[FitProgress] = []
     evaluate_grouped(Memorising(), corpus(), [HEAD], report=told.append)
     fractions = [progress.fraction for progress in told]
     assert fractions == sorted(fractions)
@@ -408,12 +408,12 @@ def test_the_spread_of_seeds_is_that_of_their_figures():
             "calibration_error": value,
         }
 
-    found = by_seed({4: figures(0.8), 5: figures(0.9), 6: figures(0.7)})
+    found = compare_seeds({4: figures(0.8), 5: figures(0.9), 6: figures(0.7)})
     assert [(row["seed"], row["accuracy"]) for row in found["seeds"]] == [(4, 0.8), (5, 0.9), (6, 0.7)]
     spread = found["spread"]["accuracy"]
     assert (spread["mean"], spread["sd"]) == (pytest.approx(0.8), pytest.approx(0.1))
     assert (spread["low"], spread["high"]) == (0.7, 0.9)
-    assert by_seed({4: figures(0.8)})["spread"]["accuracy"]["sd"] is None
+    assert compare_seeds({4: figures(0.8)})["spread"]["accuracy"]["sd"] is None
 
 
 def test_what_is_kept_learns_from_no_prompt_of_the_test_split():
@@ -423,7 +423,7 @@ def test_what_is_kept_learns_from_no_prompt_of_the_test_split():
     ]  # fmt: skip
     # The same text in another dataset, where its id is not in the test split: neither learned nor tested.
     rows += [Example("twin", "other/1", "PROMPT 3", "y", labels={"compliance": 2}, split="train")]
-    assert held_out(rows) == ([0, 1, 2, 4, 5], [3])
+    assert split_off_test(rows) == ([0, 1, 2, 4, 5], [3])
 
 
 def test_a_release_with_hardly_a_prompt_outside_the_test_split_is_learned_whole():
@@ -431,7 +431,7 @@ def test_a_release_with_hardly_a_prompt_outside_the_test_split_is_learned_whole(
         Example(f"r{i}", f"p{i}", f"prompt {i}", "x", labels={"compliance": 1}, split="test" if i else "train")
         for i in range(4)
     ]  # fmt: skip
-    assert held_out(rows) == ([0, 1, 2, 3], [])
+    assert split_off_test(rows) == ([0, 1, 2, 3], [])
 
 
 FLAMES = (

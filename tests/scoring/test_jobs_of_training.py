@@ -19,7 +19,7 @@ from annotation.databases import seconds_ago
 from annotation.models import GoldRelease, Guideline, Job, Person
 from annotation.services import jobs
 from scoring.domain.training_spec import TrainingSpec
-from scoring.interface import Cancelled, Progress
+from scoring.interface import WorkCancelled, FitProgress
 from scoring.models import Prediction, Scorer
 from scoring.ngram import NgramBackbone
 from scoring.services import create_scorer, reports
@@ -209,15 +209,15 @@ def test_a_report_tells_a_new_stage_at_once_and_losses_as_a_curve(release: GoldR
     Job.objects.filter(pk=job.pk).update(state="running", attempt=1)
     job.refresh_from_db()
     report = job_report(jobs.JobContext(job))
-    report(Progress("grouped", 0.1, loss=0.9))
-    report(Progress("grouped", 0.11, loss=0.8))  # a moment later: not worth a write
-    report(Progress("final", 0.5))
+    report(FitProgress("grouped", 0.1, loss=0.9))
+    report(FitProgress("grouped", 0.11, loss=0.8))  # a moment later: not worth a write
+    report(FitProgress("final", 0.5))
     job.refresh_from_db()
     assert (job.progress, job.stage) == (0.5, "learning what is kept")
     assert [(point["name"], point["value"]) for point in job.history] == [("loss", 0.9)]
     jobs.cancel(job=job)
-    with pytest.raises(Cancelled):
-        report(Progress("register", 0.99))
+    with pytest.raises(WorkCancelled):
+        report(FitProgress("register", 0.99))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -18,8 +18,8 @@ import pytest
 
 from annotation.errors import AssayError
 from scoring.dataset import Example, Head
-from scoring.interface import Cancelled, ProcessKilled, Progress
-from scoring.launching import command, fit_launched
+from scoring.interface import WorkCancelled, ProcessKilled, FitProgress
+from scoring.launching import build_command, fit_in_process
 from scoring.spec import Spec
 from tests.conftest import missing
 
@@ -42,27 +42,27 @@ def with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as in this process: see networks.py
 
 
-def launched(tmp_path: Path, code: str, told: list[Progress] | None = None) -> None:
+def launched(tmp_path: Path, code: str, told: list[FitProgress] | None = None) -> None:
     """By a stand-in for the training process, which says what ``code`` says."""
     script = tmp_path / "script.py"
     script.write_text(f"import json, sys, time\n{code}\n", encoding="utf-8")
     rows = [Example("r", "p", "a", "b", labels={"compliance": 1})]
 
-    def report(progress: Progress) -> None:
+    def report(progress: FitProgress) -> None:
         if told is not None:
             told.append(progress)
         if progress.fraction > 0.5:
-            raise Cancelled
+            raise WorkCancelled
 
-    fit_launched(
+    fit_in_process(
         shlex.join([sys.executable, str(script)]), Spec("encoder", "x", "full"), rows, [HEAD], report=report
     )
 
 
 def test_python_and_accelerate_are_those_of_this_environment(with_torch: None):
-    assert command("python") == [sys.executable]
-    assert command("accelerate launch --num_processes 2")[1:] == ["launch", "--num_processes", "2"]
-    assert Path(command("accelerate launch")[0]).parent == Path(sys.executable).parent
+    assert build_command("python") == [sys.executable]
+    assert build_command("accelerate launch --num_processes 2")[1:] == ["launch", "--num_processes", "2"]
+    assert Path(build_command("accelerate launch")[0]).parent == Path(sys.executable).parent
 
 
 def test_what_the_process_refuses_is_refused_with_its_words(tmp_path: Path):
@@ -79,7 +79,7 @@ def test_a_process_that_fails_or_is_not_there_says_so(tmp_path: Path):
     with pytest.raises(ProcessKilled, match="ended with signal 9"):
         launched(tmp_path, "import os; os.kill(os.getpid(), 9)")
     with pytest.raises(AssayError, match="no-such-command cannot be started"):
-        fit_launched("no-such-command", Spec("encoder", "x", "full"), [], [HEAD])
+        fit_in_process("no-such-command", Spec("encoder", "x", "full"), [], [HEAD])
 
 
 def test_a_cancel_ends_the_process(tmp_path: Path):
@@ -87,9 +87,9 @@ def test_a_cancel_ends_the_process(tmp_path: Path):
     code = (
         "".join(f"print({json.dumps(json.dumps(line))}, flush=True)\n" for line in lines) + "time.sleep(300)"
     )
-    told: list[Progress] = []
+    told: list[FitProgress] = []
     began = time.monotonic()
-    with pytest.raises(Cancelled):
+    with pytest.raises(WorkCancelled):
         launched(tmp_path, code, told)
     assert time.monotonic() - began < 300
     assert [progress.fraction for progress in told] == [0.2, 0.6]
@@ -133,7 +133,7 @@ def test_when_a_worker_is_killed_nothing_trains_on_and_the_next_goes_on_in_the_m
 
     (checkpoint,) = kept.glob("step-*")
     resumed_at = int(checkpoint.name.rsplit("-", 1)[-1])
-    steps: list[Progress] = []
+    steps: list[FitProgress] = []
     resumed = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=1, report=steps.append, checkpoints=kept)
     assert 12 <= resumed_at < 60
     assert len([p for p in steps if p.loss is not None]) == 60 - resumed_at
@@ -162,7 +162,7 @@ def test_when_one_of_several_processes_is_killed_that_is_no_failure_of_the_train
 
     killed: list[int] = []
 
-    def kill_one(progress: Progress) -> None:
+    def kill_one(progress: FitProgress) -> None:
         marks = list(kept.glob("launch-*/running-*"))
         if progress.fraction > 0.25 and not killed:
             killed.append(int(max(marks).name.rpartition("-")[2]))
@@ -181,7 +181,7 @@ def test_two_processes_train_one_scorer_and_tell_their_progress(with_torch: None
     config.write_text(json.dumps(without_chance))
     one = tiny(encoder, rounds=2)
     two = replace(one, launch=TWO)
-    told: list[Progress] = []
+    told: list[FitProgress] = []
     alone = one.fit(sixty(), [COMPLIANCE, SAFETY], seed=2)
     together = two.fit(sixty(), [COMPLIANCE, SAFETY], seed=2, report=told.append)
     # The same gradients but for the order of their sums, and what bfloat16 rounds off them.

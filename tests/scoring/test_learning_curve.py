@@ -10,8 +10,8 @@ import pytest
 from scoring.adaptation import measure_adaptation
 from scoring.dataset import Example, Head, Prediction
 from scoring.evaluation import evaluate_grouped
-from scoring.interface import Progress, Report, silent
-from scoring.learning_curve import fit_power_law, fits, gain_of, learning_curve
+from scoring.interface import FitProgress, Report, ignore_progress
+from scoring.learning_curve import fit_power_law, count_fits, find_gain, measure_learning_curve
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
 
@@ -24,7 +24,7 @@ class Knowing:
     known: dict[str, float]
     backbone: str = "words"
 
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
         return [{"compliance": HEAD.certain(self.known.get(e.response, 2))} for e in examples]
 
 
@@ -39,11 +39,11 @@ class Words:
         heads: Sequence[Head],
         *,
         seed: int = 0,
-        report: Report = silent,
+        report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> Knowing:
         self.seen.append({e.key for e in examples})
-        report(Progress("learn", 1.0))
+        report(FitProgress("learn", 1.0))
         return Knowing(tuple(heads), {e.response: e.labels["compliance"] for e in examples})
 
 
@@ -61,8 +61,8 @@ def corpus(prompts: int = 120, words: int = 60) -> list[Example]:
 def test_the_curve_learns_from_shares_that_lie_within_each_other_and_predicts_the_same_folds() -> None:
     rows, backbone = corpus(), Words()
     whole = evaluate_grouped(backbone, rows, [HEAD])
-    curve = learning_curve(backbone, rows, [HEAD], whole=whole)
-    assert len(backbone.seen) == 5 + fits(5) == 20
+    curve = measure_learning_curve(backbone, rows, [HEAD], full_evaluation=whole)
+    assert len(backbone.seen) == 5 + count_fits(5) == 20
     quarter, half, most = (backbone.seen[5 + 5 * i : 10 + 5 * i] for i in range(3))
     for all_, a, b, c in zip(backbone.seen[:5], quarter, half, most, strict=True):
         assert a < b < c < all_
@@ -75,10 +75,10 @@ def test_the_curve_learns_from_shares_that_lie_within_each_other_and_predicts_th
 
 def test_it_says_what_200_more_labels_would_bring_with_an_interval() -> None:
     rows = corpus()
-    curve = learning_curve(Words(), rows, [HEAD], whole=evaluate_grouped(Words(), rows, [HEAD]))
+    curve = measure_learning_curve(Words(), rows, [HEAD], full_evaluation=evaluate_grouped(Words(), rows, [HEAD]))
     values = [point["accuracy"]["value"] for point in curve["points"]]
     assert values == sorted(values)
-    gain = gain_of(curve)
+    gain = find_gain(curve)
     assert gain is not None
     assert 0 <= gain["low"] < gain["value"] < gain["high"] < 0.1  # type: ignore[operator]
     ahead = curve["next"]["accuracy"]
@@ -87,7 +87,7 @@ def test_it_says_what_200_more_labels_would_bring_with_an_interval() -> None:
     # A fitted curve runs near its points: 240 labels are a little further on than the last of them, 192.
     assert values[-1] - 0.02 < ahead["now"]["value"] < values[-1] + 0.05
     assert curve["fit"]["accuracy"]["b"] > 0
-    assert gain_of(curve, "macro_f1") is not None
+    assert find_gain(curve, "macro_f1") is not None
 
 
 def test_a_power_law_is_found_again_and_one_that_rises_is_level() -> None:
@@ -100,8 +100,8 @@ def test_a_power_law_is_found_again_and_one_that_rises_is_level() -> None:
 
 def test_what_cannot_be_fitted_is_undefined() -> None:
     rows = [Example(f"r{i}", f"p{i}", f"{i}", "w", "x", labels={"compliance": 1}) for i in range(2)]
-    curve = learning_curve(Words(), rows, [HEAD], whole=evaluate_grouped(Words(), rows, [HEAD]))
-    assert (curve["fit"], curve["next"], gain_of(curve)) == (None, None, None)
+    curve = measure_learning_curve(Words(), rows, [HEAD], full_evaluation=evaluate_grouped(Words(), rows, [HEAD]))
+    assert (curve["fit"], curve["next"], find_gain(curve)) == (None, None, None)
 
 
 def strange(prompts: int = 40) -> list[Example]:

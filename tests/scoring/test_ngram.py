@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from annotation.errors import AssayError
 from scoring.backbones import load
 from scoring.dataset import Example, Head, normalise
-from scoring.interface import Cancelled, Progress
+from scoring.interface import WorkCancelled, FitProgress
 from scoring.ngram import NgramBackbone
 from scoring.portable import ngram as portable
 from scoring.saved import fingerprint
@@ -200,10 +200,10 @@ def test_a_changed_weight_changes_the_fingerprint(tmp_path: Path):
 
 
 def test_a_fit_can_be_cancelled():
-    def cancel(progress: Progress) -> None:
-        raise Cancelled
+    def cancel(progress: FitProgress) -> None:
+        raise WorkCancelled
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(WorkCancelled):
         NgramBackbone().fit(small(), [HEAD], report=cancel)
 
 

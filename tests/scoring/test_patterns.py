@@ -56,14 +56,14 @@ def test_any_text_has_finite_numbers(text: str):
 def test_the_saved_trees_say_what_scikit_learn_says(levels: int):
     from sklearn.ensemble import GradientBoostingClassifier
 
-    from scoring.linear import Task
+    from scoring.linear import HeadTask
 
     draws = np.random.default_rng(1)
     matrix = draws.normal(size=(120, PATTERNS.width)).astype(np.float32)
     targets = (matrix[:, 0] + draws.normal(size=120) > 0).astype(int) + (levels > 2) * (matrix[:, 1] > 0)
     recipe = TreeRecipe()
     head = Head("a", tuple(range(levels)))
-    fitted = recipe.fit(Task(head, head.values, matrix, targets, np.ones(120)), "multinomial", 3)
+    fitted = recipe.fit(HeadTask(head, head.values, matrix, targets, np.ones(120)), "multinomial", 3)
     plain = GradientBoostingClassifier(
         n_estimators=recipe.trees,
         learning_rate=recipe.rate,

@@ -17,7 +17,7 @@ from annotation.errors import AssayError
 from scoring.backbones import TransformerBackbone, choose, load
 from scoring.dataset import Example, Head
 from scoring.evaluation import evaluate_grouped
-from scoring.interface import Cancelled, Progress
+from scoring.interface import WorkCancelled, FitProgress
 from scoring.spec import Spec
 from scoring.tuning import TransformerSettings
 from tests.conftest import missing
@@ -60,7 +60,7 @@ def said(scorer: Any, rows: Sequence[Example]) -> list[Any]:
 
 
 def test_an_encoder_learns_eight_examples_by_heart_while_its_loss_falls(encoder: str):
-    told: list[Progress] = []
+    told: list[FitProgress] = []
     scorer = tiny(encoder).fit(eight(), [COMPLIANCE], report=told.append)
     assert said(scorer, eight()) == [1, 1, 3, 3, 1, 3, 2, 3]
     losses = [progress.loss for progress in told if progress.loss is not None]
@@ -162,17 +162,17 @@ def test_a_run_killed_and_resumed_ends_with_the_weights_of_one_that_was_not(
     backbone = tiny(encoder, rounds=10)  # 20 steps, dropout and all
     whole = backbone.fit(eight(), [COMPLIANCE, SAFETY], seed=4)
 
-    def killed(progress: Progress) -> None:
+    def killed(progress: FitProgress) -> None:
         if progress.fraction >= 13 / 20:
-            raise Cancelled
+            raise WorkCancelled
 
     folder = tmp_path / "checkpoints"
-    with pytest.raises(Cancelled):
+    with pytest.raises(WorkCancelled):
         backbone.fit(eight(), [COMPLIANCE, SAFETY], seed=4, report=killed, checkpoints=folder)
     assert [path.name for path in folder.iterdir()] == ["step-0-00000012"]
     monkeypatch.setattr("scoring.run.has_bf16", lambda _device: not half)
 
-    told: list[Progress] = []
+    told: list[FitProgress] = []
     resumed = backbone.fit(eight(), [COMPLIANCE, SAFETY], seed=4, report=told.append, checkpoints=folder)
     assert len([p for p in told if p.stage == "learn"]) == 8  # steps 13 to 20
     assert resumed.predict(eight()) == whole.predict(eight())
@@ -182,7 +182,7 @@ def test_a_run_killed_and_resumed_ends_with_the_weights_of_one_that_was_not(
 def test_the_checkpoint_of_another_run_is_not_resumed(encoder: str, tmp_path: Path):
     backbone = tiny(encoder, rounds=3)
     backbone.fit(eight(), [COMPLIANCE], seed=1, checkpoints=tmp_path)  # leaves that of step 5
-    told: list[Progress] = []
+    told: list[FitProgress] = []
     backbone.fit(eight(), [COMPLIANCE], seed=2, report=told.append, checkpoints=tmp_path)
     assert len([p for p in told if p.stage == "learn"]) == 6  # all of 2 batches x 3 epochs
 
@@ -440,14 +440,14 @@ def test_a_run_killed_after_a_restart_and_in_the_middle_of_an_epoch_goes_on_to_t
     whole = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2)
     assert [one["attempt"] for one in whole.details["restarts"]] == [0]  # type: ignore[attr-defined]
 
-    heard: list[Progress] = []
+    heard: list[FitProgress] = []
 
-    def killed(progress: Progress) -> None:
+    def killed(progress: FitProgress) -> None:
         heard.append(progress)
         if len(heard) > 1 + 20 + 6:  # reading; two rounds of the attempt that failed; the middle of an epoch
-            raise Cancelled
+            raise WorkCancelled
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(WorkCancelled):
         backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2, report=killed, checkpoints=tmp_path)
     (kept,) = tmp_path.glob("step-*")
     assert kept.name == "step-1-00000004"

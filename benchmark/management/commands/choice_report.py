@@ -58,10 +58,10 @@ class Command(AssayCommand):
             people_named([name for text in options[role] for name in names(text)])
             for role in ("annotators", "adjudicators")
         )
-        wanted = [what for what, key in ((UNREAD, "make_batch"), (OPEN, "make_open_batch")) if options[key]]
+        kinds = [kind for kind, key in ((UNREAD, "make_batch"), (OPEN, "make_open_batch")) if options[key]]
         batches = [
-            make_batch(report=report, kind=what, annotators=annotators, adjudicators=adjudicators).name
-            for what in wanted
+            make_batch(report=report, kind=kind, annotators=annotators, adjudicators=adjudicators).name
+            for kind in kinds
         ]
         return as_json(result_of(report)) | ({"batches": batches} if batches else {})
 
@@ -79,13 +79,13 @@ class Command(AssayCommand):
         )
 
     def _found(self, options: dict[str, Any]) -> ChoiceReport:
-        given = next(
+        new_report_option = next(
             (key for key in ("dataset", "collection", "models", "scorer", "judge") if options[key]), None
         )
-        if given is not None:
+        if new_report_option is not None:
             raise AssayError(
                 N_("--{option} makes a new report, and needs --kind; without both, NAME is printed."),
-                option=given,
+                option=new_report_option,
             )
         return report_named(options["name"])
 

@@ -120,8 +120,8 @@ class Command(AssayCommand):
             return jobs.run(job.pk, watcher=watcher)
 
 
-def _answer(run: CollectionRun, job: Job, there: Standing, texts: Texts) -> dict[str, Any]:
-    told = job.result
+def _answer(run: CollectionRun, job: Job, progress: Standing, texts: Texts) -> dict[str, Any]:
+    result = job.result
     names = ("answers", "requests", "retries", "limited", "waited", "seconds", "per_second", "lost")
     return {
         "run": run.pk,
@@ -131,13 +131,13 @@ def _answer(run: CollectionRun, job: Job, there: Standing, texts: Texts) -> dict
         "model": run.model.name,
         "dataset": run.dataset.name,
         "collection": run.collection.name,
-        "prompts": there.prompts,
-        "stored": there.stored,
-        "left": there.left,
-        "failed": there.failed,
-        "cut": there.cut,
+        "prompts": progress.prompts,
+        "stored": progress.stored,
+        "left": progress.left,
+        "failed": progress.failed,
+        "cut": progress.cut,
         "replaced": texts.replaced,
-        **{name: told.get(name, 0) for name in names},
+        **{name: result.get(name, 0) for name in names},
         "lost_in_all": run.lost,
     }
 

@@ -52,9 +52,9 @@ class Command(AssayCommand):
         }
 
     def show(self, data: dict[str, Any]) -> None:
-        for one in data["files"]:
+        for file_report in data["files"]:
             self.stdout.write(
-                f"{one['file']}: {one['taken']} labels taken, {one['already_there']} there already,"
-                f" {one['off_scale']} of its labels off the scale"
+                f"{file_report['file']}: {file_report['taken']} labels taken, {file_report['already_there']} there already,"
+                f" {file_report['off_scale']} of its labels off the scale"
             )
         self.stdout.write(f"{data['judge']} ({data['guideline']}): {data['taken']} labels taken")

@@ -57,8 +57,8 @@ class Command(AssayCommand):
         self.intervals: bool = options["intervals"]
         self.predicted: bool = options["predicted"]
         self.by: list[str] = list(dict.fromkeys(options["by"]))
-        asked = {GROUPS: bool(self.by), PAIRS: options["pairs"], ESTIMATES: options["estimates"]}
-        self.parts = [name for name, wanted in asked.items() if wanted]
+        selected = {GROUPS: bool(self.by), PAIRS: options["pairs"], ESTIMATES: options["estimates"]}
+        self.parts = [name for name, is_selected in selected.items() if is_selected]
         if from_file is not None:
             return self._from_file(name, from_file, guideline)
         if name is None:
@@ -73,12 +73,12 @@ class Command(AssayCommand):
         run = run_named(name)
         self.document = run.scorer.guideline.document
         board = finished_board(run)
-        found = {wanted: part(run, wanted) for wanted in self.parts}
-        if None in found.values():
+        parts = {part_name: part(run, part_name) for part_name in self.parts}
+        if None in parts.values():
             raise Conflict(
                 N_("The run {name} was made before runs kept this; run it again to see it."), name=run.name
             )
-        return board | self._narrowed(found)
+        return board | self._narrowed(parts)
 
     def _from_file(self, name: str | None, path: str, guideline: str | None) -> dict[str, Any]:
         if name is not None or guideline is None:
@@ -87,10 +87,10 @@ class Command(AssayCommand):
             raise AssayError(
                 N_("--estimates needs gold labels and predictions of the same responses: name a run.")
             )
-        found = document_named(guideline)
-        self.document = found.document
+        guideline_document = document_named(guideline)
+        self.document = guideline_document.document
         figures = Figures(self.document, read_counted(path, self.document))
-        if found.shipped:
+        if guideline_document.shipped:
             self.stderr.write(
                 f"{self.document.name} is not in the database: "
                 f"using {self.document.name}@{self.document.version} as shipped with Assay"
@@ -118,11 +118,11 @@ class Command(AssayCommand):
         return parts
 
     def _refuse_unknown(self, groups: dict[str, Any]) -> None:
-        lacking = [name for name in self.by if name not in groups]
-        if lacking:
+        unknown = [name for name in self.by if name not in groups]
+        if unknown:
             raise AssayError(
                 N_("No prompt here has: {lacking}; known are: {known}."),
-                lacking=", ".join(lacking),
+                lacking=", ".join(unknown),
                 known=", ".join(groups) or "-",
             )
 

@@ -44,14 +44,14 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         run = run_named(options["name"])
-        there = standing_kept(run)
-        goal = _goal(there, options["points"], options["pair"])
-        self.unit = 100 if there.metric.kind == "rate" else 1
-        told = self._told(there, goal, options["overlap"])
+        basis = standing_kept(run)
+        goal = _goal(basis, options["points"], options["pair"])
+        self.unit = 100 if basis.metric.kind == "rate" else 1
+        summary = self._told(basis, goal, options["overlap"])
         if options["make_batch"] is None:
             if options["annotators"] or options["adjudicators"] or options["seed"] is not None:
                 raise AssayError(N_("Name the batch with --make-batch; people and a seed go with it."))
-            return told
+            return summary
         seed = options["seed"]
         if seed is not None:
             check_seed(seed)
@@ -66,30 +66,30 @@ class Command(AssayCommand):
             seed=seed,
         )
         drawn = sum(stratum["drawn"] for stratum in made.strata)
-        return told | {
+        return summary | {
             "batch": {"name": made.batch.name, "state": made.batch.state, "drawn": drawn, "seed": made.seed}
         }
 
-    def _told(self, there: Standing, goal: Goal, overlap: int) -> dict[str, Any]:
-        wanted = there.wanted(goal)
-        more = sum(one.more for one in wanted)
-        takes = effort(there.run.scorer.guideline.name, overlap)
+    def _told(self, basis: Standing, goal: Goal, overlap: int) -> dict[str, Any]:
+        demands = basis.wanted(goal)
+        more = sum(demand.more for demand in demands)
+        takes = effort(basis.run.scorer.guideline.name, overlap)
         return {
-            "run": there.run.name,
-            "metric": there.metric.name,
+            "run": basis.run.name,
+            "metric": basis.metric.name,
             "goal": goal.to_json(),
             "labels": more,
             "hours_each": takes.hours_each(more),
             "hours_deciding": takes.hours_deciding(more),
             "overlap": overlap,
-            "cells": _cells(wanted),
-            "assumed": sum(one.stratum.assumed for one in wanted),
-            "strata": len(wanted),
-            "waiting": there.waiting,
-            "all_labelled": all_labelled(there.run) > 0,
-            "responses": sum(row["n"] for row in rows_of(there.run)),
-            "prompts": [] if goal.half_width is None else _prompts(there, goal.half_width),
-            "neighbours": [_pair(there, pair) for pair in there.neighbours if pair is not None],
+            "cells": _cells(demands),
+            "assumed": sum(demand.stratum.assumed for demand in demands),
+            "strata": len(demands),
+            "waiting": basis.waiting,
+            "all_labelled": all_labelled(basis.run) > 0,
+            "responses": sum(row["n"] for row in rows_of(basis.run)),
+            "prompts": [] if goal.half_width is None else _prompts(basis, goal.half_width),
+            "neighbours": [_pair(basis, pair) for pair in basis.neighbours if pair is not None],
         }
 
     def show(self, data: dict[str, Any]) -> None:
@@ -105,7 +105,7 @@ class Command(AssayCommand):
             self.stdout.write(f"All {data['responses']} responses are labelled: no label is left to be made.")
         for line in table(
             [["model", "dimension", "labels"]]
-            + [[one["model"], one["dimension"], str(one["labels"])] for one in data["cells"]]
+            + [[cell["model"], cell["dimension"], str(cell["labels"])] for cell in data["cells"]]
         ):
             self.stdout.write(line)
         self._show_prompts(data["prompts"])
@@ -171,29 +171,29 @@ class Command(AssayCommand):
         return f"to plus or minus {points} points on every dimension"
 
 
-def _goal(there: Standing, points: float | None, pair: list[str] | None) -> Goal:
+def _goal(basis: Standing, points: float | None, pair: list[str] | None) -> Goal:
     if pair is not None:
         if points is not None:
             raise AssayError(N_("Give either --points or --pair."))
         return Goal(pair=(pair[0], pair[1]))
-    wanted = 2.0 if points is None else points
-    if not (math.isfinite(wanted) and 0 < wanted <= 100):
+    half_width_points = 2.0 if points is None else points
+    if not (math.isfinite(half_width_points) and 0 < half_width_points <= 100):
         raise AssayError(N_("The points are a number above 0, up to 100."))
-    return Goal(half_width=wanted / (100 if there.metric.kind == "rate" else 1))
+    return Goal(half_width=half_width_points / (100 if basis.metric.kind == "rate" else 1))
 
 
 def _people(texts: list[str]) -> Any:
     return people_named([name for text in texts for name in names(text)])
 
 
-def _cells(wanted: list[Wanted]) -> list[dict[str, Any]]:
+def _cells(demands: list[Wanted]) -> list[dict[str, Any]]:
     more: Counter[tuple[str, str]] = Counter()
-    for one in wanted:
-        more[one.stratum.model, one.stratum.scope] += one.more
+    for demand in demands:
+        more[demand.stratum.model, demand.stratum.scope] += demand.more
     return [{"model": model, "dimension": scope, "labels": n} for (model, scope), n in more.items()]
 
 
-def _prompts(there: Standing, half_width: float) -> list[dict[str, Any]]:
+def _prompts(basis: Standing, half_width: float) -> list[dict[str, Any]]:
     return [
         {
             "dimension": prompt_need.scope,
@@ -201,12 +201,12 @@ def _prompts(there: Standing, half_width: float) -> list[dict[str, Any]]:
             "half_width": prompt_need.half_width,
             "needed": prompt_need.needed,
         }
-        for prompt_need in prompt_needs(there, half_width)
+        for prompt_need in prompt_needs(basis, half_width)
     ]
 
 
-def _pair(there: Standing, pair: Pair) -> dict[str, Any]:
-    wanted = pair.wanted()
+def _pair(basis: Standing, pair: Pair) -> dict[str, Any]:
+    demands = pair.wanted()
     low, high = pair.interval or (None, None)
     return {
         "first": pair.first,
@@ -216,16 +216,16 @@ def _pair(there: Standing, pair: Pair) -> dict[str, Any]:
         "high": high,
         "least_half_width": pair.least_half_width,
         "separated": pair.separated,
-        "labels": None if wanted is None else sum(one.more for one in wanted),
-        "prompts": prompts_to_separate(there, pair),
+        "labels": None if demands is None else sum(demand.more for demand in demands),
+        "prompts": prompts_to_separate(basis, pair),
     }
 
 
 def _work(data: dict[str, Any]) -> str:
     if data["hours_each"] is None or not data["labels"]:
         return ""
-    told = f", about {format_decimal(data['hours_each'], 1)} h for each of {data['overlap']} people"
-    return told + (
+    hours = f", about {format_decimal(data['hours_each'], 1)} h for each of {data['overlap']} people"
+    return hours + (
         f" and {format_decimal(data['hours_deciding'], 1)} h for an adjudicator"
         if data["hours_deciding"]
         else ""
