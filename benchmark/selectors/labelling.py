@@ -341,7 +341,7 @@ def effort(guideline_name: str, overlap: int = 2) -> Effort:
     decisions = Adjudication.objects.filter(
         task__kind=Task.Kind.WORK, task__batch__guideline__name=guideline_name, seconds__gt=0
     )
-    seconds = [one for one in decisions.order_by("-pk").values_list("seconds", flat=True)[:MEASURED] if one]
+    seconds = [value for value in decisions.order_by("-pk").values_list("seconds", flat=True)[:MEASURED] if value]
     return Effort(
         seconds=measured.seconds if measured else None,
         overlap=overlap,
@@ -354,6 +354,6 @@ def plans_of(run: BenchmarkRun) -> list[LabellingPlan]:
     return list(run.labelling_plans.select_related("batch", "created_by"))
 
 
-def refuse_nothing_to_draw(wanted: Sequence[Wanted]) -> None:
-    if not any(one.more for one in wanted):
+def refuse_nothing_to_draw(targets: Sequence[Wanted]) -> None:
+    if not any(target.more for target in targets):
         raise AssayError(N_("Nothing is left to label for this: people have labelled it, or are at it."))
