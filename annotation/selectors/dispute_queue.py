@@ -17,7 +17,7 @@ from django.utils import timezone
 from annotation.models import ADJUDICATION_SLOT, Assignment, Membership, SecondReading, Stratum, Task
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.selectors.second_readings import at_hand, due, readings_for
-from annotation.statements import stored
+from annotation.statements import to_database
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 # The younger ages end here, in days; what is older is in the last.
@@ -136,7 +136,7 @@ def _disputes_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
     aged, params = tasks.annotate(since=LAST_SUBMITTED).query.sql_with_params()
     younger = ", ".join(["COUNT(CASE WHEN since > %s THEN 1 END)"] * len(AGES))
     sql = f"SELECT topic, MIN(since), {younger}, COUNT(*) FROM ({aged}) AS waiting GROUP BY topic"
-    days = [stored(Assignment, "submitted_at", now - timedelta(days=days)) for days in AGES]
+    days = [to_database(Assignment, "submitted_at", now - timedelta(days=days)) for days in AGES]
     with connection.cursor() as cursor:
         cursor.execute(sql, [*days, *params])
         for topic, oldest, *counts in cursor.fetchall():

@@ -23,11 +23,11 @@ from annotation.models import (
     SecondReading,
     Task,
     Verdict,
+    sql,
 )
 from annotation.services.annotations import (
     AlreadySubmitted,
     Receipt,
-    gold_written,
     outcome_of,
     refuse_other_body,
 )
@@ -42,7 +42,6 @@ from annotation.services.decisions import (
 from annotation.services.distribution import lock_assignment, lock_memberships, retake_slot
 from annotation.services.notes import leave_note
 from annotation.services.second_readings import decide_reading, draw, record_reading_verdict
-from annotation.services.tallies import counted, exposed
 from annotation.services.work import Work
 from annotation.statements import execute
 
@@ -137,9 +136,9 @@ def _settle(assignment: Assignment, labels: dict[str, int | float], now: datetim
     task = assignment.task
     assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, now
     assignment.save(update_fields=["state", "submitted_at", "slot"])
-    execute(*gold_written(task, resolve(tuple(labels), labels), now))
+    execute(*sql.write_gold(task, resolve(tuple(labels), labels), now))
     Task.objects.filter(pk=task.pk).update(state=Task.State.ADJUDICATED, settled_at=now)
-    execute(counted(assignment, disputed=-1, adjudicated=1), *exposed(assignment))
+    execute(sql.add_to_tally_of(assignment, disputed=-1, adjudicated=1), *sql.add_exposure_of(assignment))
 
 
 def _leave_notes(assignment: Assignment, labels: dict[str, int | float], words: str) -> None:

@@ -5,7 +5,6 @@ One transaction each: lock the task, save, and if that was the last annotation l
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,21 +15,19 @@ from uuid import UUID, uuid4
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.adjudication import Outcome, Settled, settle
+from annotation.adjudication import Outcome, settle
 from annotation.errors import N_, Conflict, NotFound, Unprocessable
 from annotation.evidence import checked, refuse_what_is_missing
 from annotation.flags import GUIDELINE_UNCLEAR
 from annotation.models import (
-    ADJUDICATION_SLOT,
     Annotation,
     Assignment,
     Batch,
     CorrectionRequest,
-    Draft,
-    GoldLabel,
     Note,
     Person,
     Task,
+    sql,
 )
 from annotation.selectors.closings import is_closed
 from annotation.selectors.known import Feedback, feedback_on
@@ -40,13 +37,12 @@ from annotation.services.audit import record
 from annotation.services.decisions import A_DISPUTE, NOTHING_YET
 from annotation.services.distribution import TooLate, lock_assignment, refuse_who_left, retake_slot
 from annotation.services.drafts import keep_draft
-from annotation.services.known_answers import answered, refuse_who_was_told
+from annotation.services.known_answers import end_answered, refuse_who_was_told
 from annotation.services.notes import leave_note
 from annotation.services.qualifications import end_round_if_over
 from annotation.services.second_readings import refuse_reading
-from annotation.services.tallies import counted, exposed
 from annotation.services.work import Work
-from annotation.statements import Statement, execute, insert_of, rows, stored, update
+from annotation.statements import Statement, execute
 
 
 @dataclass(frozen=True)
@@ -104,14 +100,10 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     if assignment.state != Assignment.State.CLAIMED:
         retake_slot(assignment)
     annotation = _annotation(assignment, work, labels, evidence, key=key, revision=1)
-    now = annotation.created_at
-    submitted = {"slot": assignment.slot, "state": Assignment.State.SUBMITTED, "submitted_at": now}
     execute(
-        insert_of(annotation),
-        update(Assignment, assignment.pk, submitted),
-        Statement(NO_DRAFT, [stored(Draft, "assignment_id", assignment.pk)]),
-        *_ended(assignment, labels, now),
-        *exposed(assignment),
+        *sql.write_annotation(annotation, slot=assignment.slot),
+        *_count_and_settle(assignment, labels, annotation.created_at),
+        *sql.add_exposure_of(assignment),
     )
     if assignment.task.kind == Task.Kind.QUALIFICATION:
         end_round_if_over(assignment.batch, assignment.person)
@@ -119,16 +111,18 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     return _receipt(annotation, created=True, feedback=feedback_on(assignment))
 
 
-def _ended(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
-    """What becomes of the task, and what is counted."""
+def _count_and_settle(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
+    """What a submission writes beside itself: the counts, and with a task's last annotation its gold and state."""
     if assignment.task.kind != Task.Kind.WORK:
-        return answered(assignment, now)
+        return end_answered(assignment, now)
     outcome = _outcome_with(assignment, labels)
-    return _settled(assignment, outcome, now) if outcome else [counted(assignment, submitted=1)]
-
-
-# What was kept when it came too late is no longer needed once it is taken.
-NO_DRAFT = "DELETE FROM annotation_draft WHERE assignment_id = %s"
+    if outcome is None:
+        return [sql.add_to_tally_of(assignment, submitted=1)]
+    return [
+        *sql.write_gold(assignment.task, outcome.settled, now),
+        sql.end_task(assignment.task_id, outcome.state, settled_at=None if outcome.disputed else now),
+        sql.add_to_tally_of(assignment, submitted=1, **{Task.State.OPEN.value: -1, outcome.state: 1}),
+    ]
 
 
 def _submitted_before(assignment: Assignment, key: str, work: Work) -> Receipt:
@@ -185,7 +179,7 @@ def _revise(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
 
 def outcome_of(task: Task, batch: Batch) -> Outcome:
     """What the pure rule says of the task's current annotations (all of them submitted), in slot order."""
-    return _outcome([labels for _slot, labels in _submitted_labels(task)], batch)
+    return _outcome([labels for _slot, labels in sql.fetch_submitted_labels(task.pk)], batch)
 
 
 def _outcome_with(assignment: Assignment, labels: Mapping[str, Any]) -> Outcome | None:
@@ -193,48 +187,15 @@ def _outcome_with(assignment: Assignment, labels: Mapping[str, Any]) -> Outcome 
     task = assignment.task
     if task.slots_taken < task.overlap:
         return None
-    given = [*_submitted_labels(task), (assignment.slot, labels)]
-    if len(given) < task.overlap:
+    submitted = [*sql.fetch_submitted_labels(task.pk), (assignment.slot, labels)]
+    if len(submitted) < task.overlap:
         return None
-    return _outcome([labels for _slot, labels in sorted(given, key=itemgetter(0))], assignment.batch)
+    return _outcome([labels for _slot, labels in sorted(submitted, key=itemgetter(0))], assignment.batch)
 
 
 def _outcome(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
     nominal = frozenset(c.name for c in batch.guideline.document.criteria if c.measurement == "nominal")
     return settle(labels, tolerance=batch.tolerance, nominal=nominal)
-
-
-def _submitted_labels(task: Task) -> list[tuple[int, Mapping[str, Any]]]:
-    """Slot and labels of what was submitted, in the order of the slots."""
-    found = rows(
-        """
-        SELECT a.slot, n.labels FROM annotation_assignment a JOIN annotation_annotation n ON n.assignment_id = a.id
-        WHERE a.task_id = %s AND a.state = 'submitted' AND a.slot < %s AND n.current ORDER BY a.slot
-        """,
-        [task.pk, ADJUDICATION_SLOT],
-    )
-    return [(slot, json.loads(labels)) for slot, labels in found]
-
-
-def _settled(assignment: Assignment, outcome: Outcome, now: datetime) -> list[Statement]:
-    """What a task's last annotation writes beside itself: gold, the task's state, the counts."""
-    task = assignment.task
-    state = {"state": outcome.state, "settled_at": None if outcome.disputed else now}
-    return [
-        *gold_written(task, outcome.settled, now),
-        update(Task, task.pk, state),
-        counted(assignment, submitted=1, **{Task.State.OPEN.value: -1, outcome.state: 1}),
-    ]
-
-
-def gold_written(task: Task, settled: Mapping[str, Settled], now: datetime) -> list[Statement]:
-    """The statements that write the gold labels of the ``settled`` criteria."""
-    return [
-        insert_of(
-            GoldLabel(task=task, criterion=criterion, value=gold.value, source=gold.source, created_at=now)
-        )
-        for criterion, gold in settled.items()
-    ]
 
 
 def _annotation(

@@ -22,6 +22,7 @@ from annotation.models import (
     Membership,
     Person,
     SecondReading,
+    sql,
 )
 from annotation.second_readings import is_drawn
 from annotation.selectors.access import refuse_without_role
@@ -35,7 +36,6 @@ from annotation.services.decisions import (
     reason_of,
     refuse_other_verdict,
 )
-from annotation.services.tallies import exposed_to
 from annotation.services.work import Work
 from annotation.statements import Statement, execute
 
@@ -154,7 +154,7 @@ def decide_reading(reading_id: UUID, person: Person, key: str, work: Work) -> tu
 
 def _exposed(reading: SecondReading) -> list[Statement]:
     document, dimension = reading.batch.guideline.document, reading.task.stratum.dimension
-    return exposed_to(reading.person_id, document.severity_of(dimension))
+    return sql.add_exposure(reading.person_id, document.severity_of(dimension))
 
 
 def _labels(reading: SecondReading, work: Work) -> dict[str, int | float]:
