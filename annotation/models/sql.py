@@ -186,7 +186,7 @@ def read_claim_conditions(member: Membership) -> ClaimConditions:
     )
     assert row is not None
     *conditions, opted_out = row
-    return ClaimConditions(*conditions, json.loads(opted_out))
+    return ClaimConditions._make([*conditions, json.loads(opted_out)])
 
 
 # The conditions of the partial indexes task_with_free_slot, task_requeued and assignment_given_back, word for word.
@@ -396,7 +396,8 @@ def read_handout(task_id: int) -> HandoutText:
     row = fetch_first(HANDOUT, [task_id])
     assert row is not None
     batch, guideline, sha256, *texts, turns = row
-    return HandoutText(batch, load_object(Guideline, id=guideline, sha256=sha256), *texts, json.loads(turns))
+    of_batch = (batch, load_object(Guideline, id=guideline, sha256=sha256))
+    return HandoutText._make([*of_batch, *texts, json.loads(turns)])
 
 
 HANDOUT = f"""
@@ -870,11 +871,20 @@ class LabelChangeCount(NamedTuple):
     criterion: str
     before: float | None
     after: float | None
-    count: int
+    labels: int
+
+
+class LabelSide(NamedTuple):
+    """A label as one of the two releases has it."""
+
+    value: float
+    source: str
+    guideline_version: str
+    task: int
 
 
 class LabelChange(NamedTuple):
-    """One changed label: the columns of a side are all None where the release of that side does not hold it."""
+    """``before`` is None for what was added, ``after`` for what was removed."""
 
     kind: str
     dimension: str
@@ -884,14 +894,13 @@ class LabelChange(NamedTuple):
     text: str
     language: str
     model: str
-    old_value: float | None
-    old_source: str | None
-    old_version: str | None
-    old_task: int | None
-    new_value: float | None
-    new_source: str | None
-    new_version: str | None
-    new_task: int | None
+    before: LabelSide | None
+    after: LabelSide | None
+
+    @classmethod
+    def of_row(cls, row: Sequence[Any]) -> LabelChange:
+        before, after = (None if side[0] is None else LabelSide(*side) for side in (row[8:12], row[12:16]))
+        return cls._make([*row[:8], before, after])
 
 
 def count_label_changes(before: int, after: int) -> list[LabelChangeCount]:
@@ -908,7 +917,7 @@ def fetch_label_changes(
     params = {**_change_params(before, after, filters), "start": start, "count": count}
     with connection.cursor() as cursor:
         cursor.execute(f"{LABEL_CHANGES} LIMIT %(count)s OFFSET %(start)s", params)
-        return [LabelChange(*row) for row in cursor.fetchall()]
+        return [LabelChange.of_row(row) for row in cursor.fetchall()]
 
 
 def iterate_label_changes(before: int, after: int, filters: Mapping[str, str]) -> Iterator[LabelChange]:
@@ -917,7 +926,7 @@ def iterate_label_changes(before: int, after: int, filters: Mapping[str, str]) -
     with connection.cursor() if is_pooled else connection.chunked_cursor() as cursor:
         cursor.execute(LABEL_CHANGES, _change_params(before, after, filters))
         while rows := cursor.fetchmany(CHANGES_AT_ONCE):
-            yield from (LabelChange(*row) for row in rows)
+            yield from map(LabelChange.of_row, rows)
 
 
 def _change_params(before: int, after: int, filters: Mapping[str, str]) -> dict[str, Any]:

@@ -12,38 +12,12 @@ from django.core.cache import caches
 from annotation.gold import number
 from annotation.goldfile import csv_cell, csv_writer
 from annotation.models import GoldRelease, sql
-from annotation.models.sql import LabelChange, LabelChangeCount
+from annotation.models.sql import LabelChange, LabelChangeCount, LabelSide
 
 ADDED, REMOVED, VALUE, SOURCE, VERSION = "added", "removed", "value", "source", "version"
 KINDS = (VALUE, SOURCE, VERSION, ADDED, REMOVED)
 FILTERS = sql.CHANGE_FILTERS
 KEPT_SECONDS = 24 * 60 * 60
-
-
-@dataclass(frozen=True)
-class Side:
-    """A label as one of the two releases has it."""
-
-    value: float
-    source: str
-    guideline_version: str
-    task: int
-
-
-@dataclass(frozen=True)
-class Change:
-    """``before`` is None for what was added, ``after`` for what was removed."""
-
-    kind: str
-    dimension: str
-    criterion: str
-    dataset: str
-    prompt: str
-    text: str
-    language: str
-    model: str
-    before: Side | None
-    after: Side | None
 
 
 @dataclass(frozen=True)
@@ -144,34 +118,24 @@ def difference(before: GoldRelease, after: GoldRelease) -> Difference:
 
 def _count_changes(before: GoldRelease, after: GoldRelease) -> list[LabelChangeCount]:
     counts = sql.count_label_changes(before.pk, after.pk)
-    return sorted(counts, key=lambda row: (row.kind, row.dimension, row.criterion, -row.count))
+    return sorted(counts, key=lambda row: (row.kind, row.dimension, row.criterion, -row.labels))
 
 
 def changes(
     before: GoldRelease, after: GoldRelease, filters: Mapping[str, str], *, start: int, count: int
-) -> list[Change]:
+) -> list[LabelChange]:
     """A page of the changes, prompt by prompt."""
     if before.sha256 == after.sha256:
         return []
-    rows = sql.fetch_label_changes(before.pk, after.pk, filters, start=start, count=count)
-    return [_change(row) for row in rows]
+    return sql.fetch_label_changes(before.pk, after.pk, filters, start=start, count=count)
 
 
 def all_changes(
     before: GoldRelease, after: GoldRelease, filters: Mapping[str, str] | None = None
-) -> Iterator[Change]:
+) -> Iterator[LabelChange]:
     """Every change, a chunk at a time."""
     if before.sha256 != after.sha256:
-        yield from map(_change, sql.iterate_label_changes(before.pk, after.pk, filters or {}))
-
-
-def _change(row: LabelChange) -> Change:
-    before, after = row[8:12], row[12:16]
-    return Change(
-        *row[:8],
-        before=None if before[0] is None else Side(*before),
-        after=None if after[0] is None else Side(*after),
-    )
+        yield from sql.iterate_label_changes(before.pk, after.pk, filters or {})
 
 
 HEADER = (
@@ -185,7 +149,7 @@ HEADER = (
 )
 
 
-def csv_lines(found: Iterable[Change]) -> Iterator[str]:
+def csv_lines(found: Iterable[LabelChange]) -> Iterator[str]:
     """A line for each change, under a header; no text starts a formula (``safe_cell``)."""
     line = csv_writer()
     yield line(HEADER)
@@ -194,5 +158,5 @@ def csv_lines(found: Iterable[Change]) -> Iterator[str]:
         yield line([csv_cell(cell) for cell in (*about, *_cells(one.before), *_cells(one.after))])
 
 
-def _cells(side: Side | None) -> tuple[Any, ...]:
+def _cells(side: LabelSide | None) -> tuple[Any, ...]:
     return (None,) * 3 if side is None else (number(side.value), side.source, side.guideline_version)

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from annotation.adjudication import Outcome, settle
 from annotation.errors import N_, Conflict, NotFound, Unprocessable
-from annotation.evidence import checked, refuse_what_is_missing
+from annotation.evidence import check_annotation
 from annotation.flags import GUIDELINE_UNCLEAR
 from annotation.models import (
     Annotation,
@@ -93,16 +93,15 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     if assignment.is_adjudication:
         raise Conflict(A_DISPUTE)
     if assignment.state == Assignment.State.SUBMITTED:
-        return _submitted_before(assignment, key, work)
+        return _answer_again(assignment, key, work)
     _refuse_unless_open(assignment)
-    labels = _checked_labels(assignment, work.labels)
-    evidence = _checked_evidence(assignment, work, labels)
+    labels, evidence = _check(assignment, work)
     if assignment.state != Assignment.State.CLAIMED:
         retake_slot(assignment)
-    annotation = _annotation(assignment, work, labels, evidence, key=key, revision=1)
+    annotation = _build_annotation(assignment, work, labels, evidence, key=key, revision=1)
     execute(
         *sql.write_annotation(annotation, slot=assignment.slot),
-        *_count_and_settle(assignment, labels, annotation.created_at),
+        *_settle_and_count(assignment, labels, annotation.created_at),
         *sql.add_exposure_of(assignment),
     )
     if assignment.task.kind == Task.Kind.QUALIFICATION:
@@ -111,7 +110,7 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     return _receipt(annotation, created=True, feedback=feedback_on(assignment))
 
 
-def _count_and_settle(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
+def _settle_and_count(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
     """What a submission writes beside itself: the counts, and with a task's last annotation its gold and state."""
     if assignment.task.kind != Task.Kind.WORK:
         return end_answered(assignment, now)
@@ -125,8 +124,8 @@ def _count_and_settle(assignment: Assignment, labels: Mapping[str, Any], now: da
     ]
 
 
-def _submitted_before(assignment: Assignment, key: str, work: Work) -> Receipt:
-    earlier = _by_key(assignment, key, work)
+def _answer_again(assignment: Assignment, key: str, work: Work) -> Receipt:
+    earlier = _find_receipt(assignment, key, work)
     if earlier is not None:
         return earlier
     latest = latest_annotation(assignment)
@@ -151,27 +150,28 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
 def _revise(assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt | None:
     _refuse_without_key(key)
     assignment = lock_assignment(assignment_id, person)
-    earlier = _by_key(assignment, key, work)
+    earlier = _find_receipt(assignment, key, work)
     if earlier is not None:
         return earlier
-    if _was_asked(assignment, key, work):
+    if _is_asked_before(assignment, key, work):
         return None
     latest = latest_annotation(assignment)
     if latest is None:
         raise Conflict(NOTHING_YET)
     refuse_who_left(assignment)
     refuse_who_was_told(assignment)
-    labels = _checked_labels(assignment, work.labels)
+    document, dimension = assignment.batch.guideline.document, assignment.task.stratum.dimension
+    labels = document.check_labels(dimension, work.labels)
     if is_closed(assignment):
-        _ask(assignment, work=work, labels=labels, key=key)
+        _ask_manager(assignment, work=work, labels=labels, key=key)
         return None
-    evidence = _checked_evidence(assignment, work, labels)
-    annotation = _annotation(assignment, work, labels, evidence, key=key, revision=latest.revision + 1)
+    labels, evidence = _check(assignment, work)
+    annotation = _build_annotation(assignment, work, labels, evidence, key=key, revision=latest.revision + 1)
     if assignment.task.state == Task.State.OPEN:
         Annotation.objects.filter(assignment=assignment, current=True).update(current=False)
     else:
         annotation.current = False
-        _ask(assignment, work=work, labels=labels, key=key)
+        _ask_manager(assignment, work=work, labels=labels, key=key)
     annotation.save()
     _note_what_is_unclear(assignment, work, labels)
     return _receipt(annotation, created=True)
@@ -198,7 +198,7 @@ def _outcome(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
     return settle(labels, tolerance=batch.tolerance, nominal=nominal)
 
 
-def _annotation(
+def _build_annotation(
     assignment: Assignment,
     work: Work,
     labels: dict[str, int | float],
@@ -230,7 +230,7 @@ def _refuse_without_key(key: str) -> None:
         raise Unprocessable(N_("Send an Idempotency-Key header, so that a retry cannot submit twice."))
 
 
-def _by_key(assignment: Assignment, key: str, work: Work) -> Receipt | None:
+def _find_receipt(assignment: Assignment, key: str, work: Work) -> Receipt | None:
     earlier = Annotation.objects.filter(assignment=assignment, idempotency_key=key).first()
     if earlier is None:
         return None
@@ -238,7 +238,7 @@ def _by_key(assignment: Assignment, key: str, work: Work) -> Receipt | None:
     return _receipt(earlier, created=False, feedback=feedback_on(assignment))
 
 
-def _was_asked(assignment: Assignment, key: str, work: Work) -> bool:
+def _is_asked_before(assignment: Assignment, key: str, work: Work) -> bool:
     """Whether this key brought a request to the manager before, handled by now or not."""
     asked = CorrectionRequest.objects.filter(assignment=assignment, idempotency_key=key).first()
     if asked is not None:
@@ -246,7 +246,7 @@ def _was_asked(assignment: Assignment, key: str, work: Work) -> bool:
     return asked is not None
 
 
-def _ask(assignment: Assignment, *, work: Work, labels: dict[str, int | float], key: str) -> None:
+def _ask_manager(assignment: Assignment, *, work: Work, labels: dict[str, int | float], key: str) -> None:
     """A request for the manager; the same wish under another key is the same request while it waits."""
     _request, created = CorrectionRequest.objects.get_or_create(
         assignment=assignment,
@@ -280,28 +280,16 @@ def _refuse_unless_open(assignment: Assignment) -> None:
         raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
 
 
-def _checked_labels(assignment: Assignment, labels: Mapping[str, Any]) -> dict[str, int | float]:
-    document = assignment.batch.guideline.document
-    return document.check_labels(assignment.task.stratum.dimension, labels)
-
-
-def _checked_evidence(
-    assignment: Assignment, work: Work, labels: Mapping[str, int | float]
-) -> list[dict[str, Any]]:
-    """The spans as they are stored, and all there that the levels require; the text is read for spans alone."""
-    criteria = assignment.batch.guideline.document.criteria_for(assignment.task.stratum.dimension)
-    evidence = []
-    if work.evidence:
-        texts = texts_to_mark(assignment.task_id)
-        evidence = checked(work.evidence, texts=texts, criteria=criteria, labels=labels)
-    refuse_what_is_missing(
-        criteria,
-        labels,
-        evidence=evidence,
+def _check(assignment: Assignment, work: Work) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
+    """The labels and the evidence as they are stored."""
+    return check_annotation(
+        assignment.batch.guideline.document,
+        assignment.task.stratum.dimension,
+        work.labels,
+        evidence=work.evidence,
         rationale=work.rationale,
         texts=lambda: texts_to_mark(assignment.task_id),
     )
-    return evidence
 
 
 def _note_what_is_unclear(assignment: Assignment, work: Work, labels: Mapping[str, int | float]) -> None:

@@ -13,8 +13,8 @@ from django.urls import reverse
 
 from annotation.gold import LabelKey
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Person, Response, Task
+from annotation.models.sql import LabelChange
 from annotation.selectors.release_changes import (
-    Change,
     all_changes,
     changes,
     csv_lines,
@@ -66,7 +66,7 @@ def kinds(before: GoldRelease, after: GoldRelease) -> dict[LabelKey, str]:
     return found
 
 
-def told(found: list[Change]) -> list[tuple[str, str, str]]:
+def told(found: list[LabelChange]) -> list[tuple[str, str, str]]:
     return sorted((one.kind, one.prompt, one.model) for one in found)
 
 
