@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from datetime import datetime
-
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
@@ -44,6 +42,3 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-    def is_live(self, now: datetime) -> bool:
-        return self.ended_at is None and (self.expires_at is None or self.expires_at > now)
