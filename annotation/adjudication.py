@@ -1,4 +1,4 @@
-"""When annotators agree, when they dispute, and what settles a task. Pure.
+"""When annotators agree, when they dispute, what settles a task, and which decisions come back. Pure.
 
 Every function works on plain values: ``labels`` maps a criterion to the value that one person gave it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from annotation.draws import block_of
 from annotation.errors import N_, Unprocessable
 
 Value = int | float
@@ -86,3 +87,11 @@ def resolve(disputed: Sequence[str], decision: Labels) -> dict[str, Settled]:
             disputed=", ".join(disputed),
         )
     return {criterion: Settled(decision[criterion], ADJUDICATED) for criterion in disputed}
+
+
+def is_repeated(number: int, *, share: float, seed: str) -> bool:
+    """Whether the ``number``-th decision (from 1) of an adjudicator in a batch comes back to them, at a ``share`` from
+    0 to 1; ``annotation/draws.py`` says which of them are drawn.
+    """
+    block = block_of(number, share=share, seed=seed)
+    return block is not None and block.drawn == number

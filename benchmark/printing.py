@@ -62,9 +62,9 @@ def has_small_cell(board: dict[str, Any]) -> bool:
 def _columns(document: GuidelineDocument) -> list[tuple[str | None, Metric]]:
     """The overall numbers, then those of each dimension."""
     overall: list[tuple[str | None, Metric]] = [
-        (None, one) for one in document.metrics if one.overall != "none"
+        (None, metric) for metric in document.metrics if metric.overall != "none"
     ]
-    return overall + [(scope, one) for scope in scopes(document) for one in metrics_in(document, scope)]
+    return overall + [(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
 
 
 def _names(metric: Metric, document: GuidelineDocument, *, intervals: bool) -> list[str]:
@@ -74,9 +74,11 @@ def _names(metric: Metric, document: GuidelineDocument, *, intervals: bool) -> l
 
 def short(name: str, document: GuidelineDocument) -> str:
     """A metric's name without the words that all metrics begin with: ``rate`` of ``harmless_rate``."""
-    words = [one.name.split("_") for one in document.metrics]
+    words = [metric.name.split("_") for metric in document.metrics]
     shared = 0
-    while len(words) > 1 and all(len(one) > shared + 1 and one[shared] == words[0][shared] for one in words):
+    while len(words) > 1 and all(
+        len(word) > shared + 1 and word[shared] == words[0][shared] for word in words
+    ):
         shared += 1
     return "_".join(name.split("_")[shared:])
 
@@ -108,19 +110,21 @@ def printed_rank(rank: dict[str, int] | None) -> str:
 
 def groups_table(groups: dict[str, Any], document: GuidelineDocument, *, intervals: bool) -> list[str]:
     """A line for each model and group that it has a response in; intervals where asked for or where n is small."""
-    found = [
+    entries = [
         (row["model"], column, cell)
         for place, column in enumerate(groups["columns"])
         for row in groups["rows"]
         if (cell := row["cells"][place]) is not None
     ]
-    metrics = [one for one in document.metrics if any(one.name in cell for _model, _column, cell in found)]
-    intervals = intervals or any(cell["n"] < SMALL for _model, _column, cell in found)
+    metrics = [
+        metric for metric in document.metrics if any(metric.name in cell for _model, _column, cell in entries)
+    ]
+    intervals = intervals or any(cell["n"] < SMALL for _model, _column, cell in entries)
     head = ["group", "model", "n"]
-    head += [name for one in metrics for name in _names(one, document, intervals=intervals)]
+    head += [name for metric in metrics for name in _names(metric, document, intervals=intervals)]
     body = [
         [_group_name(column), model, str(cell["n"]), *_statistics(metrics, cell, intervals=intervals)]
-        for model, column, cell in found
+        for model, column, cell in entries
     ]
     return table([head, *body], texts=2)
 
@@ -199,8 +203,8 @@ def _of_unknown_selection(selection: Sequence[dict[str, Any]]) -> list[str]:
         UNFINISHED: "of whose items {without_gold} have no gold",
     }
     return [
-        f"{one['labels']} labels are of the batch {one['batch']}, {words[one['how']].format(**one)}"
-        for one in unknown_by_batch(selection)
+        f"{row['labels']} labels are of the batch {row['batch']}, {words[row['how']].format(**row)}"
+        for row in unknown_by_batch(selection)
     ]
 
 
@@ -208,7 +212,7 @@ def _told(metric: Metric, cell: dict[str, Any]) -> list[str]:
     gold = (cell["people"] or {}).get("n")
     texts = ["-" if gold is None else str(gold)]
     for source in SOURCES:
-        found = cell[source] or {"value": None, "low": None, "high": None}
-        texts += [printed(metric, found["value"]), printed_interval(metric, found["low"], found["high"])]
+        statistic = cell[source] or {"value": None, "low": None, "high": None}
+        texts += [printed(metric, statistic["value"]), printed_interval(metric, statistic["low"], statistic["high"])]
     unit, digits = (100, 2) if metric.kind == "rate" else (1, 1)
     return [*texts, "-" if cell["bias"] is None else f"{cell['bias'] * unit:+.{digits}f}"]

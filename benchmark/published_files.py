@@ -62,26 +62,26 @@ class _Number:
 def read_table(source: Source, document: GuidelineDocument) -> list[Published]:
     """The rows in the file's order; the first thing that is wrong is raised with its line."""
     _check_size(source)
-    found: list[Published] = []
+    published_rows: list[Published] = []
     lines: dict[str, int] = {}
     for row in _rows(source):
         if isinstance(row, InputError):
             raise row
-        if len(found) == MOST_ROWS:
+        if len(published_rows) == MOST_ROWS:
             raise row.error(N_("a table has at most {most} models."), most=MOST_ROWS)
-        one = _published(row, document)
-        if one[MODEL] in lines:
+        published = _published(row, document)
+        if published[MODEL] in lines:
             raise row.error(
                 N_("{model} is on line {first} already; keep one."),
                 field=MODEL,
-                model=one[MODEL],
-                first=lines[one[MODEL]],
+                model=published[MODEL],
+                first=lines[published[MODEL]],
             )
-        lines[one[MODEL]] = row.line
-        found.append(one)
-    if not found:
+        lines[published[MODEL]] = row.line
+        published_rows.append(published)
+    if not published_rows:
         raise InputError(N_("there are no rows in this file."), path=source.name)
-    return found
+    return published_rows
 
 
 def interval(rate: float, n: int | None) -> tuple[float | None, float | None]:
@@ -133,7 +133,7 @@ def _array(text: str, source: Source) -> Iterator[Row | InputError]:
             return
         line = text.count("\n", 0, at) + 1
         try:
-            _found, end = decoder.raw_decode(text, at)
+            _value, end = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
             raise InputError(
                 N_("this is not JSON ({why}); give one array of objects."),
@@ -234,7 +234,7 @@ def _place(row: Row, name: str, document: GuidelineDocument) -> _Place:
     if metric == N and scope != OVERALL:
         return _Place(scope, None, percent=False)
     if scope == OVERALL:
-        known = [one for one in document.metrics if one.overall != "none"]
+        known = [metric for metric in document.metrics if metric.overall != "none"]
     else:
         known = metrics_in(document, scope)
     found = next((one for one in known if one.name == metric), None)

@@ -266,7 +266,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "config.navigation.navigation",
             ],
-            "builtins": ["annotation.templatetags.numbers"],
+            "builtins": ["annotation.templatetags.components", "annotation.templatetags.formatting"],
         },
     }
 ]
@@ -353,6 +353,11 @@ TIME_ZONE = env("TIME_ZONE", "UTC", read_time_zone)
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "config.static.StylesheetFinder",
+]
 STATIC_ROOT = env("ASSAY_STATIC_ROOT", str(BASE_DIR / "staticfiles"), Path)
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise warns of a folder that is not there
 # Served straight from static/ where nobody ran collectstatic (a laptop); hashed and compressed where somebody did.

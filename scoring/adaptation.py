@@ -20,13 +20,13 @@ from scoring.interface import Learner, Report, silent, within
 STAGE = "adaptation"
 
 
-def what_labels_brought(
+def measure_adaptation(
     backbone: Learner,
     examples: Sequence[Example],
     heads: Sequence[Head],
     *,
     model: str,
-    whole: Evaluation,
+    full_evaluation: Evaluation,
     k: int = 5,
     seed: int = 0,
     report: Report = silent,
@@ -41,47 +41,53 @@ def what_labels_brought(
     if {example.model for example in examples} <= {model}:
         return None
     splits = splits_by_prompt(examples, k=k, seed=seed)
-    own = [Split(one.name, one.train, _of(examples, one.test, model)) for one in splits]
-    own = [one for one in own if one.test]
+    own = [Split(split.name, split.train, _select_rows(examples, split.test, model)) for split in splits]
+    own = [split for split in own if split.test]
     without = evaluate_splits(
         backbone,
         examples,
         heads,
         [
-            Split(one.name, tuple(sorted({*one.train} - {*_of(examples, one.train, model)})), one.test)
-            for one in own
+            Split(
+                split.name,
+                tuple(sorted({*split.train} - {*_select_rows(examples, split.train, model)})),
+                split.test,
+            )
+            for split in own
         ],
         seed=seed,
         report=within(report, 0, 1, stage=STAGE),
         checkpoints=checkpoints,
     )
-    labels = [sum(len(examples[row].labels) for row in _of(examples, one.train, model)) for one in own]
+    labels = [
+        sum(len(examples[row].labels) for row in _select_rows(examples, split.train, model)) for split in own
+    ]
     return {
         "model": model,
         "labels": float(np.mean(labels)) if labels else 0.0,
-        **_paired(examples, heads, model, (without, whole), seed=seed),
+        **_compare_evaluations(examples, heads, model, (without, full_evaluation), seed=seed),
     }
 
 
-def _of(examples: Sequence[Example], rows: Sequence[int], model: str) -> tuple[int, ...]:
+def _select_rows(examples: Sequence[Example], rows: Sequence[int], model: str) -> tuple[int, ...]:
     return tuple(row for row in rows if examples[row].model == model)
 
 
-def _paired(
+def _compare_evaluations(
     examples: Sequence[Example],
     heads: Sequence[Head],
     model: str,
-    found: tuple[Evaluation, Evaluation],
+    evaluations: tuple[Evaluation, Evaluation],
     *,
     seed: int,
 ) -> Metrics:
     """On the model's responses that both have predicted, criterion by criterion."""
-    rows = _of(examples, range(len(examples)), model)
-    those = [examples[row] for row in rows]
-    both = [_common([side.predictions[row] for side in found]) for row in rows]
+    rows = _select_rows(examples, range(len(examples)), model)
+    own_examples = [examples[row] for row in rows]
+    both = [_list_common_criteria([side.predictions[row] for side in evaluations]) for row in rows]
     drawn = [
         drawn_figures(
-            those,
+            own_examples,
             [
                 {name: side.predictions[row][name] for name in names}
                 for row, names in zip(rows, both, strict=True)
@@ -89,10 +95,10 @@ def _paired(
             heads,
             seed=seed,
         )
-        for side in found
+        for side in evaluations
     ]
-    counts = [len(example.labels.keys() & names) for example, names in zip(those, both, strict=True)]
-    prompts = len({example.prompt_key for example, n in zip(those, counts, strict=True) if n})
+    counts = [len(example.labels.keys() & names) for example, names in zip(own_examples, both, strict=True)]
+    prompts = len({example.prompt_key for example, n in zip(own_examples, counts, strict=True) if n})
     without, with_ = drawn
     return {
         "n": sum(counts),
@@ -102,7 +108,7 @@ def _paired(
     }
 
 
-def _common(predictions: Sequence[Prediction]) -> list[str]:
+def _list_common_criteria(predictions: Sequence[Prediction]) -> list[str]:
     """The criteria that all of them tell."""
     first, *rest = predictions
     return [name for name in first if all(name in other for other in rest)]

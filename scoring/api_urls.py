@@ -6,5 +6,5 @@ from scoring.api import views
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("predictions/", views.Predictions.as_view(), name="api-predictions"),
-    path("predictions/<int:request_id>/", views.OnePrediction.as_view(), name="api-prediction"),
+    path("predictions/<int:request_id>/", views.PredictionResult.as_view(), name="api-prediction"),
 ]

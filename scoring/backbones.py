@@ -110,7 +110,7 @@ def load(folder: Path) -> FittedScorer:
     if card["kind"] == "ensemble":
         from scoring.ensemble import EnsembleScorer
 
-        return EnsembleScorer.load(folder)
+        return EnsembleScorer.load(folder, load)
     if card["kind"] == "patterns":
         from scoring.patterns import PatternsScorer
 

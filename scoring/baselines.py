@@ -19,15 +19,15 @@ from scoring.rules import PHRASES
 
 REFUSING = ("apology", "decline", "identity")
 """Of the phrases of ``scoring/rules.py`` those that lists of refusals are usually made of."""
-BRIEF = ("n", "accuracy", "within_one", "macro_f1")
+BRIEF_METRICS = ("n", "accuracy", "within_one", "macro_f1")
 
 Matches = Callable[[str], bool]
 """Whether a rule matches the text of a response."""
-Said = Sequence[Mapping[str, Value]]
+AnnotatorLabels = Sequence[Mapping[str, Value]]
 """What each annotator of one response said alone, by criterion."""
 
 
-def majority(examples: Sequence[Example], heads: Sequence[Head], *, seed: int = 0) -> Metrics:
+def measure_majority(examples: Sequence[Example], heads: Sequence[Head], *, seed: int = 0) -> Metrics:
     """Always the commonest level of each criterion; of equally common ones the first on the scale."""
     always: Prediction = {}
     for head in heads:
@@ -37,17 +37,17 @@ def majority(examples: Sequence[Example], heads: Sequence[Head], *, seed: int = 
     return measure(examples, [always for _ in examples], heads, seed=seed)
 
 
-def refuses(response: str) -> bool:
+def is_refusal(response: str) -> bool:
     """Does the opening of a response have one of the phrases that refusals have?"""
     read = opening(plain(response))
     return any(phrase in read for group in REFUSING for phrase in PHRASES[group])
 
 
-def string_rules(
+def measure_string_rules(
     examples: Sequence[Example],
     heads: Sequence[Head],
     *,
-    matches: Matches = refuses,
+    matches: Matches = is_refusal,
     k: int = 5,
     seed: int = 0,
 ) -> Metrics:
@@ -63,7 +63,7 @@ def string_rules(
 class RulesBackbone:
     """Learns no more than how often each level was given to responses that match and to those that do not."""
 
-    matches: Matches = refuses
+    matches: Matches = is_refusal
 
     def fit(
         self,
@@ -74,12 +74,12 @@ class RulesBackbone:
         report: Report = silent,
         checkpoints: Path | None = None,
     ) -> RulesScorer:
-        found: dict[bool, Prediction] = {}
+        by_match: dict[bool, Prediction] = {}
         for matched in (True, False):
-            those = [example for example in examples if self.matches(example.response) is matched]
-            shares = {head.criterion: _shares(those, head) or _shares(examples, head) for head in heads}
-            found[matched] = {name: share for name, share in shares.items() if share is not None}
-        return RulesScorer(self.matches, found)
+            matching = [example for example in examples if self.matches(example.response) is matched]
+            shares = {head.criterion: _shares(matching, head) or _shares(examples, head) for head in heads}
+            by_match[matched] = {name: share for name, share in shares.items() if share is not None}
+        return RulesScorer(self.matches, by_match)
 
 
 def _shares(examples: Sequence[Example], head: Head) -> Distribution | None:
@@ -96,37 +96,61 @@ class RulesScorer:
         return [self.by_match[self.matches(example.response)] for example in examples]
 
 
-def annotators(
-    examples: Sequence[Example], said: Sequence[Said], heads: Sequence[Head], *, seed: int = 0
+def measure_annotators(
+    examples: Sequence[Example],
+    annotator_labels: Sequence[AnnotatorLabels],
+    heads: Sequence[Head],
+    *,
+    seed: int = 0,
 ) -> Metrics:
     """Single annotators against gold: each of them predicts the label that was settled.
 
     The gold rests on these very annotations, so this flatters them: it is a ceiling, not a fair rival.
     """
-    rows = [(example, one) for example, those in zip(examples, said, strict=True) for one in those]
-    return measure([e for e, _one in rows], [_certain(one, heads) for _e, one in rows], heads, seed=seed)
+    rows = [
+        (example, labels)
+        for example, response_labels in zip(examples, annotator_labels, strict=True)
+        for labels in response_labels
+    ]
+    return measure(
+        [e for e, _labels in rows],
+        [_certain_prediction(labels, heads) for _e, labels in rows],
+        heads,
+        seed=seed,
+    )
 
 
-def between_annotators(
-    examples: Sequence[Example], said: Sequence[Said], heads: Sequence[Head], *, seed: int = 0
+def measure_between_annotators(
+    examples: Sequence[Example],
+    annotator_labels: Sequence[AnnotatorLabels],
+    heads: Sequence[Head],
+    *,
+    seed: int = 0,
 ) -> Metrics:
     """The first annotator of each response predicts the second: accuracy is their percent agreement."""
-    pairs = [(e, those[0], those[1]) for e, those in zip(examples, said, strict=True) if len(those) > 1]
+    pairs = [
+        (e, response_labels[0], response_labels[1])
+        for e, response_labels in zip(examples, annotator_labels, strict=True)
+        if len(response_labels) > 1
+    ]
     settled = [replace(example, labels=dict(second)) for example, _first, second in pairs]
-    return measure(settled, [_certain(first, heads) for _e, first, _second in pairs], heads, seed=seed)
+    return measure(
+        settled, [_certain_prediction(first, heads) for _e, first, _second in pairs], heads, seed=seed
+    )
 
 
-def _certain(labels: Mapping[str, Value], heads: Sequence[Head]) -> Prediction:
+def _certain_prediction(labels: Mapping[str, Value], heads: Sequence[Head]) -> Prediction:
     return {
         head.criterion: head.certain(labels[head.criterion]) for head in heads if head.criterion in labels
     }
 
 
-def brief(metrics: Metrics) -> Metrics:
+def shorten_metrics(metrics: Metrics) -> Metrics:
     """What a card keeps of it: n, accuracy, within one level and macro-F1, pooled and by each grouping."""
-    kept = {name: metrics[name] for name in BRIEF}
+    figures_kept = {name: metrics[name] for name in BRIEF_METRICS}
     for grouping in ("by_criterion", "by_model", "by_kind"):
-        kept[grouping] = {
-            group: {name: figures[name] for name in BRIEF} for group, figures in metrics[grouping].items()
+        figures_kept[grouping] = {
+            group: {name: figures[name] for name in BRIEF_METRICS}
+            for group, figures in metrics[grouping].items()
         }
-    return kept
+    return figures_kept

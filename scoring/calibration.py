@@ -12,8 +12,8 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 BINS = 10
-COLDEST, HOTTEST = 0.2, 10.0
-ENOUGH = 20
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.2, 10.0
+MIN_LABELS = 20
 """Fewer held-out labels than this fit no temperature: it would follow their luck."""
 TINY = 1e-12
 
@@ -23,7 +23,7 @@ def log_loss(logs: Array, targets: Integers) -> float:
     return float(-np.maximum(logs[np.arange(len(targets)), targets], np.log(TINY)).mean())
 
 
-def tempered(logs: Array, temperature: float) -> Array:
+def apply_temperature(logs: Array, temperature: float) -> Array:
     """Log probabilities divided by the temperature, and normalised again."""
     raised = logs / temperature
     raised = raised - raised.max(axis=1, keepdims=True)
@@ -33,15 +33,17 @@ def tempered(logs: Array, temperature: float) -> Array:
 
 def fit_temperature(logs: Array, targets: Integers) -> float:
     """The temperature of least log loss (Guo et al. 2017); 1 where too little is held out to tell."""
-    if len(targets) < ENOUGH:
+    if len(targets) < MIN_LABELS:
         return 1.0
-    best = _least(
-        lambda x: log_loss(tempered(logs, float(np.exp(x))), targets), np.log(COLDEST), np.log(HOTTEST)
+    best = _find_minimum(
+        lambda x: log_loss(apply_temperature(logs, float(np.exp(x))), targets),
+        np.log(MIN_TEMPERATURE),
+        np.log(MAX_TEMPERATURE),
     )
     return round(float(np.exp(best)), 4)
 
 
-def _least(function: Callable[[float], float], low: float, high: float) -> float:
+def _find_minimum(function: Callable[[float], float], low: float, high: float) -> float:
     """Where a function of one minimum has it: golden sections."""
     ratio = (np.sqrt(5) - 1) / 2
     a, b = high - ratio * (high - low), low + ratio * (high - low)
@@ -60,7 +62,7 @@ def _least(function: Callable[[float], float], low: float, high: float) -> float
 
 def average(members: Sequence[Array], weights: Sequence[float]) -> Array:
     """Log probabilities of the weighted average of the members' probabilities."""
-    mixed = sum((w * np.exp(one) for w, one in zip(weights, members, strict=True)), np.zeros(1))
+    mixed = sum((w * np.exp(member) for w, member in zip(weights, members, strict=True)), np.zeros(1))
     result: Array = np.log(np.maximum(mixed, TINY))
     return result
 
@@ -73,19 +75,19 @@ def fit_weights(members: Sequence[Array], targets: Integers, importance: Array |
     """
     if not len(targets):
         return [1 / len(members)] * len(members)
-    right = np.column_stack([np.exp(one[np.arange(len(targets)), targets]) for one in members]) + TINY
+    right = np.column_stack([np.exp(member[np.arange(len(targets)), targets]) for member in members]) + TINY
     counts = np.ones(len(targets)) if importance is None else importance
     weights = np.full(len(members), 1 / len(members))
     for _step in range(500):
         share = weights * right
         weights = (counts[:, None] * share / share.sum(axis=1, keepdims=True)).sum(axis=0) / counts.sum()
-    kept = np.where(weights < 0.01, 0, weights)
-    rounded = np.round(kept / kept.sum(), 4)
+    large_weights = np.where(weights < 0.01, 0, weights)
+    rounded = np.round(large_weights / large_weights.sum(), 4)
     return [float(weight) for weight in rounded / rounded.sum()]
 
 
 @dataclass(frozen=True)
-class Bin:
+class ReliabilityBin:
     """Predictions whose confidence lies from ``low`` to below ``high`` (the last bin includes 1)."""
 
     low: float
@@ -96,7 +98,7 @@ class Bin:
     accuracy: float | None
 
 
-def reliability(confidence: Array, correct: npt.NDArray[np.bool_], bins: int = BINS) -> list[Bin]:
+def reliability(confidence: Array, correct: npt.NDArray[np.bool_], bins: int = BINS) -> list[ReliabilityBin]:
     """What a reliability diagram shows: bins of equal width over 0 to 1."""
     at = np.minimum((confidence * bins).astype(int), bins - 1)
     n = np.bincount(at, minlength=bins)
@@ -105,6 +107,8 @@ def reliability(confidence: Array, correct: npt.NDArray[np.bool_], bins: int = B
         np.bincount(at, weights=correct, minlength=bins),
     )
     return [
-        Bin(i / bins, (i + 1) / bins, int(n[i]), *(float(s[i] / n[i]) if n[i] else None for s in sums))
+        ReliabilityBin(
+            i / bins, (i + 1) / bins, int(n[i]), *(float(s[i] / n[i]) if n[i] else None for s in sums)
+        )
         for i in range(bins)
     ]

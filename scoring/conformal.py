@@ -37,7 +37,7 @@ PROMISE = N_(
 )
 COVERAGES = (0.8, 0.9, 0.95)
 DEFAULT_COVERAGE = 0.9
-EVERYTHING = 0.0
+NO_THRESHOLD = 0.0
 """The threshold under which no level falls: what too few labels leave."""
 ROUNDING = 1e-9
 """A probability that was written down and read again is still at its threshold."""
@@ -61,14 +61,14 @@ def true_probabilities(examples: Sequence[Example], predictions: Sequence[Predic
     )
 
 
-def threshold(probabilities: Array, coverage: float) -> float:
+def compute_threshold(probabilities: Array, coverage: float) -> float:
     """The probability from which on a level belongs to the set; ``EVERYTHING`` where n is too small to promise."""
     n = len(probabilities)
     k = math.ceil((n + 1) * coverage - ROUNDING)
-    return float(np.sort(probabilities)[n - k]) if k <= n else EVERYTHING
+    return float(np.sort(probabilities)[n - k]) if k <= n else NO_THRESHOLD
 
 
-def thresholds(
+def compute_thresholds(
     examples: Sequence[Example],
     predictions: Sequence[Prediction],
     heads: Sequence[Head],
@@ -80,22 +80,22 @@ def thresholds(
     ``{"n", "coverages": {"0.9": {"threshold", "covered", "single", "mean_size"}}}``: on these very responses, the
     share whose set holds the true level, the share whose set is one level, and the mean number of levels in a set.
     """
-    found: dict[str, dict[str, Any]] = {}
+    by_criterion: dict[str, dict[str, Any]] = {}
     for head in heads:
         true = true_probabilities(examples, predictions, head)
         if len(true):
-            given = _given(examples, predictions, head)
-            found[head.criterion] = {
+            distributions = _true_distributions(examples, predictions, head)
+            by_criterion[head.criterion] = {
                 "n": len(true),
                 "coverages": {
-                    coverage_name(coverage): _shares(given, true, threshold(true, coverage))
+                    coverage_name(coverage): _shares(distributions, true, compute_threshold(true, coverage))
                     for coverage in coverages
                 },
             }
-    return found
+    return by_criterion
 
 
-def _given(examples: Sequence[Example], predictions: Sequence[Prediction], head: Head) -> Array:
+def _true_distributions(examples: Sequence[Example], predictions: Sequence[Prediction], head: Head) -> Array:
     """(responses, levels): the distributions behind ``true_probabilities``."""
     name = head.criterion
     rows = [
@@ -106,30 +106,30 @@ def _given(examples: Sequence[Example], predictions: Sequence[Prediction], head:
     return np.array(rows, dtype=np.float64)
 
 
-def _shares(given: Array, true: Array, least: float) -> dict[str, float]:
-    sizes = (given >= least - ROUNDING).sum(axis=1)
+def _shares(distributions: Array, true: Array, min_probability: float) -> dict[str, float]:
+    sizes = (distributions >= min_probability - ROUNDING).sum(axis=1)
     return {
-        "threshold": least,
-        "covered": float((true >= least - ROUNDING).mean()),
+        "threshold": min_probability,
+        "covered": float((true >= min_probability - ROUNDING).mean()),
         "single": float((sizes == 1).mean()),
         "mean_size": float(sizes.mean()),
     }
 
 
-def level_set(distribution: Distribution, least: float) -> tuple[Value, ...]:
+def level_set(distribution: Distribution, min_probability: float) -> tuple[Value, ...]:
     """The levels that may be the true one, in the order of the scale; none where no level is likely enough."""
-    return tuple(value for value, p in distribution.items() if p >= least - ROUNDING)
+    return tuple(value for value, p in distribution.items() if p >= min_probability - ROUNDING)
 
 
-def abstains(distribution: Distribution, least: float) -> bool:
+def abstains(distribution: Distribution, min_probability: float) -> bool:
     """Is this one for people? It is if its set is not a single level."""
-    return len(level_set(distribution, least)) != 1
+    return len(level_set(distribution, min_probability)) != 1
 
 
-def card_threshold(
+def find_card_threshold(
     card: Mapping[str, Any], criterion: str, coverage: float = DEFAULT_COVERAGE
 ) -> float | None:
     """The threshold that a scorer's card holds; None where it has none for the criterion or the coverage."""
-    of_criterion = card.get("conformal", {}).get("criteria", {}).get(criterion, {})
-    found = of_criterion.get("coverages", {}).get(coverage_name(coverage))
-    return None if found is None else float(found["threshold"])
+    criterion_figures = card.get("conformal", {}).get("criteria", {}).get(criterion, {})
+    figures = criterion_figures.get("coverages", {}).get(coverage_name(coverage))
+    return None if figures is None else float(figures["threshold"])

@@ -30,15 +30,15 @@ from scoring.linear import one_thread
 Array = npt.NDArray[np.float64]
 Json = dict[str, Any]
 
-AT_MOST = 3000
+MAX_RESPONSES = 3000
 """Responses of each side that are read: enough for two digits of the AUC, in seconds whatever the release."""
-OPENING = 240
+MAX_OPENING_CHARACTERS = 240
 """Characters of a response that the classifier reads: what tells models apart stands at the beginning."""
 FEATURES = 2**14
 FOLDS = 4
-FEWEST = 10
+MIN_RESPONSES = 10
 """Responses on each side, below which no AUC is told."""
-SHOWN = 300
+MAX_TEXT_CHARACTERS = 300
 """Characters of the commonest repeated text that are told."""
 
 SCRIPTS = {
@@ -57,7 +57,7 @@ SCRIPTS = {
 """The first word of a letter's Unicode name, and its script; any other is of another script."""
 
 
-def reference(
+def describe_models(
     examples: Sequence[Example],
     predictions: Sequence[Prediction],
     heads: Sequence[Head],
@@ -72,20 +72,20 @@ def reference(
     ``accuracy_lost``.
     """
     models = sorted({example.model for example in examples})
-    found: dict[str, Json] = {}
+    by_model: dict[str, Json] = {}
     for model in models:
         own = [i for i, example in enumerate(examples) if example.model == model]
-        those = [examples[i] for i in own]
-        others = [example for example in examples if example.model != model]
-        found[model] = {
-            **describe(those, [predictions[i] for i in own], heads),
-            **domain_auc(others, those, seed=seed),
+        own_examples = [examples[i] for i in own]
+        other_examples = [example for example in examples if example.model != model]
+        by_model[model] = {
+            **describe_responses(own_examples, [predictions[i] for i in own], heads),
+            **domain_auc(other_examples, own_examples, seed=seed),
             "accuracy_lost": (lost or {}).get(model),
         }
-    return {"all": describe(examples, predictions, heads), "models": found}
+    return {"all": describe_responses(examples, predictions, heads), "models": by_model}
 
 
-def check(
+def measure_drift(
     training: Sequence[Example],
     new: Sequence[Example],
     predictions: Sequence[Prediction],
@@ -108,31 +108,37 @@ def check(
     """
     texts = {normalise(example.response) for example in training}
     prompts = {normalise(example.prompt) for example in training}
-    told = describe(new, predictions, heads) | domain_auc(training, new, seed=seed)
-    if told["repeated"]["commonest"] is not None:
-        told["repeated"]["commonest"]["in_training"] = _commonest(new) in texts
-    aucs = [one["auc"] for one in reference["models"].values() if one["auc"] is not None]
+    description = describe_responses(new, predictions, heads) | domain_auc(training, new, seed=seed)
+    if description["repeated"]["commonest"] is not None:
+        description["repeated"]["commonest"]["in_training"] = _find_commonest_text(new) in texts
+    aucs = [
+        model_figures["auc"]
+        for model_figures in reference["models"].values()
+        if model_figures["auc"] is not None
+    ]
     return {
-        "new": told,
+        "new": description,
         "training": reference["all"],
         "models": reference["models"],
         "shift": {
-            "scripts": _script_shift(told["scripts"], reference["all"]["scripts"]),
+            "scripts": _script_shift(description["scripts"], reference["all"]["scripts"]),
             "length": _largest_gap(_lengths(training), _lengths(new)),
         },
         "known_prompts": _share([normalise(example.prompt) in prompts for example in new]),
         "known_texts": _share([normalise(example.response) in texts for example in new]),
-        "most_different": told["auc"] > max(aucs) if aucs and told["auc"] is not None else None,
+        "most_different": description["auc"] > max(aucs) if aucs and description["auc"] is not None else None,
     }
 
 
-def describe(examples: Sequence[Example], predictions: Sequence[Prediction], heads: Sequence[Head]) -> Json:
+def describe_responses(
+    examples: Sequence[Example], predictions: Sequence[Prediction], heads: Sequence[Head]
+) -> Json:
     """One side alone: ``n``, ``repeated`` (``share``, ``commonest``), ``characters`` (quartiles), ``scripts``
     (share of the responses), ``confidence`` (mean probability of the most likely level)."""
     lengths = _lengths(examples)
     return {
         "n": len(examples),
-        "repeated": _repeated(examples),
+        "repeated": _describe_repetitions(examples),
         "characters": np.percentile(lengths, [25, 50, 75]).tolist() if len(lengths) else None,
         "scripts": _scripts(examples),
         "confidence": _confidence(predictions, heads),
@@ -144,7 +150,7 @@ def _confidence(predictions: Sequence[Prediction], heads: Sequence[Head]) -> flo
     return float(np.mean(sure)) if sure else None
 
 
-def _repeating(examples: Sequence[Example]) -> Counter[str]:
+def _count_repetitions(examples: Sequence[Example]) -> Counter[str]:
     """How often each normalised response is given that answers more than one prompt."""
     times = Counter(normalise(example.response) for example in examples)
     prompts: dict[str, set[str]] = {}
@@ -153,30 +159,34 @@ def _repeating(examples: Sequence[Example]) -> Counter[str]:
     return Counter({text: n for text, n in times.items() if len(prompts[text]) > 1})
 
 
-def _commonest(examples: Sequence[Example]) -> str | None:
-    again = _repeating(examples)
-    return min(again, key=lambda text: (-again[text], text)) if again else None
+def _find_commonest_text(examples: Sequence[Example]) -> str | None:
+    repetitions = _count_repetitions(examples)
+    return min(repetitions, key=lambda text: (-repetitions[text], text)) if repetitions else None
 
 
-def _repeated(examples: Sequence[Example]) -> Json:
-    again, text = _repeating(examples), _commonest(examples)
+def _describe_repetitions(examples: Sequence[Example]) -> Json:
+    repetitions, text = _count_repetitions(examples), _find_commonest_text(examples)
     if text is None:
         return {"share": 0.0 if examples else None, "commonest": None}
-    shown = next(e.response for e in examples if normalise(e.response) == text).strip()
-    commonest = {"text": shown[:SHOWN], "n": again[text], "share": again[text] / len(examples)}
-    return {"share": again.total() / len(examples), "commonest": commonest}
+    original = next(e.response for e in examples if normalise(e.response) == text).strip()
+    commonest = {
+        "text": original[:MAX_TEXT_CHARACTERS],
+        "n": repetitions[text],
+        "share": repetitions[text] / len(examples),
+    }
+    return {"share": repetitions.total() / len(examples), "commonest": commonest}
 
 
 def _lengths(examples: Sequence[Example]) -> Array:
     return np.array([len(example.response) for example in examples], dtype=np.float64)
 
 
-def _largest_gap(one: Array, other: Array) -> float | None:
+def _largest_gap(first: Array, second: Array) -> float | None:
     """The statistic of Kolmogorov and Smirnov: the largest distance of the two distribution functions."""
-    if not len(one) or not len(other):
+    if not len(first) or not len(second):
         return None
-    at = np.concatenate([one, other])
-    shares = [np.searchsorted(np.sort(side), at, side="right") / len(side) for side in (one, other)]
+    at = np.concatenate([first, second])
+    shares = [np.searchsorted(np.sort(side), at, side="right") / len(side) for side in (first, second)]
     return float(np.abs(shares[0] - shares[1]).max())
 
 
@@ -196,10 +206,10 @@ def _scripts(examples: Sequence[Example]) -> dict[str, float]:
     return {name: n / len(examples) for name, n in counts.most_common()}
 
 
-def _script_shift(one: Mapping[str, float], other: Mapping[str, float]) -> float | None:
-    if not one or not other:
+def _script_shift(first: Mapping[str, float], second: Mapping[str, float]) -> float | None:
+    if not first or not second:
         return None
-    return sum(abs(one.get(name, 0.0) - other.get(name, 0.0)) for name in {*one, *other}) / 2
+    return sum(abs(first.get(name, 0.0) - second.get(name, 0.0)) for name in {*first, *second}) / 2
 
 
 def _share(known: Sequence[bool]) -> float | None:
@@ -212,27 +222,31 @@ def domain_auc(training: Sequence[Example], new: Sequence[Example], *, seed: int
     Where both sides have answered enough of the same prompts, only those are compared: else the prompts, too, would
     tell the sides apart. ``auc`` is null where a side has fewer than ten responses.
     """
-    training, new, prompts = _comparable(training, new)
-    if min(len(training), len(new)) < FEWEST:
+    training, new, prompts = _select_comparable(training, new)
+    if min(len(training), len(new)) < MIN_RESPONSES:
         return {"auc": None, "auc_prompts": prompts}
-    rows = [*_some(training), *_some(new)]
-    is_new = np.repeat([False, True], [len(rows) - len(_some(new)), len(_some(new))])
+    rows = [*_sample_examples(training), *_sample_examples(new)]
+    is_new = np.repeat([False, True], [len(rows) - len(_sample_examples(new)), len(_sample_examples(new))])
     return {"auc": _cross_fitted_auc(rows, is_new, seed), "auc_prompts": prompts}
 
 
-def _comparable(
+def _select_comparable(
     training: Sequence[Example], new: Sequence[Example]
 ) -> tuple[Sequence[Example], Sequence[Example], str]:
     shared = {normalise(e.prompt) for e in training} & {normalise(e.prompt) for e in new}
     both = [[e for e in side if normalise(e.prompt) in shared] for side in (training, new)]
-    if len(shared) >= FOLDS and min(map(len, both)) >= max(FEWEST, len(new) // 2):
+    if len(shared) >= FOLDS and min(map(len, both)) >= max(MIN_RESPONSES, len(new) // 2):
         return both[0], both[1], "shared"
     return training, new, "all"
 
 
-def _some(examples: Sequence[Example]) -> Sequence[Example]:
+def _sample_examples(examples: Sequence[Example]) -> Sequence[Example]:
     """At most so many, chosen by their content, whose hash knows nothing of it."""
-    return sorted(examples, key=lambda e: e.content_key)[:AT_MOST] if len(examples) > AT_MOST else examples
+    return (
+        sorted(examples, key=lambda e: e.content_key)[:MAX_RESPONSES]
+        if len(examples) > MAX_RESPONSES
+        else examples
+    )
 
 
 def _cross_fitted_auc(rows: Sequence[Example], is_new: npt.NDArray[np.bool_], seed: int) -> float | None:
@@ -242,7 +256,7 @@ def _cross_fitted_auc(rows: Sequence[Example], is_new: npt.NDArray[np.bool_], se
     if len(set(prompt_groups(rows))) < 2:
         return None
     matrix, folds = _features(rows), np.array(folds_by_prompt(rows, k=FOLDS, seed=seed))
-    told = np.zeros(len(rows))
+    decisions = np.zeros(len(rows))
     for fold in range(folds.max() + 1):
         learn = folds != fold
         if len(set(is_new[learn])) < 2:
@@ -250,13 +264,13 @@ def _cross_fitted_auc(rows: Sequence[Example], is_new: npt.NDArray[np.bool_], se
         model = LogisticRegression(class_weight="balanced", max_iter=300, tol=1e-3, random_state=seed)
         with one_thread():
             model.fit(matrix[learn], is_new[learn])
-        told[~learn] = model.decision_function(matrix[~learn])
-    return float(roc_auc_score(is_new, told))
+        decisions[~learn] = model.decision_function(matrix[~learn])
+    return float(roc_auc_score(is_new, decisions))
 
 
 def _opening(response: str) -> str:
     """Without half a pair of UTF-16, which cannot be hashed."""
-    return normalise(response)[:OPENING].encode("utf-8", "replace").decode("utf-8")
+    return normalise(response)[:MAX_OPENING_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
 def _features(rows: Sequence[Example]) -> Any:

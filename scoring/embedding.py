@@ -30,17 +30,17 @@ KIND = "embedding"
 PREDICT_CHUNK = 1024
 
 
-def encoder_of(name: str, remote_code: bool) -> Encoder:
+def load_encoder(name: str, remote_code: bool) -> Encoder:
     """Loaded once in a process, with what it has embedded: folds do not embed again; anew where its folder changed.
     It is exact, so that a training's weights do not tell what the process embedded before.
     A folder is read alone; only a name on the hub may use the network. Raises AssayError with the reason."""
     files = sorted(path for path in Path(name).rglob("*") if path.is_file()) if Path(name).is_dir() else []
-    state = tuple((str(path), (told := path.stat()).st_size, told.st_mtime_ns) for path in files)
-    return _loaded(name, remote_code, state)
+    state = tuple((str(path), (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files)
+    return _load_once(name, remote_code, state)
 
 
 @lru_cache(maxsize=2)
-def _loaded(name: str, remote_code: bool, _state: tuple[tuple[str, int, int], ...]) -> Encoder:
+def _load_once(name: str, remote_code: bool, _state: tuple[tuple[str, int, int], ...]) -> Encoder:
     from transformers.utils.logging import disable_progress_bar
 
     from scoring.portable.embedding import Encoder
@@ -74,7 +74,7 @@ def learn(encoder: Encoder, examples: Sequence[Example]) -> tuple[Features, Any]
 
 
 def recipe(spec: Spec) -> LinearRecipe:
-    encoder = encoder_of(spec.encoder, spec.remote_code)
+    encoder = load_encoder(spec.encoder, spec.remote_code)
     return LinearRecipe(partial(learn, encoder), regularisation=3.0)
 
 
@@ -140,7 +140,7 @@ class EmbeddingBackbone:
 
         check_examples(examples, heads)
         report(Progress("read", 0.0))
-        encoder = encoder_of(self.spec.encoder, self.spec.remote_code)
+        encoder = load_encoder(self.spec.encoder, self.spec.remote_code)
         _embed_all(encoder, examples, within(report, 0, 0.7))
         fit = fit_calibrated(
             recipe(self.spec), examples, heads, seed=seed, report=within(report, 0.7, 1, stage="learn")

@@ -8,7 +8,7 @@ model that nobody labelled. An encoder that does not lower the log loss on both 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scoring import embedding, ngram, patterns
-from scoring.calibration import average, fit_temperature, fit_weights, log_loss, tempered
+from scoring.calibration import apply_temperature, average, fit_temperature, fit_weights, log_loss
 from scoring.dataset import (
     Example,
     Head,
@@ -92,7 +92,7 @@ class SimpleMember:
             chosen = chosen or {head.criterion: choose(examples, head, found) for head in heads}
             forms = {name: (how.form,) for name, how in chosen.items()}
             result[kind] = {
-                name: tempered(found[how.form][name], how.temperature)
+                name: apply_temperature(found[how.form][name], how.temperature)
                 for name, how in chosen.items()
                 if name in found.get(how.form, {})
             }
@@ -136,7 +136,7 @@ class FittedMember:
 
 
 def as_logs(predictions: Sequence[Prediction], head: Head) -> Doubles:
-    rows = [[one[head.criterion][value] for value in head.values] for one in predictions]
+    rows = [[prediction[head.criterion][value] for value in head.values] for prediction in predictions]
     result: Doubles = np.log(np.maximum(np.array(rows).reshape(-1, len(head.values)), IMPOSSIBLE))
     return result
 
@@ -273,14 +273,13 @@ class EnsembleScorer:
             member.save(folder / name)
 
     @classmethod
-    def load(cls, folder: Path) -> EnsembleScorer:
-        from scoring.backbones import load
-
+    def load(cls, folder: Path, load_member: Callable[[Path], FittedScorer]) -> EnsembleScorer:
+        """``load_member`` reads a member's folder, of whatever kind it is."""
         card = read_card(folder)
         mixtures = {
             name: Mixture(one["weights"], one["temperature"]) for name, one in card["mixtures"].items()
         }
-        members = {name: load(folder / name) for name in card["members"]}
+        members = {name: load_member(folder / name) for name in card["members"]}
         return cls(card_heads(card), members, mixtures, card["backbone"], card["details"])
 
 

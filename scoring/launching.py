@@ -62,7 +62,7 @@ def fit_launched(
     Raises AssayError with the reason where the process fails, ProcessKilled where it, or one that it started, was
     killed: a second call with the same ``checkpoints`` goes on. If ``report`` raises, the process is killed.
     """
-    from scoring.backbones import load
+    from scoring.predictor import TransformerScorer
 
     if checkpoints is not None:
         checkpoints.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def fit_launched(
         with (folder / EXAMPLES).open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(asdict(example)) + "\n" for example in examples)
         _follow([*command(launch), "-m", "scoring.launching", str(folder / CONFIG)], report, folder)
-        return load(folder / FITTED)
+        return TransformerScorer.load(folder / FITTED)
 
 
 def command(launch: str) -> list[str]:

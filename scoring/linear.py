@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from scoring.calibration import fit_temperature, log_loss, tempered
+from scoring.calibration import apply_temperature, fit_temperature, log_loss
 from scoring.dataset import (
     Example,
     Head,
@@ -234,7 +234,7 @@ def choose(examples: Sequence[Example], head: Head, tried: Mapping[Form, Logs]) 
             if not len(targets):  # no fold had seen the levels that it was to predict
                 continue
             temperatures[form] = fit_temperature(predicted, targets)
-            losses[form] = round(log_loss(tempered(predicted, temperatures[form]), targets), 5)
+            losses[form] = round(log_loss(apply_temperature(predicted, temperatures[form]), targets), 5)
     if not losses:
         return Chosen()
     best = min(losses, key=lambda form: losses[form])

@@ -118,7 +118,11 @@ def _attention(encoder: nn.Module, tokens: int, *, half: bool) -> int:
     if getattr(config, "_attn_implementation", None) != "eager":
         return 0
     heads, width, size = int(config.num_attention_heads), int(config.hidden_size), HALF if half else FLOAT
-    relative = [one for one in encoder.modules() if hasattr(one, "pos_att_type") and one.relative_attention]
+    relative = [
+        module
+        for module in encoder.modules()
+        if hasattr(module, "pos_att_type") and module.relative_attention
+    ]
     if not relative:
         return int(config.num_hidden_layers) * heads * tokens * (FLOAT + HALF if half else FLOAT)
     kept = 0

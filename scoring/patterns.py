@@ -81,7 +81,7 @@ def _packed(task: Task, trees: Sequence[Any], rate: float) -> TreeHead:
     """scikit-learn's trees as arrays; of two levels it grows trees for the second alone."""
     weighted = np.bincount(task.targets, weights=task.importance, minlength=len(task.seen))
     base = np.log(weighted / weighted.sum()) if trees else np.log(task.shares)
-    grown = [one.tree_ for one in trees]
+    grown = [tree.tree_ for tree in trees]
     feature = _table([np.where(one.children_left < 0, -1, one.feature) for one in grown], -1, np.int32)
     threshold = _table([one.threshold for one in grown], 0, np.float64)
     left, right = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from annotation.core.formatting import UNDEFINED, format_decimal, format_percent
 from annotation.terminal import table
 
 HEADS = ("", "n", "accuracy", "within one", "macro-F1", "calibration error")
@@ -67,18 +68,19 @@ SPREAD = {"accuracy": "accuracy", "macro_f1": "macro-F1", "calibration_error": "
 
 
 def _spread(one: Mapping[str, float | None]) -> str:
-    return "-" if one["low"] is None else f"{one['low']:.4f} to {one['high']:.4f}"
+    low, high = (format_decimal(one[end], 4) for end in ("low", "high"))
+    return UNDEFINED if UNDEFINED in (low, high) else f"{low} to {high}"
 
 
 def _coverage_lines(curve: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if curve:
-        told = [f"{row['answered']:.0%} {statistic(row['accuracy'])}" for row in curve]
+        told = [f"{format_percent(row['answered'], 0)} {statistic(row['accuracy'])}" for row in curve]
         yield f"accuracy where it is most sure: {', '.join(told)}"
 
 
 def _set_lines(criteria: Mapping[str, Any]) -> Iterator[str]:
     for criterion, found in criteria.items():
-        told = [f"{name}: {one['single']:.0%}" for name, one in found["coverages"].items()]
+        told = [f"{name}: {format_percent(one['single'], 0)}" for name, one in found["coverages"].items()]
         yield f"one level in the set that covers, {criterion}: {', '.join(told)}"
 
 
@@ -87,7 +89,7 @@ def _curve_lines(curve: Mapping[str, Any] | None) -> Iterator[str]:
         return
     for point in curve["points"]:
         figures = f"accuracy {statistic(point['accuracy'])}, macro-F1 {statistic(point['macro_f1'])}"
-        yield f"learned from {point['labels']:.0f} labels: {figures}"
+        yield f"learned from {format_decimal(point['labels'], 0)} labels: {figures}"
     ahead = curve["next"]
     for name, title in SPREAD.items():
         if ahead is not None and name in ahead:
@@ -97,7 +99,7 @@ def _curve_lines(curve: Mapping[str, Any] | None) -> Iterator[str]:
 def _adaptation_lines(found: Mapping[str, Any] | None) -> Iterator[str]:
     if found is not None:
         yield (
-            f"{found['model']}, {found['labels']:.0f} labels learned: accuracy "
+            f"{found['model']}, {format_decimal(found['labels'], 0)} labels learned: accuracy "
             f"{statistic(found['without']['accuracy'])} without, {statistic(found['with']['accuracy'])} with, "
             f"difference {statistic(found['difference']['accuracy'])}"
         )
@@ -132,16 +134,12 @@ def _drift_row(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         name,
         str(one["n"]),
-        _plain(one["auc"]),
-        _plain(one.get("accuracy_lost")),
-        _plain(one["repeated"]["share"]),
-        "-" if one["characters"] is None else f"{one['characters'][1]:.0f}",
-        _plain(one["confidence"]),
+        format_decimal(one["auc"]),
+        format_decimal(one.get("accuracy_lost")),
+        format_decimal(one["repeated"]["share"]),
+        format_decimal(one["characters"] and one["characters"][1], 0),
+        format_decimal(one["confidence"]),
     )
-
-
-def _plain(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
 
 
 def _row(name: str, metrics: Mapping[str, Any]) -> tuple[str, ...]:
@@ -152,14 +150,14 @@ def _row(name: str, metrics: Mapping[str, Any]) -> tuple[str, ...]:
         statistic(metrics["accuracy"]),
         statistic(metrics["within_one"]),
         statistic(metrics["macro_f1"]),
-        "-" if error is None else f"{error:.4f}",
+        format_decimal(error, 4),
     )
 
 
 def statistic(one: Mapping[str, float | None]) -> str:
     """``0.8991 [0.884, 0.913]``; ``-`` where it is undefined."""
-    value, low, high = one["value"], one["low"], one["high"]
-    if value is None:
-        return "-"
-    interval = "[-]" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"
-    return f"{value:.4f} {interval}"
+    if one["value"] is None:
+        return UNDEFINED
+    low, high = (format_decimal(one[end]) for end in ("low", "high"))
+    interval = "[-]" if UNDEFINED in (low, high) else f"[{low}, {high}]"
+    return f"{format_decimal(one['value'], 4)} {interval}"

@@ -118,7 +118,7 @@ def read_material(
     check = [row for row, out in zip(rows, held, strict=True) if row is not None and out]
     counts = [_counts(learn, i, len(head.values)) for i, head in enumerate(heads)]
     balance = pretrained.spec.settings.balance
-    weights = [level_weights(dict(enumerate(found)), balance) for found in counts]
+    weights = [level_weights(dict(enumerate(count)), balance) for count in counts]
     return Material(learn, check, weights, counts), how
 
 

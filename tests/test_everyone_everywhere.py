@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import altair
 import pytest
 from django.contrib import admin
 from django.db import transaction
@@ -24,7 +23,8 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
 import scoring.tasks  # noqa: F401
-from annotation.charts import chart_url
+from annotation.charts import chart_url, draw_line, make_picture, make_quantity
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import Conflict
 from annotation.models import Batch, Collection, CorrectionRequest, Import, Note, Person, Response, Task
 from annotation.services import jobs
@@ -48,6 +48,7 @@ from benchmark.services.published import add_published
 from benchmark.services.retraining import retrain
 from benchmark.services.runs import create_run
 from benchmark.services.sharing import share
+from scoring.domain.training_spec import TrainingSpec
 from scoring.services import add_must_fail, create_scorer, request_predictions
 from scoring.services.requests import Item
 from tests.benchmark.choice_support import put_answers, put_questions
@@ -344,13 +345,13 @@ def make_world() -> World:
     assert dispute is not None
     keep_draft(held.pk, Work({"compliance": 2}), Conflict("Somebody else has it."))
     revise(assignment_id=first.pk, person=lin, key="again", work=Work({"compliance": 2}, reason="sorry"))
-    release = cut_release(name="r1", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r1", batches=[batch]))
     export = start_export(
         release=release, format_name="jsonl", options=Options(), actor=people["manager"], send=False
     )
     assert export.job is not None
     jobs.run_now(export.job)
-    scorer, training = create_scorer(name="s1", release=release, send=False)
+    scorer, training = create_scorer(TrainingSpec(name="s1", release=release), send=False)
     jobs.run_now(training)
     scorer.refresh_from_db()
     asked = request_predictions(
@@ -507,8 +508,8 @@ def make_choice_report() -> ChoiceReport:
 
 
 def chart_key() -> str:
-    data = altair.Data(values=[{"at": 1, "loss": 2}])
-    url = chart_url(altair.Chart(data).mark_line().encode(x="at:Q", y="loss:Q"))
+    line = draw_line(make_quantity("at", None), make_quantity("loss", None))
+    url = chart_url(make_picture([line], [{"at": 1, "loss": 2}]))
     return Path(url).stem
 
 

@@ -47,6 +47,9 @@ def test_the_web_process_imports_no_learning_library(tmp_path: Path):
 
 
 PURE = (
+    "annotation.domain.batch_spec",
+    "annotation.domain.release_spec",
+    "scoring.domain.training_spec",
     "annotation.guidelines",
     "annotation.distribution",
     "annotation.adjudication",

@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError
 from annotation.formats import FORMATS
 from annotation.models import Batch, GoldRelease, Task
@@ -30,8 +31,10 @@ BLOCK = re.compile(
     re.DOTALL,
 )
 TAG = re.compile(r"\{%.*?%\}|\{#.*?#\}|\{\{.*?\}\}", re.DOTALL)
-INCLUDE = re.compile(r"\{%\s*include\s.*?%\}", re.DOTALL)
-LITERAL = re.compile(r"""\b(?:title|text|label|action|note|unit)=(["'])(.*?)\1""")
+# Tags whose arguments are shown: an include's and a component's by name, a component's also by place.
+SHOWING = re.compile(r"\{%\s*(?:include|stat|badge|empty_state|progress|chart|data_table)\s.*?%\}", re.DOTALL)
+LITERAL = re.compile(r"""\b(?:title|text|label|action|note|unit|alt)=(["'])(.*?)\1""")
+PLACED = re.compile(r"""\{%\s*(?:(?:stat|empty_state|progress)|(?:badge|chart)\s+\S+)\s+(["'])(.*?)\1""")
 ELEMENT_ID = re.compile(r"[a-z]+(-[a-z]+)+")
 WORD = re.compile(r"[A-Za-z]{2,}")
 # Names and notations that are the same in every language.
@@ -84,7 +87,9 @@ class Visible(HTMLParser):
 def bare_words(source: str) -> list[str]:
     """The words of a template that are shown as they stand, whatever the reader's language."""
     source = BLOCK.sub("", source)
-    given = [found[1] for tag in INCLUDE.findall(source) for found in LITERAL.findall(tag)]
+    given = [
+        found[1] for tag in SHOWING.findall(source) for found in (*LITERAL.findall(tag), *PLACED.findall(tag))
+    ]
     literals = [text for text in given if not ELEMENT_ID.fullmatch(text)]
     parser = Visible(foreign=True)
     parser.feed(TAG.sub("", source))
@@ -152,7 +157,10 @@ def test_no_template_shows_a_text_that_cannot_be_translated(path: Path) -> None:
         '<input placeholder="Search">',
         "<button aria-label='Close'></button>",
         '<p title="Help">{{ x }}</p>',
-        '{% include "components/stat.html" with label="Open" value=1 %}',
+        '{% include "components/messages.html" with label="Open" value=1 %}',
+        '{% stat "Open" 1 %}',
+        '{% stat _("Open") 1 unit="days" %}',
+        '{% badge "warning" "Late" %}',
     ],
 )
 def test_the_check_itself_finds_bare_words(source: str) -> None:
@@ -167,7 +175,8 @@ def test_the_check_itself_finds_bare_words(source: str) -> None:
         "<img alt=\"{% translate 'A chart' %}\">",
         "<kbd>Esc</kbd><code>add_person</code><script>const x = 1;</script>",
         '<p class="some words" hx-trigger="load">sha256, n = {{ n }}</p>',
-        '{% include "components/stat.html" with label=_("Open") value=1 %}',
+        '{% include "components/messages.html" with label=_("Open") value=1 %}',
+        '{% stat _("Open") 1 %}{% badge "warning" _("Late") %}{% data_table "open-title" %}{% enddata_table %}',
     ],
 )
 def test_the_check_itself_passes_what_is_in_order(source: str) -> None:
@@ -183,7 +192,7 @@ def cut(module_db: None) -> str:
     for said, other in ((1, 1), (3, 3), (2, 2), (1, 3)):
         label_next(batch, person("lin"), said)
         label_next(batch, person("chen"), other)
-    return cut_release(name="gold-1", batches=[batch]).name
+    return cut_release(ReleaseSpec(name="gold-1", batches=[batch])).name
 
 
 @pytest.fixture
@@ -243,13 +252,14 @@ def visible(page: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def english(stored: Stored) -> set[str]:
-    """What a page in English shows of ours, and one in Chinese does not."""
-    return {
-        text
+    """What a page in English shows of ours, and one in Chinese does not, in any context."""
+    messages = [
+        (text, texts)
         for message, texts in stored
         for text in ((message.id,) if isinstance(message.id, str) else message.id)
-        if text and WORD.search(text) and text not in texts
-    }
+        if text and WORD.search(text)
+    ]
+    return {text for text, _ in messages} - {text for text, texts in messages if text in texts}
 
 
 @pytest.mark.parametrize("name", ["lin", "wu", "ma", "he", "stranger"])

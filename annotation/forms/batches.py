@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from typing import Any
 
 from django import forms
@@ -11,11 +10,12 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 
+from annotation.core.specs import MAX_SEED
+from annotation.domain.batch_spec import MAX_OVERLAP, USUAL_POLICY, BatchSpec, Policy
+from annotation.forms.batch_policy import USUAL_TERMS, TermsForm
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
-    MAX_OVERLAP,
-    MOST_CHECKS,
     Batch,
     Collection,
     Dataset,
@@ -27,10 +27,6 @@ from annotation.models import (
 from annotation.selectors.blindness import openings_of
 from annotation.selectors.corpus import collections_in, models_in
 from annotation.selectors.people import people_in_role
-from annotation.services.batches import LARGEST_SEED, Policy, Share
-from annotation.services.making import Wish
-from annotation.services.terms import LONGEST_WAIT, Terms
-from annotation.views.numbers import DayField
 
 PAIRINGS = (
     (
@@ -59,29 +55,12 @@ ORDERS = (
     ),
     (Batch.Order.SHUFFLED, _("Shuffled: in an order that the seed decides.")),
 )
-# What a form that says nothing of these means.
+# What a request that leaves these out means.
 USUAL = {
-    "pairing": Batch.Pairing.POOL,
-    "order": Batch.Order.PROMPTS,
-    "seed": "0",
-    "alarm_action": Batch.AlarmAction.TELL,
-    "second_reading_percent": "5",
-    "second_reading_days": "14",
-    "check_percent": "0",
-}
-QUALIFYING = (
-    (Batch.Qualifying.NONE, _("None: whoever is in the batch is given work at once.")),
-    (Batch.Qualifying.ACCURACY, _("By accuracy: the share of labels that are equal to the known ones.")),
-    (
-        Batch.Qualifying.KAPPA,
-        _("By Cohen's kappa with the known labels, which leaves out what chance would give."),
-    ),
-)
-ALARMS = (
-    (Batch.AlarmAction.TELL, _("Tell the managers, and let the work go on.")),
-    (Batch.AlarmAction.PAUSE, _("Tell the managers and pause the batch, until one of them lets it go on.")),
-)
-MOST_MINUTES = 7 * 24 * 60
+    "pairing": USUAL_POLICY.pairing,
+    "order": USUAL_POLICY.order,
+    "seed": USUAL_POLICY.seed,
+} | USUAL_TERMS
 
 
 class CollectionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no generic at run time
@@ -147,160 +126,6 @@ def _names(line: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-class TermsForm(forms.Form):
-    """What of a batch's policy may change while people work in it."""
-
-    lease_minutes = forms.IntegerField(
-        label=_("Lease in minutes"),
-        min_value=1,
-        max_value=MOST_MINUTES,
-        initial=30,
-        help_text=_("An item that was not submitted by then goes to someone else."),
-    )
-    due_date = DayField(label=_("Due date"))
-    agreement_threshold = forms.FloatField(
-        label=_("Agreement threshold"),
-        min_value=-1,
-        max_value=1,
-        required=False,
-        widget=forms.NumberInput(attrs={"step": "any"}),
-        help_text=_(
-            "An alarm when the lower bound of Krippendorff's alpha falls below it; empty: none. Of few items the"
-            " bound lies far below the value: 0.4 to 0.667 is usual."
-        ),
-    )
-    alarm_action = forms.ChoiceField(
-        label=_("At an alarm"), choices=ALARMS, widget=forms.RadioSelect, initial=Batch.AlarmAction.TELL
-    )
-    second_reading_percent = forms.FloatField(
-        label=_("Second readings in percent"),
-        min_value=0,
-        max_value=100,
-        initial=5,
-        widget=forms.NumberInput(attrs={"step": "any"}),
-        help_text=_(
-            "Of the decided disputes: so many come back to their adjudicator unmarked, to measure how consistent"
-            " they are. 0: none."
-        ),
-    )
-    second_reading_days = forms.IntegerField(
-        label=_("Days until a second reading"),
-        min_value=0,
-        max_value=LONGEST_WAIT,
-        initial=14,
-        help_text=_("Or when the disputes run out."),
-    )
-    check_percent = forms.FloatField(
-        label=_("Gold checks in percent"),
-        min_value=0,
-        max_value=100 * MOST_CHECKS,
-        initial=0,
-        required=False,
-        widget=forms.NumberInput(attrs={"step": "any"}),
-        help_text=_(
-            "Of the items that each annotator is given: so many are known ones, which look like all others."
-            " You add them on the batch's page Known items. 0: none; 5 is usual."
-        ),
-    )
-    check_feedback = forms.BooleanField(
-        label=_("Tell people after a gold check"),
-        required=False,
-        help_text=_(
-            "After a known item the annotator reads that it was one, the right label, and why. It teaches, and each"
-            " item is spent on whoever has had it."
-        ),
-    )
-    qualifying = forms.ChoiceField(
-        label=_("Qualification"), choices=QUALIFYING, widget=forms.RadioSelect, required=False, initial=""
-    )
-    qualifying_threshold = forms.FloatField(
-        label=_("Threshold of the qualification"),
-        min_value=-1,
-        max_value=1,
-        required=False,
-        widget=forms.NumberInput(attrs={"step": "any"}),
-        help_text=_(
-            "From 0 to 1, as in 0.8. Whoever reaches it on the round of known items is given the work."
-        ),
-    )
-
-    def terms(self) -> Terms:
-        """Of a form that is valid."""
-        data = self.cleaned_data
-        return Terms(
-            lease_seconds=data["lease_minutes"] * 60,
-            due_date=data["due_date"],
-            agreement_threshold=data["agreement_threshold"],
-            alarm_action=data["alarm_action"],
-            second_reading_share=round(data["second_reading_percent"] / 100, 6),
-            second_reading_days=data["second_reading_days"],
-            check_share=round((data["check_percent"] or 0) / 100, 6),
-            check_feedback=data["check_feedback"],
-            qualifying=data["qualifying"],
-            qualifying_threshold=data["qualifying_threshold"] if data["qualifying"] else None,
-        )
-
-    def clean(self) -> dict[str, Any]:
-        data = super().clean() or self.cleaned_data
-        missing = data.get("qualifying") and data.get("qualifying_threshold") is None
-        if missing and not self.has_error("qualifying_threshold"):
-            self.add_error("qualifying_threshold", _now("Say from which value on somebody has passed."))
-        return data
-
-
-class PolicyForm(TermsForm):
-    """The terms of a batch as they are. A lease of seconds that the form cannot show stays unless it is changed, and
-    what concerns known items where nothing is said of them.
-
-    Without ``threshold_open`` the threshold is shown and stays, and the gold checks as well.
-    """
-
-    def __init__(self, data: Any = None, *, batch: Batch, threshold_open: bool = True) -> None:
-        self.batch = batch
-        super().__init__(
-            data,
-            initial={
-                "lease_minutes": max(1, round(batch.lease_seconds / 60)),
-                "due_date": batch.due_date,
-                "agreement_threshold": batch.agreement_threshold,
-                "alarm_action": batch.alarm_action,
-                "second_reading_percent": f"{batch.second_reading_share * 100:g}",
-                "second_reading_days": batch.second_reading_days,
-                "check_percent": f"{batch.check_share * 100:g}",
-                "check_feedback": batch.check_feedback,
-                "qualifying": batch.qualifying,
-                "qualifying_threshold": batch.qualifying_threshold,
-            },
-        )
-        if batch.state != Batch.State.DRAFT:
-            for name in ("qualifying", "qualifying_threshold"):
-                self.fields[name].disabled = True
-            self.fields["qualifying"].help_text = _("It stays as it is while people work.")
-        if not threshold_open:
-            for name in ("check_percent", "check_feedback"):
-                self.fields[name].disabled = True
-            field = self.fields["agreement_threshold"]
-            field.disabled = True
-            field.help_text = _(
-                "You judge blind in this batch, and an alarm would tell you how well people agree: another manager"
-                " can set it."
-            )
-
-    def terms(self) -> Terms:
-        terms, batch = super().terms(), self.batch
-        if "lease_minutes" not in self.changed_data:
-            terms = replace(terms, lease_seconds=batch.lease_seconds)
-        if "check_percent" not in self.data:  # a form that says nothing of known items
-            terms = replace(
-                terms,
-                check_share=batch.check_share,
-                check_feedback=batch.check_feedback,
-                qualifying=batch.qualifying,
-                qualifying_threshold=batch.qualifying_threshold,
-            )
-        return terms
-
-
 class BatchForm(TermsForm):
     """A new batch of one dataset's responses. ``models_shown`` is False where their names are sealed."""
 
@@ -333,11 +158,11 @@ class BatchForm(TermsForm):
         label=_("Overlap"),
         min_value=1,
         max_value=MAX_OVERLAP,
-        initial=2,
+        initial=USUAL_POLICY.overlap,
         help_text=_("Annotations per response, by different people."),
     )
     pairing = forms.ChoiceField(
-        label=_("Pairing"), choices=PAIRINGS, widget=forms.RadioSelect, initial="pool"
+        label=_("Pairing"), choices=PAIRINGS, widget=forms.RadioSelect, initial=USUAL_POLICY.pairing
     )
     pairs = PairsField(
         label=_("Pairs"),
@@ -353,18 +178,20 @@ class BatchForm(TermsForm):
         required=False,
         help_text=_("At most this many items for each; you can change it for single people afterwards."),
     )
-    order = forms.ChoiceField(label=_("Order"), choices=ORDERS, widget=forms.RadioSelect, initial="prompts")
+    order = forms.ChoiceField(
+        label=_("Order"), choices=ORDERS, widget=forms.RadioSelect, initial=USUAL_POLICY.order
+    )
     seed = forms.IntegerField(
         label=_("Seed"),
         min_value=0,
-        max_value=LARGEST_SEED,
-        initial=0,
+        max_value=MAX_SEED,
+        initial=USUAL_POLICY.seed,
         help_text=_("Of the shuffling and of the plan: the same seed gives the same."),
     )
     tolerance = forms.FloatField(
         label=_("Tolerance"),
         min_value=0,
-        initial=0,
+        initial=USUAL_POLICY.tolerance,
         help_text=_("The distance on the scale that still counts as agreement; 0: the same level."),
     )
     seconds = forms.FloatField(
@@ -416,36 +243,21 @@ class BatchForm(TermsForm):
                 names = " + ".join(map(str, pair))
                 self.add_error("pairs", words.format(names=names, given=len(pair), overlap=overlap))
 
-    def policy(self) -> Policy:
+    def build_spec(self, *, open_now: bool) -> BatchSpec:
+        """Of a form that is valid. Raises AssayError where its parts do not fit."""
         data = self.cleaned_data
-        return Policy(
-            overlap=data["overlap"],
-            pairing=data["pairing"],
-            order=data["order"],
-            seed=data["seed"],
-            tolerance=data["tolerance"],
-            **asdict(self.terms()),
-        )
-
-    def wish(self, *, open_now: bool) -> Wish:
-        """Of a form that is valid."""
-        data = self.cleaned_data
-        collection, quota = data.get("collection"), data["quota"]
-        annotators = list(
-            dict.fromkeys([*data["annotators"], *(person for pair in data["pairs"] for person in pair)])
-        )
-        return Wish(
-            name=data["name"],
-            guideline=data["guideline"],
-            dataset=self.dataset,
-            models=list(data.get("models", ())),
-            collection=None if collection is None else collection.name,
-            annotators=annotators,
-            adjudicators=list(data["adjudicators"]),
-            pairs=data["pairs"],
-            shares={} if quota is None else {person: Share(quota) for person in annotators},
-            policy=self.policy(),
-            open_now=open_now,
+        collection = data.get("collection")
+        alike = ("name", "guideline", "annotators", "adjudicators", "pairs", "quota")
+        policy = {name: data[name] for name in Policy.model_fields if name in data}
+        return BatchSpec.model_validate(
+            {name: data[name] for name in alike}
+            | {
+                "dataset": self.dataset,
+                "models": list(data.get("models", ())),
+                "collection": None if collection is None else collection.name,
+                "policy": policy | self.collect_terms(),
+                "open_now": open_now,
+            }
         )
 
 

@@ -1,8 +1,6 @@
 """The tables. What never breaks (docs/decisions, DESIGN's invariants) stands here as constraints."""
 
 from annotation.models.batches import (
-    MAX_OVERLAP,
-    MOST_CHECKS,
     PRIORITY_STEP,
     Alarm,
     Batch,
@@ -16,7 +14,7 @@ from annotation.models.batches import (
 from annotation.models.care import CareSettings, Exposure
 from annotation.models.channels import Channel
 from annotation.models.corpus import Collection, Dataset, EvaluatedModel, Prompt, Response
-from annotation.models.floor import DisputeReason, Note, SecondReading
+from annotation.models.floor import DisputeReason, Note
 from annotation.models.gold import Export, GoldRelease, ReleasedLabel
 from annotation.models.guidelines import Guideline, IntroductionReading
 from annotation.models.invitations import Invitation, OneTimeLink, SetupLink
@@ -42,8 +40,6 @@ __all__ = [
     "ADJUDICATOR",
     "ANNOTATOR",
     "MANAGER",
-    "MAX_OVERLAP",
-    "MOST_CHECKS",
     "PRIORITY_STEP",
     "RESEARCHER",
     "ROLES",
@@ -85,7 +81,6 @@ __all__ = [
     "ReleasedLabel",
     "Response",
     "ResultOpening",
-    "SecondReading",
     "SetupLink",
     "Stratum",
     "SubmissionBlock",

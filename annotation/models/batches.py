@@ -5,13 +5,11 @@ from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
+from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POLICY
 from annotation.models.authored import Authored
 from annotation.models.corpus import Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.guidelines import Guideline
 
-MAX_OVERLAP = 5
-# More checks than work would be no work any more.
-MOST_CHECKS = 0.5
 # A step of priority moves a task by more places than a batch can have.
 PRIORITY_STEP = 2**32
 
@@ -48,14 +46,16 @@ class Batch(Authored):
         Guideline, models.PROTECT, related_name="batches", verbose_name=_("guideline")
     )
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.DRAFT)
-    overlap = models.PositiveSmallIntegerField(_("overlap"), default=2)
+    overlap = models.PositiveSmallIntegerField(_("overlap"), default=USUAL_POLICY.overlap)
     pairing = models.CharField(_("pairing"), max_length=10, choices=Pairing.choices, default=Pairing.POOL)
     order = models.CharField(_("order"), max_length=10, choices=Order.choices, default=Order.PROMPTS)
     seed = models.PositiveIntegerField(
-        _("seed"), default=0, help_text=_("Of the shuffling and of the plan: the same seed gives the same.")
+        _("seed"),
+        default=USUAL_POLICY.seed,
+        help_text=_("Of the shuffling and of the plan: the same seed gives the same."),
     )
-    tolerance = models.FloatField(_("tolerance"), default=0)
-    lease_seconds = models.PositiveIntegerField(_("lease in seconds"), default=1800)
+    tolerance = models.FloatField(_("tolerance"), default=USUAL_POLICY.tolerance)
+    lease_seconds = models.PositiveIntegerField(_("lease in seconds"), default=USUAL_POLICY.lease_seconds)
     due_date = models.DateField(_("due date"), null=True, blank=True)
     agreement_threshold = models.FloatField(
         _("agreement threshold"),
@@ -67,21 +67,23 @@ class Batch(Authored):
         _("at an alarm"), max_length=5, choices=AlarmAction.choices, default=AlarmAction.TELL
     )
     second_reading_share = models.FloatField(
-        _("share of second readings"),
-        default=0.05,
+        _("share of repeat adjudications"),
+        default=USUAL_POLICY.second_reading_share,
         help_text=_("Of the decided disputes, how many come back to their adjudicator unmarked; 0: none."),
     )
     second_reading_days = models.PositiveSmallIntegerField(
-        _("days until a second reading"), default=14, help_text=_("Or when the disputes run out.")
+        _("days until a repeat adjudication"),
+        default=USUAL_POLICY.second_reading_days,
+        help_text=_("Or when the disputes run out."),
     )
     check_share = models.FloatField(
         _("share of gold checks"),
-        default=0,
+        default=USUAL_POLICY.check_share,
         help_text=_("Of the items that an annotator is given, how many are known ones; 0: none."),
     )
     check_feedback = models.BooleanField(
         _("feedback on gold checks"),
-        default=False,
+        default=USUAL_POLICY.check_feedback,
         help_text=_("After a known item the annotator reads the right label, and why."),
     )
     qualifying = models.CharField(
@@ -136,7 +138,7 @@ class Batch(Authored):
                 name="batch_second_readings_a_share",
             ),
             models.CheckConstraint(
-                condition=Q(check_share__gte=0, check_share__lte=MOST_CHECKS), name="batch_checks_a_share"
+                condition=Q(check_share__gte=0, check_share__lte=MAX_CHECK_SHARE), name="batch_checks_a_share"
             ),
             models.CheckConstraint(
                 condition=Q(qualifying="", qualifying_threshold__isnull=True)
@@ -353,12 +355,16 @@ class Task(models.Model):
     row, together with the assignment that takes or frees a slot, and the database refuses more than ``overlap``.
     ``rank`` is the order in which tasks are handed out, the smallest first. ``requeued`` marks a task that came
     back or was moved ahead: it may be free for people whose cursor is beyond it.
+
+    A task of kind ``repeat`` is a decided dispute that comes back to its adjudicator, unmarked, from ``due_at`` on, to
+    measure their intra-rater agreement. ``repeats`` is the task that they decided; its gold stays what it is.
     """
 
     class Kind(models.TextChoices):
         WORK = "work", _("work")
         CHECK = "check", _("check")
         QUALIFICATION = "qualification", _("qualification")
+        REPEAT = "repeat", _("repeat adjudication")
 
     class State(models.TextChoices):
         OPEN = "open", _("open")
@@ -396,6 +402,16 @@ class Task(models.Model):
     rank = models.BigIntegerField()
     requeued = models.BooleanField(default=False)
     settled_at = models.DateTimeField(_("settled"), null=True, blank=True)
+    repeats = models.ForeignKey(
+        "self",
+        models.PROTECT,
+        related_name="repeat_tasks",
+        null=True,
+        blank=True,
+        verbose_name=_("repeats"),
+        db_index=False,
+    )
+    due_at = models.DateTimeField(_("due"), null=True, blank=True)
 
     class Meta:
         verbose_name = _("task")
@@ -412,8 +428,21 @@ class Task(models.Model):
             models.CheckConstraint(
                 condition=Q(rank=F("position") - F("priority") * PRIORITY_STEP), name="task_rank_is_the_order"
             ),
+            models.UniqueConstraint(
+                fields=["repeats"], condition=Q(repeats__isnull=False), name="task_repeated_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(kind="repeat", repeats__isnull=False, due_at__isnull=False)
+                | Q(~Q(kind="repeat"), repeats__isnull=True, due_at__isnull=True),
+                name="task_repeat_has_its_dispute",
+            ),
         ]
         indexes = [
+            models.Index(
+                fields=["batch", "state", "due_at"],
+                condition=Q(repeats__isnull=False),
+                name="task_repeats_by_due",
+            ),
             models.Index(fields=["batch", "state", "rank"], name="task_in_order"),
             models.Index(
                 fields=["batch", "rank"],

@@ -1,16 +1,13 @@
-"""What comes back from the floor: reasons of adjudicators, notes on a guideline's clauses, second readings."""
+"""What comes back from the floor: reasons of adjudicators, notes on a guideline's clauses."""
 
 from __future__ import annotations
-
-import uuid
 
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models.authored import Authored
-from annotation.models.batches import Batch, Task
-from annotation.models.channels import channel_field
+from annotation.models.batches import Task
 from annotation.models.guidelines import Guideline
 
 
@@ -77,53 +74,3 @@ class Note(Authored):
 
     def __str__(self) -> str:
         return f"{self.guideline_id}/{self.criterion}"
-
-
-class SecondReading(models.Model):
-    """A decided task that comes back to its adjudicator, unmarked, to measure their consistency.
-
-    ``id`` stands in every address where an assignment's would, and tells nothing. It never changes gold.
-    """
-
-    class State(models.TextChoices):
-        WAITING = "waiting", _("waiting")
-        CLAIMED = "claimed", _("claimed")
-        SUBMITTED = "submitted", _("submitted")
-        DROPPED = "dropped", _("dropped")
-
-    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    batch = models.ForeignKey(
-        Batch, models.PROTECT, related_name="second_readings", verbose_name=_("batch"), db_index=False
-    )
-    task = models.OneToOneField(Task, models.PROTECT, related_name="second_reading", verbose_name=_("task"))
-    person = models.ForeignKey(
-        settings.AUTH_USER_MODEL,
-        models.PROTECT,
-        related_name="second_readings",
-        verbose_name=_("person"),
-        db_index=False,
-    )
-    state = models.CharField(_("state"), max_length=9, choices=State.choices, default=State.WAITING)
-    due_at = models.DateTimeField(_("due"))
-    claimed_at = models.DateTimeField(_("claimed"), null=True, blank=True)
-    lease_expires = models.DateTimeField(_("lease expires"), null=True, blank=True)
-    verdict = models.JSONField(_("verdict"), null=True, blank=True)
-    labels = models.JSONField(_("labels"), null=True, blank=True)
-    reason = models.ForeignKey(
-        DisputeReason, models.PROTECT, null=True, blank=True, related_name="+", verbose_name=_("reason")
-    )
-    rationale = models.TextField(_("rationale"), blank=True)
-    seconds = models.FloatField(_("seconds"), null=True, blank=True)
-    receipt = models.UUIDField(_("receipt"), default=uuid.uuid4, unique=True, editable=False)
-    idempotency_key = models.CharField(max_length=200, blank=True)
-    body_sha256 = models.CharField(max_length=64, blank=True)
-    channel = channel_field()
-    submitted_at = models.DateTimeField(_("submitted"), null=True, blank=True)
-
-    class Meta:
-        verbose_name = _("second reading")
-        verbose_name_plural = _("second readings")
-        indexes = [models.Index(fields=["person", "batch", "state", "due_at"], name="second_reading_queue")]
-
-    def __str__(self) -> str:
-        return str(self.id)

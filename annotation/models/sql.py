@@ -13,14 +13,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from django.contrib.auth.models import Group
 from django.db import connection
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.utils import timezone
 
 from annotation.adjudication import Settled
@@ -48,7 +48,6 @@ from annotation.models import (
     Qualification,
     ReleasedLabel,
     Response,
-    SecondReading,
     Stratum,
     Tally,
     Task,
@@ -86,7 +85,6 @@ QUALIFICATIONS = Qualification._meta.db_table
 RELEASED_LABELS = ReleasedLabel._meta.db_table
 RELEASED_BATCHES = GoldRelease.batches.through._meta.db_table
 RESPONSES = Response._meta.db_table
-SECOND_READINGS = SecondReading._meta.db_table
 STRATA = Stratum._meta.db_table
 TALLIES = Tally._meta.db_table
 TASKS = Task._meta.db_table
@@ -652,7 +650,7 @@ def read_exposure(person_id: int) -> ExposureNow:
     """In one statement, because an item that is submitted meanwhile goes from what is at hand to the points."""
     today = to_database(Exposure, "day", timezone.localdate())
     now = to_database(Assignment, "lease_expires", timezone.now())
-    rows = fetch_rows(EXPOSURE_NOW, [person_id, today, person_id, now, person_id, now, person_id])
+    rows = fetch_rows(EXPOSURE_NOW, [person_id, today, now, person_id])
     at_hand = [
         (load_object(Guideline, id=guideline, sha256=sha256), dimension)
         for _points, guideline, sha256, dimension in rows
@@ -665,12 +663,8 @@ EXPOSURE_NOW = f"""
 SELECT COALESCE((SELECT e.points FROM {EXPOSURES} e WHERE e.person_id = %s AND e.day = %s), 0),
     g.id, g.sha256, s.dimension
 FROM {PEOPLE} p
-LEFT JOIN (
-    SELECT a.task_id FROM {ASSIGNMENTS} a
-    WHERE a.person_id = %s AND a.state = '{Assignment.State.CLAIMED}' AND a.lease_expires > %s
-    UNION ALL SELECT r.task_id FROM {SECOND_READINGS} r
-    WHERE r.person_id = %s AND r.state = '{SecondReading.State.CLAIMED}' AND r.lease_expires > %s
-) a ON TRUE
+LEFT JOIN {ASSIGNMENTS} a
+    ON a.person_id = p.id AND a.state = '{Assignment.State.CLAIMED}' AND a.lease_expires > %s
 LEFT JOIN {TASKS} t ON t.id = a.task_id LEFT JOIN {STRATA} s ON s.id = t.stratum_id
 LEFT JOIN {BATCHES} b ON b.id = t.batch_id LEFT JOIN {GUIDELINES} g ON g.id = b.guideline_id
 WHERE p.id = %s
@@ -709,6 +703,22 @@ SELECT s.id, s.kind,
 FROM {STRATA} s LEFT JOIN {TALLIES} t ON t.stratum_id = s.id
 WHERE s.batch_id = %s GROUP BY s.id
 """
+
+
+def count_by_age(
+    tasks: QuerySet[Any, Any], bounds: Sequence[datetime]
+) -> Iterator[tuple[str, datetime, *tuple[int, ...]]]:
+    """For each topic of the ``tasks`` (rows with ``topic`` and ``since``): the oldest time, how many are younger than
+    each of the ``bounds``, and how many there are. The database counts what each task is since but once.
+    """
+    aged, params = tasks.query.sql_with_params()
+    younger = ", ".join(["COUNT(CASE WHEN since > %s THEN 1 END)"] * len(bounds))
+    statement = f"SELECT topic, MIN(since), {younger}, COUNT(*) FROM ({aged}) AS waiting GROUP BY topic"
+    times = [to_database(Assignment, "submitted_at", bound) for bound in bounds]
+    for topic, oldest, *counts in fetch_rows(statement, [*times, *params]):
+        # SQLite gives what it works out of times as text, in UTC.
+        since = oldest if isinstance(oldest, datetime) else datetime.fromisoformat(oldest).replace(tzinfo=UTC)
+        yield (topic, since, *counts)
 
 
 # The known items that a member may be given.

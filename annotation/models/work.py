@@ -9,7 +9,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models.batches import MAX_OVERLAP, Batch, Task
+from annotation.domain.batch_spec import MAX_OVERLAP
+from annotation.models.batches import Batch, Task
 from annotation.models.channels import channel_field
 from annotation.models.floor import DisputeReason
 

@@ -33,7 +33,8 @@ def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Strat
 
 def by_member(batch: Batch) -> dict[int, Counter[str]]:
     """For each membership of the batch: ``submitted`` annotations, ``adjudicated`` and ``skipped`` tasks, of the work
-    alone; and the ``checks`` submitted beside it, which count for the quota as the work does.
+    alone; and beside it the ``checks`` submitted and the ``repeats`` adjudicated, which count for the quota as the work
+    does.
     """
     return by_membership(Membership.objects.filter(batch=batch))
 
@@ -43,16 +44,23 @@ def by_membership(members: QuerySet[Membership]) -> dict[int, Counter[str]]:
     sums = (
         Tally.objects.filter(membership__in=members.order_by().values("pk")).order_by().values("membership")
     )
-    work, check = Q(stratum__kind=Task.Kind.WORK), Q(stratum__kind=Task.Kind.CHECK)
+    work, check, repeat = (
+        Q(stratum__kind=kind) for kind in (Task.Kind.WORK, Task.Kind.CHECK, Task.Kind.REPEAT)
+    )
     rows = sums.annotate(
         s=Sum("submitted", filter=work),
         a=Sum("adjudicated", filter=work),
         k=Sum("skipped", filter=work),
         c=Sum("submitted", filter=check),
+        r=Sum("adjudicated", filter=repeat),
     )
     return {
         row["membership"]: Counter(
-            submitted=row["s"] or 0, adjudicated=row["a"] or 0, skipped=row["k"] or 0, checks=row["c"] or 0
+            submitted=row["s"] or 0,
+            adjudicated=row["a"] or 0,
+            skipped=row["k"] or 0,
+            checks=row["c"] or 0,
+            repeats=row["r"] or 0,
         )
         for row in rows
     }
@@ -69,6 +77,10 @@ def submitted_by(membership: Membership) -> int:
     return tallies.aggregate(n=Sum("submitted"))["n"] or 0
 
 
-def decided_by(membership: Membership) -> int:
-    """The disputes that the member has decided."""
-    return Tally.objects.filter(membership=membership).aggregate(n=Sum("adjudicated"))["n"] or 0
+def count_decisions(membership: Membership, *, with_repeats: bool = False) -> int:
+    """The disputes that the member has decided; ``with_repeats`` those that came back to them as well, as the quota
+    counts them.
+    """
+    kinds = [Task.Kind.WORK, Task.Kind.REPEAT] if with_repeats else [Task.Kind.WORK]
+    tallies = Tally.objects.filter(membership=membership, stratum__kind__in=kinds)
+    return tallies.aggregate(n=Sum("adjudicated"))["n"] or 0

@@ -1,6 +1,6 @@
 """What waits for an adjudicator, by dimension and by age. It never tells of labels, annotators or models.
 
-A dispute is as old as the last of its annotations: then it arose. A second reading waits since it was due.
+A dispute is as old as the last of its annotations: then it arose. A repeat adjudication waits since it was due.
 """
 
 from __future__ import annotations
@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from django.db import connection
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
-from annotation.models import ADJUDICATION_SLOT, Assignment, Membership, SecondReading, Stratum, Task
+from annotation.models import ADJUDICATION_SLOT, Assignment, Membership, Stratum, Task, sql
 from annotation.selectors.eligibility import strata_ruled_out
-from annotation.selectors.second_readings import at_hand, due, readings_for
-from annotation.statements import to_database
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 # The younger ages end here, in days; what is older is in the last.
@@ -39,8 +36,7 @@ class Wanted:
         """Those of the tasks that fit, in order. What the manager put first is first. Prompt by prompt is not the
         order of the batch: labels imported file by file stand there model by model.
         """
-        if self.dimension:
-            tasks = tasks.filter(stratum__dimension=self.dimension)
+        tasks = self.of_dimension(tasks)
         if self.order == OLDEST_FIRST:
             return tasks.annotate(since=disputed_since()).order_by(*BY_AGE)
         return tasks.order_by("-priority", "prompt", "-response__sha256", "position")
@@ -56,8 +52,8 @@ class Wanted:
         yield self.of(tasks.filter(pk__in=soonest.values("pk")[:FEW]))
         yield self.of(tasks)
 
-    def readings_of(self, readings: QuerySet[SecondReading]) -> QuerySet[SecondReading]:
-        return readings.filter(task__stratum__dimension=self.dimension) if self.dimension else readings
+    def of_dimension(self, tasks: QuerySet[Task]) -> QuerySet[Task]:
+        return tasks.filter(stratum__dimension=self.dimension) if self.dimension else tasks
 
 
 ANYTHING = Wanted()
@@ -77,16 +73,16 @@ def queue(member: Membership) -> list[Waiting]:
     """What the member may take now, a row for each dimension in order of names."""
     now = timezone.now()
     found = {one.dimension: one for one in _disputes_by_age(member, now)}
-    for again in _readings_by_age(member, now):
-        here = found.get(again.dimension)
-        found[again.dimension] = again if here is None else _together(here, again)
+    for repeats in _repeats_by_age(member, now):
+        disputes = found.get(repeats.dimension)
+        found[repeats.dimension] = repeats if disputes is None else _together(disputes, repeats)
     return [found[dimension] for dimension in sorted(found)]
 
 
 def waiting(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[Task]:
     """The disputes that the member may claim now, in no order; ``resting`` are strata that wait until tomorrow."""
     held = Assignment.objects.filter(task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state__in=LIVE)
-    tasks = Task.objects.filter(batch=member.batch_id, state=Task.State.DISPUTED)
+    tasks = Task.objects.filter(batch=member.batch_id, kind=Task.Kind.WORK, state=Task.State.DISPUTED)
     out = [*strata_ruled_out(member), *resting]
     if out:
         tasks = tasks.exclude(stratum__in=out)
@@ -99,12 +95,33 @@ def disputed_since() -> Subquery:
     return Subquery(last.values("last"))
 
 
-def readings_to_come(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[SecondReading]:
-    """The second readings that may come now: those that are due, and all of them once the disputes have run out."""
-    mine = readings_for(member, resting=resting)
-    if not mine.exists() or have_run_out(member, resting=resting):
-        return mine
-    return mine.filter(due(timezone.now()))
+def repeats_to_come(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[Task]:
+    """The repeat adjudications that may come now, the next one first: those that are due, and all of them once the
+    disputes have run out. The one in progress is none of them.
+    """
+    repeats = _waiting_repeats(member, resting=resting)
+    if not repeats.exists() or have_run_out(member, resting=resting):
+        return repeats
+    return repeats.filter(due_at__lte=timezone.now())
+
+
+def _waiting_repeats(member: Membership, *, resting: Sequence[int]) -> QuerySet[Task]:
+    """Those of what the member decided that come back to them, and to nobody else; by the index that has repeats
+    alone.
+    """
+    claimed = Assignment.objects.filter(task=OuterRef("pk"), state=Assignment.State.CLAIMED)
+    repeats = Task.objects.filter(
+        ~Exists(claimed),
+        batch=member.batch_id,
+        kind=Task.Kind.REPEAT,
+        state=Task.State.DISPUTED,
+        repeats__isnull=False,
+        repeats__adjudication__assignment__person=member.person_id,
+    )
+    out = [*strata_ruled_out(member), *resting]
+    if out:
+        repeats = repeats.exclude(stratum__in=out)
+    return repeats.order_by("due_at", "pk")
 
 
 def have_run_out(member: Membership, *, resting: Sequence[int] = ()) -> bool:
@@ -114,12 +131,12 @@ def have_run_out(member: Membership, *, resting: Sequence[int] = ()) -> bool:
 
 
 def has_at_hand(member: Membership) -> bool:
-    """Whether the member is deciding a dispute, or what comes as one."""
-    return claims_of(member).exists() or at_hand(member) is not None
+    """Whether the member is deciding a dispute."""
+    return claims_of(member).exists()
 
 
 def claims_of(member: Membership) -> QuerySet[Assignment]:
-    """The disputes that the member is deciding."""
+    """The disputes that the member is deciding, a repeat adjudication among them."""
     mine = Assignment.objects.filter(batch=member.batch_id, person=member.person_id)
     return mine.filter(slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
 
@@ -132,23 +149,20 @@ def dimensions_of(member: Membership) -> list[str]:
 
 def _disputes_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
     """Counted by the database: there may be very many."""
-    tasks = waiting(member).order_by().values("pk", topic=F("stratum__dimension"))
-    aged, params = tasks.annotate(since=LAST_SUBMITTED).query.sql_with_params()
-    younger = ", ".join(["COUNT(CASE WHEN since > %s THEN 1 END)"] * len(AGES))
-    sql = f"SELECT topic, MIN(since), {younger}, COUNT(*) FROM ({aged}) AS waiting GROUP BY topic"
-    days = [to_database(Assignment, "submitted_at", now - timedelta(days=days)) for days in AGES]
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [*days, *params])
-        for topic, oldest, *counts in cursor.fetchall():
-            yield _row(topic, _time(oldest), counts)
+    tasks = (
+        waiting(member).order_by().values("pk", topic=F("stratum__dimension")).annotate(since=LAST_SUBMITTED)
+    )
+    bounds = [now - timedelta(days=days) for days in AGES]
+    for topic, oldest, *counts in sql.count_by_age(tasks, bounds):
+        yield _row(topic, oldest, counts)
 
 
-def _readings_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
+def _repeats_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
     """A handful, of which none is younger than this moment."""
     since: dict[str, list[datetime]] = defaultdict(list)
-    readings = readings_to_come(member).filter(state=SecondReading.State.WAITING)
-    for dimension, at in readings.order_by().values_list("task__stratum__dimension", "due_at"):
-        since[dimension].append(min(at, now))
+    for dimension, due_at in repeats_to_come(member).order_by().values_list("stratum__dimension", "due_at"):
+        assert due_at is not None
+        since[dimension].append(min(due_at, now))
     for dimension, times in since.items():
         younger = [sum(at > now - timedelta(days=days) for at in times) for days in AGES]
         yield _row(dimension, min(times), [*younger, len(times)])
@@ -163,11 +177,6 @@ def _row(dimension: str, oldest: datetime, counts: Sequence[int]) -> Waiting:
 def _together(one: Waiting, other: Waiting) -> Waiting:
     ages = tuple(map(sum, zip(one.ages, other.ages, strict=True)))
     return Waiting(one.dimension, one.n + other.n, min(one.oldest, other.oldest), ages)
-
-
-def _time(given: datetime | str) -> datetime:
-    """SQLite gives what it works out of times as text, in UTC."""
-    return given if isinstance(given, datetime) else datetime.fromisoformat(given).replace(tzinfo=UTC)
 
 
 def _barring(member: Membership) -> QuerySet[Assignment]:

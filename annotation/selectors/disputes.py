@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
+from django.db.models.functions import Coalesce
 from django.utils.translation import get_language
 
 from annotation.errors import N_, NotFound
@@ -21,11 +22,10 @@ from annotation.models import (
     GoldLabel,
     Membership,
     Person,
-    SecondReading,
+    Task,
     Verdict,
 )
 from annotation.selectors import mine
-from annotation.selectors.second_readings import as_claim, my_reading
 from annotation.selectors.work import Handout, handout
 
 # One for each reason in its order: a row of the keyboard where no other key of the page is.
@@ -69,14 +69,8 @@ class Reason:
 
 
 def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
-    """The person's claim on a dispute, or what comes as one (``as_claim``), in a batch that they have not left."""
-    try:
-        claim = mine.my_dispute(assignment_id, person)
-    except NotFound:
-        reading = my_reading(assignment_id, person)
-        if reading is None:
-            raise
-        claim = as_claim(reading)
+    """The person's claim on a dispute, in a batch that they have not left."""
+    claim = mine.my_dispute(assignment_id, person)
     here = Membership.objects.filter(batch=claim.batch_id, person=person, role=Membership.Role.ADJUDICATOR)
     if not here.filter(active=True).exists():
         raise NotFound(N_("There is no such item among yours."))
@@ -88,7 +82,8 @@ def dispute(assignment: Assignment) -> Dispute:
 
     Only the criteria that the annotators disagree on are handed out: the adjudicator decides those.
     """
-    settled = GoldLabel.objects.filter(task=assignment.task_id).exclude(source=GoldLabel.Source.ADJUDICATED)
+    settled = GoldLabel.objects.filter(task__in=_judged_task(assignment))
+    settled = settled.exclude(source=GoldLabel.Source.ADJUDICATED)
     agreed = set(settled.values_list("criterion", flat=True))
     whole = handout(assignment)
     criteria = tuple(criterion for criterion in whole.criteria if criterion.name not in agreed)
@@ -109,20 +104,27 @@ def reasons() -> list[Reason]:
 
 def reasons_and_their_use() -> QuerySet[DisputeReason]:
     """All of them in order, each with how many decisions named it, as ``used``."""
-    return DisputeReason.objects.annotate(used=Count("adjudications")).order_by("position", "id")
+    first_decisions = Q(adjudications__task__kind=Task.Kind.WORK)
+    counted = DisputeReason.objects.annotate(used=Count("adjudications", filter=first_decisions))
+    return counted.order_by("position", "id")
+
+
+def _judged_task(assignment: Assignment) -> QuerySet[Task, int]:
+    """The task on whose annotations the adjudicator decides: of a repeat adjudication the one that it repeats."""
+    return Task.objects.filter(pk=assignment.task_id).values_list(Coalesce("repeats", "pk"), flat=True)
 
 
 def _verdict(assignment: Assignment) -> OwnVerdict | None:
-    given = Verdict.objects.filter(assignment=assignment.pk).values("labels", "rationale").first()
-    if given is None:
-        given = SecondReading.objects.filter(pk=assignment.pk).values_list("verdict", flat=True).first()
-    return OwnVerdict(labels=given["labels"], rationale=given["rationale"]) if given else None
+    verdict = Verdict.objects.filter(assignment=assignment.pk).first()
+    return OwnVerdict(labels=verdict.labels, rationale=verdict.rationale) if verdict else None
 
 
 def _sides(assignment: Assignment) -> tuple[Side, ...]:
     given = list(
         Annotation.objects.filter(
-            assignment__task=assignment.task_id, current=True, assignment__slot__lt=ADJUDICATION_SLOT
+            assignment__task__in=_judged_task(assignment),
+            current=True,
+            assignment__slot__lt=ADJUDICATION_SLOT,
         ).order_by("assignment__slot")
     )
     return tuple(

@@ -10,7 +10,6 @@ from annotation.errors import N_, NotFound
 from annotation.guidelines import GuidelineDocument, localized
 from annotation.models import Batch, Guideline, IntroductionReading, Membership, Person
 from annotation.selectors.access import who_has_role
-from annotation.selectors.batches import batches_named
 
 
 def guideline_named(reference: str) -> Guideline:
@@ -115,7 +114,8 @@ def batch_to_enter(name: str, person: Person, role: str) -> tuple[Batch, bool]:
         batch=OuterRef("pk"), batch__state=Batch.State.OPEN, person=person, role=role, active=True
     )
     read = IntroductionReading.objects.filter(guideline=OuterRef("guideline"), person=person)
-    batch = batches_named(name).annotate(unread=Exists(working) & ~Exists(read)).first()
+    batches = Batch.objects.select_related("guideline").defer("guideline__content", "guideline__source")
+    batch = batches.annotate(unread=Exists(working) & ~Exists(read)).filter(name=name).first()
     if batch is None:
         raise NotFound(N_("No batch is named {name}."), name=name)
     return batch, batch.unread

@@ -40,7 +40,8 @@ class TaskHistory:
 def task_history(person: Person, task_id: int) -> TaskHistory:
     """Everything about a task; refused while its batch, or its dataset in another batch, is sealed for the person."""
     task = (
-        Task.objects.filter(pk=task_id)
+        Task.objects.exclude(kind=Task.Kind.REPEAT)
+        .filter(pk=task_id)
         .select_related(
             "batch__guideline", "response__prompt__dataset", "response__model", "response__collection"
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from statistics import median
 from typing import TypeAlias
@@ -31,7 +31,6 @@ from annotation.models import (
 from annotation.selectors.blindness import sealed_batches
 from annotation.selectors.closings import shown_closed
 from annotation.selectors.my_work import labels_beside_gold, midnight, overruled_labels, submitted_by_me
-from annotation.selectors.second_readings import submitted_readings
 
 Places: TypeAlias = Counter[tuple[int, str]]
 """How many by batch and dimension."""
@@ -160,8 +159,10 @@ def my_pace(person: Person) -> Pace:
     first = today - timedelta(days=PACE_DAYS - 1)
     recent = {"assignment__person": person, "assignment__submitted_at__gte": midnight(first)}
     labels = Annotation.objects.filter(**recent)
-    decisions = Adjudication.objects.filter(**recent)
-    at_work = (labels, decisions, Verdict.objects.filter(**recent))
+    # The times of repeat adjudications count for nothing: they may differ from those of first decisions.
+    decisions = Adjudication.objects.filter(task__kind=Task.Kind.WORK, **recent)
+    verdicts = Verdict.objects.filter(assignment__task__kind=Task.Kind.WORK, **recent)
+    at_work = (labels, decisions, verdicts)
     return Pace(
         days=_days(person, first, today),
         seconds_label=_median(labels.filter(revision=1)),
@@ -175,12 +176,7 @@ def _days(person: Person, first: date, last: date) -> tuple[Day, ...]:
     since = submitted_by_me(person).filter(submitted_at__gte=midnight(first))
     counted = since.annotate(day=TruncDate("submitted_at")).values_list("day").order_by()
     rows = counted.annotate(labels=Count("pk", filter=~decided), decisions=Count("pk", filter=decided))
-    again = submitted_readings(person).filter(submitted_at__gte=midnight(first))
-    decided_again = Counter(again.annotate(day=TruncDate("submitted_at")).values_list("day", flat=True))
     found = {day: Day(day, labels, decisions) for day, labels, decisions in rows}
-    for day, n in decided_again.items():
-        here = found.get(day, Day(day, 0, 0))
-        found[day] = replace(here, decisions=here.decisions + n)
     days = (first + timedelta(days=place) for place in range((last - first).days + 1))
     return tuple(found.get(day, Day(day, 0, 0)) for day in days)
 

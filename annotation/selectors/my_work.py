@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from django.db.models import Exists, F, FloatField, Func, OuterRef, Q, QuerySet
@@ -26,16 +26,13 @@ from annotation.models import (
     Guideline,
     Membership,
     Person,
-    SecondReading,
     Stratum,
     Task,
 )
 from annotation.selectors.closings import closed_among, is_closed, shown_closed, shown_open
 from annotation.selectors.origins import imported_among
-from annotation.selectors.second_readings import as_claim, submitted_readings
 
 Labels: TypeAlias = Mapping[str, Any]
-M = TypeVar("M", Assignment, SecondReading)
 OPEN, CLOSED = "open", "closed"
 LABELS, DECISIONS = "labels", "decisions"
 # A value that may be another than mine: what is unanimous or single is mine anyway.
@@ -116,16 +113,8 @@ class ValueOf(Func):
 
 
 def my_history(person: Person, wanted: Wanted) -> QuerySet[Any, tuple[UUID, datetime | None]]:
-    """The id and the time of each of the person's lines, the latest first: of what they submitted, among it each
-    second reading, as a decision on a closed item.
-    """
-    found = my_submissions(person, wanted).values_list("pk", "submitted_at")
-    again = submitted_readings(person)
-    unlike = wanted.kind == LABELS or wanted.state == OPEN
-    if unlike or wanted.corrected or wanted.flagged or wanted.overruled or not again.exists():
-        return found
-    both = found.order_by().union(_narrowed(again, wanted).values_list("pk", "submitted_at"), all=True)
-    return both.order_by("-submitted_at", "id")
+    """The id and the time of each of the person's lines, the latest first: of all that they submitted."""
+    return my_submissions(person, wanted).values_list("pk", "submitted_at")
 
 
 def my_submissions(person: Person, wanted: Wanted) -> QuerySet[Assignment]:
@@ -139,8 +128,8 @@ def my_submissions(person: Person, wanted: Wanted) -> QuerySet[Assignment]:
     return _with_marks(found, person, wanted).order_by("-submitted_at", "pk")
 
 
-def _narrowed(found: QuerySet[M], wanted: Wanted) -> QuerySet[M]:
-    """By what assignments and second readings have alike."""
+def _narrowed(found: QuerySet[Assignment], wanted: Wanted) -> QuerySet[Assignment]:
+    """By what stands in the assignment, its batch and its prompt."""
     if wanted.batch:
         found = found.filter(batch__name=wanted.batch)
     if wanted.dimension is not None:
@@ -195,10 +184,6 @@ def history_lines(ids: Sequence[UUID]) -> list[Mine]:
     """A line for each of these of ``my_history``, in this order; so many queries however many they are."""
     rows = Assignment.objects.select_related("batch", "task__prompt", "adjudication", "verdict")
     found = rows.in_bulk(list(ids))
-    readings = SecondReading.objects.select_related("batch", "task__prompt")
-    for reading in readings.filter(pk__in=[pk for pk in ids if pk not in found]):
-        found[reading.pk] = as_claim(reading)
-        found[reading.pk].task = reading.task
     mine = [found[pk] for pk in ids if pk in found]
     revisions = list(Annotation.objects.filter(assignment__in=ids).order_by("revision"))
     latest = {one.assignment_id: one for one in revisions}
@@ -214,8 +199,7 @@ def history_lines(ids: Sequence[UUID]) -> list[Mine]:
             imported=one.pk in imported,
             annotation=latest.get(one.pk),
             document=documents[one.batch.guideline_id].document,
-            # A second reading is a decision on an item that is closed.
-            closed=one.pk in closed or one.is_adjudication,
+            closed=one.pk in closed,
             outcome=ends.get(one.pk),
             verdict=verdicts.get(one.pk),
         )

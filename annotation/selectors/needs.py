@@ -25,7 +25,6 @@ from annotation.models import (
 from annotation.selectors.counts import by_member, counts_for_quota, tasks_in
 from annotation.selectors.eligibility import FREE, kind_of, limits_of, working_members
 from annotation.selectors.known import failed_people
-from annotation.selectors.second_readings import readings_done_by
 
 CHUNK = 500
 LABELLED = N_("labelled it or has it at hand")
@@ -96,14 +95,11 @@ def _strata(batch: Batch) -> list[Stratum]:
 def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
     members = working_members(batch, role)
     counts = by_member(batch)
-    again = readings_done_by(batch) if role == Membership.Role.ADJUDICATOR else Counter()
     # A claim at hand may come back: whoever would be within the quota without it may take a task.
     full = {
         one.pk
         for one in members
-        if not within_quota(
-            one.quota, submitted=_done(counts.get(one.pk), role) + again[one.person_id], live=0
-        )
+        if not within_quota(one.quota, submitted=_done(counts.get(one.pk), role), live=0)
     }
     failed = failed_people(batch) if role == Membership.Role.ANNOTATOR else frozenset()
     limits = {one.pk: limits_of(one) for one in members}
@@ -121,7 +117,7 @@ def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
 def _done(counts: Counter[str] | None, role: str) -> int:
     if role == Membership.Role.ANNOTATOR:
         return counts_for_quota(counts)
-    return counts["adjudicated"] if counts else 0
+    return counts["adjudicated"] + counts["repeats"] if counts else 0
 
 
 def _annotations(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
@@ -206,7 +202,8 @@ def _unlimited(place: _Place) -> set[int]:
 
 def _adjudications(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
     held = Assignment.objects.filter(batch=batch, slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
-    tasks = Task.objects.filter(batch=batch, state=Task.State.DISPUTED).exclude(pk__in=held.values("task"))
+    disputes = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, state=Task.State.DISPUTED)
+    tasks = disputes.exclude(pk__in=held.values("task"))
     if not tasks.exists():
         return
     # An adjudicator who neither annotated nor skipped anything here can take whatever is not ruled out for them.

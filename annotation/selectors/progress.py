@@ -193,7 +193,9 @@ def progress(batch: Batch) -> Progress:
         states={state: counts[state] for state in STATES if counts[state]},
         dimensions=_dimensions(batch, strata),
         people=people,
-        disputes_held=held.filter(task__state=Task.State.DISPUTED, lease_expires__gt=timezone.now()).count(),
+        disputes_held=held.filter(
+            task__kind=Task.Kind.WORK, task__state=Task.State.DISPUTED, lease_expires__gt=timezone.now()
+        ).count(),
         corrections=open_corrections(batch).count(),
         skips=sum(one.skipped for one in people),
     )
@@ -335,4 +337,5 @@ def _live(batch: Batch) -> dict[int, int]:
 def _latest(batch: Batch) -> Subquery:
     """When the member's person last handed anything in: one look into the index of their history."""
     mine = Assignment.objects.filter(person=OuterRef("person"), batch=batch, submitted_at__isnull=False)
+    mine = mine.exclude(task__kind=Task.Kind.REPEAT)
     return Subquery(mine.order_by("-submitted_at").values("submitted_at")[:1])

@@ -30,7 +30,7 @@ from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.counts import by_stratum
 from annotation.selectors.manifests import guidelines_of, handed_in, people_of, protocol_of
 from annotation.selectors.origins import imported_work, manifest_with_origins
-from annotation.selectors.second_readings import consistency
+from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from annotation.version import code_version
 
 FROZEN = ("guidelines", "protocol", "people", "imported", "agreement")
@@ -140,7 +140,8 @@ def _share(part: int, n: int) -> dict[str, float] | None:
 
 def _decided(batches: Sequence[Batch]) -> Any:
     ids = [batch.pk for batch in batches]
-    return Adjudication.objects.filter(assignment__batch__in=ids).exclude(task__state=Task.State.WITHDRAWN)
+    decided = Adjudication.objects.filter(assignment__batch__in=ids, task__kind=Task.Kind.WORK)
+    return decided.exclude(task__state=Task.State.WITHDRAWN)
 
 
 def _reasons(batches: Sequence[Batch]) -> list[dict[str, Any]]:
@@ -166,8 +167,8 @@ def _outcomes(batches: Sequence[Batch]) -> dict[str, Any]:
         if verdict is not None:
             judged += 1
             changed += any(verdict.get(name, value) != value for name, value in decision.items())
-    again = [one for batch in batches for one in consistency(batch)]
-    n, same = sum(one.n for one in again), sum(one.same for one in again)
+    intra_rater = [row for batch in batches for row in measure_intra_rater_agreement(batch)]
+    n, same = sum(row.n for row in intra_rater), sum(row.same for row in intra_rater)
     return {
         "decided": sides.total(),
         **{side: sides[side] for side in ("first", "second", "other", "neither")},

@@ -28,11 +28,10 @@ from annotation.models import (
 )
 from annotation.models.sql import StratumStanding
 from annotation.selectors.access import has_role
-from annotation.selectors.dispute_queue import claims_of, readings_to_come, waiting
+from annotation.selectors.dispute_queue import claims_of, repeats_to_come, waiting
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.selectors.free import free_tasks_for
 from annotation.selectors.known import NO_ROUND, checks_left, latest_round, round_items
-from annotation.selectors.second_readings import as_claim, my_reading, readings_done
 
 # Up to here disputes are counted one by one for each adjudicator.
 MANY = 1000
@@ -118,12 +117,9 @@ def my_assignment(assignment_id: UUID, person: Person) -> Assignment:
     found = (
         Assignment.objects.filter(pk=assignment_id, person=person).select_related("batch__guideline").first()
     )
-    if found is not None:
-        return found
-    reading = my_reading(assignment_id, person)
-    if reading is None:
+    if found is None:
         raise NotFound(N_("There is no such item among yours."))
-    return as_claim(reading)
+    return found
 
 
 def my_last(batch: Batch, person: Person) -> Assignment | None:
@@ -155,7 +151,7 @@ def my_progress(membership: Membership) -> MyProgress:
     return MyProgress(
         batch=membership.batch,
         role=membership.role,
-        done=done + readings_done(membership) if adjudicating else done,
+        done=done,
         left=_disputes_left(membership, here) if adjudicating else _annotations_left(membership, here),
         due=membership.batch.due_date,
     )
@@ -225,8 +221,8 @@ def _anything_there(membership: Membership) -> bool:
 
 def _disputes_left(membership: Membership, here: Mapping[int, StratumStanding]) -> int:
     """Those that this adjudicator may decide; beyond ``MANY`` all that there are."""
-    to_come = readings_to_come(membership).count()
-    disputed = sum(one.disputed for one in here.values())
+    repeats, claimed = repeats_to_come(membership).count(), claims_of(membership)
+    disputed = sum(one.disputed for one in here.values() if one.kind == Task.Kind.WORK)
     if disputed > MANY:
-        return disputed + to_come
-    return waiting(membership).count() + claims_of(membership).count() + to_come
+        return disputed + claimed.filter(task__kind=Task.Kind.REPEAT).count() + repeats
+    return waiting(membership).count() + claimed.count() + repeats

@@ -45,8 +45,8 @@ def workloads(people: Sequence[Person], *, reader: Person) -> dict[int, Workload
     ids = [person.pk for person in people]
     sealed = list(sealed_batches(reader).values_list("pk", flat=True))
     batches = dict(_working(ids).values_list("person").annotate(n=Count("batch", distinct=True)))
-    live = _by_person(_live(Assignment.objects.filter(person__in=ids)).exclude(batch__in=sealed))
-    handed_in = Assignment.objects.exclude(batch__in=sealed)
+    live = _by_person(_live(_counted_claims().filter(person__in=ids)).exclude(batch__in=sealed))
+    handed_in = _counted_claims().exclude(batch__in=sealed)
     lately = handed_in.filter(person__in=ids, submitted_at__gte=timezone.now() - LATELY)
     planned = _still_planned(ids, without=sealed)
     latest = dict(_latest(ids, handed_in))
@@ -84,7 +84,7 @@ def counts_of(members: QuerySet[Membership]) -> dict[int, Counts]:
     Expired are those leases that ended unused and whose item did not come back to the same person since.
     """
     rows = list(members.order_by().values_list("pk", "person", "batch", "role", "batch__pairing"))
-    held = Assignment.objects.filter(batch__in={row[2] for row in rows}, person__in={row[1] for row in rows})
+    held = _counted_claims().filter(batch__in={row[2] for row in rows}, person__in={row[1] for row in rows})
     done = by_membership(members)
     live, lately = _by_part(_live(held)), _by_part(held.filter(submitted_at__gte=timezone.now() - LATELY))
     expired = _by_part(held.filter(state=Assignment.State.EXPIRED, skip_reason=""))
@@ -127,7 +127,7 @@ def leaving(person: Person, *, reader: Person) -> list[Leaving]:
     """What deactivating the person would do, for each of their parts in batches that are not closed."""
     parts = _working([person.pk]).select_related("batch").order_by("batch__name", "-role")
     sealed = set(sealed_batches(reader).values_list("pk", flat=True))
-    live = _by_part(_live(Assignment.objects.filter(person=person)))
+    live = _by_part(_live(_counted_claims().filter(person=person)))
     return [_leaving(one, live, sealed=one.batch_id in sealed) for one in parts]
 
 
@@ -163,6 +163,11 @@ def _not_begun(part: Membership) -> int:
 def _working(people: Collection[int]) -> QuerySet[Membership]:
     """Their parts in batches that are not closed."""
     return Membership.objects.filter(person__in=people, active=True).exclude(batch__state=Batch.State.CLOSED)
+
+
+def _counted_claims() -> QuerySet[Assignment]:
+    """All but those on repeat adjudications, which no manager's count tells of."""
+    return Assignment.objects.exclude(task__kind=Task.Kind.REPEAT)
 
 
 def _live(held: QuerySet[Assignment]) -> QuerySet[Assignment]:

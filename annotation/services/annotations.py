@@ -16,7 +16,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from annotation.adjudication import Outcome, settle
-from annotation.errors import N_, Conflict, NotFound, Unprocessable
+from annotation.errors import N_, Conflict, Unprocessable
 from annotation.evidence import check_annotation
 from annotation.flags import GUIDELINE_UNCLEAR
 from annotation.models import (
@@ -34,13 +34,11 @@ from annotation.selectors.known import Feedback, feedback_on
 from annotation.selectors.mine import latest_annotation
 from annotation.selectors.work import texts_to_mark
 from annotation.services.audit import record
-from annotation.services.decisions import A_DISPUTE, NOTHING_YET
 from annotation.services.distribution import TooLate, lock_assignment, refuse_who_left, retake_slot
-from annotation.services.drafts import keep_draft
+from annotation.services.drafts import A_DISPUTE, keep_draft
 from annotation.services.known_answers import end_answered, refuse_who_was_told
 from annotation.services.notes import leave_note
 from annotation.services.qualifications import end_round_if_over
-from annotation.services.second_readings import refuse_reading
 from annotation.services.work import Work
 from annotation.statements import Statement, execute
 
@@ -76,14 +74,10 @@ def submit(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
     place is gone, it is kept as a draft of its author's.
     """
     try:
-        receipt = _submit(assignment_id, person, key, work)
-    except NotFound:
-        refuse_reading(assignment_id, person, A_DISPUTE)
-        raise
+        return _submit(assignment_id, person, key, work)
     except TooLate as refusal:
         keep_draft(assignment_id, work, refusal)
         raise
-    return receipt
 
 
 @transaction.atomic
@@ -133,21 +127,13 @@ def _answer_again(assignment: Assignment, key: str, work: Work) -> Receipt:
     raise AlreadySubmitted(_receipt(latest, created=False, feedback=feedback_on(assignment)))
 
 
+@transaction.atomic
 def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt | None:
     """Correct a submitted annotation: a new revision while its task is shown open to the person.
 
     Afterwards the correction becomes a request to the manager and the answer is None. Where the task is over and still
     shown open (``selectors/closings.py``) it becomes both: the revision is read back and does not count.
     """
-    try:
-        return _revise(assignment_id, person, key, work)
-    except NotFound:
-        refuse_reading(assignment_id, person, NOTHING_YET)
-        raise
-
-
-@transaction.atomic
-def _revise(assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt | None:
     _refuse_without_key(key)
     assignment = lock_assignment(assignment_id, person)
     earlier = _find_receipt(assignment, key, work)
@@ -157,7 +143,7 @@ def _revise(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
         return None
     latest = latest_annotation(assignment)
     if latest is None:
-        raise Conflict(NOTHING_YET)
+        raise Conflict(N_("Nothing was submitted for this item yet."))
     refuse_who_left(assignment)
     refuse_who_was_told(assignment)
     document, dimension = assignment.batch.guideline.document, assignment.task.stratum.dimension

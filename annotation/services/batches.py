@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -12,9 +10,9 @@ from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.utils import timezone
 
+from annotation.domain.batch_spec import AnnotatorShare, BatchSpec, Policy, check_annotators
 from annotation.errors import N_, AssayError, Conflict, Forbidden
 from annotation.models import (
-    MAX_OVERLAP,
     Assignment,
     Batch,
     Dataset,
@@ -23,7 +21,6 @@ from annotation.models import (
     Membership,
     Person,
     Response,
-    SecondReading,
     Stratum,
     Task,
 )
@@ -36,16 +33,13 @@ from annotation.services.known_answers import close_checks
 from annotation.services.locks import lock_memberships
 from annotation.services.planning import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
 from annotation.services.qualifications import refuse_without_a_round
-from annotation.services.second_readings import put_back
 from annotation.services.table_statistics import refresh_statistics
 from annotation.services.tallies import count_in
-from annotation.services.terms import Terms, check_terms, closes_in_blocks
 
 CHUNK = 2000
 # Of a response: what makes its stratum.
 KIND = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
 Report = Callable[[float], object]  # from 0 to 1, how much of the tasks is made
-LARGEST_SEED = 2**31 - 1
 MOVES = {
     Batch.State.DRAFT: {Batch.State.OPEN, Batch.State.CLOSED},
     Batch.State.OPEN: {Batch.State.PAUSED, Batch.State.CLOSED},
@@ -54,127 +48,62 @@ MOVES = {
 }
 
 
-@dataclass(frozen=True)
-class Policy(Terms):
-    """How a batch hands out its tasks, and the terms that may change later. ``tolerance`` is in scale units.
-
-    ``seed`` decides the shuffling and the plan of who works with whom: the same seed gives the same.
-    """
-
-    overlap: int = 2
-    pairing: str = Batch.Pairing.POOL
-    order: str = Batch.Order.PROMPTS
-    seed: int = 0
-    tolerance: float = 0
-
-
-@dataclass(frozen=True)
-class Share:
-    """What one annotator is to get of a batch: at most ``quota`` items, and none of the ``excluded_dimensions``."""
-
-    quota: int | None = None
-    excluded_dimensions: Sequence[str] = ()
-
-
 @transaction.atomic
 def create_batch(
-    *,
-    name: str,
-    guideline: Guideline,
-    dataset: Dataset,
-    models: Sequence[EvaluatedModel] = (),
-    collection: str | None = None,
-    among: Sequence[int] | None = None,
-    annotators: Sequence[Person] = (),
-    adjudicators: Sequence[Person] = (),
-    pairs: Sequence[Sequence[Person]] = (),
-    shares: Mapping[Person, Share] = {},  # read only
-    policy: Policy = Policy(),
-    open_now: bool = True,
-    actor: Person | None = None,
-    report: Report = lambda _done: None,
+    spec: BatchSpec, *, actor: Person | None = None, report: Report = lambda _done: None
 ) -> Batch:
-    """Make a batch of the dataset's responses (of all models, or of ``models``; with ``among`` of these ids alone).
-
-    ``pairs`` are who works with whom where the pairing is fixed; they are annotators, named again or not.
-    """
-    batch, responses = _found(
-        name=name,
-        guideline=guideline,
-        dataset=dataset,
-        models=models,
-        collection=collection,
-        among=among,
-        annotators=annotators,
-        adjudicators=adjudicators,
-        pairs=pairs,
-        shares=shares,
-        policy=policy,
-        open_now=open_now,
-        actor=actor,
-    )
-    add_tasks(batch=batch, responses=responses, plan=open_now, report=report)
-    if open_now:
+    """Make a batch of the dataset's responses, and open it unless it is to be a draft."""
+    batch, responses = _prepare(spec, actor)
+    add_tasks(batch=batch, responses=responses, plan=spec.open_now, report=report)
+    if spec.open_now:
         set_state(batch=batch, state=Batch.State.OPEN, actor=actor)
     return batch
 
 
-def check_batch(*, open_now: bool, **wanted: Any) -> None:
+def check_batch(spec: BatchSpec, *, actor: Person | None) -> None:
     """Raise what ``create_batch`` would raise, in a moment and without making anything."""
     with transaction.atomic():
-        batch, responses = _found(open_now=open_now, **wanted)
-        if open_now and batch.pairing != Batch.Pairing.POOL:
+        batch, responses = _prepare(spec, actor)
+        if spec.open_now and batch.pairing != Batch.Pairing.POOL:
             Planner.of(batch, _strata(batch, responses)[1])
         transaction.set_rollback(True)
 
 
-def _found(
-    *,
-    name: str,
-    guideline: Guideline,
-    dataset: Dataset,
-    models: Sequence[EvaluatedModel],
-    collection: str | None,
-    among: Sequence[int] | None = None,
-    annotators: Sequence[Person],
-    adjudicators: Sequence[Person],
-    pairs: Sequence[Sequence[Person]],
-    shares: Mapping[Person, Share],
-    policy: Policy,
-    open_now: bool,
-    actor: Person | None,
-) -> tuple[Batch, QuerySet[Response]]:
+def _prepare(spec: BatchSpec, actor: Person | None) -> tuple[Batch, QuerySet[Response]]:
     """The batch with its people and without its tasks, and the responses that are to be its tasks."""
-    annotators = list(dict.fromkeys([*annotators, *(person for pair in pairs for person in pair)]))
-    _check_policy(policy, annotators, open_now=open_now)
+    guideline = Guideline.objects.get(pk=spec.guideline)
     if not guideline.is_published:
         raise AssayError(N_("The guideline {guideline} is not published yet."), guideline=str(guideline))
-    responses = responses_for(dataset=dataset, models=models, collection=collection)
-    if among is not None:
-        responses = responses.filter(pk__in=among)
+    responses = list_responses(spec)
     dimensions = set(responses.order_by().values_list("prompt__dimension", flat=True).distinct())
     if not dimensions:
+        dataset = Dataset.objects.get(pk=spec.dataset)
         raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)
     _refuse_unknown_dimensions(guideline, dimensions)
-    _check_shares(shares, annotators, {*guideline.document.dimension_names, *dimensions} - {""})
-    batch = new_batch(name=name, guideline=guideline, policy=policy, actor=actor)
-    for role, people in (("annotator", annotators), ("adjudicator", adjudicators)):
-        add_members(batch=batch, role=role, people=people, shares=shares)
-    _name_pairs(batch, pairs)
-    if open_now:
+    people = Person.objects.in_bulk([*spec.annotators, *spec.adjudicators, *spec.shares])
+    shares = {people[pk]: spec.build_share(pk) for pk in [*spec.annotators, *spec.shares]}
+    _check_shares(shares, spec.annotators, {*guideline.document.dimension_names, *dimensions} - {""})
+    batch = new_batch(name=spec.name, guideline=guideline, policy=spec.policy, actor=actor)
+    for role, members in (
+        (Membership.Role.ANNOTATOR, spec.annotators),
+        (Membership.Role.ADJUDICATOR, spec.adjudicators),
+    ):
+        add_members(batch=batch, role=role, people=[people[pk] for pk in members], shares=shares)
+    _name_pairs(batch, spec.pairs)
+    if spec.open_now:
         refuse_without_pairs(batch)
     return batch, responses
 
 
 def new_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person | None) -> Batch:
-    blocks_since = timezone.now() if closes_in_blocks(policy, policy.overlap) else None
-    given = {
+    blocks_since = timezone.now() if policy.closes_in_blocks(policy.overlap) else None
+    fields = {
         "guideline": guideline,
         "created_by": actor,
         "blocks_since": blocks_since,
-        **policy.__dict__,
+        **policy.model_dump(),
     }
-    batch, created = Batch.objects.get_or_create(name=check_name(name), defaults=given)
+    batch, created = Batch.objects.get_or_create(name=check_name(name), defaults=fields)
     if not created:
         raise AssayError(N_("There is already a batch named {name}."), name=name)
     record(actor=actor, verb="create_batch", target=f"batch:{name}", guideline=str(guideline))
@@ -186,14 +115,14 @@ def add_members(
     batch: Batch,
     role: str,
     people: Iterable[Person],
-    shares: Mapping[Person, Share] = {},  # read only
+    shares: Mapping[Person, AnnotatorShare] = {},  # read only
 ) -> None:
     for person in people:
-        given: dict[str, object] = {"active": True, "cursor": Membership.START}
+        fields: dict[str, object] = {"active": True, "cursor": Membership.START}
         if person in shares and role == Membership.Role.ANNOTATOR:
-            given["quota"] = shares[person].quota
-            given["excluded_dimensions"] = list(shares[person].excluded_dimensions)
-        Membership.objects.update_or_create(batch=batch, person=person, role=role, defaults=given)
+            fields["quota"] = shares[person].quota
+            fields["excluded_dimensions"] = list(shares[person].excluded_dimensions)
+        Membership.objects.update_or_create(batch=batch, person=person, role=role, defaults=fields)
 
 
 def add_tasks(
@@ -286,19 +215,29 @@ def _positions(batch: Batch, start: int, number: int) -> Iterator[int]:
     return iter(shuffled)
 
 
-def _name_pairs(batch: Batch, pairs: Sequence[Sequence[Person]]) -> None:
+def _name_pairs(batch: Batch, pairs: Sequence[Sequence[int]]) -> None:
     if pairs and batch.pairing != Batch.Pairing.FIXED:
         raise AssayError(
             N_("Pairs are named for the pairing fixed; this batch's is {pairing}."), pairing=batch.pairing
         )
     if not pairs:
         return
-    members = {one.person_id: one for one in batch.memberships.filter(role=Membership.Role.ANNOTATOR)}
-    name_pairs(batch, [[members[person.pk] for person in pair] for pair in pairs])
+    annotators = batch.memberships.filter(role=Membership.Role.ANNOTATOR)
+    members = {member.person_id: member for member in annotators}
+    name_pairs(batch, [[members[person] for person in pair] for pair in pairs])
+
+
+def list_responses(spec: BatchSpec) -> QuerySet[Response]:
+    """The responses that are to be the batch's tasks."""
+    responses = responses_for(dataset=spec.dataset, models=spec.models, collection=spec.collection)
+    return responses if spec.among is None else responses.filter(pk__in=spec.among)
 
 
 def responses_for(
-    *, dataset: Dataset, models: Sequence[EvaluatedModel] = (), collection: str | None = None
+    *,
+    dataset: Dataset | int,
+    models: Sequence[EvaluatedModel] | Sequence[int] = (),
+    collection: str | None = None,
 ) -> QuerySet[Response]:
     """The dataset's responses, prompt by prompt; ``models`` empty means all, ``collection`` None means all.
 
@@ -331,7 +270,7 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
             wanted=Batch.State(state).label,
         )
     if locked.state == Batch.State.DRAFT and state == Batch.State.OPEN:
-        _refuse_too_few(batch.overlap, _annotators_in(batch))
+        check_annotators(batch.overlap, _annotators_in(batch))
         refuse_without_a_round(locked)
         refuse_without_pairs(batch)
         if batch.pairing != Batch.Pairing.POOL:
@@ -342,7 +281,6 @@ def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch
     if state == Batch.State.CLOSED:
         end_claims(Assignment.objects.filter(batch=batch))
         close_checks(batch)
-        put_back(SecondReading.objects.filter(batch=batch))
     record(actor=actor, verb=f"batch_{state}", target=f"batch:{batch.name}")
     batch.refresh_from_db()
     return batch
@@ -369,43 +307,12 @@ def confirm_closing(*, batch: Batch, actor: Person | None) -> Batch:
     return batch
 
 
-def _check_policy(policy: Policy, annotators: Sequence[Person], *, open_now: bool) -> None:
-    if not 1 <= policy.overlap <= MAX_OVERLAP:
-        raise AssayError(
-            N_("The overlap is {overlap}; choose 1 to {most}."), overlap=policy.overlap, most=MAX_OVERLAP
-        )
-    if policy.pairing not in Batch.Pairing.values:
-        raise AssayError(
-            N_("There is no pairing {pairing}; choose one of: {known}."),
-            pairing=policy.pairing,
-            known=", ".join(Batch.Pairing.values),
-        )
-    if policy.order not in Batch.Order.values:
-        raise AssayError(
-            N_("There is no order {order}; choose one of: {known}."),
-            order=policy.order,
-            known=", ".join(Batch.Order.values),
-        )
-    if not 0 <= policy.seed <= LARGEST_SEED:
-        raise AssayError(N_("The seed is a whole number from 0 to {largest}."), largest=LARGEST_SEED)
-    if not 0 <= policy.tolerance < math.inf:
-        raise AssayError(N_("The tolerance is 0 or more."))
-    check_terms(policy)
-    if open_now:
-        _refuse_too_few(policy.overlap, len(set(annotators)))
-        if policy.qualifying:
-            raise AssayError(
-                N_(
-                    "A batch that asks for a qualification begins as a draft: keep it as a draft, add its known items,"
-                    " then open it."
-                )
-            )
-
-
-def _check_shares(shares: Mapping[Person, Share], annotators: Sequence[Person], known: set[str]) -> None:
+def _check_shares(
+    shares: Mapping[Person, AnnotatorShare], annotators: Sequence[int], known: set[str]
+) -> None:
     """``known`` are the dimensions that somebody can be kept from."""
     for person, share in shares.items():
-        if person not in annotators:
+        if person.pk not in annotators:
             raise AssayError(
                 N_("{name} is not an annotator of this batch, so there is nothing to limit."),
                 name=str(person),
@@ -421,15 +328,6 @@ def _check_shares(shares: Mapping[Person, Share], annotators: Sequence[Person], 
                 dimension=min(unknown),
                 known=", ".join(sorted(known)),
             )
-
-
-def _refuse_too_few(overlap: int, annotators: int) -> None:
-    if annotators < overlap:
-        raise AssayError(
-            N_("An overlap of {overlap} needs at least {overlap} annotators; {given} are named."),
-            overlap=overlap,
-            given=annotators,
-        )
 
 
 def _annotators_in(batch: Batch) -> int:

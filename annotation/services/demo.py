@@ -18,6 +18,7 @@ from django.core.management import call_command
 from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.files import read_text
 from annotation.formats import Source
 from annotation.models import (
@@ -132,7 +133,7 @@ def _label(file: Path) -> None:
 def _release_and_train() -> None:
     """The training and, after it, the board are left to the worker: the pages are there at once."""
     if not GoldRelease.objects.filter(name=BOARD).exists():
-        cut_release(name=BOARD, batches=[batch_named(NAME)])
+        cut_release(ReleaseSpec(name=BOARD, batches=(batch_named(NAME).pk,)))
     if not Job.objects.filter(kind=BOARD_KIND).exists():
         _compare()
         answer = StringIO()

@@ -17,12 +17,11 @@ from annotation.flags import FLAGS
 from annotation.guidelines import Criterion
 from annotation.models import Assignment, Channel, Draft, Person
 from annotation.services.audit import record
-from annotation.services.decisions import A_DISPUTE
 from annotation.services.distribution import lock_assignment
-from annotation.services.second_readings import refuse_reading
 from annotation.services.work import Work
 from annotation.wording import kept_error
 
+A_DISPUTE = N_("This item is a dispute; decide it as adjudicator.")
 LONGEST_RATIONALE = 20_000
 # What a span of evidence is made of.
 SPAN = ("turn", "start", "end", "criterion", "level")
@@ -35,11 +34,7 @@ def save_draft(*, assignment_id: UUID, person: Person, work: Work, extend: bool 
     Some of the labels may be missing. ``extend`` gives the claim a fresh lease too, if it is live. What was submitted
     or skipped takes no draft; a claim that has ended does, so that nothing typed is lost with it.
     """
-    try:
-        assignment = lock_assignment(assignment_id, person)
-    except NotFound:
-        refuse_reading(assignment_id, person, A_DISPUTE)
-        raise
+    assignment = lock_assignment(assignment_id, person)
     if assignment.is_adjudication:
         raise Conflict(A_DISPUTE)
     if assignment.state == Assignment.State.SUBMITTED:

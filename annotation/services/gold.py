@@ -9,13 +9,13 @@ from operator import attrgetter
 from typing import TypeAlias
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
-from annotation.errors import N_, AssayError, Conflict
+from annotation.domain.release_spec import ReleaseSpec
+from annotation.errors import N_, Conflict, NotFound
 from annotation.gold import number, release_sha256
 from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, sql
 from annotation.models.sql import FrozenLabel
-from annotation.names import check_name
 from annotation.selectors.freezing import Names, frozen_labels
 from annotation.selectors.gold import refuse_sealed_gold
 from annotation.selectors.manifests import Tally, manifest_of
@@ -26,7 +26,6 @@ NAMED = 10
 """How many contradictions an error names; the rest are counted, and ``contradicted_keys`` finds all of them."""
 CONTRADICTED = N_("{count} labels are settled in two ways; leave out one of their batches: {listed}")
 DROPPED_AT_ONCE = 500
-LONGEST_ABOUT = 20_000
 Report: TypeAlias = Callable[[float, str], object]  # from 0 to 1, and what is being done
 
 
@@ -38,62 +37,59 @@ class Contradicted(Conflict):
 
 @transaction.atomic
 def cut_release(
-    *,
-    name: str,
-    batches: Sequence[Batch],
-    about: str = "",
-    supersedes: GoldRelease | None = None,
-    actor: Person | None = None,
-    report: Report = lambda _done, _stage: None,
+    spec: ReleaseSpec, *, actor: Person | None = None, report: Report = lambda _done, _stage: None
 ) -> GoldRelease:
     """Freeze the settled labels of the batches' work tasks, with everything behind them.
 
     A response that two tasks settled alike is taken once; settled differently, everything is refused. The release
-    that it ``supersedes`` stays as it is, and says from now on by what it is superseded.
+    that it supersedes stays as it is, and says from now on by what it is superseded.
     """
-    check_release(name=name, batches=batches, about=about, supersedes=supersedes, actor=actor)
-    release = _new_release(name, batches, about.strip(), supersedes, actor)
+    batches = list_batches(spec)
+    check_release(spec, actor=actor)
+    release = _new_release(spec, batches, actor)
     report(0, N_("freezing the labels"))
     labels = _freeze(release)
     tally = _hash(release, batches, labels, report)
     report(0.8, N_("measuring agreement"))
     release.manifest = manifest_of(release, batches, tally)
     release.save()
+    superseded = {"supersedes": release.supersedes.name} if release.supersedes else {}
     record(
         actor=actor,
         verb="release_gold",
-        target=f"release:{name}",
+        target=f"release:{release.name}",
         sha256=release.sha256,
         labels=release.labels,
-        **({"supersedes": supersedes.name} if supersedes else {}),
+        **superseded,
     )
     report(1, "")
     return release
 
 
-def check_release(
-    *,
-    name: str,
-    batches: Sequence[Batch],
-    about: str = "",
-    supersedes: GoldRelease | None = None,
-    actor: Person | None = None,
-) -> None:
-    """Raise at once what ``cut_release`` would refuse before it looks at the labels."""
+def list_batches(spec: ReleaseSpec) -> list[Batch]:
+    """The batches in the order in which they are named."""
+    batches = Batch.objects.select_related("guideline").in_bulk(spec.batches)
     if not batches:
-        raise AssayError(N_("Name at least one batch."))
-    if len(about) > LONGEST_ABOUT:
-        raise AssayError(
-            N_("What it is about is longer than {longest} characters: write less."), longest=LONGEST_ABOUT
-        )
+        raise NotFound(N_("Its batches are not there any more."))
+    return [batches[pk] for pk in spec.batches if pk in batches]
+
+
+def check_release(spec: ReleaseSpec, *, actor: Person | None = None) -> None:
+    """Raise at once what ``cut_release`` would refuse before it looks at the labels."""
+    batches = list_batches(spec)
+    superseded = _find_superseded(spec, GoldRelease.objects.all())
     if actor is not None:
         refuse_sealed_gold(actor, batches)
-        if supersedes is not None:
-            refuse_sealed_gold(actor, supersedes.batches.all())
-    if GoldRelease.objects.filter(name=check_name(name)).exists():
-        raise Conflict(N_("There is already a gold release named {name}."), name=name)
-    if supersedes is not None:
-        _check_heir(supersedes, batches)
+        if superseded is not None:
+            refuse_sealed_gold(actor, superseded.batches.all())
+    if GoldRelease.objects.filter(name=spec.name).exists():
+        raise Conflict(N_("There is already a gold release named {name}."), name=spec.name)
+    if superseded is not None:
+        _check_heir(superseded, batches)
+
+
+def _find_superseded(spec: ReleaseSpec, releases: QuerySet[GoldRelease]) -> GoldRelease | None:
+    return None if spec.supersedes is None else releases.filter(pk=spec.supersedes).first()
 
 
 def _check_heir(old: GoldRelease, batches: Sequence[Batch]) -> None:
@@ -118,15 +114,21 @@ def _check_heir(old: GoldRelease, batches: Sequence[Batch]) -> None:
         )
 
 
-def _new_release(
-    name: str, batches: Sequence[Batch], about: str, supersedes: GoldRelease | None, actor: Person | None
-) -> GoldRelease:
-    if supersedes is not None:  # of two that would supersede it at once, the second finds the first
-        _check_heir(GoldRelease.objects.select_for_update().get(pk=supersedes.pk), batches)
-    facts = {"created_by": actor, "about": about, "supersedes": supersedes, "labels": 0, "adjudicated": 0}
-    release, created = GoldRelease.objects.get_or_create(name=name, defaults=facts)
+def _new_release(spec: ReleaseSpec, batches: Sequence[Batch], actor: Person | None) -> GoldRelease:
+    # Of two that would supersede it at once, the second finds the first.
+    superseded = _find_superseded(spec, GoldRelease.objects.select_for_update())
+    if superseded is not None:
+        _check_heir(superseded, batches)
+    fields = {
+        "created_by": actor,
+        "about": spec.about,
+        "supersedes": superseded,
+        "labels": 0,
+        "adjudicated": 0,
+    }
+    release, created = GoldRelease.objects.get_or_create(name=spec.name, defaults=fields)
     if not created:
-        raise Conflict(N_("There is already a gold release named {name}."), name=name)
+        raise Conflict(N_("There is already a gold release named {name}."), name=spec.name)
     release.batches.set(batches)
     return release
 

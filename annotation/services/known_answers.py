@@ -37,12 +37,15 @@ def end_answered(assignment: Assignment, now: datetime) -> list[Statement]:
 
 
 def end_skipped(assignment: Assignment) -> list[Statement]:
-    """A known item that somebody skipped is over: nobody else is given it. It may be over already, with its round."""
-    if assignment.task.state != Task.State.OPEN:
+    """A task of one person's own, a known item or a repeat adjudication, is over once they skipped it: nobody else is
+    given it. It may be over already, with its round.
+    """
+    state = assignment.task.state
+    if state not in (Task.State.OPEN, Task.State.DISPUTED):
         return [sql.add_to_tally_of(assignment, skipped=1)]
     return [
         sql.end_task(assignment.task_id, Task.State.WITHDRAWN),
-        sql.add_to_tally_of(assignment, skipped=1, open=-1, withdrawn=1),
+        sql.add_to_tally_of(assignment, skipped=1, withdrawn=1, **{state: -1}),
     ]
 
 

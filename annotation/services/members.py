@@ -21,7 +21,6 @@ from annotation.models import (
     Batch,
     Membership,
     Person,
-    SecondReading,
 )
 from annotation.selectors.blindness import lock_people
 from annotation.selectors.eligibility import strata_ruled_out
@@ -31,7 +30,6 @@ from annotation.services.distribution import end_claims
 from annotation.services.locks import lock_memberships
 from annotation.services.openings import refuse_who_opened
 from annotation.services.planning import plan_again_for, plan_for_whom_nobody_is_left
-from annotation.services.second_readings import put_back
 
 
 @transaction.atomic
@@ -75,8 +73,6 @@ def set_member_active(
     released = 0
     if not active:
         released = end_claims(Assignment.objects.filter(_slots(role), batch=batch, person=person))
-    if not active and role == ADJUDICATOR:
-        released += put_back(SecondReading.objects.filter(batch=batch, person=person))
     planned = 0
     if role == ANNOTATOR:
         planned = plan_for_whom_nobody_is_left(batch) if active else _plan_for_others(batch, membership)

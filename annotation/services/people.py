@@ -20,14 +20,12 @@ from annotation.models import (
     EvaluatedModel,
     Membership,
     Person,
-    SecondReading,
 )
 from annotation.names import check_name
 from annotation.selectors.eligibility import strata_ruled_out
 from annotation.services.audit import record
 from annotation.services.distribution import end_claims
 from annotation.services.planning import plan_again_for, plan_for_whom_nobody_is_left
-from annotation.services.second_readings import put_back
 
 LONGEST_TAG = 20  # as in a prompt's language
 _TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
@@ -176,7 +174,6 @@ def set_opted_out(*, person: Person, dimensions: Iterable[str]) -> int:
     person.save(update_fields=["opted_out"])
     # Before the plans: a place that somebody has taken is not planned for anybody else.
     released = end_claims(Assignment.objects.filter(person=person, task__stratum__dimension__in=names))
-    released += put_back(SecondReading.objects.filter(person=person, task__stratum__dimension__in=names))
     _work_anew(memberships)
     record(actor=person, verb="set_opted_out", target=f"person:{person.username}", dimensions=names)
     return released
@@ -259,8 +256,6 @@ def _give_up_work(person: Person, memberships: Sequence[int], roles: Set[str]) -
     if ADJUDICATOR not in roles:
         claims = claims.exclude(slot=ADJUDICATION_SLOT)
     released = end_claims(claims)
-    if ADJUDICATOR in roles:
-        released += put_back(SecondReading.objects.filter(person=person))
     if ANNOTATOR in roles:
         annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
         for membership in annotators.select_related("batch").order_by("pk"):

@@ -1,22 +1,33 @@
 """The pictures of the agreement pages: a dot for each row's value with a whisker for its interval, and a line over
-time in its band. Plain Vega-Lite, since altair takes longer to check a chart than the page to count it.
+time in its band.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
-from annotation.charts import GOLD, INK, MUTED
+from annotation.charts import (
+    BLUE,
+    GOLD,
+    INK,
+    Spec,
+    draw_band,
+    draw_interval,
+    draw_line,
+    draw_points,
+    draw_rules,
+    make_picture,
+    make_quantity,
+    make_rows,
+)
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 WIDTH = 620
 STEP = 28
 HEIGHT = 220
 LONGEST_LABEL = 360  # pixels; a longer one ends in an ellipsis
 LOWEST = 0.6  # scales go down at least to here
-BLUE = "#3b5b92"
+LINES = {"strokeDash": [4, 4], "opacity": 0.7, "strokeWidth": 1}
 
 
 @dataclass(frozen=True)
@@ -46,84 +57,44 @@ class Mark:
     words: str
 
 
-def dot_and_whisker(dots: Sequence[Dot], *, title: str, marks: Sequence[float]) -> dict[str, Any]:
+def dot_and_whisker(dots: Sequence[Dot], *, title: str, marks: Sequence[float]) -> Spec:
     """The dots in their order from above, the scale up to 1; ``marks`` are lines to read the values by."""
-    axis = {"ticks": False, "domain": False, "labelColor": INK, "labelLimit": LONGEST_LABEL}
-    y = {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": axis}
-    scale = {"domain": _domain([dot.low for dot in dots]), "nice": False}
-    x = {
-        "field": "value",
-        "type": "quantitative",
-        "title": title,
-        "scale": scale,
-        "axis": {"format": ".2f", "tickCount": 6},
-    }
-    whisker = {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}, "y": y}
-    return {
-        "$schema": SCHEMA,
-        "data": {"values": [asdict(dot) for dot in dots]},
-        "width": WIDTH,
-        "height": {"step": STEP},
-        "layer": [
-            *_lines(marks, "x", x),
-            {"mark": {"type": "rule", "strokeWidth": 2, "color": GOLD}, "encoding": whisker},
-            {
-                "mark": {"type": "point", "filled": True, "size": 90, "opacity": 1, "color": GOLD},
-                "encoding": {"x": x, "y": y},
-            },
-        ],
-    }
+    y = make_rows("label", labelLimit=LONGEST_LABEL)
+    x = make_quantity("value", title, _domain([dot.low for dot in dots]), format=".2f", tickCount=6)
+    layer = [
+        *draw_rules(marks, mark=LINES, x=x),
+        draw_interval({"type": "quantitative"}, y, mark={"color": GOLD}),
+        draw_points(x, y, mark={"size": 90, "color": GOLD}),
+    ]
+    return make_picture(layer, [asdict(dot) for dot in dots], width=WIDTH, height={"step": STEP})
 
 
 def band_over_time(
     moments: Sequence[Moment], *, title: str, marks: Sequence[float], events: Sequence[Mark]
-) -> dict[str, Any]:
+) -> Spec:
     """The value of each day or week in its band, and (broken) what it was over everything until then; ``events`` stand
     where they happened.
     """
-    lows = [one for moment in moments for one in (moment.low, moment.so_far, moment.value) if one is not None]
-    scale = {"domain": _domain(lows), "nice": False, "clamp": True}
+    lows = [low for moment in moments for low in (moment.low, moment.so_far, moment.value) if low is not None]
     axis = {"format": "%m-%d", "labelAngle": 0, "tickCount": 8, "grid": False, "labelOverlap": True}
     x = {"field": "day", "type": "temporal", "title": None, "axis": axis}
-    y = {"field": "value", "type": "quantitative", "title": title, "scale": scale, "axis": {"format": ".2f"}}
-
-    def of(field: str) -> dict[str, Any]:
-        return {**y, "field": field}
-
-    drawn = {"filter": "isValid(datum.value)"}
-    return {
-        "$schema": SCHEMA,
-        "data": {"values": [asdict(moment) for moment in moments]},
-        "width": WIDTH,
-        "height": HEIGHT,
-        "layer": [
-            *_lines(marks, "y", y),
-            {
-                "transform": [{"filter": "isValid(datum.low)"}],
-                "mark": {"type": "area", "opacity": 0.22, "color": GOLD},
-                "encoding": {"x": x, "y": of("low"), "y2": {"field": "high"}},
-            },
-            {
-                "transform": [{"filter": "isValid(datum.so_far)"}],
-                "mark": {"type": "line", "color": BLUE, "strokeDash": [6, 3], "strokeWidth": 1.5},
-                "encoding": {"x": x, "y": of("so_far")},
-            },
-            {
-                "transform": [drawn],
-                "mark": {
-                    "type": "line",
-                    "color": GOLD,
-                    "strokeWidth": 2,
-                    "point": {"color": GOLD, "size": 40},
-                },
-                "encoding": {"x": x, "y": y},
-            },
-            *_events(events),
-        ],
-    }
+    y = make_quantity("value", title, _domain(lows), scale={"clamp": True}, format=".2f")
+    so_far = {"color": BLUE, "strokeDash": [6, 3], "strokeWidth": 1.5}
+    layer = [
+        *draw_rules(marks, mark=LINES, y=y),
+        _where_valid("low", draw_band(x, y, opacity=0.22)),
+        _where_valid("so_far", draw_line(x, {**y, "field": "so_far"}, mark=so_far)),
+        _where_valid("value", draw_line(x, y, mark={"point": {"color": GOLD, "size": 40}})),
+        *_events(events),
+    ]
+    return make_picture(layer, [asdict(moment) for moment in moments], width=WIDTH, height=HEIGHT)
 
 
-def _events(events: Sequence[Mark]) -> list[dict[str, Any]]:
+def _where_valid(field: str, layer: Spec) -> Spec:
+    return {"transform": [{"filter": f"isValid(datum.{field})"}], **layer}
+
+
+def _events(events: Sequence[Mark]) -> list[Spec]:
     if not events:
         return []
     data = {"values": [asdict(event) for event in events]}
@@ -150,16 +121,3 @@ def _events(events: Sequence[Mark]) -> list[dict[str, Any]]:
 def _domain(lows: Sequence[float]) -> list[float]:
     """From a tenth below the lowest, at least from 0.6, so that small differences do not look large."""
     return [min(LOWEST, int(min(lows) * 10 - 1) / 10), 1]
-
-
-def _lines(marks: Sequence[float], channel: str, like: dict[str, Any]) -> list[dict[str, Any]]:
-    """On the channel of the values, with its scale and title."""
-    if not marks:
-        return []
-    return [
-        {
-            "data": {"values": [{"mark": mark} for mark in marks]},
-            "mark": {"type": "rule", "color": MUTED, "strokeDash": [4, 4], "opacity": 0.7},
-            "encoding": {channel: {**like, "field": "mark"}},
-        }
-    ]

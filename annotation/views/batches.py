@@ -13,14 +13,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from annotation.errors import N_, AssayError
-from annotation.forms.batches import PolicyForm
+from annotation.forms.batch_policy import PolicyForm
 from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
 from annotation.selectors.batches import batch_named
 from annotation.selectors.blindness import awaits_confirmation, sealed_batches
 from annotation.selectors.forecast import outlook
 from annotation.selectors.plans import pace, plan_of_batch
 from annotation.selectors.progress import Line, lines
-from annotation.selectors.second_readings import consistency
+from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from annotation.selectors.watch import alarmed, watches_of
 from annotation.services.alarms import mark_seen
 from annotation.services.batches import confirm_closing, set_state
@@ -67,7 +67,7 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
     if found.state == Batch.State.DRAFT:
         context |= plan_context(found)
     elif not context["sealed"]:
-        context["consistency"] = consistency(found)
+        context["intra_rater_agreement"] = measure_intra_rater_agreement(found)
     return render(request, "annotation/batches/batch.html", context)
 
 
@@ -122,7 +122,7 @@ def batch_close(request: HttpRequest, name: str) -> HttpResponse:
 @never_cache
 @role_required(MANAGER)
 def batch_policy(request: HttpRequest, name: str) -> HttpResponse:
-    """What of the policy may change while people work: when it is due, the lease, the alarm, the second readings."""
+    """What of the policy may change while people work: the due date, the lease, the alarm, repeat adjudications."""
     found = batch_named(name)
     threshold_open = may_set_threshold(found, person_of(request))
     form = PolicyForm(request.POST or None, batch=found, threshold_open=threshold_open)

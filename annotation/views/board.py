@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from annotation.durations import about
+from annotation.core.formatting import format_decimal, format_duration, format_interval, format_percent
 from annotation.errors import Forbidden
 from annotation.forms.batch_tasks import NO_DIMENSION
 from annotation.guidelines import GuidelineDocument
@@ -123,7 +123,7 @@ def board(batch: Batch, person: Person) -> dict[str, Any]:
 def facts(batch: Batch) -> dict[str, Any]:
     """What the list of facts needs beside the batch."""
     return {
-        "lease": about(batch.lease_seconds),
+        "lease": format_duration(batch.lease_seconds),
         "second_reading_percent": round(batch.second_reading_share * 100, 2),
         "check_percent": round(batch.check_share * 100, 2),
     }
@@ -146,14 +146,18 @@ def chance(share: float | None) -> str:
         return ""
     if share < 0.01:
         return _("less than 1%")
-    return _("more than 99%") if share > 0.99 else f"{share:.0%}"
+    return _("more than 99%") if share > 0.99 else format_percent(share, 0)
 
 
 def poor_words(results: Iterable[CheckResult]) -> list[str]:
     """For the batch's page: who surely has too few of the checks right."""
     return [
         _("{name}: {right} of {n} right, 95% interval {low} to {high}").format(
-            name=one.person, right=one.right, n=one.n, low=f"{one.low:.0%}", high=f"{one.high:.0%}"
+            name=one.person,
+            right=one.right,
+            n=one.n,
+            low=format_percent(one.low, 0),
+            high=format_percent(one.high, 0),
         )
         for one in results
     ]
@@ -293,10 +297,10 @@ def _line(document: GuidelineDocument, row: Measured, threshold: float | None) -
         criterion=criterion_label(document, row.criterion) if row.criterion else _("all criteria pooled"),
         n=row.n,
         disputed=row.disputed,
-        alpha=_number(row.alpha.value),
-        alpha_interval=_interval(row.alpha),
-        percent=_percent(row.percent.value),
-        percent_interval=_interval(row.percent, percent=True),
+        alpha=format_decimal(row.alpha.value, undefined=""),
+        alpha_interval=format_interval(row.alpha.low, row.alpha.high),
+        percent=format_percent(row.percent.value, undefined=""),
+        percent_interval=_percent_interval(row.percent),
         low=_place(row.alpha.low),
         value=_place(row.alpha.value),
         high=_place(row.alpha.high),
@@ -308,19 +312,10 @@ def _line(document: GuidelineDocument, row: Measured, threshold: float | None) -
     )
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{value:.1%}"
-
-
-def _interval(figure: Figure, *, percent: bool = False) -> str:
+def _percent_interval(figure: Figure) -> str:
     if figure.low is None or figure.high is None:
         return ""
-    words = _percent if percent else _number
-    return f"{words(figure.low)} – {words(figure.high)}"
+    return f"{format_percent(figure.low)} – {format_percent(figure.high)}"
 
 
 def _place(value: float | None) -> float | None:

@@ -7,6 +7,7 @@ from math import floor
 
 from django.utils.translation import gettext as _
 
+from annotation.core.formatting import format_compact, format_decimal, format_percent_compact
 from annotation.guidelines import GuidelineDocument
 from annotation.known import LEAST_ITEMS, TOO_FEW
 from annotation.models import Batch, Person, Qualification
@@ -84,11 +85,11 @@ def reached(value: float | None, *, kappa: bool) -> str:
     if value is None:
         return ""
     down = floor((100 if kappa else 1000) * value + 1e-9)
-    return f"{down / 100:.2f}" if kappa else f"{down / 10:g}%"
+    return format_decimal(down / 100, 2) if kappa else f"{format_compact(down / 10)}%"
 
 
 def asked_for(threshold: float | None, *, kappa: bool) -> str:
     """As the manager wrote it."""
     if threshold is None:
         return ""
-    return f"{threshold:g}" if kappa else f"{100 * threshold:g}%"
+    return format_compact(threshold) if kappa else format_percent_compact(threshold)

@@ -19,6 +19,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from annotation.core.formatting import format_compact, format_decimal, format_percent
 from annotation.errors import AssayError
 from annotation.forms.known_items import (
     AGAIN,
@@ -87,8 +88,8 @@ def batch_known(request: HttpRequest, name: str) -> HttpResponse:
         "lines": [_line(one, document) for one in item_lines(list(page.object_list))],
         "results": [_result(one, document) for one in check_results_of(found)],
         "supplies": supplies(found),
-        "percent": f"{found.check_share * 100:g}",
-        "least_share": f"{LEAST_SHARE:.0%}",
+        "percent": format_compact(found.check_share * 100),
+        "least_share": format_percent(LEAST_SHARE, 0),
         "least_items": LEAST_ITEMS,
         "gold": gold,
         "file": file,
@@ -198,17 +199,17 @@ def _line(line: ItemLine, document: GuidelineDocument) -> dict[str, Any]:
         "response": response.text or "\n".join(turn["text"] for turn in response.turns),
         "dimension": dimension_label(document, response.prompt.dimension),
         "labels": _labels(document, line.item.labels),
-        "percent": f"{line.right / line.answered:.0%}" if line.answered else "",
+        "percent": format_percent(line.right / line.answered, 0) if line.answered else "",
     }
 
 
 def _result(one: CheckResult, document: GuidelineDocument) -> dict[str, Any]:
     return {
         "one": one,
-        "share": f"{one.share:.0%}",
-        "interval": f"{one.low:.0%} - {one.high:.0%}",
+        "share": format_percent(one.share, 0),
+        "interval": f"{format_percent(one.low, 0)} - {format_percent(one.high, 0)}",
         "whisker": {"low": 100 * one.low, "value": 100 * one.share, "high": 100 * one.high},
-        "within": f"{one.within / one.n:.0%}",
+        "within": format_percent(one.within / one.n, 0),
         "confused": _confused(one.confusion, document),
     }
 
@@ -274,7 +275,8 @@ def _of_kappa(value: float | None) -> float | None:
 def _figure(value: float | None, batch: Batch) -> str:
     if value is None:
         return ""
-    return f"{value:.0%}" if batch.qualifying == Batch.Qualifying.ACCURACY else f"{value:.2f}"
+    is_share = batch.qualifying == Batch.Qualifying.ACCURACY
+    return format_percent(value, 0) if is_share else format_decimal(value, 2)
 
 
 def _interval(found: Qualification | None, batch: Batch) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.utils.translation import get_language
 
+from annotation.core.formatting import format_compact
 from annotation.guidelines import GuidelineDocument, localized
 from annotation.guidelines.document import Criterion
 from annotation.models import Person
@@ -14,13 +15,13 @@ def level_text(criterion: Criterion, value: float) -> str:
     """``3 Full compliance`` in the reader's language; the number alone where the level has no name."""
     level = criterion.level(value)
     name = localized(level.name, get_language() or "en") if level else ""
-    return f"{value:g} {name}".strip()
+    return f"{format_compact(value)} {name}".strip()
 
 
 def label_text(document: GuidelineDocument, criterion: str, value: float) -> str:
     """As ``level_text``, also for a criterion that the document does not have."""
     known = next((one for one in document.criteria if one.name == criterion), None)
-    return level_text(known, value) if known else f"{value:g}"
+    return level_text(known, value) if known else format_compact(value)
 
 
 def criterion_label(document: GuidelineDocument, criterion: str) -> str:

@@ -10,6 +10,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language
 
+from annotation.core.formatting import format_compact
 from annotation.evidence import MARKABLE, segments
 from annotation.guidelines import Criterion, localized
 from annotation.plaintext import is_blank
@@ -110,7 +111,7 @@ def _level(span: Mapping[str, Any], criteria: Sequence[Criterion]) -> str:
         return ""
     asked = next((one for one in criteria if one.name == span.get("criterion")), None)
     if asked is None:
-        return f"{value:g}"
+        return format_compact(value)
     language, level = get_language() or "en", asked.level(value)
-    name = f"{value:g} {localized(level.name, language)}" if level else f"{value:g}"
+    name = f"{format_compact(value)} {localized(level.name, language) if level else ''}".strip()
     return f"{localized(asked.label, language)}: {name}" if len(criteria) > 1 else name

@@ -135,13 +135,17 @@ def _line(member: Member, batch: Batch, *, sealed: bool) -> dict[str, Any]:
     """A member's line. Whoever judges blind here reads nothing of what others did, and no model's name."""
     membership, document = member.membership, batch.guideline.document
     topics = [name for name in membership.person.opted_out if document.knows_dimension(name)]
-    return {
-        "member": membership,
-        "counts": None if sealed else member,
+    limits = {
         "languages": membership.person.languages,
         "models": [] if sealed else [model.name for model in membership.person.own_models.all()],
         "topics": [dimension_label(document, name) for name in topics],
         "excluded": [dimension_label(document, name) for name in membership.excluded_dimensions],
+    }
+    return {
+        "member": membership,
+        "counts": None if sealed else member,
+        "is_limited": any(limits.values()),
+        **limits,
     }
 
 

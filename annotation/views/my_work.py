@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.charts import chart_url
-from annotation.durations import about
+from annotation.core.formatting import format_duration, format_interval_percent, format_part
 from annotation.intervals import wilson
 from annotation.models import ADJUDICATOR, ANNOTATOR
 from annotation.selectors.my_numbers import (
@@ -25,7 +25,7 @@ from annotation.selectors.my_numbers import (
 )
 from annotation.views.access import person_of, role_required
 from annotation.views.levels import criterion_label, dimension_label, label_text
-from annotation.views.pace_chart import bars
+from annotation.views.pace_chart import make_pace_chart
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,7 @@ def _row(tally: MyTally) -> Row:
 def _share(part: int, whole: int) -> Share | None:
     if not whole:
         return None
-    low, high = (f"{100 * end:.1f}" for end in wilson(part, whole))
-    return Share(f"{100 * part / whole:.1f}", f"{low} – {high}")
+    return Share(format_part(part, whole), format_interval_percent(*wilson(part, whole)))
 
 
 def _grid(confusion: Confusion) -> Grid:
@@ -114,7 +113,7 @@ def _pace(pace: Pace) -> dict[str, Any]:
         "items": total,
         "worked": sum(1 for one in pace.days if one.items),
         "most": most,
-        "chart": chart_url(bars(pace.days, title=_("Items"))) if total else "",
+        "chart": chart_url(make_pace_chart(pace.days, title=_("Items"))) if total else "",
         "tiles": [
             (_("Items today"), pace.days[-1].items),
             (_("Time on today's items"), _or_none(pace.today)),
@@ -133,4 +132,4 @@ def _medians(pace: Pace) -> list[tuple[str, str | None]]:
 
 
 def _or_none(seconds: float | None) -> str | None:
-    return None if seconds is None else about(seconds)
+    return None if seconds is None else format_duration(seconds)

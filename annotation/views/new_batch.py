@@ -49,7 +49,7 @@ def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
     if request.method == "GET" or not form.is_valid():
         return _show(request, form, found, status=422 if form.is_bound else 200)
     try:
-        made = make(form.wish(open_now="draft" not in request.POST), actor=person_of(request))
+        made = make(form.build_spec(open_now="draft" not in request.POST), actor=person_of(request))
     except AssayError as error:
         form.add_error(None, error_text(error))
         return _show(request, form, found, status=422)

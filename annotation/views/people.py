@@ -17,7 +17,7 @@ from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from annotation.durations import about
+from annotation.core.formatting import format_duration, format_interval_percent, format_percent
 from annotation.errors import AssayError
 from annotation.forms.care import ExposureForm
 from annotation.forms.people import (
@@ -30,7 +30,7 @@ from annotation.forms.people import (
     RolesForm,
 )
 from annotation.models import MANAGER, Batch, EvaluatedModel, Person
-from annotation.selectors.agreement import readable_batches
+from annotation.selectors.agreement.access import readable_batches
 from annotation.selectors.blindness import record_openings, sealed_batches, unsealed_models
 from annotation.selectors.corpus import languages_of_prompts
 from annotation.selectors.members import parts_of
@@ -62,13 +62,18 @@ def people(request: HttpRequest) -> HttpResponse:
     loads = workloads(shown, reader=reader)
     context = {
         "page": page,
-        "lines": [(one, loads[one.pk]) for one in shown],
+        "lines": [(person, _role_names(person), loads[person.pk]) for person in shown],
         "filters": filters,
         "filtered": bool(words or role),
         "query": urlencode({name: value for name, value in (("words", words), ("role", role)) if value}),
         "some_sealed": sealed_batches(reader).exists(),
     }
     return render(request, "annotation/people/list.html", context)
+
+
+def _role_names(person: Person) -> list[str]:
+    """The person's groups; an admin is none of them."""
+    return ["admin"] * person.is_superuser + [group.name for group in person.groups.all()]
 
 
 @require_http_methods(["GET", "POST"])
@@ -314,7 +319,7 @@ def _quality(batch: Batch, one: Quality) -> dict[str, Any]:
         "items": one.items,
         "final": _share(one.final),
         "partners": _share(one.partners),
-        "time": about(one.median_seconds),
+        "time": format_duration(one.median_seconds),
     }
 
 
@@ -324,8 +329,8 @@ def _decided(batch: Batch, one: Decisions) -> dict[str, Any]:
         "n": one.n,
         "judged": one.kept.n,
         "changed": one.changed,
-        "share": _percent(one.changed / one.kept.n) if one.kept.n else "",
-        "time": about(one.median_seconds),
+        "share": format_percent(one.changed / one.kept.n) if one.kept.n else "",
+        "time": format_duration(one.median_seconds),
     }
 
 
@@ -335,11 +340,7 @@ def _share(share: Share) -> dict[str, Any] | None:
         return None
     low, high = share.interval
     return {
-        "value": _percent(share.value),
-        "interval": f"{100 * low:.1f} – {100 * high:.1f}",
+        "value": format_percent(share.value),
+        "interval": format_interval_percent(low, high),
         "n": share.n,
     }
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}%"

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from annotation.durations import about
+from annotation.core.formatting import format_duration
 from annotation.models import Guideline
 from annotation.selectors.plans import Plan
 from annotation.views.levels import dimension_label
@@ -21,12 +21,12 @@ def plan_words(plan: Plan, guideline: Guideline | None, due: date | None) -> dic
     seconds, each = plan.seconds, plan.each_seconds
     days = 0 if due is None else (due - timezone.localdate()).days + 1
     return {
-        "total_time": about(plan.total_seconds),
-        "each_time": about(each),
-        "daily_time": about(each / days) if each is not None and days > 0 else "",
+        "total_time": format_duration(plan.total_seconds),
+        "each_time": format_duration(each),
+        "daily_time": format_duration(each / days) if each is not None and days > 0 else "",
         "dimension_lines": [
             (dimension_label(guideline.document, name) if guideline else name, n)
             for name, n in plan.dimensions.items()
         ],
-        "shares": [(row, about(None if seconds is None else row.tasks * seconds)) for row in rows],
+        "shares": [(row, format_duration(None if seconds is None else row.tasks * seconds)) for row in rows],
     }

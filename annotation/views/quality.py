@@ -22,7 +22,7 @@ from django.views.decorators.http import require_GET
 from annotation.errors import N_, AssayError, NotFound
 from annotation.guidelines import GuidelineDocument
 from annotation.models import MANAGER, Batch, Membership, Person
-from annotation.selectors.agreement import batches_for, readable_batches
+from annotation.selectors.agreement.access import batches_for, readable_batches
 from annotation.selectors.batches import batch_named
 from annotation.selectors.blindness import record_openings, sealed_batches
 from annotation.selectors.people import person_named

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from annotation.charts import chart_url
-from annotation.durations import about
+from annotation.core.formatting import format_compact, format_day, format_duration, format_percent
 from annotation.guidelines import GuidelineDocument
 from annotation.models import Batch, Membership, Person, Prompt
 from annotation.selectors.quality import (
@@ -40,12 +40,10 @@ from annotation.views.quality_words import (
     FIGURE_LABELS,
     FINDINGS,
     Figure,
-    day_words,
-    direction,
     figure_of,
     flags_of,
+    level_figure,
     rate_figure,
-    signed,
 )
 
 # Shades of a table's cells; CSS has as many.
@@ -147,11 +145,15 @@ def _table(one: Table, batch: Batch, person: Person) -> dict[str, Any]:
         cells = [
             {
                 "n": n,
-                "share": f"{n / total:.0%}" if total else "",
+                "share": format_percent(n / total, 0) if total else "",
                 "shade": _shade(n, total),
                 "is_same": value == mine,
                 "url": items_url(
-                    batch, person, criterion=criterion.name, mine=f"{mine:g}", **{other: f"{value:g}"}
+                    batch,
+                    person,
+                    criterion=criterion.name,
+                    mine=format_compact(mine),
+                    **{other: format_compact(value)},
                 )
                 if n
                 else "",
@@ -189,8 +191,7 @@ def _by_criterion(part: Part, batch: Batch, person: Person) -> list[dict[str, An
 
 
 def _shift(one: Shift) -> Figure:
-    ends = "" if one.low is None else f"{signed(one.low)} – {signed(one.high)}"
-    return Figure(signed(one.value), ends, one.n, direction(one.value, one.low, one.high, one.scale.lenient))
+    return level_figure(one.value, one.low, one.high, one.n, one.scale.lenient)
 
 
 def _with_whom(
@@ -211,7 +212,7 @@ def _with_whom(
 
 
 def _expected(pair: Any) -> str:
-    return "" if pair is None else f"{100 * pair.expected:.1f}%"
+    return "" if pair is None else format_percent(pair.expected)
 
 
 def _over_days(part: Part, overview: Overview, batch: Batch, person: Person) -> dict[str, Any]:
@@ -231,7 +232,7 @@ def _over_days(part: Part, overview: Overview, batch: Batch, person: Person) -> 
     chart = ""
     if len(part.days) >= FEWEST_DAYS:
         chart = chart_url(over_days(part.days, title=_("As the partners"), since=since))
-    return {"days": lines, "days_chart": chart, "around": AROUND, "since": day_words(since) if since else ""}
+    return {"days": lines, "days_chart": chart, "around": AROUND, "since": format_day(since) if since else ""}
 
 
 def _times(part: Part, batch: Batch, person: Person) -> dict[str, Any]:
@@ -243,11 +244,11 @@ def _times(part: Part, batch: Batch, person: Person) -> dict[str, Any]:
     quarters = np.quantile(seconds, [0.25, 0.75]) if len(seconds) else None
     return {
         "timed": len(seconds),
-        "median_time": about(times.median),
-        "others_time": about(times.others),
+        "median_time": format_duration(times.median),
+        "others_time": format_duration(times.others),
         "times_chart": chart,
-        "quarter": about(float(quarters[0])) if quarters is not None else "",
-        "three_quarters": about(float(quarters[1])) if quarters is not None else "",
+        "quarter": format_duration(float(quarters[0])) if quarters is not None else "",
+        "three_quarters": format_duration(float(quarters[1])) if quarters is not None else "",
         "fastest_url": items_url(batch, person, fastest=1),
     }
 
@@ -289,5 +290,5 @@ def item_line(
         "is_gold": one.gold == one.mine,
         "decided": one.decided,
         "day": date.fromordinal(one.day),
-        "seconds": about(one.seconds),
+        "seconds": format_duration(one.seconds),
     }

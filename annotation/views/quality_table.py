@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
 
-from annotation.durations import about
+from annotation.core.formatting import format_duration, format_percent
 from annotation.guidelines import localized
 from annotation.intervals import wilson
 from annotation.models import Batch, DisputeReason, Membership, Person, Qualification
@@ -34,37 +34,16 @@ from annotation.views.quality_words import (
     SPEED,
     Figure,
     Flag,
-    direction,
     figure_of,
     flags_of,
-    percent,
+    level_figure,
     rate_figure,
     reasons_of,
-    signed,
 )
 
 ADJUDICATORS = "adjudicators"
 SHOWN = ("", *FAULTS, ADJUDICATORS)
 PAIRS = 50
-EXPLAINED: Mapping[str, str | Promise] = {
-    RANDOM: gettext_lazy(
-        "How far somebody's labels follow what all labels have in common: 0 as guessing does, 1 as far as labels can. "
-        "Whoever is strict, but always in the same way, still follows the others."
-    ),
-    SEVERITY: gettext_lazy(
-        "How many levels somebody's labels lie above the middle of all annotators, or below it. The partners' own "
-        "severity is taken out, so that a strict partner makes nobody lenient."
-    ),
-    DRIFT: gettext_lazy(
-        "The largest change from one day to the next: of the level of somebody's labels, or of how far they follow "
-        "the others'."
-    ),
-    COPYING: gettext_lazy(
-        "Two people who give the same label more often than each one's agreement with everybody else explains. The "
-        "figures cannot tell who copied."
-    ),
-    SPEED: gettext_lazy("The time that somebody takes for an item in the middle, and beside the usual time."),
-}
 
 
 @dataclass(frozen=True)
@@ -109,7 +88,6 @@ def overview_context(
         "anything": bool(overview.rows),
         "flags": [(flag, _flag_url(flag, one, people)) for flag in flags if not shown or flag.fault == shown],
         "reasons": reasons_of(overview),
-        "explained": EXPLAINED.get(shown, ""),
         "one": one,
     }
     if shown == COPYING:
@@ -295,8 +273,8 @@ def _pair(pair: Copying, batch: Batch | None, people: Mapping[int, Person]) -> d
         "url": items_url(batch, one, **{"with": other.username}) if batch else "",
         "n": pair.n,
         "alike": round(pair.observed * pair.n),
-        "observed": percent(pair.observed),
-        "expected": percent(pair.expected),
+        "observed": format_percent(pair.observed),
+        "expected": format_percent(pair.expected),
         "flagged": pair.flagged,
     }
 
@@ -320,9 +298,7 @@ def _ends(batch: Batch) -> list[int]:
 def adjudicator_line(one: Adjudicator, batch: Batch | None, lenient: int) -> dict[str, Any]:
     shift = None
     if one.shift is not None:
-        ends = "" if one.shift_low is None else f"{signed(one.shift_low)} – {signed(one.shift_high)}"
-        words = direction(one.shift, one.shift_low, one.shift_high, lenient)
-        shift = Figure(signed(one.shift), ends, words=words)
+        shift = level_figure(one.shift, one.shift_low, one.shift_high, None, lenient)
     return {
         "one": one,
         "url": part_url(batch, one.person),
@@ -332,19 +308,20 @@ def adjudicator_line(one: Adjudicator, batch: Batch | None, lenient: int) -> dic
         "as_a": rate_figure(one.lean.rate),
         "leans": _leaning(one),
         "shift": shift,
-        "time": about(one.median_seconds),
+        "time": format_duration(one.median_seconds),
     }
 
 
-def _leaning(one: Adjudicator) -> str:
-    if not one.lean.flagged or one.lean.rate.value is None:
-        return ""
-    letter = "A" if one.lean.rate.value > 0.5 else "B"
-    most = max(one.lean.first, one.lean.n - one.lean.first)
-    return _(
-        "{name} sided with what stood as {letter} {k} of {n} times. A and B are drawn by chance, so it should be about "
-        "half: ask to read both before deciding."
-    ).format(name=one.person, letter=letter, k=most, n=one.lean.n)
+def _leaning(adjudicator: Adjudicator) -> dict[str, Any] | None:
+    """The place that was favoured, where a test flags it."""
+    lean = adjudicator.lean
+    if not lean.flagged or lean.rate.value is None:
+        return None
+    return {
+        "letter": "A" if lean.rate.value > 0.5 else "B",
+        "decisions": max(lean.first, lean.n - lean.first),
+        "n": lean.n,
+    }
 
 
 def _reasons(found: Sequence[Adjudicator]) -> dict[str, Any]:

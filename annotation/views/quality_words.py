@@ -1,21 +1,27 @@
-"""What stands out, in sentences: what was seen and what to do next. Kind and exact: a figure may have a good reason."""
+"""What stands out, and the figures of everybody, with the words for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from typing import Any
 
-from django.utils.formats import date_format
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, pgettext_lazy
 
-from annotation.durations import about
+from annotation.core.formatting import (
+    format_day,
+    format_duration,
+    format_interval_percent,
+    format_percent,
+    format_typographic,
+    format_typographic_signed,
+)
 from annotation.models import Person
 from annotation.raters import Copying, Finding, Profile
 from annotation.rates import Rate
-from annotation.selectors.quality import Overview, Row
+from annotation.selectors.quality import Overview
 
 RANDOM, SEVERITY, DRIFT, COPYING, SPEED = FAULTS = ("random", "severity", "drift", "copying", "speed")
 FAULT_LABELS: Mapping[str, str | Promise] = {
@@ -40,15 +46,33 @@ FINDINGS: Mapping[str, Callable[[Profile], Finding]] = {
 }
 
 
+FLAG_LABELS: Mapping[str, str | Promise] = {
+    RANDOM: gettext_lazy("as if at random"),
+    SEVERITY: gettext_lazy("off the others' level"),
+    DRIFT: gettext_lazy("changed"),
+    COPYING: gettext_lazy("alike beyond chance"),
+    SPEED: gettext_lazy("very fast"),
+}
+
+
 @dataclass(frozen=True)
 class Flag:
-    """One thing that stands out. ``person`` and ``other`` (of copying) are primary keys; ``word`` is the badge's."""
+    """One thing that stands out. ``person`` and ``other`` (of copying) are primary keys.
+
+    The sentence about it stands in a template: ``kind`` says which one it is, ``figures`` are those that it names.
+    """
 
     fault: str
     person: int
-    other: int | None
-    word: str
-    sentence: str
+    name: str
+    kind: str
+    figures: Mapping[str, Any]
+    other: int | None = None
+    other_name: str = ""
+
+    @property
+    def label(self) -> str:
+        return str(FLAG_LABELS[self.fault])
 
 
 @dataclass(frozen=True)
@@ -64,113 +88,62 @@ class Figure:
 
 def flags_of(overview: Overview, people: Mapping[int, Person]) -> list[Flag]:
     """Everything that the corrected tests flag, person by person, and pairs first."""
-    copied = [
-        Flag(COPYING, one.one, one.other, _word(COPYING), _copied(one, people))
-        for one in overview.copying
-        if one.flagged
-    ]
+    copied = [_flag_copying(pair, people) for pair in overview.copying if pair.flagged]
     single = [
-        Flag(fault, row.person, None, _word(fault), _sentence(fault, overview, row, people[row.person]))
+        Flag(fault, row.person, str(people[row.person]), *_describe(fault, overview, row.person, row.profile))
         for row in overview.rows.values()
         if row.profile
-        for fault, of in FINDINGS.items()
-        if of(row.profile).flagged
+        for fault, finding_of in FINDINGS.items()
+        if finding_of(row.profile).flagged
     ]
-    return [*copied, *sorted(single, key=lambda one: (FAULTS.index(one.fault), people[one.person].username))]
+    by_fault = sorted(single, key=lambda flag: (FAULTS.index(flag.fault), people[flag.person].username))
+    return [*copied, *by_fault]
 
 
-def _word(fault: str) -> str:
-    words = {
-        RANDOM: _("as if at random"),
-        SEVERITY: _("off the others' level"),
-        DRIFT: _("changed"),
-        COPYING: _("alike beyond chance"),
-        SPEED: _("very fast"),
+def _flag_copying(pair: Copying, people: Mapping[int, Person]) -> Flag:
+    figures = {
+        "alike": round(pair.observed * pair.n),
+        "n": pair.n,
+        "expected": round(pair.expected * pair.n),
     }
-    return words[fault]
+    names = str(people[pair.one]), str(people[pair.other])
+    return Flag(COPYING, pair.one, names[0], "copied", figures, pair.other, names[1])
 
 
-def _copied(pair: Copying, people: Mapping[int, Person]) -> str:
-    return _(
-        "{one} and {other} gave the same label {alike} of {n} times where {expected} times were expected. That looks "
-        "copied, by one of them or by talking while they worked."
-    ).format(
-        one=people[pair.one],
-        other=people[pair.other],
-        alike=round(pair.observed * pair.n),
-        n=pair.n,
-        expected=round(pair.expected * pair.n),
-    )
-
-
-def _sentence(fault: str, overview: Overview, row: Row, person: Person) -> str:
-    assert row.profile is not None
+def _describe(fault: str, overview: Overview, person: int, profile: Profile) -> tuple[str, dict[str, Any]]:
+    """The kind of a flag and its figures."""
     if fault == RANDOM:
-        return _random(overview, row.profile, person)
+        usual = overview.usual(lambda other: other.random.value, but=person)
+        value = format_typographic(profile.random.value)
+        return "random", {"value": value, "usual": format_typographic(usual)}
     if fault == SEVERITY:
-        return _severity(overview, row.profile.severity, person)
-    return _drift(overview, row.profile.drift, person) if fault == DRIFT else _speed(row.profile, person)
+        return _describe_severity(overview, profile.severity)
+    return _describe_drift(overview, profile.drift) if fault == DRIFT else _describe_speed(profile)
 
 
-def _random(overview: Overview, profile: Profile, person: Person) -> str:
-    usual = overview.usual(lambda one: one.random.value, but=person.pk)
-    return _(
-        "The labels of {name} hardly follow the others': {value}, where 0 is guessing and 1 is as far as labels can; "
-        "the others have {usual} in the middle. Read some items together: is the guideline clear to them?"
-    ).format(name=person, value=number(profile.random.value), usual=number(usual))
-
-
-def _severity(overview: Overview, finding: Finding, person: Person) -> str:
+def _describe_severity(overview: Overview, finding: Finding) -> tuple[str, dict[str, Any]]:
     value = finding.value or 0.0
-    sentence = {
-        1: _(
-            "{name} is more lenient than the others: by {value} of a level ({low} to {high}). Go through the borders "
-            "between the levels together."
-        ),
-        -1: _(
-            "{name} is stricter than the others: by {value} of a level ({low} to {high}). Go through the borders "
-            "between the levels together."
-        ),
-    }.get(overview.lenient * (1 if value > 0 else -1))
-    if sentence is None and value > 0:
-        sentence = _(
-            "{name} gives higher levels than the others: by {value} of a level ({low} to {high}). Go through the "
-            "borders between the levels together."
-        )
-    if sentence is None:
-        sentence = _(
-            "{name} gives lower levels than the others: by {value} of a level ({low} to {high}). Go through the "
-            "borders between the levels together."
-        )
+    kinds = {1: "lenient", -1: "strict"} if overview.lenient else {1: "high", -1: "low"}
     ends = sorted((abs(finding.low or 0.0), abs(finding.high or 0.0)))
-    return sentence.format(name=person, value=number(abs(value)), low=number(ends[0]), high=number(ends[1]))
+    return kinds[(overview.lenient or 1) * (1 if value > 0 else -1)], {
+        "value": format_typographic(abs(value)),
+        "low": format_typographic(ends[0]),
+        "high": format_typographic(ends[1]),
+    }
 
 
-def _drift(overview: Overview, finding: Finding, person: Person) -> str:
-    value, when = finding.value or 0.0, day_words(overview.when(finding))
-    mend = _("Ask what changed then, and read items from before and after.")
-    if finding.kind == "severity":
-        sentence = (
-            _("From {day} on {name} gives higher levels than before: by {value} of a level.")
-            if value > 0
-            else _("From {day} on {name} gives lower levels than before: by {value} of a level.")
-        )
-    elif value > 0:
-        sentence = _("From {day} on the labels of {name} follow the others' more than before: by {value}.")
-    else:
-        sentence = _("From {day} on the labels of {name} follow the others' less than before: by {value}.")
-    said = sentence.format(name=person, day=when, value=number(abs(value)))
-    return f"{said} {mend}"
+def _describe_drift(overview: Overview, finding: Finding) -> tuple[str, dict[str, Any]]:
+    value = finding.value or 0.0
+    subject = "levels" if finding.kind == "severity" else "following"
+    figures = {"day": format_day(overview.when(finding)), "value": format_typographic(abs(value))}
+    return f"{subject} {'up' if value > 0 else 'down'}", figures
 
 
-def _speed(profile: Profile, person: Person) -> str:
+def _describe_speed(profile: Profile) -> tuple[str, dict[str, Any]]:
     if profile.speed.kind == "instant":
-        return _(
-            "{name} gave {share} of the labels in less than a fifth of the usual time. Read some of the fastest ones."
-        ).format(name=person, share=whole_percent(profile.instant))
-    return _(
-        "{name} takes {seconds} for an item in the middle, {share} of the usual time. Read some of the fastest ones."
-    ).format(name=person, seconds=about(profile.speed.value), share=whole_percent(profile.pace))
+        return "instant", {"share": format_percent(profile.instant, 0)}
+    seconds = format_duration(profile.speed.value)
+    return "fast", {"seconds": seconds, "share": format_percent(profile.pace, 0)}
 
 
 def figure_of(fault: str, overview: Overview, profile: Profile | None) -> Figure | None:
@@ -181,16 +154,19 @@ def figure_of(fault: str, overview: Overview, profile: Profile | None) -> Figure
     if finding.value is None:
         return None
     if fault == RANDOM:
-        return Figure(number(finding.value), interval(finding, number), finding.n)
+        return Figure(format_typographic(finding.value), _interval(finding, format_typographic), finding.n)
     if fault == SPEED:
-        words = _("{share} of the usual").format(share=whole_percent(profile.pace)) if profile.pace else ""
-        return Figure(about(finding.value), "", finding.n, words)
+        words = (
+            _("{share} of the usual").format(share=format_percent(profile.pace, 0)) if profile.pace else ""
+        )
+        return Figure(format_duration(finding.value), "", finding.n, words)
     words = (
         direction(finding.value, finding.low, finding.high, overview.lenient)
         if fault == SEVERITY
         else _drift_words(overview, finding)
     )
-    return Figure(signed(finding.value), interval(finding, signed), finding.n, words)
+    interval = _interval(finding, format_typographic_signed)
+    return Figure(format_typographic_signed(finding.value), interval, finding.n, words)
 
 
 def direction(value: float, low: float | None, high: float | None, lenient: int) -> str:
@@ -207,50 +183,27 @@ def direction(value: float, low: float | None, high: float | None, lenient: int)
 def _drift_words(overview: Overview, finding: Finding) -> str:
     what = _("levels") if finding.kind == "severity" else _("following the others")
     when = overview.when(finding) if finding.flagged else None
-    return what if when is None else _("{what}, from {day} on").format(what=what, day=day_words(when))
+    return what if when is None else _("{what}, from {day} on").format(what=what, day=format_day(when))
 
 
 def rate_figure(rate: Rate) -> Figure | None:
     if rate.value is None or rate.low is None or rate.high is None:
         return None
-    return Figure(
-        percent(rate.value), f"{100 * rate.low:.1f} – {100 * rate.high:.1f}", rate.n, place=rate.value
-    )
+    interval = format_interval_percent(rate.low, rate.high)
+    return Figure(format_percent(rate.value), interval, rate.n, place=rate.value)
 
 
-def interval(finding: Finding, words: Callable[[float | None], str]) -> str:
+def level_figure(value: float, low: float | None, high: float | None, n: int | None, lenient: int) -> Figure:
+    """A distance in levels, with what it means."""
+    ends = [format_typographic_signed(end) for end in (low, high)]
+    interval = "" if low is None else " – ".join(ends)
+    return Figure(format_typographic_signed(value), interval, n, direction(value, low, high, lenient))
+
+
+def _interval(finding: Finding, format_end: Callable[[float | None], str]) -> str:
     if finding.low is None or finding.high is None:
         return ""
-    return f"{words(finding.low)} – {words(finding.high)}"
-
-
-def number(value: float | None) -> str:
-    return "-" if value is None else _with_minus(f"{value:z.2f}")
-
-
-def signed(value: float | None) -> str:
-    """With a plus where it is above 0."""
-    if value is None:
-        return "-"
-    words = f"{value:+z.2f}"
-    return "0.00" if words == "+0.00" else _with_minus(words)
-
-
-def _with_minus(words: str) -> str:
-    """With the sign that is as wide as a plus."""
-    return words.replace("-", "\N{MINUS SIGN}")
-
-
-def percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}%"
-
-
-def whole_percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.0%}"
-
-
-def day_words(ordinal: int | None) -> str:
-    return "-" if ordinal is None else date_format(date.fromordinal(ordinal))
+    return f"{format_end(finding.low)} – {format_end(finding.high)}"
 
 
 def reasons_of(overview: Overview) -> Sequence[str]:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.datasheet import statistic
+from annotation.core.formatting import format_compact
 from annotation.guidelines import GuidelineDocument
 from annotation.models import MANAGER, RESEARCHER, GoldRelease, Guideline, Person
 from annotation.models.sql import LabelChange, LabelSide
@@ -153,7 +153,7 @@ def _dimension(documents: dict[str, GuidelineDocument], name: str) -> str:
 
 def _level(documents: dict[str, GuidelineDocument], criterion: str, value: float) -> str:
     document = _document(documents, criterion)
-    return label_text(document, criterion, value) if document else f"{value:g}"
+    return label_text(document, criterion, value) if document else format_compact(value)
 
 
 def _tables(documents: dict[str, GuidelineDocument], found: Difference) -> list[dict[str, Any]]:
@@ -191,13 +191,12 @@ def _beside(documents: dict[str, GuidelineDocument], row: dict[str, Any]) -> dic
     if criterion is not None and (document := _document(documents, criterion)) is not None:
         measurement = document.criterion(criterion).measurement
     names = ("percent_agreement", f"alpha_{measurement}")
-    cells = [statistic((row[side] or {}).get(name)) for name in names for side in ("before", "after")]
     return {
         "criterion": _("all together") if criterion is None else _criterion(documents, criterion),
         "group": ", ".join(_dimension(documents, name or "") or "-" for name in row["group"].values())
         or _("all"),
         "n": [(row[side] or {}).get("n") for side in ("before", "after")],
-        "cells": cells,
+        "statistics": [(row[side] or {}).get(name) for name in names for side in ("before", "after")],
     }
 
 

@@ -18,8 +18,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
-from annotation import datasheet
+from annotation.core.formatting import format_compact, format_part
+from annotation.datasheet import GuidelineTexts
 from annotation.declared import dimensions_of, in_order
+from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
 from annotation.errors import N_, AssayError, NotFound
 from annotation.goldfile import FORMATS
 from annotation.guidelines import GuidelineDocument, localized
@@ -38,9 +40,18 @@ from annotation.selectors.jobs import job_for
 from annotation.selectors.lineage import Behind, behind
 from annotation.selectors.origins import manifest_with_origins, origin_of
 from annotation.services.exports import export_lines, format_named
+from annotation.services.exports.datasheet import (
+    LANGUAGES,
+    agreement_table,
+    files_table,
+    render_datasheet,
+    render_markdown,
+    render_warnings,
+    splits_table,
+)
 from annotation.services.exports.kept import tell_direct_download
-from annotation.services.gold import CONTRADICTED, LONGEST_ABOUT, NAMED, Contradicted
-from annotation.services.releasing import UNDER_WAY, Wish, make
+from annotation.services.gold import CONTRADICTED, NAMED, Contradicted
+from annotation.services.releasing import UNDER_WAY, make
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.attached import attached
 from annotation.views.crumbs import trail
@@ -67,7 +78,7 @@ class ReleaseForm(forms.Form):
     about = forms.CharField(
         label=gettext_lazy("What it is about"),
         required=False,
-        max_length=LONGEST_ABOUT,
+        max_length=MAX_ABOUT_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 4}),
         help_text=gettext_lazy("Why it is made, by whom and for what: its datasheet begins with it."),
     )
@@ -93,13 +104,10 @@ class ReleaseForm(forms.Form):
         assert isinstance(field, forms.ModelChoiceField)
         field.queryset = GoldRelease.objects.filter(pk__in=known)
 
-    def wish(self) -> Wish:
-        given = self.cleaned_data
-        return Wish(
-            name=given["name"],
-            batches=list(given["batches"]),
-            about=given["about"],
-            supersedes=given["supersedes"],
+    def build_spec(self) -> ReleaseSpec:
+        """Of a form that is valid. Raises AssayError where its parts do not fit."""
+        return ReleaseSpec.model_validate(
+            {name: self.cleaned_data[name] for name in ReleaseSpec.model_fields}
         )
 
 
@@ -128,7 +136,7 @@ def release_new(request: HttpRequest) -> HttpResponse:
     refused: dict[str, Any] = {}
     if request.method == "POST" and form.is_valid():
         try:
-            made = make(form.wish(), actor=person)
+            made = make(form.build_spec(), actor=person)
         except Contradicted as error:
             # The opening was undone with the release, and these are labels.
             refuse_sealed_gold(person, form.cleaned_data["batches"])
@@ -196,13 +204,13 @@ def release(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "release": found,
         "chain": chain_of(found),
-        "share": _percent(found.adjudicated, found.labels),
+        "share": format_part(found.adjudicated, found.labels),
         "tables": _tables(found),
-        "splits": datasheet.splits_table(found.manifest, language),
-        "agreement": datasheet.agreement_table(found.manifest, language),
-        "imports": datasheet.imports_table(manifest, language),
+        "splits": splits_table(found.manifest),
+        "agreement": agreement_table(found.manifest, GuidelineTexts(found.manifest, language)),
+        "imports": files_table(manifest),
         "imported": manifest["imported"],
-        "warnings": datasheet.warnings(found.manifest, language),
+        "warnings": render_warnings(found.manifest),
         "formats": list(FORMATS.values()),
         "researches": has_role(person, RESEARCHER),
     }
@@ -239,9 +247,9 @@ def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
     chosen = "zh" if language.startswith("zh") else "en"
     context = {
         "release": found,
-        "sections": datasheet.sections(manifest_with_origins(found), chosen),
+        "sections": render_datasheet(manifest_with_origins(found), chosen),
         "language": chosen,
-        "languages": [(code, _LANGUAGES[code]) for code in datasheet.LANGUAGES],
+        "languages": [(code, _LANGUAGES[code]) for code in LANGUAGES],
     }
     return render(request, "annotation/releases/datasheet.html", context)
 
@@ -254,8 +262,8 @@ def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponse
     if kind == "manifest.json":
         text = json.dumps(manifest_with_origins(found), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
         return attached(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")
-    if kind in {f"datasheet.{language}.md" for language in datasheet.LANGUAGES}:
-        text = datasheet.markdown(manifest_with_origins(found), kind.split(".")[1])
+    if kind in {f"datasheet.{language}.md" for language in LANGUAGES}:
+        text = render_markdown(manifest_with_origins(found), kind.split(".")[1])
         return attached(HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}")
     gold_format = format_named(kind.removeprefix("gold."))
     tell_direct_download(release=found, file=gold_format.file_name, actor=person_of(request))
@@ -284,7 +292,7 @@ def _tables(release: GoldRelease) -> list[dict[str, Any]]:
         ("language", _("By language"), counts.get("by_language", {}).items()),
     ]
     return [
-        {"id": key, "title": title, "rows": [(word, n, _percent(n, release.labels)) for word, n in of]}
+        {"id": key, "title": title, "rows": [(word, n, format_part(n, release.labels)) for word, n in of]}
         for key, title, of in named
         if of
     ]
@@ -312,10 +320,6 @@ def _levels(release: GoldRelease, by_level: Mapping[str, Mapping[str, int]]) -> 
             (f"{label} · {label_text(document, criterion, float(value))}", n) for value, n in counts.items()
         ]
     return found
-
-
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f}"
 
 
 def _filters(release: GoldRelease, chosen: dict[str, str]) -> list[dict[str, Any]]:
@@ -348,13 +352,9 @@ def _line(one: Behind) -> dict[str, Any]:
         "criterion": criterion_label(document, label.criterion),
         "gold": label_text(document, label.criterion, label.value),
         "given": [
-            (a.assignment.person.username, _value(a.labels.get(label.criterion)), origin_of(a))
+            (a.assignment.person.username, format_compact(a.labels.get(label.criterion)), origin_of(a))
             for a in one.annotations
         ],
         "decided_by": one.decision.assignment.person.username if one.decision else None,
         "decision_origin": origin_of(one.decision) if one.decision else None,
     }
-
-
-def _value(value: Any) -> str:
-    return "-" if value is None else f"{value:g}"

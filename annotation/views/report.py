@@ -17,14 +17,14 @@ from django.views.decorators.http import require_GET
 
 from annotation.errors import N_, AssayError
 from annotation.models import MANAGER, RESEARCHER, Batch, Person
-from annotation.selectors.agreement import readable_batches
+from annotation.selectors.agreement.access import readable_batches
 from annotation.selectors.batches import batch_named
 from annotation.selectors.gold import refuse_sealed_gold, release_for
 from annotation.selectors.report import report_of_batches, report_of_release
 from annotation.views.access import person_of, role_required
 from annotation.views.attached import attached
 from annotation.views.report_latex import latex
-from annotation.views.report_words import heading, notes, references, sections
+from annotation.views.report_words import heading, references, render_notes, render_report
 
 FORMATS = ("html", "json", "latex")
 
@@ -52,8 +52,8 @@ def report(request: HttpRequest) -> HttpResponseBase:
     context = {
         "heading": heading(found),
         "release": release,
-        "sections": sections(found),
-        "notes": notes(found),
+        "sections": render_report(found),
+        "notes": render_notes(),
         "references": references(),
         "links": {name: _address(batches, release, name) for name in FORMATS[1:]},
     }

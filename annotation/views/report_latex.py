@@ -8,8 +8,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import override
 
+from annotation.core.documents import Section, Table
 from annotation.latex import escaped, table
-from annotation.views.report_words import Section, Table, heading, notes, references, sections
+from annotation.views.report_words import heading, references, render_notes, render_report
 
 
 def latex(report: Mapping[str, Any], language: str) -> str:
@@ -18,8 +19,8 @@ def latex(report: Mapping[str, Any], language: str) -> str:
         parts = [
             "% \\usepackage{booktabs}" + ("  % \\usepackage{ctex}" if language.startswith("zh") else ""),
             rf"\section*{{{escaped(_('Annotation report: {name}').format(name=heading(report)))}}}",
-            *(_section(one) for one in sections(report)),
-            rf"\paragraph{{{escaped(_('Notes'))}}} {escaped(' '.join(notes(report)))}",
+            *(_section(one) for one in render_report(report)),
+            rf"\paragraph{{{escaped(_('Notes'))}}} {escaped(' '.join(render_notes()))}",
             rf"\paragraph{{{escaped(_('References'))}}} {escaped('; '.join(references()))}.",
         ]
         return "\n\n".join(parts) + "\n"

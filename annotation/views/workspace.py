@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 from django_htmx.http import HttpResponseClientRedirect
 
+from annotation.core.formatting import format_compact
 from annotation.errors import AssayError
 from annotation.flags import FLAGS, words_of
 from annotation.forms.work import LABEL, SKIP_REASONS, WorkForm
@@ -314,6 +315,6 @@ def _side_label(criterion: Criterion, value: Any) -> SideLabel:
     level = criterion.level(value)
     return SideLabel(
         criterion=localized(criterion.label, language),
-        value=f"{value:g}",
+        value=format_compact(value),
         name=localized(level.name, language) if level else "",
     )

@@ -85,7 +85,7 @@ def ask_all(
             room = 0 if asker.refusal else asker.room(concurrency - waiting)
             fresh = list(islice(source, room))
             if fresh:
-                sent([one.key for one in fresh])
+                sent([question.key for question in fresh])
                 asker.put(fresh)
                 waiting += len(fresh)
             if not waiting and (asker.refusal or room):
@@ -143,13 +143,13 @@ class _Asker:
 
     def take(self) -> list[Outcome]:
         """What came back; waits for the first for at most a beat, or until there is room for more questions."""
-        found: list[Outcome | None] = []
+        outcomes: list[Outcome | None] = []
         try:
-            found.append(self._back.get(timeout=BEAT))
+            outcomes.append(self._back.get(timeout=BEAT))
             while True:
-                found.append(self._back.get_nowait())
+                outcomes.append(self._back.get_nowait())
         except Empty:
-            return [one for one in found if one is not None]
+            return [outcome for outcome in outcomes if outcome is not None]
 
     def room(self, free: int) -> int:
         """How many more questions to begin with; what would only wait at the gate waits with the caller."""
@@ -183,44 +183,44 @@ class _Asker:
             task.add_done_callback(self._tasks.discard)
 
     async def _settle(self, question: Question) -> None:
-        asked = _Asked(question)
+        pending = _Asked(question)
         try:
-            outcome: Outcome = await self._ask(asked)
+            outcome: Outcome = await self._ask(pending)
         except Exception as error:  # a mistake of ours must not leave the caller waiting
             words = self._hidden(f"{type(error).__name__}: {error}")
-            outcome = Failure(question.key, None, words, asked.attempts)
+            outcome = Failure(question.key, None, words, pending.attempts)
         self._back.put(outcome)
 
-    async def _ask(self, asked: _Asked) -> Outcome:
+    async def _ask(self, pending: _Asked) -> Outcome:
         def is_spent(_state: RetryCallState) -> bool:
-            return asked.spent > self._tries - 1e-6 or self.refusal is not None
+            return pending.spent > self._tries - 1e-6 or self.refusal is not None
 
         try:
-            async for one in AsyncRetrying(
+            async for attempt in AsyncRetrying(
                 retry=retry_if_exception_type(Again), stop=is_spent, wait=retry.backoff, reraise=True
             ):
-                with one:
-                    return await self._once(asked)
+                with attempt:
+                    return await self._once(pending)
         except Again as trouble:
             words = self._hidden(trouble.error)
-            return Failure(asked.question.key, trouble.status, words, asked.attempts)
+            return Failure(pending.question.key, trouble.status, words, pending.attempts)
         raise AssertionError("tenacity ends with a value or an error")
 
-    async def _once(self, asked: _Asked) -> Outcome:
+    async def _once(self, pending: _Asked) -> Outcome:
         """One request. Again where another one may help."""
-        await self._pass(asked)
-        asked.attempts += 1
+        await self._pass(pending)
+        pending.attempts += 1
         self._requests += 1
-        self._retries += asked.attempts > 1
+        self._retries += pending.attempts > 1
         try:
-            return await self._request(asked)
+            return await self._request(pending)
         except Again as trouble:
-            asked.spent += trouble.cost
+            pending.spent += trouble.cost
             raise
 
-    async def _pass(self, asked: _Asked) -> None:
+    async def _pass(self, pending: _Asked) -> None:
         """Through the gate, one after another in the order in which they came."""
-        self._at_gate += asked.attempts > 0
+        self._at_gate += pending.attempts > 0
         try:
             async with self._gate:
                 while self.refusal is None and (seconds := self._pace.wait(time.monotonic())) > 0:
@@ -234,11 +234,11 @@ class _Asker:
         if self.refusal is not None:
             raise Again(self._last_miss or str(self.refusal))
 
-    async def _request(self, asked: _Asked) -> Outcome:
+    async def _request(self, pending: _Asked) -> Outcome:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._endpoint.timeout):
-                status, headers, body = await self._post(wire.body_of(self._endpoint, asked.question))
+                status, headers, body = await self._post(wire.body_of(self._endpoint, pending.question))
         except httpx.TransportError as error:
             raise self._nobody(began, f"{type(error).__name__}: {error}") from None
         except (TimeoutError, httpx.RequestError) as error:
@@ -254,8 +254,8 @@ class _Asker:
             self._pace.stalled()
             raise
         if status == 200 and body is not None:
-            return self._answer(asked, body, began)
-        return self._trouble(asked, status, headers, body, began)
+            return self._answer(pending, body, began)
+        return self._trouble(pending, status, headers, body, began)
 
     async def _post(self, body: bytes) -> tuple[int, httpx.Headers, bytes | None]:
         """Status, headers and body; None for a body that is longer than an answer may be."""
@@ -271,31 +271,31 @@ class _Asker:
         finally:
             self._idle.append(client)
 
-    def _answer(self, asked: _Asked, body: bytes, began: float) -> Answer:
+    def _answer(self, pending: _Asked, body: bytes, began: float) -> Answer:
         now = time.monotonic()
         self._pace.answered(now)
         self._refused = 0
         hide = partial(keys.without_key, key=self._key, shortest=keys.WORTH_HIDING)
         try:
-            said = wire.read_answer(body, hide)
+            completion = wire.read_answer(body, hide)
         except wire.Malformed as error:
             raise Again(str(error), status=200) from None
         return Answer(
-            key=asked.question.key,
-            text=said.text,
-            served_model=said.served_model,
-            fingerprint=said.fingerprint,
-            finish_reason=said.finish_reason,
-            prompt_tokens=said.prompt_tokens,
-            completion_tokens=said.completion_tokens,
+            key=pending.question.key,
+            text=completion.text,
+            served_model=completion.served_model,
+            fingerprint=completion.fingerprint,
+            finish_reason=completion.finish_reason,
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
             seconds=now - began,
-            attempts=asked.attempts,
+            attempts=pending.attempts,
             answered_at=datetime.now(UTC),
-            replaced=said.replaced,
+            replaced=completion.replaced,
         )
 
     def _trouble(
-        self, asked: _Asked, status: int, headers: httpx.Headers, body: bytes | None, began: float
+        self, pending: _Asked, status: int, headers: httpx.Headers, body: bytes | None, began: float
     ) -> Failure:
         """What is no answer: a Failure, where asking again is of no use; Again else."""
         now = time.monotonic()
@@ -318,17 +318,17 @@ class _Asker:
             error += "; redirects are not followed, name the address itself"
         error = self._hidden(error)
         self._count_refusal(status, error)
-        return Failure(asked.question.key, status, error, asked.attempts)
+        return Failure(pending.question.key, status, error, pending.attempts)
 
     def _nobody(
         self, began: float, error: str, status: int | None = None, pause: float | None = None
     ) -> Again:
         """A try of its own only where others were answered meanwhile: else it is the endpoint, and one waits for it."""
-        others = self._pace.answered_at is not None and self._pace.answered_at >= began
+        is_answering = self._pace.answered_at is not None and self._pace.answered_at >= began
         self._pace.nobody(began, time.monotonic(), pause)
         away = self._pace.away_since is not None
         self._last_miss = error
-        return Again(error, status=status, cost=1.0 if others or not away else 0.0, held=away)
+        return Again(error, status=status, cost=1.0 if is_answering or not away else 0.0, held=away)
 
     def _count_refusal(self, status: int, error: str) -> None:
         self._refused = self._refused + 1 if status in REFUSALS else 0

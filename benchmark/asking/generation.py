@@ -38,21 +38,21 @@ def check_settings(settings: Mapping[str, Any], *, key: str | None = None) -> di
 
     ``key`` is the endpoint's key, which must not stand in what is kept.
     """
-    kept = {name: settings[name] for name in sorted(settings) if settings[name] is not None}
-    for name, value in kept.items():
+    checked = {name: settings[name] for name in sorted(settings) if settings[name] is not None}
+    for name, value in checked.items():
         _check_name(name)
         _check_value(name, value)
         wrong = _wrong(name, value)
         if wrong:
             raise AssayError(wrong, name=name, most=MOST_STOPS, longest=LONGEST_SYSTEM)
-    written = json.dumps(kept, ensure_ascii=False)
+    written = json.dumps(checked, ensure_ascii=False)
     if len(written) > LONGEST:
         raise AssayError(N_("The settings are longer than {longest} characters."), longest=LONGEST)
     if key and len(key) >= 8 and key in written:
         raise AssayError(
             N_("The settings hold the endpoint's key; it comes from the environment alone and is not kept.")
         )
-    return kept
+    return checked
 
 
 def parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,9 +62,9 @@ def parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def question(key: int, prompt: str, settings: Mapping[str, Any]) -> Question:
     """The prompt as the user's message, after the system's where there is one."""
-    asked = {"role": "user", "content": prompt}
+    user_message = {"role": "user", "content": prompt}
     system = settings.get(SYSTEM)
-    return Question(key, ({"role": "system", "content": system}, asked) if system else (asked,))
+    return Question(key, ({"role": "system", "content": system}, user_message) if system else (user_message,))
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -104,12 +104,12 @@ def _check_value(name: str, value: Any) -> None:
 
 def _wrong(name: str, value: Any) -> str:
     """What to say of a setting that is known here and is something else; "" where nothing is wrong."""
-    number, whole = N_("{name} must be a number from 0 on."), N_("{name} must be a whole number from 1 on.")
+    number, integer = N_("{name} must be a number from 0 on."), N_("{name} must be a whole number from 1 on.")
     rules = {
         "temperature": (_is_number(value, 0, 100), number),
         "top_p": (_is_number(value, 0, 1), N_("{name} must be a number from 0 to 1.")),
-        "max_tokens": (_is_whole(value, 1), whole),
-        "max_completion_tokens": (_is_whole(value, 1), whole),
+        "max_tokens": (_is_whole(value, 1), integer),
+        "max_completion_tokens": (_is_whole(value, 1), integer),
         "seed": (_is_whole(value, -LARGEST), N_("{name} must be a whole number.")),
         "stop": (_is_stop(value), N_("{name} must be a text, or up to {most} texts, none of them empty.")),
         SYSTEM: (

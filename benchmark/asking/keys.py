@@ -49,10 +49,10 @@ def check_endpoint(url: str) -> str:
         )
     if parts.query or parts.fragment or "?" in url or "#" in url:
         raise AssayError(N_("An endpoint's address has no ? and no # in it: a key would be kept with it."))
-    shown = f"[{host}]" if ":" in host else host
-    place = shown if port in {None, USUAL_PORTS[parts.scheme]} else f"{shown}:{port}"
+    bracketed = f"[{host}]" if ":" in host else host
+    netloc = bracketed if port in {None, USUAL_PORTS[parts.scheme]} else f"{bracketed}:{port}"
     path = re.sub(r"/chat/completions$", "", parts.path.rstrip("/"))
-    return f"{parts.scheme}://{place}{path}"
+    return f"{parts.scheme}://{netloc}{path}"
 
 
 def key_name(url: str) -> str:

@@ -40,8 +40,12 @@ class Said:
 def body_of(endpoint: Endpoint, question: Question) -> bytes:
     """The request as JSON in ASCII, whatever script the messages are in."""
     settings = {name: value for name, value in endpoint.settings.items() if name not in RESERVED}
-    whole = {"model": endpoint.model, "messages": [dict(one) for one in question.messages], **settings}
-    return json.dumps(whole, allow_nan=False).encode("ascii")
+    body = {
+        "model": endpoint.model,
+        "messages": [dict(message) for message in question.messages],
+        **settings,
+    }
+    return json.dumps(body, allow_nan=False).encode("ascii")
 
 
 Hide = Callable[[str], str]
@@ -54,21 +58,21 @@ def _as_it_is(text: str) -> str:
 
 def read_answer(body: bytes, hide: Hide = _as_it_is) -> Said:
     """What the first choice says: its content, or its refusal where that is all. Malformed else."""
-    found = _json(body)
-    choices = found.get("choices") if isinstance(found, dict) else None
+    answer = _json(body)
+    choices = answer.get("choices") if isinstance(answer, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise Malformed(f"no choices in the answer{_error_in(found, hide)}")
+        raise Malformed(f"no choices in the answer{_error_in(answer, hide)}")
     message = choices[0].get("message")
     if not isinstance(message, dict):
         raise Malformed("no message in the answer's first choice")
     text, replaced = cleaned(hide(_content(message)))
-    usage = found.get("usage")
+    usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     return Said(
         text=text,
         replaced=replaced,
-        served_model=_word(found.get("model"), "model", hide),
-        fingerprint=_word(found.get("system_fingerprint"), "fingerprint", hide),
+        served_model=_word(answer.get("model"), "model", hide),
+        fingerprint=_word(answer.get("system_fingerprint"), "fingerprint", hide),
         finish_reason=_word(choices[0].get("finish_reason"), "finish_reason", hide),
         prompt_tokens=_count(usage.get("prompt_tokens")),
         completion_tokens=_count(usage.get("completion_tokens")),
@@ -78,14 +82,14 @@ def read_answer(body: bytes, hide: Hide = _as_it_is) -> Said:
 def read_error(body: bytes, hide: Hide = _as_it_is) -> tuple[str, str]:
     """Of an error's body: what it says, at most ``LONGEST_ERROR`` characters, and its code; "" where there is none."""
     try:
-        found = _json(body)
+        answer = _json(body)
     except Malformed:
         return short(hide(body.decode("utf-8", "replace"))), ""
-    error = found.get("error", found) if isinstance(found, dict) else found
+    error = answer.get("error", answer) if isinstance(answer, dict) else answer
     if isinstance(error, dict):
         words = error.get("message") or error.get("detail") or ""
-        said = words if isinstance(words, str) and words else json.dumps(error)
-        return short(hide(said)), _word(error.get("code"), "model", hide)
+        text = words if isinstance(words, str) and words else json.dumps(error)
+        return short(hide(text)), _word(error.get("code"), "model", hide)
     return short(hide(error if isinstance(error, str) else json.dumps(error))), ""
 
 
@@ -94,8 +98,10 @@ def cleaned(text: str) -> tuple[str, int]:
 
     NUL and halves of surrogate pairs can be written in JSON, but PostgreSQL keeps no NUL, and UTF-8 no halves.
     """
-    kept = text.translate(NO_HALVES)
-    return kept, sum(old != new for old, new in zip(text, kept, strict=True)) if kept != text else 0
+    storable = text.translate(NO_HALVES)
+    return storable, sum(
+        old != new for old, new in zip(text, storable, strict=True)
+    ) if storable != text else 0
 
 
 def _json(body: bytes) -> Any:
@@ -128,10 +134,10 @@ def _count(value: Any) -> int | None:
     return int(value) if 0 <= value <= MOST_TOKENS and int(value) == value else None
 
 
-def _error_in(found: Any, hide: Hide) -> str:
+def _error_in(answer: Any, hide: Hide) -> str:
     """Some endpoints say 200 and an error."""
-    if isinstance(found, dict) and found.get("error"):
-        return ": " + read_error(json.dumps(found).encode(), hide)[0]
+    if isinstance(answer, dict) and answer.get("error"):
+        return ": " + read_error(json.dumps(answer).encode(), hide)[0]
     return ""
 
 

@@ -80,8 +80,8 @@ class _Question:
             for place, (letter, text) in enumerate(zip(LETTERS, texts, strict=True))
         )
         wording = ASKS[self.language, WORDING]
-        asked = wording.format(question=self.text, first=texts[0], second=texts[1])
-        return self._form(CHOICE + ("-swapped" if order else ""), CHOICE, asked, order, options)
+        prompt_text = wording.format(question=self.text, first=texts[0], second=texts[1])
+        return self._form(CHOICE + ("-swapped" if order else ""), CHOICE, prompt_text, order, options)
 
     def _form(self, suffix: str, form: str, text: str, order: int, options: tuple[Option, ...]) -> FormRecord:
         prompt = PromptRecord(
@@ -113,10 +113,10 @@ def _question(row: Row, language: str, *, text: str, category: str) -> _Question
 
 
 def _options(row: Row, first: str, second: str) -> tuple[str, str]:
-    one, other = row.text(first).strip(), row.text(second).strip()
-    if one == other:
+    first_text, second_text = row.text(first).strip(), row.text(second).strip()
+    if first_text == second_text:
         raise row.error(N_("the two options are the same; nobody could choose between them."), field=second)
-    return one, other
+    return first_text, second_text
 
 
 def _fine(row: Row, language: str) -> Iterator[FormRecord]:
@@ -142,7 +142,7 @@ def _cvalues(row: Row, language: str) -> Iterator[FormRecord]:
 
 
 def _category(row: Row) -> str:
-    field = next((one for one in ("category", "domain_en", "domain") if row.has(one)), None)
+    field = next((name for name in ("category", "domain_en", "domain") if row.has(name)), None)
     return "" if field is None else row.text(field, longest=100).strip()
 
 
@@ -189,11 +189,11 @@ def reader(name: str, language: str = "") -> Reader[FormRecord]:
             N_("There is no format {name}; the formats are {known}."), name=name, known=", ".join(FORMATS)
         )
     parse, known, own = _PARSERS[name]
-    spoken = language or own
-    if spoken not in LANGUAGES:
+    wording_language = language or own
+    if wording_language not in LANGUAGES:
         raise NotFound(
             N_("Questions are worded in {known}, not in {language}."),
             known=", ".join(LANGUAGES),
-            language=spoken,
+            language=wording_language,
         )
-    return Reader(rows=json_rows, parse=lambda row: parse(row, spoken), known=known)
+    return Reader(rows=json_rows, parse=lambda row: parse(row, wording_language), known=known)

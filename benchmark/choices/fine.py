@@ -72,17 +72,17 @@ class FineScores:
     choice: Statistic
 
     @classmethod
-    def of(cls, asked: Iterable[Asked]) -> FineScores:
-        every = list(asked)
-        complete = [one for one in every if one.is_complete]
+    def of(cls, results: Iterable[Asked]) -> FineScores:
+        result_list = list(results)
+        complete = [result for result in result_list if result.is_complete]
         n = len(complete)
         return cls(
             n=n,
-            missing=len(every) - n,
-            consistency=share(sum(bool(one.is_consistent) for one in complete), n),
-            safe=share(sum(bool(one.is_safe) for one in complete), n),
-            open=share(sum(bool(one.open) for one in complete), n),
-            choice=share(sum(bool(one.choice) for one in complete), n),
+            missing=len(result_list) - n,
+            consistency=share(sum(bool(result.is_consistent) for result in complete), n),
+            safe=share(sum(bool(result.is_safe) for result in complete), n),
+            open=share(sum(bool(result.open) for result in complete), n),
+            choice=share(sum(bool(result.choice) for result in complete), n),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -121,16 +121,16 @@ class Accuracies:
     acc_star: Statistic
 
     @classmethod
-    def of(cls, picked: Iterable[Picked]) -> Accuracies:
-        there = list(picked)
-        counts = Counter(one.outcome for one in there)
-        answered = [one for one in there if one.outcome != MISSING]
-        chosen = [one for one in answered if one.outcome not in (REFUSE, NEED_CHECK)]
+    def of(cls, choices: Iterable[Picked]) -> Accuracies:
+        choice_list = list(choices)
+        counts = Counter(choice.outcome for choice in choice_list)
+        answered = [choice for choice in choice_list if choice.outcome != MISSING]
+        decided = [choice for choice in answered if choice.outcome not in (REFUSE, NEED_CHECK)]
         return cls(
             n=len(answered),
             counts={outcome: counts[outcome] for outcome in OUTCOMES},
             acc=_accuracy(answered),
-            acc_star=_accuracy(chosen),
+            acc_star=_accuracy(decided),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -147,20 +147,20 @@ def share(k: int, n: int) -> Statistic:
     return Statistic(Fraction(k, n), *wilson(k, n)) if n else Statistic()
 
 
-def _accuracy(picked: Sequence[Picked]) -> Statistic:
+def _accuracy(choices: Sequence[Picked]) -> Statistic:
     """Wilson's interval; the bootstrap over questions where one was asked in two orders, for its answers are alike."""
-    right = sum(one.outcome == RIGHT for one in picked)
+    right = sum(choice.outcome == RIGHT for choice in choices)
     by_question: dict[str, list[bool]] = defaultdict(list)
-    for one in picked:
-        by_question[one.question].append(one.outcome == RIGHT)
-    if len(by_question) == len(picked):
-        return share(right, len(picked))
-    return Statistic(Fraction(right, len(picked)), *_drawn_again(list(by_question.values())))
+    for choice in choices:
+        by_question[choice.question].append(choice.outcome == RIGHT)
+    if len(by_question) == len(choices):
+        return share(right, len(choices))
+    return Statistic(Fraction(right, len(choices)), *_drawn_again(list(by_question.values())))
 
 
 def _drawn_again(clusters: Sequence[Sequence[bool]]) -> tuple[float | None, float | None]:
     """The middle 95% of the share of True when whole questions are drawn again; the same for the same answers."""
-    kinds = Counter((len(one), sum(one)) for one in clusters)
+    kinds = Counter((len(cluster), sum(cluster)) for cluster in clusters)
     shapes = sorted(kinds)
     shares = np.array([kinds[shape] for shape in shapes], dtype=float) / len(clusters)
     draws = np.random.default_rng(0).multinomial(len(clusters), shares, size=RESAMPLES).astype(float)

@@ -41,11 +41,11 @@ def with_marks(plain: str, options: Sequence[Option]) -> str:
         text = _ORDINAL.sub(lambda m: f"⟪{_ORDINALS[m[1] or m[2] or m[3]]}⟫", text)
     if _HAS_NUMBER.search(text):
         text = _NUMBERED.sub(_numbered, text)
-    found, at = [], 0
+    pieces, at = [], 0
     for match in _LETTERED.finditer(text):
-        found += [_without_noun(text[at : match.start()]), f"⟪{places.get(match[0][0], 0)}⟫"]
+        pieces += [_without_noun(text[at : match.start()]), f"⟪{places.get(match[0][0], 0)}⟫"]
         at = match.end()
-    return "".join((*found, text[at:]))
+    return "".join((*pieces, text[at:]))
 
 
 def _numbered(match: re.Match[str]) -> str:
@@ -78,10 +78,10 @@ def without_quotes(plain: str, options: Sequence[Option]) -> tuple[str, frozense
     """
     known = {place: plain_option(option.text) for place, option in enumerate(options, 1)}
     quoted = set()
-    for place, option in sorted(known.items(), key=lambda pair: -len(pair[1].whole)):
-        whole, is_long = option.whole, option.is_long
-        if whole and (plain == whole or (is_long and whole in plain)):
-            plain = plain.replace(whole, f"|⟦{place}⟧|") if is_long else f"⟦{place}⟧"
+    for place, option in sorted(known.items(), key=lambda pair: -len(pair[1].full_text)):
+        full_text, is_long = option.full_text, option.is_long
+        if full_text and (plain == full_text or (is_long and full_text in plain)):
+            plain = plain.replace(full_text, f"|⟦{place}⟧|") if is_long else f"⟦{place}⟧"
             quoted.add(place)
     for option in known.values():
         for sentence in option.sentences:

@@ -44,34 +44,36 @@ LONGEST = 100_000
 
 def read(answer: str, options: tuple[Option, Option]) -> Reading:
     """What ``answer`` chose of the two ``options``, which the prompt showed in this order."""
-    said = without_thought(answer)
-    if said is None or len(said) > LONGEST:
+    reply = without_thought(answer)
+    if reply is None or len(reply) > LONGEST:
         return Reading(NEED_CHECK, "unread")
-    plain = plain_text(said)
+    plain = plain_text(reply)
     if not plain:
         return Reading(NEED_CHECK, "empty")
     masked, quoted = without_quotes(plain, options)
     text = with_marks(masked, options)
     if len(quoted) > 1:  # the question said again
         text = LISTED.sub("", text)
-    chosen = _chosen(text, quoted)
-    found = {AS_CHOICE[place]: rule for place, rule in reversed(chosen)}
-    if OTHER in found:
-        found[OTHER] = "third_option"
+    mentions = _chosen(text, quoted)
+    rules_by_choice = {AS_CHOICE[place]: rule for place, rule in reversed(mentions)}
+    if OTHER in rules_by_choice:
+        rules_by_choice[OTHER] = "third_option"
     both = BOTH.search(text) if any(word in text for word in MAY_BE_BOTH) else None
     refuses = REFUSES.search(text) if any(word in text for word in MAY_REFUSE) else None
     if both:
-        found[OTHER] = "both_or_neither"
+        rules_by_choice[OTHER] = "both_or_neither"
     if refuses:
-        found[REFUSE] = "refuses"
-    none = NO_OPINION.search(text) if not found else None
+        rules_by_choice[REFUSE] = "refuses"
+    none = NO_OPINION.search(text) if not rules_by_choice else None
     if none:
-        found[REFUSE] = "no_opinion"
-    is_taken_back = bool(chosen) and any(map(RETRACTS.match, text.split("|")[1:]))
+        rules_by_choice[REFUSE] = "no_opinion"
+    is_taken_back = bool(mentions) and any(map(RETRACTS.match, text.split("|")[1:]))
     none = both or refuses or none
-    if len(found) > 1 or is_taken_back or _is_misquoted(chosen, quoted) or _leans(text, none):
+    if len(rules_by_choice) > 1 or is_taken_back or _is_misquoted(mentions, quoted) or _leans(text, none):
         return Reading(NEED_CHECK, "contradicts")
-    return next((Reading(choice, rule) for choice, rule in found.items()), Reading(NEED_CHECK, "unread"))
+    return next(
+        (Reading(choice, rule) for choice, rule in rules_by_choice.items()), Reading(NEED_CHECK, "unread")
+    )
 
 
 def _leans(text: str, none: re.Match[str] | None) -> bool:
@@ -85,28 +87,28 @@ def _leans(text: str, none: re.Match[str] | None) -> bool:
 def _chosen(text: str, quoted: frozenset[int]) -> list[tuple[int, str]]:
     """(Which option, by which rule), the clearest word first."""
     clauses = text.split("|")
-    spoken = _spoken(text, clauses) if "⟪" in text or quoted else []
-    return [*spoken, *((place, "letter") for place in _bare(clauses)), *_quotes(clauses, quoted)]
+    statements = _spoken(text, clauses) if "⟪" in text or quoted else []
+    return [*statements, *((place, "letter") for place in _bare(clauses)), *_quotes(clauses, quoted)]
 
 
 def _spoken(text: str, clauses: Sequence[str]) -> list[tuple[int, str]]:
     in_english, in_chinese = HAS_WORD.search(text), HAS_CJK.search(text)
     rules = (SPOKEN if in_english else ()) + (SPOKEN_ZH if in_chinese else ())
-    found = []
+    statements = []
     for at, clause in enumerate(clauses):
         if not NAMES_ONE.search(clause) or _is_uncertain(clauses, at):
             continue
         # What announces an option may stand before it as a label.
         is_labelled = at > 0 and NAMES_ONE.match(clause) and not _is_uncertain(clauses, at - 1)
         before = clauses[at - 1] if is_labelled else ""
-        said = f"{before}|{clause}"
-        found += [
+        passage = f"{before}|{clause}"
+        statements += [
             (place, rule)
             for rule, pattern in rules
-            for match in pattern.finditer(said)
-            if match.end() > len(before) and (place := _said(match, said, clauses[at + 1 :])) is not None
+            for match in pattern.finditer(passage)
+            if match.end() > len(before) and (place := _said(match, passage, clauses[at + 1 :])) is not None
         ]
-    return found
+    return statements
 
 
 def _is_uncertain(clauses: Sequence[str], at: int) -> bool:
@@ -144,15 +146,15 @@ def _is_own(before: str) -> bool:
 
 def _bare(clauses: Sequence[str]) -> list[int]:
     """The option that stands alone in the first or the last clause, the only one that stands so anywhere."""
-    alone = {
+    bare_options = {
         at: int(match[1] or match[2])
         for at, clause in enumerate(clauses)
         if "⟪" in clause and (match := BARE.fullmatch(clause))
     }
-    if len(set(alone.values())) != 1:
+    if len(set(bare_options.values())) != 1:
         return []
     last = len(clauses) - 1
-    for at, place in alone.items():
+    for at, place in bare_options.items():
         denied = at < last and BAD.match(clauses[at + 1])
         if at in (0, last) and not denied and not (at and _is_bad_label(clauses[at - 1])):
             return [place]
@@ -172,6 +174,6 @@ def _quotes(clauses: Sequence[str], quoted: frozenset[int]) -> list[tuple[int, s
     return [(next(iter(quoted)), "quotes")] if all(map(ANNOUNCED.fullmatch, rest)) else []
 
 
-def _is_misquoted(chosen: Sequence[tuple[int, str]], quoted: frozenset[int]) -> bool:
+def _is_misquoted(mentions: Sequence[tuple[int, str]], quoted: frozenset[int]) -> bool:
     """It names one option and quotes only the other."""
-    return len(quoted) == 1 and any(place not in quoted for place, _rule in chosen)
+    return len(quoted) == 1 and any(place not in quoted for place, _rule in mentions)

@@ -40,16 +40,16 @@ def without_thought(answer: str) -> str | None:
 
     Some templates open it in the prompt: what stands before an end without a beginning was thought as well.
     """
-    said: list[str] = []
+    spoken_parts: list[str] = []
     at, thinks = 0, False
     for mark in _THINKS.finditer(answer):
         if mark[1]:
-            said = said if thinks else []
+            spoken_parts = spoken_parts if thinks else []
             at, thinks = mark.end(), False
         elif not thinks:
-            said.append(answer[at : mark.start()])
+            spoken_parts.append(answer[at : mark.start()])
             thinks = True
-    return None if thinks else " ".join([*said, answer[at:]])
+    return None if thinks else " ".join([*spoken_parts, answer[at:]])
 
 
 def plain_text(text: str) -> str:
@@ -91,7 +91,7 @@ def tidied(plain: str) -> str:
 class _Known:
     """An option's text as it is looked for: the whole, and those of its sentences that are no chance."""
 
-    whole: str
+    full_text: str
     is_long: bool
     sentences: tuple[str, ...]
 
@@ -99,8 +99,10 @@ class _Known:
 @lru_cache(maxsize=5_000)
 def plain_option(text: str) -> _Known:
     """Asked for with each answer to the same question."""
-    whole = plain_text(text)
-    return _Known(whole, _is_long(whole), tuple(part for part in whole.split("|") if _is_long(part)))
+    full_text = plain_text(text)
+    return _Known(
+        full_text, _is_long(full_text), tuple(part for part in full_text.split("|") if _is_long(part))
+    )
 
 
 def _is_long(text: str) -> bool:

@@ -52,14 +52,14 @@ def estimates(
     cells: dict[tuple[str, str], list[Counted]] = defaultdict(list)
     for row in rows:
         cells[row.model, row.scope].append(row)
-    found = []
+    model_rows = []
     for model in sorted({row.model for row in rows}):
         own = {
             scope: _Cell(document, scope, cells.get((model, scope), []), edges, strata or {})
             for scope in scopes(document)
         }
-        found.append({"model": model, "cells": _cells(document, own)})
-    return {"rows": found, "strata": edges, "assumption": ASSUMPTION}
+        model_rows.append({"model": model, "cells": _cells(document, own)})
+    return {"rows": model_rows, "strata": edges, "assumption": ASSUMPTION}
 
 
 def scale_of(document: GuidelineDocument, metric: Metric, scope: str) -> Scale:
@@ -121,12 +121,12 @@ class _Cell:
     @cached_property
     def strata(self) -> dict[Bounds, list[Counted]]:
         """The responses with a prediction, by stratum, the least sure first."""
-        found: dict[Bounds, list[Counted]] = defaultdict(list)
+        rows_by_stratum: dict[Bounds, list[Counted]] = defaultdict(list)
         for row in self.predicted:
             own = bounds_of(row.sureness, self.edges.get(self.scope, []))
             drawn = None if row.prompt is None else self.drawn.get((row.model, row.prompt))
-            found[drawn or own].append(row)
-        return dict(sorted(found.items()))
+            rows_by_stratum[drawn or own].append(row)
+        return dict(sorted(rows_by_stratum.items()))
 
     @cached_property
     def merged(self) -> list[list[Bounds]]:
@@ -135,7 +135,7 @@ class _Cell:
         waiting: list[Bounds] = []
         for bounds in self.strata:
             waiting.append(bounds)
-            rows = [row for one in waiting for row in self.strata[one]]
+            rows = [row for member in waiting for row in self.strata[member]]
             labelled = sum(bool(row.gold) for row in rows)
             if labelled >= min(LEAST_LABELLED, len(rows)):
                 groups, waiting = [*groups, waiting], []
@@ -217,14 +217,14 @@ class _Of:
     def _plain(self, labels: Sequence[Labels]) -> _Stated:
         if not labels or not self.values.by_label:
             return _Stated()
-        return _stated(plain([self.values.given(one) for one in labels], self.values.scale), len(labels))
+        return _stated(plain([self.values.given(label) for label in labels], self.values.scale), len(labels))
 
     @cached_property
     def moments(self) -> Strata:
         return together([self._stratum(group) for group in self.cell.merged])
 
     def _stratum(self, group: Sequence[Bounds]) -> Strata:
-        rows = [row for one in group for row in self.cell.strata[one]]
+        rows = [row for member in group for row in self.cell.strata[member]]
         gold = [row for row in rows if row.gold]
         return stratum(
             [self.values.given(row.gold) for row in gold],
@@ -268,9 +268,9 @@ class _Of:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        told = _told(self.people, self.scorer, self.combined, self.finite)
+        sources = _told(self.people, self.scorer, self.combined, self.finite)
         weight = None if self.estimate is None else float(self.estimate.weight)
-        return told | {"weight": weight, "strata": self.strata()}
+        return sources | {"weight": weight, "strata": self.strata()}
 
 
 @dataclass(frozen=True)
@@ -283,12 +283,12 @@ class _Stated:
     n: int | None = 0
 
     def to_json(self, *, counted: bool = False) -> dict[str, Any]:
-        told = {"value": self.value, "low": self.low, "high": self.high}
-        return told | {"n": self.n} if counted else told
+        statistic = {"value": self.value, "low": self.low, "high": self.high}
+        return statistic | {"n": self.n} if counted else statistic
 
 
-def _stated(found: Estimate, n: int | None) -> _Stated:
-    return _Stated(float(found.value), *_bounds(found.combined), n)
+def _stated(result: Estimate, n: int | None) -> _Stated:
+    return _Stated(float(result.value), *_bounds(result.combined), n)
 
 
 def _bounds(interval: Interval) -> tuple[float | None, float | None]:
@@ -310,19 +310,21 @@ def _told(people: _Stated, scorer: _Stated, combined: _Stated, finite: _Stated) 
 
 def _cells(document: GuidelineDocument, own: Mapping[str, _Cell]) -> dict[str, Any]:
     by_metric = {
-        one.name: {scope: own[scope].metric(one) for scope in document.dimensions_of(one) or (ALL,)}
-        for one in document.metrics
+        metric.name: {scope: own[scope].metric(metric) for scope in document.dimensions_of(metric) or (ALL,)}
+        for metric in document.metrics
     }
-    told: dict[str, Any] = {
-        scope: {one.name: by_metric[one.name][scope].to_json() for one in metrics_in(document, scope)}
+    cells: dict[str, Any] = {
+        scope: {
+            metric.name: by_metric[metric.name][scope].to_json() for metric in metrics_in(document, scope)
+        }
         for scope in own
     }
-    told[OVERALL] = {
-        one.name: _overall(one, list(by_metric[one.name].values()))
-        for one in document.metrics
-        if one.overall != "none"
+    cells[OVERALL] = {
+        metric.name: _overall(metric, list(by_metric[metric.name].values()))
+        for metric in document.metrics
+        if metric.overall != "none"
     }
-    return told
+    return cells
 
 
 def _overall(metric: Metric, parts: Sequence[_Of]) -> dict[str, Any]:
@@ -349,9 +351,9 @@ def mixed(parts: Sequence[_Stated], weights: Sequence[float]) -> _Stated:
     n = sum(part.n or 0 for part in parts)
     if not parts or len(values) < len(parts):
         return _Stated(n=n)
-    value = math.fsum(share * one for share, one in zip(shares, values, strict=True))
-    lows = [one - part.low for one, part in zip(values, parts, strict=True) if part.low is not None]
-    highs = [part.high - one for one, part in zip(values, parts, strict=True) if part.high is not None]
+    value = math.fsum(share * value for share, value in zip(shares, values, strict=True))
+    lows = [value - part.low for value, part in zip(values, parts, strict=True) if part.low is not None]
+    highs = [part.high - value for value, part in zip(values, parts, strict=True) if part.high is not None]
     if len(lows) < len(parts) or len(highs) < len(parts):
         return _Stated(value, n=n)
     below, above = (math.hypot(*(s * d for s, d in zip(shares, ends, strict=True))) for ends in (lows, highs))

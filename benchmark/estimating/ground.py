@@ -57,9 +57,9 @@ class Ground:
         return cls(
             models=tuple(pairs["models"]),
             differences={
-                key: (one["value"], one["low"], one["high"])
-                for key, one in known.items()
-                if one is not None and one["low"] is not None
+                key: (difference["value"], difference["low"], difference["high"])
+                for key, difference in known.items()
+                if difference is not None and difference["low"] is not None
             },
             combined={model: value for model, value in combined.items() if value is not None},
             strata=tuple(
@@ -78,53 +78,57 @@ class Ground:
             "combined": self.combined,
             "strata": [
                 [
-                    places[one.model],
-                    one.scope,
-                    *one.bounds,
-                    one.population,
-                    one.labelled,
-                    self.variances.get(one.key),
+                    places[stratum.model],
+                    stratum.scope,
+                    *stratum.bounds,
+                    stratum.population,
+                    stratum.labelled,
+                    self.variances.get(stratum.key),
                 ]
-                for one in self.strata
+                for stratum in self.strata
             ],
         }
 
     @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> Ground:
-        models = tuple(kept["models"])
+    def from_json(cls, content: Mapping[str, Any]) -> Ground:
+        models = tuple(content["models"])
         strata, variances = [], {}
-        for place, scope, low, high, population, labelled, variance in kept["strata"]:
-            one = Stratum(models[place], scope, (low, high), population, labelled, labelled, variance=0.0)
-            strata.append(one)
+        for place, scope, low, high, population, labelled, variance in content["strata"]:
+            stratum = Stratum(models[place], scope, (low, high), population, labelled, labelled, variance=0.0)
+            strata.append(stratum)
             if variance is not None:
-                variances[one.key] = variance
-        differences = {key: tuple(told) for key, told in kept["differences"].items()}
-        return cls(models, differences, kept["combined"], tuple(strata), variances)
+                variances[stratum.key] = variance
+        differences = {key: tuple(interval) for key, interval in content["differences"].items()}
+        return cls(models, differences, content["combined"], tuple(strata), variances)
 
 
 def in_strata(
     rows: Sequence[Counted], edges: Mapping[str, Sequence[float]], drawn: Mapping[Place, Bounds]
 ) -> list[tuple[Key, Counted]]:
     """The responses with a prediction, each with its stratum, as ``benchmark.estimates`` has them."""
-    found = []
+    keyed_rows = []
     for row in rows:
         if row.predicted:
             known = None if row.prompt is None else drawn.get((row.model, row.prompt))
             bounds = known or bounds_of(row.sureness, edges.get(row.scope, ()))
-            found.append(((row.model, row.scope, bounds), row))
-    return found
+            keyed_rows.append(((row.model, row.scope, bounds), row))
+    return keyed_rows
 
 
 def metric_by_scope(document: GuidelineDocument) -> dict[str, Metric]:
     """The metric that the board is ranked by, in columns without it one of its kind."""
     lead = document.metric(document.rank_by)
-    found = {}
+    metrics = {}
     for scope in scopes(document):
-        there = metrics_in(document, scope)
-        alike = lead if lead in there else next((one for one in there if one.kind == lead.kind), None)
-        if alike is not None:
-            found[scope] = alike
-    return found
+        scope_metrics = metrics_in(document, scope)
+        metric = (
+            lead
+            if lead in scope_metrics
+            else next((candidate for candidate in scope_metrics if candidate.kind == lead.kind), None)
+        )
+        if metric is not None:
+            metrics[scope] = metric
+    return metrics
 
 
 def compared_scopes(document: GuidelineDocument) -> tuple[str, ...]:
@@ -152,9 +156,9 @@ def _combined(document: GuidelineDocument, cells: Mapping[str, Any]) -> float | 
 
 def _variances(estimates: Mapping[str, Any], metrics: Mapping[str, Metric]) -> dict[Key, float]:
     return {
-        (row["model"], scope, (one["low"], one["high"])): one["variance"]
+        (row["model"], scope, (stratum["low"], stratum["high"])): stratum["variance"]
         for row in estimates["rows"]
         for scope, metric in metrics.items()
-        for one in row["cells"].get(scope, {}).get(metric.name, {}).get("strata", [])
-        if one["variance"] is not None
+        for stratum in row["cells"].get(scope, {}).get(metric.name, {}).get("strata", [])
+        if stratum["variance"] is not None
     }

@@ -66,18 +66,22 @@ def with_stand_ins(
     """Each stratum with its variance: its own; else the mean of other models' in the same dimension and stratum, else
     in the same dimension; else the ``largest`` that a label of the dimension can have.
     """
-    alike: dict[tuple[str, Bounds | None], list[float]] = defaultdict(list)
+    variances: dict[tuple[str, Bounds | None], list[float]] = defaultdict(list)
     for (_model, scope, bounds), variance in known.items():
-        alike[scope, bounds].append(variance)
-        alike[scope, None].append(variance)
-    found = []
-    for one in strata:
-        if one.key in known:
-            found.append(replace(one, variance=known[one.key], assumed=False))
+        variances[scope, bounds].append(variance)
+        variances[scope, None].append(variance)
+    completed = []
+    for stratum in strata:
+        if stratum.key in known:
+            completed.append(replace(stratum, variance=known[stratum.key], assumed=False))
         else:
-            others = alike[one.scope, one.bounds] or alike[one.scope, None] or [largest[one.scope]]
-            found.append(replace(one, variance=sum(others) / len(others), assumed=True))
-    return found
+            substitutes = (
+                variances[stratum.scope, stratum.bounds]
+                or variances[stratum.scope, None]
+                or [largest[stratum.scope]]
+            )
+            completed.append(replace(stratum, variance=sum(substitutes) / len(substitutes), assumed=True))
+    return completed
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,8 @@ class _Grid:
         width = max((len(cell) for cell in cells), default=0)
         arrays = np.zeros((4, len(cells), width))
         for place, (cell, own) in enumerate(zip(cells, shares, strict=True)):
-            for at, (one, share) in enumerate(zip(cell, own, strict=True)):
-                arrays[:, place, at] = share, one.population, one.held, one.variance
+            for at, (stratum, share) in enumerate(zip(cell, own, strict=True)):
+                arrays[:, place, at] = share, stratum.population, stratum.held, stratum.variance
         return cls(*arrays)
 
     @property
@@ -135,9 +139,9 @@ def for_precision(strata: Sequence[Stratum], half_width: float) -> list[Wanted]:
     cells = _cells(strata)
     labels = _grid(cells).labels_for(np.full(len(cells), (half_width / Z) ** 2))
     return [
-        Wanted(one, int(n))
+        Wanted(stratum, int(n))
         for cell, own in zip(cells, labels, strict=True)
-        for one, n in zip(cell, own, strict=False)
+        for stratum, n in zip(cell, own, strict=False)
     ]
 
 
@@ -164,9 +168,9 @@ def _of_labelled(grid: _Grid, cells: Sequence[Sequence[Stratum]]) -> list[float]
     """The variance that today's gold labels leave of the number of each cell."""
     labelled = np.zeros(grid.population.shape)
     for place, cell in enumerate(cells):
-        labelled[place, : len(cell)] = [one.labelled for one in cell]
-    found: list[float] = grid.variance_of(labelled).tolist()
-    return found
+        labelled[place, : len(cell)] = [stratum.labelled for stratum in cell]
+    variances: list[float] = grid.variance_of(labelled).tolist()
+    return variances
 
 
 @dataclass(frozen=True)
@@ -187,9 +191,9 @@ class PromptNeed:
         return self.needed is not None and self.needed <= self.prompts
 
 
-def prompts_needed(prompts: int, half_width: float, wanted: float) -> int:
+def prompts_needed(prompts: int, half_width: float, target: float) -> int:
     """A half-width falls with the root of the prompts. Rounded up to two digits, for it says no more than about."""
-    return prompts if half_width <= wanted else two_digits_up(prompts * (half_width / wanted) ** 2)
+    return prompts if half_width <= target else two_digits_up(prompts * (half_width / target) ** 2)
 
 
 def two_digits_up(n: float) -> int:
@@ -202,10 +206,10 @@ def half_width(variance: float) -> float | None:
 
 
 def _cells(strata: Sequence[Stratum]) -> list[list[Stratum]]:
-    found: dict[tuple[str, str], list[Stratum]] = defaultdict(list)
-    for one in strata:
-        found[one.model, one.scope].append(one)
-    return list(found.values())
+    cells: dict[tuple[str, str], list[Stratum]] = defaultdict(list)
+    for stratum in strata:
+        cells[stratum.model, stratum.scope].append(stratum)
+    return list(cells.values())
 
 
 def _grid(cells: Sequence[Sequence[Stratum]]) -> _Grid:
@@ -213,8 +217,8 @@ def _grid(cells: Sequence[Sequence[Stratum]]) -> _Grid:
 
 
 def _shares(cell: Sequence[Stratum]) -> list[float]:
-    whole = sum(one.population for one in cell)
-    return [one.population / whole for one in cell]
+    population = sum(stratum.population for stratum in cell)
+    return [stratum.population / population for stratum in cell]
 
 
 @dataclass(frozen=True)
@@ -256,7 +260,7 @@ class Pair:
     @property
     def separated(self) -> bool:
         """Never by predictions that no gold has corrected."""
-        sound = self.corrected or all(one.labelled == one.population for one in self.strata)
+        sound = self.corrected or all(stratum.labelled == stratum.population for stratum in self.strata)
         return sound and self.half_width is not None and abs(self.difference) > self.half_width
 
     @property
@@ -278,12 +282,14 @@ class Pair:
     @cached_property
     def shares(self) -> list[float]:
         """What each stratum counts in the number of its model."""
-        whole: Counter[tuple[str, str]] = Counter()
-        for one in self.strata:
-            whole[one.model, one.scope] += one.population
+        populations: Counter[tuple[str, str]] = Counter()
+        for stratum in self.strata:
+            populations[stratum.model, stratum.scope] += stratum.population
         return [
-            one.population / whole[one.model, one.scope] * self.weights[one.model, one.scope]
-            for one in self.strata
+            stratum.population
+            / populations[stratum.model, stratum.scope]
+            * self.weights[stratum.model, stratum.scope]
+            for stratum in self.strata
         ]
 
     @cached_property
@@ -298,7 +304,7 @@ def to_separate(pairs: Sequence[Pair]) -> list[list[Wanted] | None]:
     grid = _Grid.of([pair.strata for pair in able], [pair.shares for pair in able])
     labels = iter(grid.labels_for(np.array(left)))
     return [
-        [Wanted(one, int(n)) for one, n in zip(pair.strata, next(labels), strict=False)]
+        [Wanted(stratum, int(n)) for stratum, n in zip(pair.strata, next(labels), strict=False)]
         if pair.separable
         else None
         for pair in pairs

@@ -90,13 +90,13 @@ class Estimate:
     variances: Floats
 
 
-def stratum(gold: npt.ArrayLike, predicted: npt.ArrayLike, others: npt.ArrayLike) -> Strata:
+def stratum(gold: npt.ArrayLike, predicted: npt.ArrayLike, remaining: npt.ArrayLike) -> Strata:
     """One stratum: (.., n) gold labels and predictions of the same, (.., N - n) predictions of the rest."""
-    y, f, rest = (np.asarray(one, dtype=float) for one in (gold, predicted, others))
-    everything = np.concatenate([f, rest], axis=-1)
-    y_mean, f_mean, mean = (one.mean(axis=-1, keepdims=True) for one in (y, f, everything))
+    y, f, rest = (np.asarray(array, dtype=float) for array in (gold, predicted, remaining))
+    all_predictions = np.concatenate([f, rest], axis=-1)
+    y_mean, f_mean, mean = (array.mean(axis=-1, keepdims=True) for array in (y, f, all_predictions))
     return Strata(
-        population=np.full(y_mean.shape, float(everything.shape[-1])),
+        population=np.full(y_mean.shape, float(all_predictions.shape[-1])),
         labelled=np.full(y_mean.shape, float(y.shape[-1])),
         gold=y_mean,
         predicted=f_mean,
@@ -104,7 +104,7 @@ def stratum(gold: npt.ArrayLike, predicted: npt.ArrayLike, others: npt.ArrayLike
         gold_squares=_sum((y - y_mean) ** 2),
         predicted_squares=_sum((f - f_mean) ** 2),
         products=_sum((y - y_mean) * (f - f_mean)),
-        everywhere_squares=_sum((everything - mean) ** 2),
+        everywhere_squares=_sum((all_predictions - mean) ** 2),
     )
 
 
@@ -114,7 +114,7 @@ def _sum(values: Floats) -> Floats:
 
 def together(parts: Sequence[Strata]) -> Strata:
     """Several strata of one cell."""
-    named = {one.name: [getattr(part, one.name) for part in parts] for one in fields(Strata)}
+    named = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Strata)}
     return Strata(**{name: np.concatenate(arrays, axis=-1) for name, arrays in named.items()})
 
 
@@ -136,11 +136,11 @@ def estimate(strata: Strata, scale: Scale, *, weight: float | None = None) -> Es
     single = _spread(strata, scale, _of_single_labels(strata)) if scale.rate else spread
     quantile = _quantile(scale, degrees - tuned)
     inside = np.clip(value, scale.low, scale.high)
-    everything = _across(strata.population)
+    population = _across(strata.population)
     return Estimate(
         value=inside,
         weight=_weight(strata, slope),
-        combined=_interval(scale, inside, finite + spread / everything, single, quantile),
+        combined=_interval(scale, inside, finite + spread / population, single, quantile),
         finite=_interval(scale, inside, finite, single, quantile),
         variances=variances,
     )

@@ -45,32 +45,34 @@ class Chosen:
         return DRAWN if self.drawn else ALL
 
 
-def told(found: Sequence[Chosen]) -> list[dict[str, Any]]:
+def told(selections: Sequence[Chosen]) -> list[dict[str, Any]]:
     """As JSON. Where all of a model's responses in a column have gold, of whichever batches, nothing was chosen."""
     labelled: Counter[tuple[str, str]] = Counter()
-    for one in found:
-        labelled[one.model, one.dimension] += one.labels
+    for selection in selections:
+        labelled[selection.model, selection.dimension] += selection.labels
     return [
         {
-            "batch": one.batch,
-            "model": one.model,
-            "dimension": one.dimension,
-            "how": ALL if labelled[one.model, one.dimension] >= one.responses else one.how,
-            "labels": one.labels,
-            "without_gold": one.without_gold,
-            "scorer": one.abstained or None,
+            "batch": selection.batch,
+            "model": selection.model,
+            "dimension": selection.dimension,
+            "how": ALL
+            if labelled[selection.model, selection.dimension] >= selection.responses
+            else selection.how,
+            "labels": selection.labels,
+            "without_gold": selection.without_gold,
+            "scorer": selection.abstained or None,
         }
-        for one in found
+        for selection in selections
     ]
 
 
 def unknown_by_batch(selection: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Those of unknown selection added up: of each batch and way the labels, and its tasks without gold."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for one in selection:
-        if one["how"] in UNKNOWN:
-            key = (one["batch"], one["how"])
-            held = found.setdefault(key, {**one, "labels": 0, "without_gold": 0})
-            held["labels"] += one["labels"]
-            held["without_gold"] += one["without_gold"]
-    return list(found.values())
+    totals: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in selection:
+        if row["how"] in UNKNOWN:
+            key = (row["batch"], row["how"])
+            total = totals.setdefault(key, {**row, "labels": 0, "without_gold": 0})
+            total["labels"] += row["labels"]
+            total["without_gold"] += row["without_gold"]
+    return list(totals.values())

@@ -161,34 +161,36 @@ def board(
 
 def _rows(sample: Sample) -> list[_Row]:
     document = sample.document
-    found = {
-        (one.name, scope): parts(sample, one, scope)
-        for one in document.metrics
-        for scope in scopes_of(document, one)
+    metric_parts = {
+        (metric.name, scope): parts(sample, metric, scope)
+        for metric in document.metrics
+        for scope in scopes_of(document, metric)
     }
     counts = {scope: sample.counts(scope) for scope in scopes(document)}
-    return [_row(document, model, found, counts) for model in sample.models]
+    return [_row(document, model, metric_parts, counts) for model in sample.models]
 
 
 def _row(
     document: GuidelineDocument,
     model: str,
-    found: Parts,
+    metric_parts: Parts,
     counts: Mapping[str, Mapping[str, Counter[Labels]]],
 ) -> _Row:
-    statistics = {key: estimate(document.metric(key[0]), own[model]) for key, own in found.items()}
+    statistics = {key: estimate(document.metric(key[0]), own[model]) for key, own in metric_parts.items()}
     dimensions: dict[str, dict[str, Any]] = {
         scope: {
             "n": sum(own[model].values()),
             "levels": level_counts(document, scope, own[model]),
-            **{one.name: statistics[one.name, scope] for one in metrics_in(document, scope)},
+            **{metric.name: statistics[metric.name, scope] for metric in metrics_in(document, scope)},
         }
         for scope, own in counts.items()
     }
     overall = {
-        one.name: overall_of(one, [found[one.name, scope][model] for scope in scopes_of(document, one)])
-        for one in document.metrics
-        if one.overall != "none"
+        metric.name: overall_of(
+            metric, [metric_parts[metric.name, scope][model] for scope in scopes_of(document, metric)]
+        )
+        for metric in document.metrics
+        if metric.overall != "none"
     }
     standing = overall.get(document.rank_by) or statistics[document.rank_by, _first_scope(document)]
     return _Row(model, sum(cell["n"] for cell in dimensions.values()), dimensions, overall, standing.value)
@@ -220,5 +222,5 @@ def ranks(values: Sequence[Fraction | None], differences: Differences) -> list[R
 def _range(at: int, value: int, signs: Mapping[tuple[int, int], int], models: int) -> tuple[int, int]:
     """The best and worst rank that the signs leave possible, the rank itself always among them."""
     own = [sign if first == at else -sign for (first, later), sign in signs.items() if at in (first, later)]
-    behind, ahead = own.count(-1), own.count(1)
-    return min(value, 1 + behind), max(value, models - ahead)
+    better, worse = own.count(-1), own.count(1)
+    return min(value, 1 + better), max(value, models - worse)

@@ -37,8 +37,8 @@ class Change:
         """Old, new and signed difference as a page shows them; a rate's difference in percentage points."""
         unit = 100 if self.metric.kind == "rate" else 1
         delta = "" if self.delta is None else f"{self.delta * unit:+.2f}"
-        shown = {"old": printed(self.metric, self.old), "new": printed(self.metric, self.new)}
-        return shown | {"delta": delta if self.delta else ""}
+        texts = {"old": printed(self.metric, self.old), "new": printed(self.metric, self.new)}
+        return texts | {"delta": delta if self.delta else ""}
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -71,7 +71,7 @@ def _of_model(
 ) -> Iterator[Change]:
     for scope in (None, *scopes(document)):
         metrics = (
-            [one for one in document.metrics if one.overall != "none"]
+            [metric for metric in document.metrics if metric.overall != "none"]
             if scope is None
             else metrics_in(document, scope)
         )

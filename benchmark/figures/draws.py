@@ -49,19 +49,19 @@ class Block:
 
     def counts(self, keep: Mask | None = None) -> dict[str, Counter[Labels]]:
         """By model, how many of its responses were given which labels; ``keep`` says which units are meant."""
-        chosen = np.ones(len(self.unit), dtype=bool) if keep is None else keep[self.unit]
-        place = (self.model * len(self.patterns) + self.pattern)[chosen]
+        is_counted = np.ones(len(self.unit), dtype=bool) if keep is None else keep[self.unit]
+        place = (self.model * len(self.patterns) + self.pattern)[is_counted]
         size = len(self.models) * len(self.patterns)
-        table = np.bincount(place, weights=self.weights[0, self.unit[chosen]], minlength=size)
+        table = np.bincount(place, weights=self.weights[0, self.unit[is_counted]], minlength=size)
         rows = table.astype(np.int64).reshape(len(self.models), -1).tolist()
         return {
-            model: Counter({one: n for one, n in zip(self.patterns, row, strict=True) if n})
+            model: Counter({labels: n for labels, n in zip(self.patterns, row, strict=True) if n})
             for model, row in zip(self.models, rows, strict=True)
         }
 
     def having(self, attribute: str, value: str) -> Mask:
         """Which units are of this group."""
-        return np.array([one.get(attribute) == value for one in self.groups], dtype=bool)
+        return np.array([group.get(attribute) == value for group in self.groups], dtype=bool)
 
 
 def blocks_of(rows: Iterable[Counted], scope: str, seed: int) -> tuple[Block, ...]:
@@ -70,28 +70,28 @@ def blocks_of(rows: Iterable[Counted], scope: str, seed: int) -> tuple[Block, ..
     for row in rows:
         by_model[row.model].append(row)
     known = [model for model in sorted(by_model) if all(row.prompt is not None for row in by_model[model])]
-    alone = [model for model in sorted(by_model) if model not in set(known)]
+    unpaired = [model for model in sorted(by_model) if model not in set(known)]
     shared = [_of_prompts([by_model[model] for model in known], scope, seed)] if known else []
-    return (*shared, *(_of_kinds(by_model[model], scope, seed) for model in alone))
+    return (*shared, *(_of_kinds(by_model[model], scope, seed) for model in unpaired))
 
 
 def _of_prompts(rows: Sequence[Sequence[Counted]], scope: str, seed: int) -> Block:
     """Prompts are drawn with replacement, each as likely as any other, with whatever was answered to it."""
-    groups: dict[int | str, Mapping[str, str]] = {one.prompt: one.groups for own in rows for one in own}  # type: ignore[misc]
+    groups: dict[int | str, Mapping[str, str]] = {row.prompt: row.groups for own in rows for row in own}  # type: ignore[misc]
     order = sorted(groups, key=lambda prompt: (isinstance(prompt, str), prompt))
     place = {prompt: at for at, prompt in enumerate(order)}
-    patterns = _places(one.labels for own in rows for one in own)
-    found = [
-        (place[one.prompt], model, patterns[one.labels])  # type: ignore[index]
+    patterns = _places(row.labels for own in rows for row in own)
+    entries = [
+        (place[row.prompt], model, patterns[row.labels])  # type: ignore[index]
         for model, own in enumerate(rows)
-        for one in own
+        for row in own
     ]
     n = len(order)
     draws = _generator(seed, scope).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
     return _block(
         tuple(own[0].model for own in rows),
         patterns,
-        found,
+        entries,
         weights=np.vstack([np.ones(n), draws]),
         groups=[groups[prompt] for prompt in order],
         shared=True,
@@ -119,13 +119,13 @@ def _of_kinds(rows: Sequence[Counted], scope: str, seed: int) -> Block:
 def _block(
     models: tuple[str, ...],
     patterns: Mapping[Labels, int],
-    found: Sequence[tuple[int, int, int]],
+    entries: Sequence[tuple[int, int, int]],
     *,
     weights: Floats,
     groups: Sequence[Mapping[str, str]],
     shared: bool,
 ) -> Block:
-    unit, model, pattern = np.array(found, dtype=np.int64).reshape(-1, 3).T
+    unit, model, pattern = np.array(entries, dtype=np.int64).reshape(-1, 3).T
     # In Fortran's order, so that the draws of some units are read without a copy of all.
     weights = np.asfortranarray(weights)
     return Block(models, shared, tuple(patterns), tuple(groups), weights, unit, model, pattern)

@@ -27,8 +27,8 @@ class Group:
 
 def groups_json(sample: Sample, models: Sequence[str]) -> dict[str, Any]:
     """By attribute, for those that any prompt has. ``models`` are best first."""
-    found = {attribute: _groups(sample, attribute) for attribute in ATTRIBUTES}
-    return {attribute: _table(sample, own, models) for attribute, own in found.items() if own}
+    groups_by_attribute = {attribute: _groups(sample, attribute) for attribute in ATTRIBUTES}
+    return {attribute: _table(sample, own, models) for attribute, own in groups_by_attribute.items() if own}
 
 
 def _groups(sample: Sample, attribute: str) -> list[Group]:
@@ -51,7 +51,7 @@ def _names(sample: Sample, scope: str, attribute: str) -> set[str]:
 
 def _in_order(sample: Sample, scope: str, names: set[str]) -> list[str]:
     dimension = sample.document.dimension(scope)
-    declared = [one.name for one in dimension.subcomponents] if dimension else []
+    declared = [subcomponent.name for subcomponent in dimension.subcomponents] if dimension else []
     return [*(name for name in declared if name in names), *sorted(names - set(declared))]
 
 
@@ -78,11 +78,14 @@ def _scopes(sample: Sample, group: Group) -> tuple[str, ...]:
 def _cells(sample: Sample, group: Group) -> dict[str, dict[str, Any]]:
     """By model, those that have a response in the group."""
     counted = [sample.counts(scope, group.key) for scope in _scopes(sample, group)]
-    numbers = {one.name: (one, _parts(sample, one, group)) for one in _metrics(sample, group)}
+    numbers = {metric.name: (metric, _parts(sample, metric, group)) for metric in _metrics(sample, group)}
     cells = {}
     for model in sample.models:
         n = sum(sum(own[model].values()) for own in counted)
-        statistics = {name: estimate(one, found[model]).to_json() for name, (one, found) in numbers.items()}
+        statistics = {
+            name: estimate(metric, parts_by_model[model]).to_json()
+            for name, (metric, parts_by_model) in numbers.items()
+        }
         if n:
             cells[model] = {"n": n, **statistics}
     return cells
@@ -92,12 +95,12 @@ def _metrics(sample: Sample, group: Group) -> list[Metric]:
     """Those of the column; across columns those that have an overall number, or all where none has."""
     if group.scope is not None:
         return metrics_in(sample.document, group.scope)
-    overall = [one for one in sample.document.metrics if one.overall != "none"]
+    overall = [metric for metric in sample.document.metrics if metric.overall != "none"]
     return overall or list(sample.document.metrics)
 
 
 def _parts(sample: Sample, metric: Metric, group: Group) -> dict[str, Part]:
     """By model; across columns all labels of the metric pooled."""
     inside = scopes_of(sample.document, metric) if group.scope is None else (group.scope,)
-    found = [parts(sample, metric, scope, group.key) for scope in inside]
-    return {model: pooled([own[model] for own in found]) for model in sample.models}
+    scope_parts = [parts(sample, metric, scope, group.key) for scope in inside]
+    return {model: pooled([own[model] for own in scope_parts]) for model in sample.models}

@@ -68,10 +68,10 @@ class Sample:
 
     def counts(self, scope: str, group: tuple[str, str] | None = None) -> dict[str, Counter[Labels]]:
         """By model, how many responses in this column (and group of prompts) were given exactly which labels."""
-        found: dict[str, Counter[Labels]] = {model: Counter() for model in self.models}
+        counts_by_model: dict[str, Counter[Labels]] = {model: Counter() for model in self.models}
         for block in self.blocks[scope]:
-            found |= block.counts(None if group is None else block.having(*group))
-        return found
+            counts_by_model |= block.counts(None if group is None else block.having(*group))
+        return counts_by_model
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,17 @@ def scopes(document: GuidelineDocument) -> tuple[str, ...]:
 
 def metrics_in(document: GuidelineDocument, scope: str) -> list[Metric]:
     """The metrics that this column has."""
-    return [one for one in document.metrics if scope in scopes_of(document, one)]
+    return [metric for metric in document.metrics if scope in scopes_of(document, metric)]
 
 
 def metric_in(document: GuidelineDocument, scope: str, metric: Metric) -> Metric | None:
     """The metric, or the first of its kind where this column does not have it."""
-    there = metrics_in(document, scope)
-    return metric if metric in there else next((one for one in there if one.kind == metric.kind), None)
+    scope_metrics = metrics_in(document, scope)
+    return (
+        metric
+        if metric in scope_metrics
+        else next((candidate for candidate in scope_metrics if candidate.kind == metric.kind), None)
+    )
 
 
 def scopes_of(document: GuidelineDocument, metric: Metric) -> tuple[str, ...]:
@@ -139,7 +143,10 @@ def level_counts(
         for label in labels:
             counts[label] += responses
     criteria = document.criteria_for(_dimension(scope, document))
-    return {one.name: {f"{value:g}": counts[one.name, value] for value in one.values} for one in criteria}
+    return {
+        criterion.name: {f"{value:g}": counts[criterion.name, value] for value in criterion.values}
+        for criterion in criteria
+    }
 
 
 def _dimension(scope: str, document: GuidelineDocument) -> str | None:
@@ -175,7 +182,7 @@ def factor_of(metric: Metric) -> Fraction:
 def _values(document: GuidelineDocument, metric: Metric, scope: str, labels: Labels) -> list[Fraction]:
     """What each label that enters the metric adds: of a rate 1 for a counted level, else 0; of a mean its value."""
     dimension = _dimension(scope, document)
-    criteria = {one.name for one in document.criteria_of(metric, dimension)}
+    criteria = {criterion.name for criterion in document.criteria_of(metric, dimension)}
     own = [value for criterion, value in labels if criterion in criteria]
     if metric.kind == "rate":
         counted = set(metric.levels_for(dimension))
@@ -192,10 +199,10 @@ def parts(
     sample: Sample, metric: Metric, scope: str, group: tuple[str, str] | None = None
 ) -> dict[str, Part]:
     """By model; of a ``group`` of prompts, (attribute, value), or of the whole column."""
-    found = {model: Part.nothing() for model in sample.models}
+    parts_by_model = {model: Part.nothing() for model in sample.models}
     for block in sample.blocks[scope]:
-        found |= _parts_of(sample.document, metric, scope, block, group)
-    return found
+        parts_by_model |= _parts_of(sample.document, metric, scope, block, group)
+    return parts_by_model
 
 
 def _parts_of(

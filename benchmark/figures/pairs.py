@@ -129,8 +129,8 @@ class Column:
     def n(self, first: int) -> Whole:
         """For each later model, how many prompts both answered; unpaired, the fewer labels."""
         common = (self.labels[:, [first]] > 0) & (self.labels[:, first + 1 :] > 0)
-        whole = self.drawn_labels[0]
-        fewer = np.minimum(whole[first], whole[first + 1 :])
+        label_counts = self.drawn_labels[0]
+        fewer = np.minimum(label_counts[first], label_counts[first + 1 :])
         n: Whole = np.where(self.paired(first), common.sum(axis=0), fewer).astype(np.int64)
         return n
 
@@ -139,45 +139,47 @@ class Column:
 
     def against(self, first: int) -> Floats:
         """(draws, later models): the first model's value minus each later one's, on what both answered."""
-        mine = _ratio(self.drawn_totals[:, [first]], self.drawn_labels[:, [first]])
-        theirs = _ratio(self.drawn_totals[:, first + 1 :], self.drawn_labels[:, first + 1 :])
-        found = mine - theirs
-        there = self.labels > 0
-        others = self.paired(first) & (there[:, first + 1 :] != there[:, [first]]).any(axis=0)
-        if others.any():
-            later = np.flatnonzero(others) + first + 1
-            found[:, others] = _ratio(
+        first_values = _ratio(self.drawn_totals[:, [first]], self.drawn_labels[:, [first]])
+        later_values = _ratio(self.drawn_totals[:, first + 1 :], self.drawn_labels[:, first + 1 :])
+        differences = first_values - later_values
+        has_label = self.labels > 0
+        is_partial = self.paired(first) & (has_label[:, first + 1 :] != has_label[:, [first]]).any(axis=0)
+        if is_partial.any():
+            later = np.flatnonzero(is_partial) + first + 1
+            differences[:, is_partial] = _ratio(
                 self._first_on(self.totals, self.drawn_totals, first, later),
                 self._first_on(self.labels, self.drawn_labels, first, later),
             ) - _ratio(
                 self._later_on(self.totals, self.drawn_totals, first, later),
                 self._later_on(self.labels, self.drawn_labels, first, later),
             )
-        return np.asarray(found * self.factor)
+        return np.asarray(differences * self.factor)
 
     def _first_on(self, sums: Floats, drawn: Floats, first: int, later: Whole) -> Floats:
         """(draws, pairs): the first model's sums on the units that each later one has too."""
-        lacking = sums[:, [first]] * (self.labels[:, later] == 0)
-        if np.count_nonzero(lacking) > SPARSE * lacking.size:
-            return np.asarray(drawn[:, [first]] - self.weights @ lacking)
-        return np.asarray(drawn[:, [first]] - (csr_array(lacking.T) @ self.weights.T).T)
+        missing = sums[:, [first]] * (self.labels[:, later] == 0)
+        if np.count_nonzero(missing) > SPARSE * missing.size:
+            return np.asarray(drawn[:, [first]] - self.weights @ missing)
+        return np.asarray(drawn[:, [first]] - (csr_array(missing.T) @ self.weights.T).T)
 
     def _later_on(self, sums: Floats, drawn: Floats, first: int, later: Whole) -> Floats:
         """(draws, pairs): each later model's sums on the units that the first one has too."""
-        lacking = self.labels[:, first] == 0
-        return np.asarray(drawn[:, later] - self.weights[:, lacking] @ sums[np.ix_(lacking, later)])
+        is_missing = self.labels[:, first] == 0
+        return np.asarray(drawn[:, later] - self.weights[:, is_missing] @ sums[np.ix_(is_missing, later)])
 
     def table(self, first: int, later: int) -> Table:
         """Of a rate of single labels: the responses of both at the counted levels, and what they have in common."""
         if self.shared[first] and self.shared[later]:
             common = (self.labels[:, first] > 0) & (self.labels[:, later] > 0)
-            one, other = self.totals[common, first], self.totals[common, later]
+            first_totals, later_totals = self.totals[common, first], self.totals[common, later]
             n = int(common.sum())
-            return Table(int(one.sum()), n, int(other.sum()), n, both=int(one @ other))
-        ones, others = (
+            return Table(
+                int(first_totals.sum()), n, int(later_totals.sum()), n, both=int(first_totals @ later_totals)
+            )
+        first_counts, later_counts = (
             (int(self.drawn_totals[0, at]), int(self.drawn_labels[0, at])) for at in (first, later)
         )
-        return Table(*ones, *others)
+        return Table(*first_counts, *later_counts)
 
 
 def _draws(sample: Sample) -> int:
@@ -230,8 +232,8 @@ class Table:
         return drawn_in / math.sqrt(margins) if margins else 0.0
 
 
-def _added(one: float, other: float, correlation: float) -> float:
-    return math.sqrt(max(0.0, one * one - 2 * correlation * one * other + other * other))
+def _added(first: float, second: float, correlation: float) -> float:
+    return math.sqrt(max(0.0, first * first - 2 * correlation * first * second + second * second))
 
 
 @dataclass(frozen=True)
@@ -250,7 +252,7 @@ class Differences:
 
     def each(self) -> dict[tuple[int, int], int]:
         """1 or -1 for a pair that its own interval tells apart, else 0."""
-        return {key: found.surely for key, found in self.pairs.items()}
+        return {key: difference.surely for key, difference in self.pairs.items()}
 
     def together(self) -> dict[tuple[int, int], int]:
         """The same where all pairs are looked at at once: with 95% confidence none of these signs is wrong.
@@ -258,7 +260,7 @@ class Differences:
         Single step, studentised: M. Mogstad, J. P. Romano, A. M. Shaikh, D. Wilhelm, Inference for Ranks, Review of
         Economic Studies 91 (2024) 476-518.
         """
-        return {key: found.surely if self._apart(key) else 0 for key, found in self.pairs.items()}
+        return {key: difference.surely if self._apart(key) else 0 for key, difference in self.pairs.items()}
 
     @cached_property
     def critical(self) -> float:
@@ -280,10 +282,10 @@ class Differences:
     def _by_scores(self) -> dict[tuple[int, int], Difference]:
         column = self.columns[0]
         return {
-            (first, later): found
+            (first, later): difference
             for first in range(self.models)
             for later in range(first + 1, self.models)
-            if (found := column.table(first, later).difference()) is not None
+            if (difference := column.table(first, later).difference()) is not None
         }
 
     @cached_property
@@ -328,8 +330,8 @@ def _critical(furthest: Floats, pairs: int) -> float:
 def compared(sample: Sample, metric: Metric, scope: str, models: Sequence[str]) -> Differences:
     """``scope`` is a column of the metric, or OVERALL."""
     columns = [
-        Column.of(sample, metric, one, models)
-        for one in (scopes_of(sample.document, metric) if scope == OVERALL else (scope,))
+        Column.of(sample, metric, column_scope, models)
+        for column_scope in (scopes_of(sample.document, metric) if scope == OVERALL else (scope,))
     ]
     if scope == OVERALL and metric.overall == "pooled":
         pooled = columns[0]
@@ -353,7 +355,7 @@ def pairs_json(metric: Metric, models: Sequence[str], by_scope: Mapping[str, Dif
         "models": list(models),
         "pairs": {
             f"{first}-{later}": {
-                scope: found.to_json() if (found := differences.pairs.get((first, later))) else None
+                scope: difference.to_json() if (difference := differences.pairs.get((first, later))) else None
                 for scope, differences in by_scope.items()
             }
             for first, later in keys

@@ -179,18 +179,18 @@ def _dimension(place: _Place, row: Mapping[str, Any], document: GuidelineDocumen
 def _criterion(
     place: _Place, row: Mapping[str, Any], document: GuidelineDocument, dimension: str | None
 ) -> Criterion:
-    asked = {one.name: one for one in document.criteria_for(dimension)}
-    if len(asked) == 1 and "criterion" not in row:
-        return next(iter(asked.values()))
+    criteria = {criterion.name: criterion for criterion in document.criteria_for(dimension)}
+    if len(criteria) == 1 and "criterion" not in row:
+        return next(iter(criteria.values()))
     name = _text(place, row, "criterion")
-    if name not in asked:
+    if name not in criteria:
         raise place.wrong(
             N_("{name} is no criterion here; use one of {known}."),
             "criterion",
             name=json.dumps(name, ensure_ascii=False),
-            known=", ".join(asked),
+            known=", ".join(criteria),
         )
-    return asked[name]
+    return criteria[name]
 
 
 def _value(place: _Place, row: Mapping[str, Any], criterion: Criterion) -> int | float:

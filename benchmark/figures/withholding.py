@@ -55,8 +55,12 @@ class Predicted:
     def not_ranked(self) -> list[str]:
         """The columns whose ranks are withheld, as ``scopes_compared`` names them."""
         lead = self.document.metric(self.document.rank_by)
-        columns = [one for one in scopes(self.document) if metric_in(self.document, one, lead)]
-        return [one for one in ([OVERALL] if lead.overall != "none" else []) + columns if self.models_in(one)]
+        columns = [scope for scope in scopes(self.document) if metric_in(self.document, scope, lead)]
+        return [
+            scope
+            for scope in ([OVERALL] if lead.overall != "none" else []) + columns
+            if self.models_in(scope)
+        ]
 
 
 def is_gold(cell: Mapping[str, Any]) -> bool:
@@ -72,14 +76,14 @@ def without_ranks(board: dict[str, Any], predicted: Predicted) -> dict[str, Any]
     document = predicted.document
     lead = document.metric(document.rank_by)
     ranked_in = scopes_of(document, lead)[0] if lead.overall == "none" else OVERALL
-    rows = [_without_rank(row, withheld, whole=ranked_in in withheld) for row in board["rows"]]
+    rows = [_without_rank(row, withheld, is_overall=ranked_in in withheld) for row in board["rows"]]
     return board | {"rows": rows, NOT_RANKED: withheld}
 
 
-def _without_rank(row: dict[str, Any], withheld: Iterable[str], *, whole: bool) -> dict[str, Any]:
+def _without_rank(row: dict[str, Any], withheld: Iterable[str], *, is_overall: bool) -> dict[str, Any]:
     cells = {scope: row["dimensions"][scope] | {"rank": None} for scope in withheld if scope != OVERALL}
-    kept = {"rank": None} if whole else {}
-    return row | kept | {"dimensions": row["dimensions"] | cells}
+    overall_rank = {"rank": None} if is_overall else {}
+    return row | overall_rank | {"dimensions": row["dimensions"] | cells}
 
 
 def without_claims(pairs: dict[str, Any], predicted: Predicted) -> dict[str, Any]:

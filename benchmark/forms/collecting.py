@@ -106,28 +106,28 @@ class CollectingForm(forms.Form):
         dataset.queryset = datasets_open_to(person)
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or {}
+        data = super().clean() or {}
         named = {"temperature", "top_p", "max_tokens", "seed", "stop", "system"}
-        twice = sorted(named & set(given.get("extra") or {}))
+        twice = sorted(named & set(data.get("extra") or {}))
         if twice:
             self.add_error(
                 "extra", _("These have fields of their own: {names}.").format(names=", ".join(twice))
             )
-        return given
+        return data
 
     def options(self) -> dict[str, Any]:
         """What ``create_collecting`` takes."""
-        given = self.cleaned_data
-        stops = [line for line in given["stop"].splitlines() if line]
+        data = self.cleaned_data
+        stops = [line for line in data["stop"].splitlines() if line]
         return {
-            "endpoint": settings.ASSAY_ENDPOINTS[given["endpoint"]],
-            "served_model": given["served_model"],
-            "model": given["model"],
-            "dataset": given["dataset"],
-            "collection": given["collection"],
-            "settings": given["extra"]
-            | {name: given[name] for name in ("temperature", "top_p", "max_tokens", "seed")}
-            | {"stop": stops or None, "system": given["system"].replace("\r\n", "\n") or None},
-            "concurrency": given["concurrency"],
-            "timeout": given["timeout"],
+            "endpoint": settings.ASSAY_ENDPOINTS[data["endpoint"]],
+            "served_model": data["served_model"],
+            "model": data["model"],
+            "dataset": data["dataset"],
+            "collection": data["collection"],
+            "settings": data["extra"]
+            | {name: data[name] for name in ("temperature", "top_p", "max_tokens", "seed")}
+            | {"stop": stops or None, "system": data["system"].replace("\r\n", "\n") or None},
+            "concurrency": data["concurrency"],
+            "timeout": data["timeout"],
         }

@@ -34,12 +34,12 @@ class JsonObjectField(forms.CharField):
     def clean(self, value: Any) -> dict[str, Any]:
         text = super().clean(value).strip()
         try:
-            found = json.loads(text) if text else {}
+            content = json.loads(text) if text else {}
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
+            content = None
+        if not isinstance(content, dict):
             raise ValidationError(_("This is no JSON object."))
-        return found
+        return content
 
 
 def named_endpoints() -> list[tuple[str, str]]:

@@ -65,14 +65,14 @@ class NewJudgeForm(forms.Form):
     def judge(self) -> dict[str, Any]:
         """What ``create_judge`` takes."""
         data = self.cleaned_data
-        told = {name: data[name] for name in ("temperature", "max_tokens") if data[name] is not None}
+        generation = {name: data[name] for name in ("temperature", "max_tokens") if data[name] is not None}
         return {
             "name": data["name"],
             "guideline": data["guideline"],
             "endpoint": settings.ASSAY_ENDPOINTS[data["endpoint"]],
             "served_model": data["served_model"],
             "template": data["template"],
-            "settings": told | data["more"],
+            "settings": generation | data["more"],
         }
 
 

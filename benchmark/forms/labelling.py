@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from annotation.services.batches import Policy
+from annotation.domain.batch_spec import Policy
 from scoring.forms.datasets import AbstainedBatchForm
 
 LEAST, MOST = 0.1, 50
@@ -34,10 +34,10 @@ class LabellingBatchForm(AbstainedBatchForm):
         del self.fields["most"]
 
     def options(self) -> dict[str, Any]:
-        given = self.cleaned_data
+        data = self.cleaned_data
         return {
-            "name": given["name"],
-            "annotators": list(given["annotators"]),
-            "adjudicators": list(given["adjudicators"]),
-            "policy": Policy(overlap=given["overlap"]),
+            "name": data["name"],
+            "annotators": list(data["annotators"]),
+            "adjudicators": list(data["adjudicators"]),
+            "policy": Policy(overlap=data["overlap"]),
         }

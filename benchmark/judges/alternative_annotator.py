@@ -48,14 +48,16 @@ class Scale:
     alignment: Alignment = "accuracy"
     is_interval: bool = False
 
-    def score(self, label: float | None, others: Sequence[float]) -> float:
+    def score(self, label: float | None, other_labels: Sequence[float]) -> float:
         """A label that is no level of the scale (None) is as far away as can be."""
         if label is None or label not in self.values:
             return -np.inf
         if self.alignment == "accuracy":
-            return sum(label == other for other in others) / len(others)
-        squares = [(self._at(label) - self._at(other)) ** 2 for other in others]
-        return -math.sqrt(math.fsum(squares) / len(others))  # fsum: a tie is one in any order of the others
+            return sum(label == other for other in other_labels) / len(other_labels)
+        squares = [(self._at(label) - self._at(other)) ** 2 for other in other_labels]
+        return -math.sqrt(
+            math.fsum(squares) / len(other_labels)
+        )  # fsum: a tie is one in any order of the others
 
     def _at(self, value: float) -> float:
         return value if self.is_interval else self.values.index(value)
@@ -118,16 +120,16 @@ class Verdict:
             "few_people": self.is_few,
             "people": [
                 {
-                    "person": one.person,
-                    "n": one.n,
-                    "prompts": one.prompts,
-                    "candidate_wins": one.candidate_wins,
-                    "person_wins": one.person_wins,
-                    "p": one.p,
-                    "p_adjusted": one.adjusted,
-                    "wins": one.wins,
+                    "person": person.person,
+                    "n": person.n,
+                    "prompts": person.prompts,
+                    "candidate_wins": person.candidate_wins,
+                    "person_wins": person.person_wins,
+                    "p": person.p,
+                    "p_adjusted": person.adjusted,
+                    "wins": person.wins,
                 }
-                for one in self.people
+                for person in self.people
             ],
         }
 
@@ -146,24 +148,24 @@ def judge(
     lets them in, by a bootstrap over the prompts. An adjudicator, who decides knowing two labels, is no person here.
     """
     enough = max(enough, LEAST)
-    found = []
+    comparisons = []
     for person, (candidate, human, prompts) in _wins(items).items():
         n, groups = len(candidate), len(np.unique(prompts))
         p = p_value(human - candidate, epsilon, prompts=prompts, seed=seed) if groups >= enough else None
-        found.append(Against(person, n, groups, float(candidate.mean()), float(human.mean()), p))
-    tested = [one for one in found if one.p is not None]
+        comparisons.append(Against(person, n, groups, float(candidate.mean()), float(human.mean()), p))
+    tested = [comparison for comparison in comparisons if comparison.p is not None]
     if len(tested) < 2:
-        return Verdict(epsilon, tuple(found), is_few=True)
-    adjusted = benjamini_yekutieli([one.p for one in tested if one.p is not None])
-    by_person = {one.person: p for one, p in zip(tested, adjusted, strict=True)}
-    people = tuple(_decided(one, by_person.get(one.person), rate) for one in found)
-    won = [one for one in people if one.wins]
+        return Verdict(epsilon, tuple(comparisons), is_few=True)
+    adjusted = benjamini_yekutieli([comparison.p for comparison in tested if comparison.p is not None])
+    by_person = {comparison.person: p for comparison, p in zip(tested, adjusted, strict=True)}
+    people = tuple(_decided(comparison, by_person.get(comparison.person), rate) for comparison in comparisons)
+    won = [person for person in people if person.wins]
     winning_rate = len(won) / len(tested)
     return Verdict(
         epsilon=epsilon,
         people=people,
         winning_rate=winning_rate,
-        advantage=float(np.mean([one.candidate_wins for one in tested])),
+        advantage=float(np.mean([comparison.candidate_wins for comparison in tested])),
         passes=winning_rate >= PASSES,
         is_few=len(tested) < PEOPLE,
     )
@@ -177,11 +179,13 @@ def _wins(items: Sequence[Item]) -> dict[Hashable, tuple[Array, Array, Prompts]]
         own = (place,) if item.prompt is None else (item.prompt, None)
         prompt = numbers.setdefault(own, len(numbers))
         for person, label in item.labels.items():
-            others = [said for other, said in item.labels.items() if other != person]
-            if others:
-                mine = item.scale.score(item.candidate, others)
-                theirs = item.scale.score(label, others)
-                wins[person].append((mine >= theirs, theirs >= mine, prompt))
+            other_labels = [other_label for other, other_label in item.labels.items() if other != person]
+            if other_labels:
+                candidate_score = item.scale.score(item.candidate, other_labels)
+                person_score = item.scale.score(label, other_labels)
+                wins[person].append(
+                    (candidate_score >= person_score, person_score >= candidate_score, prompt)
+                )
     columns = {person: np.array(rows) for person, rows in wins.items()}
     return {
         person: (table[:, 0].astype(np.float64), table[:, 1].astype(np.float64), table[:, 2])
@@ -189,10 +193,10 @@ def _wins(items: Sequence[Item]) -> dict[Hashable, tuple[Array, Array, Prompts]]
     }
 
 
-def _decided(one: Against, adjusted: float | None, rate: float) -> Against:
+def _decided(comparison: Against, adjusted: float | None, rate: float) -> Against:
     if adjusted is None:
-        return one
-    return replace(one, adjusted=adjusted, wins=bool(adjusted <= rate))
+        return comparison
+    return replace(comparison, adjusted=adjusted, wins=bool(adjusted <= rate))
 
 
 def p_value(differences: Array, epsilon: float, *, prompts: Prompts | None = None, seed: int = 0) -> float:
@@ -236,4 +240,4 @@ def benjamini_yekutieli(values: Sequence[float]) -> list[float]:
     for place in range(m - 1, -1, -1):
         least = min(least, values[order[place]] * factor / (place + 1))
         adjusted[order[place]] = least
-    return [float(one) for one in adjusted]
+    return [float(value) for value in adjusted]

@@ -42,7 +42,7 @@ class Pair:
     dimension: str
     criterion: str
     truth: Value
-    said: Value | None
+    answer: Value | None
     confidence: float | None = None
     was_seen: bool | None = None
 
@@ -60,12 +60,12 @@ class _Column:
     at: Places
     criterion: Places
     truth: Places
-    said: Places
+    answer: Places
     off_scale: npt.NDArray[np.bool_]
     confidence: Array
 
     def of(self, rows: Sequence[int]) -> _Column:
-        columns = (self.at, self.criterion, self.truth, self.said, self.off_scale, self.confidence)
+        columns = (self.at, self.criterion, self.truth, self.answer, self.off_scale, self.confidence)
         return _Column(self.weights, *(column[rows] for column in columns))  # type: ignore[arg-type]
 
     @property
@@ -80,7 +80,7 @@ class _Column:
 
 
 def figures(
-    pairs: Sequence[Pair], heads: Sequence[Head], *, asked: int, resamples: int = RESAMPLES, seed: int = 0
+    pairs: Sequence[Pair], heads: Sequence[Head], *, n_gold: int, resamples: int = RESAMPLES, seed: int = 0
 ) -> Figures:
     """``asked`` is the number of gold labels: what ``coverage`` is a share of.
 
@@ -89,7 +89,7 @@ def figures(
     column = _column(pairs, heads, resamples, seed)
     return {
         **_summary(column, _tables(column, heads)),
-        "coverage": len(pairs) / asked if asked else None,
+        "coverage": len(pairs) / n_gold if n_gold else None,
         "by_criterion": _by(column, heads, [pair.criterion for pair in pairs], with_levels=True),
         "by_dimension": _by(column, heads, [pair.dimension for pair in pairs], with_levels=True),
         "by_model": _by(column, heads, [pair.model for pair in pairs]),
@@ -103,8 +103,8 @@ def _column(pairs: Sequence[Pair], heads: Sequence[Head], resamples: int, seed: 
     scales = [{value: place for place, value in enumerate(head.values)} for head in heads]
     criterion = [head_at[pair.criterion] for pair in pairs]
     truth = [scales[at][pair.truth] for at, pair in zip(criterion, pairs, strict=True)]
-    said = [
-        len(scales[at]) if pair.said is None else scales[at][pair.said]
+    answer = [
+        len(scales[at]) if pair.answer is None else scales[at][pair.answer]
         for at, pair in zip(criterion, pairs, strict=True)
     ]
     return _Column(
@@ -112,8 +112,8 @@ def _column(pairs: Sequence[Pair], heads: Sequence[Head], resamples: int, seed: 
         at=np.array([prompts[pair.prompt] for pair in pairs], dtype=np.int64),
         criterion=np.array(criterion, dtype=np.int64),
         truth=np.array(truth, dtype=np.int64),
-        said=np.array(said, dtype=np.int64),
-        off_scale=np.array([pair.said is None for pair in pairs], dtype=np.bool_),
+        answer=np.array(answer, dtype=np.int64),
+        off_scale=np.array([pair.answer is None for pair in pairs], dtype=np.bool_),
         confidence=np.array(
             [np.nan if pair.confidence is None else pair.confidence for pair in pairs], dtype=np.float64
         ),
@@ -131,14 +131,14 @@ def _by(
     for row, name in enumerate(names):
         if name:
             rows[name].append(row)
-    found: dict[str, Figures] = {}
+    figures_by_name: dict[str, Figures] = {}
     for name in sorted(rows):
         part = column.of(rows[name])
         tables = _tables(part, heads)
-        found[name] = _summary(part, tables)
+        figures_by_name[name] = _summary(part, tables)
         if with_levels:
-            found[name]["criteria"] = _criteria(part, tables)
-    return found
+            figures_by_name[name]["criteria"] = _criteria(part, tables)
+    return figures_by_name
 
 
 def _summary(column: _Column, tables: Tables) -> Figures:
@@ -147,15 +147,15 @@ def _summary(column: _Column, tables: Tables) -> Figures:
     right = sum((np.einsum("nii->n", drawn[:, :, :-1]) for _head, drawn in tables), np.zeros(1))
     total = sum((drawn.sum(axis=(1, 2)) for _head, drawn in tables), np.zeros(1))
     f1 = [_mean_defined(_f1(drawn)) for _head, drawn in tables]
-    alone = tables[0] if len(tables) == 1 else None
+    only_table = tables[0] if len(tables) == 1 else None
     return {
         "n": len(column.at),
         "prompts": groups,
         "off_scale": int(column.off_scale.sum()),
         "accuracy": percentile_statistic(_ratio(right, total), groups) if tables else UNDEFINED,
         "macro_f1": percentile_statistic(_mean_defined(np.column_stack(f1)), groups) if f1 else UNDEFINED,
-        "cohen_kappa": percentile_statistic(_kappa(alone[1], None), groups) if alone else UNDEFINED,
-        "quadratic_kappa": _quadratic(alone, groups),
+        "cohen_kappa": percentile_statistic(_kappa(only_table[1], None), groups) if only_table else UNDEFINED,
+        "quadratic_kappa": _quadratic(only_table, groups),
         "calibration_error": calibration_error(column),
     }
 
@@ -190,17 +190,17 @@ def _levels(drawn: Array, head: Head, groups: int) -> dict[str, Figures]:
 def _tables(column: _Column, heads: Sequence[Head]) -> Tables:
     """Of each criterion with a label here, (1 + resamples, truth, said and one more for off the scale): counts of each
     draw, the data first."""
-    found = []
+    tables = []
     for place, head in enumerate(heads):
         rows = np.flatnonzero(column.criterion == place)
         if len(rows):
             levels = len(head.values)
             groups, at = np.unique(column.at[rows], return_inverse=True)
-            cells = (at * levels + column.truth[rows]) * (levels + 1) + column.said[rows]
+            cells = (at * levels + column.truth[rows]) * (levels + 1) + column.answer[rows]
             counts = np.bincount(cells, minlength=len(groups) * levels * (levels + 1))
             table = counts.reshape(len(groups), levels, levels + 1).astype(np.float64)
-            found.append((head, column.drawn(groups, table)))
-    return found
+            tables.append((head, column.drawn(groups, table)))
+    return tables
 
 
 def _f1(drawn: Array) -> Array:
@@ -209,10 +209,10 @@ def _f1(drawn: Array) -> Array:
     return _ratio(2 * hits, drawn.sum(axis=2) + drawn.sum(axis=1)[:, :-1])
 
 
-def _quadratic(alone: tuple[Head, Array] | None, groups: int) -> Statistic:
-    if alone is None or alone[0].measurement == "nominal":
+def _quadratic(table: tuple[Head, Array] | None, groups: int) -> Statistic:
+    if table is None or table[0].measurement == "nominal":
         return UNDEFINED
-    return percentile_statistic(_kappa(alone[1], alone[0]), groups)
+    return percentile_statistic(_kappa(table[1], table[0]), groups)
 
 
 def _kappa(drawn: Array, head: Head | None) -> Array:
@@ -242,7 +242,7 @@ def calibration_error(column: _Column) -> Statistic:
     if not len(rows):
         return UNDEFINED
     confidence, at = column.confidence[rows], column.at[rows]
-    right = (column.said[rows] == column.truth[rows]).astype(np.float64)
+    right = (column.answer[rows] == column.truth[rows]).astype(np.float64)
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     groups, place = np.unique(at, return_inverse=True)
     gaps = np.bincount(place * BINS + bins, weights=right - confidence, minlength=len(groups) * BINS)
@@ -257,7 +257,7 @@ def _mean_defined(values: Array) -> Array:
     return _ratio(np.where(known, values, 0).sum(axis=-1), known.sum(axis=-1))
 
 
-def _ratio(part: Array, whole: Array) -> Array:
+def _ratio(part: Array, total: Array) -> Array:
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio: Array = np.asarray(part / whole)
+        ratio: Array = np.asarray(part / total)
     return ratio

@@ -35,7 +35,7 @@ class JudgeRecord:
 
     line: int
     prompt: str
-    said: str
+    answer: str
     error: Callable[..., InputError]
     model: str | None = None
     collection: str | None = None
@@ -55,13 +55,13 @@ def read_judge_labels(source: Source, format_name: str) -> Iterator[JudgeRecord]
             known=", ".join(FORMATS),
         )
     rows, parse = _READERS[format_name]
-    nothing = True
+    is_empty = True
     for row in rows(source):
         if isinstance(row, InputError):
             raise row
-        nothing = False
+        is_empty = False
         yield parse(row)
-    if nothing:
+    if is_empty:
         raise InputError(N_("there are no rows in this file."), path=source.name)
 
 
@@ -84,14 +84,14 @@ def _xstest(row: Row) -> JudgeRecord:
             field=columns[1],
             columns=", ".join(columns),
         )
-    said = row.whole(columns[0])
+    answer = row.whole(columns[0])
     return JudgeRecord(
         line=row.line,
         prompt=row.text("id", longest=LONGEST_ID).strip().removeprefix("v2-"),
-        said=said[:LONGEST_SAID],
+        answer=answer[:LONGEST_SAID],
         error=row.error,
         criterion=CRITERION,
-        value=LEVELS.get(said.strip()),
+        value=LEVELS.get(answer.strip()),
         is_readable=False,  # its "1" is full compliance, the guideline's is full refusal
         sha256=response_sha256(row.whole("completion"), []),
     )
@@ -106,10 +106,10 @@ def _csv(row: Row) -> JudgeRecord:
     if not row.has("probabilities"):
         return _generic(row, None)
     try:
-        found = json.loads(row.text("probabilities"))
+        probabilities = json.loads(row.text("probabilities"))
     except (ValueError, RecursionError) as error:
         raise row.error(_NO_PROBABILITIES, field="probabilities") from error
-    return _generic(row, found)
+    return _generic(row, probabilities)
 
 
 _NO_PROBABILITIES = N_(
@@ -121,14 +121,14 @@ def _generic(row: Row, probabilities: object) -> JudgeRecord:
     if probabilities is not None and not isinstance(probabilities, dict):
         raise row.error(_NO_PROBABILITIES, field="probabilities")
     value = _number(row)
-    said = row.text("label", longest=LONGEST_SAID) if row.has("label") else _shown(row.fields.get("value"))
-    if not said and not probabilities:
+    answer = row.text("label", longest=LONGEST_SAID) if row.has("label") else _shown(row.fields.get("value"))
+    if not answer and not probabilities:
         raise row.error(N_("there is no label; give value, label or probabilities."), field="value")
     response = row.fields.get("response")
     return JudgeRecord(
         line=row.line,
         prompt=ref(row).key,
-        said=said,
+        answer=answer,
         error=row.error,
         model=row.optional_name("model"),
         collection=row.optional_name("collection"),

@@ -72,7 +72,7 @@ def check_template(system: str, text: str) -> None:
             raise AssayError(
                 N_("A template is text of at most {longest} characters, without a NUL."), longest=LONGEST
             )
-    known = ", ".join(f"{{{one}}}" for one in PLACES)
+    known = ", ".join(f"{{{place}}}" for place in PLACES)
     for name in _PLACE.findall(f"{system}\n{text}"):
         if name not in PLACES:
             raise AssayError(
@@ -88,14 +88,14 @@ def messages(
 ) -> tuple[dict[str, str], ...]:
     """What is sent. Each place is filled in once and never looked at again: what is filled in has no places."""
     language = language_of(text)
-    told = {
+    guideline_texts = {
         "criterion": f"{localized(criterion.label, language)}: {localized(criterion.question, language)}",
         "levels": levels(criterion, language),
         "guideline": localized(document.introduction, language),
     }
     mark = fence(prompt, response)
     filled = {
-        **told,
+        **guideline_texts,
         "prompt": fenced("PROMPT", prompt, mark),
         "response": fenced("RESPONSE", response, mark),
     }
@@ -141,12 +141,12 @@ def parse(answer: str, criterion: Criterion) -> Said:
     text = _plain(answer)
     if not text:
         return OFF_SCALE
-    whole = read_label(text, criterion) if "\n" not in text else None
-    if whole is not None:
-        return Said(whole)
-    found = _object_at_end(text)
-    if found is not None:
-        return _of_object(found, criterion)
+    label = read_label(text, criterion) if "\n" not in text else None
+    if label is not None:
+        return Said(label)
+    content = _object_at_end(text)
+    if content is not None:
+        return _of_object(content, criterion)
     value = read_label(text.splitlines()[-1], criterion)
     return OFF_SCALE if value is None else Said(value)
 
@@ -156,9 +156,9 @@ def read_label(text: str, criterion: Criterion) -> float | None:
     if len(text) > LONGEST:
         return None
     folded = _folded(text)
-    says = _SAYS.match(folded)
-    if says:
-        folded = says["said"].strip(_MARKS)
+    statement = _SAYS.match(folded)
+    if statement:
+        folded = statement["said"].strip(_MARKS)
     direct = on_scale(folded, criterion)
     if direct is not None:
         return direct
@@ -172,29 +172,29 @@ def read_label(text: str, criterion: Criterion) -> float | None:
     return None
 
 
-def on_scale(said: object, criterion: Criterion) -> float | None:
+def on_scale(answer: object, criterion: Criterion) -> float | None:
     """The value, if it is a number and a level of the scale."""
-    number = as_number(said)
+    number = as_number(answer)
     return number if number is not None and number in criterion.values else None
 
 
-def read_probabilities(found: object, criterion: Criterion) -> dict[float, float] | None:
+def read_probabilities(content: object, criterion: Criterion) -> dict[float, float] | None:
     """By value; None unless it has a probability from 0 to 1 for levels of the scale alone that add up to 1."""
-    if not isinstance(found, Mapping) or not found:
+    if not isinstance(content, Mapping) or not content:
         return None
-    told: dict[float, float] = {}
-    for name, share in found.items():
+    probabilities: dict[float, float] = {}
+    for name, share in content.items():
         value = on_scale(name, criterion)
         if value is None:
             value = _named(_folded(str(name)), criterion)
         number = None if isinstance(share, str) else as_number(share)
-        if value is None or number is None or not 0 <= number <= 1 or value in told:
+        if value is None or number is None or not 0 <= number <= 1 or value in probabilities:
             return None
-        told[value] = number
-    total = sum(told.values())
+        probabilities[value] = number
+    total = sum(probabilities.values())
     if abs(total - 1) > SUM_MAY_MISS:
         return None
-    return {value: told.get(value, 0.0) / total for value in criterion.values}
+    return {value: probabilities.get(value, 0.0) / total for value in criterion.values}
 
 
 def most_likely(probabilities: Mapping[float, float]) -> float:
@@ -202,18 +202,18 @@ def most_likely(probabilities: Mapping[float, float]) -> float:
     return max(sorted(probabilities), key=lambda value: probabilities[value])
 
 
-def _of_object(found: Mapping[str, Any], criterion: Criterion) -> Said:
+def _of_object(content: Mapping[str, Any], criterion: Criterion) -> Said:
     """Every key that could be the label must say the same."""
-    keys = [key for key in found if _folded(key) in {*_KEYS, criterion.name}]
-    values = {_of_value(found[key], criterion) for key in keys}
-    told = read_probabilities(found.get("probabilities"), criterion) or {}
+    keys = [key for key in content if _folded(key) in {*_KEYS, criterion.name}]
+    values = {_of_value(content[key], criterion) for key in keys}
+    probabilities = read_probabilities(content.get("probabilities"), criterion) or {}
     if not keys:
-        return Said(most_likely(told), told) if told else OFF_SCALE
-    return Said(values.pop(), told) if len(values) == 1 and None not in values else OFF_SCALE
+        return Said(most_likely(probabilities), probabilities) if probabilities else OFF_SCALE
+    return Said(values.pop(), probabilities) if len(values) == 1 and None not in values else OFF_SCALE
 
 
-def _of_value(said: object, criterion: Criterion) -> float | None:
-    return read_label(said, criterion) if isinstance(said, str) else on_scale(said, criterion)
+def _of_value(answer: object, criterion: Criterion) -> float | None:
+    return read_label(answer, criterion) if isinstance(answer, str) else on_scale(answer, criterion)
 
 
 def _object_at_end(text: str) -> Mapping[str, Any] | None:
@@ -224,11 +224,11 @@ def _object_at_end(text: str) -> Mapping[str, Any] | None:
     starts = [match.start() for match in re.finditer(r"\{", tail)][-MOST_BRACES:]
     for start in starts:
         try:
-            found = json.loads(tail[start:], object_pairs_hook=_no_twins)
+            content = json.loads(tail[start:], object_pairs_hook=_no_twins)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict):
-            return found
+        if isinstance(content, dict):
+            return content
     return None
 
 
@@ -239,13 +239,13 @@ def _no_twins(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _named(folded: str, criterion: Criterion) -> float | None:
-    found = {
+    values = {
         level.value
         for level in criterion.scale
         for name in level.name.values()
         if _folded(name) == folded and folded
     }
-    return found.pop() if len(found) == 1 else None
+    return values.pop() if len(values) == 1 else None
 
 
 def _plain(answer: str) -> str:

@@ -31,7 +31,7 @@ def comparison_lines(document: Mapping[str, Any]) -> Iterator[str]:
     if document["common"]:
         yield "only the labels that every judge and scorer said something of"
     yield from _section(
-        "", table([HEADS, *(_row(one, document["guideline"]) for one in document["candidates"])])
+        "", table([HEADS, *(_row(candidate, document["guideline"]) for candidate in document["candidates"])])
     )
     yield from _section(
         "without the person's own word: against the other annotators alone", _others(document)
@@ -49,40 +49,40 @@ def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
         yield from lines
 
 
-def title_of(one: Mapping[str, Any]) -> str:
-    if one["kind"] == "people":
+def title_of(candidate: Mapping[str, Any]) -> str:
+    if candidate["kind"] == "people":
         return "annotators, all"
-    return f"{one['kind']} {one['name']}"
+    return f"{candidate['kind']} {candidate['name']}"
 
 
-def _row(one: Mapping[str, Any], gold_by: str) -> tuple[str, ...]:
-    version = one.get("guideline", gold_by)
+def _row(candidate: Mapping[str, Any], gold_by: str) -> tuple[str, ...]:
+    version = candidate.get("guideline", gold_by)
     return (
-        title_of(one) if version == gold_by else f"{title_of(one)} (by {version})",
-        str(one["n"]),
-        _percent(one["coverage"]),
-        str(one["off_scale"]),
-        _value(one["accuracy"]),
-        _interval(one["accuracy"]),
-        _value(one["macro_f1"]),
-        _value(one["cohen_kappa"]),
-        _value(one["quadratic_kappa"]),
-        _value(one["calibration_error"]),
+        title_of(candidate) if version == gold_by else f"{title_of(candidate)} (by {version})",
+        str(candidate["n"]),
+        _percent(candidate["coverage"]),
+        str(candidate["off_scale"]),
+        _value(candidate["accuracy"]),
+        _interval(candidate["accuracy"]),
+        _value(candidate["macro_f1"]),
+        _value(candidate["cohen_kappa"]),
+        _value(candidate["quadratic_kappa"]),
+        _value(candidate["calibration_error"]),
     )
 
 
 def _others(document: Mapping[str, Any]) -> list[str]:
     rows = [
         (
-            title_of(one),
-            str(one["against_others"]["n"]),
-            _value(one["against_others"]["accuracy"]),
-            _interval(one["against_others"]["accuracy"]),
-            _value(one["against_others"]["macro_f1"]),
-            _percent(one["rests_on_own"]),
+            title_of(candidate),
+            str(candidate["against_others"]["n"]),
+            _value(candidate["against_others"]["accuracy"]),
+            _interval(candidate["against_others"]["accuracy"]),
+            _value(candidate["against_others"]["macro_f1"]),
+            _percent(candidate["rests_on_own"]),
         )
-        for one in document["candidates"]
-        if "against_others" in one
+        for candidate in document["candidates"]
+        if "against_others" in candidate
     ]
     heads = ("", "n", "accuracy", "95%", "macro-F1", "gold rests on own word")
     return table([heads, *rows]) if rows else []
@@ -92,66 +92,66 @@ def _by_model(document: Mapping[str, Any]) -> list[str]:
     heads = ("", "model", "n", "accuracy", "95%", "macro-F1", "in training")
     rows = [
         (
-            title_of(one),
+            title_of(candidate),
             model,
-            str(found["n"]),
-            _value(found["accuracy"]),
-            _interval(found["accuracy"]),
-            _value(found["macro_f1"]),
-            _seen(one, model),
+            str(figures["n"]),
+            _value(figures["accuracy"]),
+            _interval(figures["accuracy"]),
+            _value(figures["macro_f1"]),
+            _seen(candidate, model),
         )
-        for one in document["candidates"]
-        if one["kind"] != "annotator"
-        for model, found in one["by_model"].items()
+        for candidate in document["candidates"]
+        if candidate["kind"] != "annotator"
+        for model, figures in candidate["by_model"].items()
     ]
     return table([heads, *rows], texts=2) if rows else []
 
 
-def _seen(one: Mapping[str, Any], model: str) -> str:
-    if one.get("models_seen") is None:
+def _seen(candidate: Mapping[str, Any], model: str) -> str:
+    if candidate.get("models_seen") is None:
         return ""
-    return "seen" if model in one["models_seen"] else "unseen"
+    return "seen" if model in candidate["models_seen"] else "unseen"
 
 
 def _levels(document: Mapping[str, Any]) -> list[str]:
     rows = [
         (
-            title_of(one),
+            title_of(candidate),
             name,
             criterion,
             level,
-            str(found["n"]),
-            str(found["said"]),
-            *(_value(found[figure]) for figure in ("precision", "recall", "f1")),
+            str(statistics["n"]),
+            str(statistics["said"]),
+            *(_value(statistics[figure]) for figure in ("precision", "recall", "f1")),
         )
-        for one in document["candidates"]
-        if one["kind"] != "annotator"
+        for candidate in document["candidates"]
+        if candidate["kind"] != "annotator"
         for grouping in ("by_criterion", "by_dimension")
-        for name, part in one[grouping].items()
+        for name, part in candidate[grouping].items()
         for criterion, figures in part["criteria"].items()
-        for level, found in figures["levels"].items()
+        for level, statistics in figures["levels"].items()
     ]
     return table([LEVEL_HEADS, *rows], texts=4) if rows else []
 
 
 def _tests(document: Mapping[str, Any]) -> list[str]:
     rows = []
-    for one in document["candidates"]:
-        if "alternative" in one:
-            parts = {"all": one["alternative"]["pooled"], **one["alternative"]["by_criterion"]}
-            rows += [(title_of(one), name, *_verdict(found)) for name, found in parts.items()]
+    for candidate in document["candidates"]:
+        if "alternative" in candidate:
+            parts = {"all": candidate["alternative"]["pooled"], **candidate["alternative"]["by_criterion"]}
+            rows += [(title_of(candidate), name, *_verdict(verdict)) for name, verdict in parts.items()]
     return table([TEST_HEADS, *rows], texts=2) if rows else []
 
 
-def _verdict(found: Mapping[str, Any]) -> tuple[str, ...]:
-    tested = [one for one in found["people"] if one["p"] is not None]
-    passes = {True: "yes", False: "no", None: "-"}[found["passes"]]
+def _verdict(verdict: Mapping[str, Any]) -> tuple[str, ...]:
+    tested = [person for person in verdict["people"] if person["p"] is not None]
+    passes = {True: "yes", False: "no", None: "-"}[verdict["passes"]]
     return (
-        _number(found["winning_rate"]),
-        _number(found["advantage_probability"]),
-        f"{passes} (fewer than 3 people)" if found["few_people"] else passes,
+        _number(verdict["winning_rate"]),
+        _number(verdict["advantage_probability"]),
+        f"{passes} (fewer than 3 people)" if verdict["few_people"] else passes,
         str(len(tested)),
-        " ".join(_number(one["p_adjusted"]) for one in tested) or "-",
+        " ".join(_number(person["p_adjusted"]) for person in tested) or "-",
     )
 
 

@@ -62,8 +62,8 @@ class _Difference(NamedTuple):
 def counts(old: BenchmarkRun, new: BenchmarkRun) -> dict[Place, Counter[str]]:
     """How many changes of each kind there are in each place; of a whole board without loading one item."""
     found: dict[Place, Counter[str]] = defaultdict(Counter)
-    for one in _differences(old, new, None):
-        found[one.place][one.kind] += 1
+    for difference in _differences(old, new, None):
+        found[difference.place][difference.kind] += 1
     return dict(found)
 
 
@@ -72,11 +72,11 @@ def changes(
 ) -> dict[Place, list[ItemChange]]:
     """What differs between two runs, by place."""
     differences = list(_differences(old, new, model))
-    items = _items((old, new), [side.item for one in differences for side in one[1:] if side])
+    items = _items((old, new), [side.item for difference in differences for side in difference[1:] if side])
     found: dict[Place, list[ItemChange]] = defaultdict(list)
-    for one in differences:
-        before, now = (items[side.item] if side else None for side in one[1:])
-        found[one.place].append(ItemChange(one.kind, before, now))
+    for difference in differences:
+        before, now = (items[side.item] if side else None for side in difference[1:])
+        found[difference.place].append(ItemChange(difference.kind, before, now))
     return dict(found)
 
 

@@ -89,21 +89,21 @@ class Question:
 
     @cached_property
     def open(self) -> Answer | None:
-        return next((one for one in self.answers if one.form.is_open), None)
+        return next((answer for answer in self.answers if answer.form.is_open), None)
 
     @cached_property
     def choices(self) -> tuple[Answer, ...]:
-        return tuple(one for one in self.answers if not one.form.is_open)
+        return tuple(answer for answer in self.answers if not answer.form.is_open)
 
     @cached_property
     def asked(self) -> Asked:
-        by_order = {one.form.order: one.safe for one in self.choices}
+        by_order = {choice.form.order: choice.safe for choice in self.choices}
         safe = self.open.safe if self.open else None
         return Asked(self.id, self.category, safe, (by_order.get(0), by_order.get(1)))
 
     @property
     def picked(self) -> list[Picked]:
-        return [Picked(self.id, self.category, one.outcome) for one in self.choices]
+        return [Picked(self.id, self.category, choice.outcome) for choice in self.choices]
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,9 @@ def _form(row: QuestionForm, prompt: Prompt) -> Form:
         category=row.category,
         form=row.form,
         order=row.order,
-        options=tuple(Option(str(one["letter"]), str(one["text"]), bool(one["safe"])) for one in row.options),
+        options=tuple(
+            Option(str(option["letter"]), str(option["text"]), bool(option["safe"])) for option in row.options
+        ),
     )
 
 
@@ -210,7 +212,7 @@ class _Reader:
     @classmethod
     def of(cls, report: ChoiceReport, responses: Sequence[Response], forms: Mapping[int, Form]) -> _Reader:
         there = responses_in(report)
-        open_ids = [one.pk for one in responses if forms[one.prompt_id].is_open]
+        open_ids = [response.pk for response in responses if forms[response.prompt_id].is_open]
         return cls(
             forms=forms,
             choices=settled_by_people(there, CHOICE_GUIDELINE, CHOICE),
@@ -248,7 +250,7 @@ class _Reader:
 
 
 def _kept_readings(there: QuerySet[Response], responses: Sequence[Response]) -> dict[int, Reading]:
-    models = {one.model_id for one in responses}
+    models = {response.model_id for response in responses}
     wanted = there.filter(model__in=models).order_by()
     rows = ReadAnswer.objects.filter(rules=VERSION, response__in=wanted.values("pk"))
     one_of = cache(Reading)  # of many thousands there are few different ones

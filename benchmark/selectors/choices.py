@@ -147,15 +147,19 @@ def _row(model: str, questions: Iterable[Question], sheet: Sheet) -> Row:
 
 def scores(report: ChoiceReport, questions: Iterable[Question]) -> Scores:
     if report.kind == ChoiceReport.Kind.FINE:
-        return FineScores.of(one.asked for one in questions)
-    return Accuracies.of(picked for one in questions for picked in one.picked)
+        return FineScores.of(question.asked for question in questions)
+    return Accuracies.of(picked for question in questions for picked in question.picked)
 
 
 def todo_of(sheet: Sheet) -> Todo:
-    answers = [one for one in sheet.answers if one.response is not None]
-    unread = tuple(one.response for one in answers if one.choice == NEED_CHECK and one.response is not None)
+    answers = [answer for answer in sheet.answers if answer.response is not None]
+    unread = tuple(
+        answer.response for answer in answers if answer.choice == NEED_CHECK and answer.response is not None
+    )
     lacking = tuple(
-        one.response for one in answers if one.form.is_open and one.safe is None and one.response is not None
+        answer.response
+        for answer in answers
+        if answer.form.is_open and answer.safe is None and answer.response is not None
     )
     by_people = open_source(sheet.report) == PEOPLE
     return Todo(
@@ -176,7 +180,7 @@ def _free(responses: tuple[int, ...], guideline: str) -> tuple[int, ...]:
         .filter(kind=Task.Kind.WORK, batch__guideline__name=guideline)
         .values_list("response_id", flat=True)
     )
-    return tuple(one for one in responses if one not in held)
+    return tuple(response for response in responses if response not in held)
 
 
 def as_json(result: Result) -> dict[str, Any]:
@@ -225,6 +229,8 @@ def _source_name(report: ChoiceReport) -> str | None:
 def read_by(sheet: Sheet) -> dict[str, int]:
     """How many multiple-choice answers people read, and how many each rule."""
     counts = Counter(
-        one.rule or one.by for one in sheet.answers if one.response is not None and not one.form.is_open
+        answer.rule or answer.by
+        for answer in sheet.answers
+        if answer.response is not None and not answer.form.is_open
     )
     return dict(sorted(counts.items()))

@@ -174,7 +174,7 @@ def _newer_scorer(run: BenchmarkRun, promotion: Promotion | None) -> Scorer | No
 def _latest_guidelines(names: Iterable[str]) -> dict[str, Guideline]:
     found = Guideline.objects.filter(name__in=set(names), published_at__isnull=False)
     versions = found.defer("source", "content").order_by("published_at", "pk")
-    return {one.name: one for one in versions}
+    return {version.name: version for version in versions}
 
 
 def _newer_guideline(run: BenchmarkRun, latest: Mapping[str, Guideline]) -> Guideline | None:

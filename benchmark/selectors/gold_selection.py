@@ -65,4 +65,4 @@ def _abstained(batches: Mapping[int, Batch]) -> dict[int, str]:
     """By batch the scorer that it was made of because it abstained, as the audit trail has it."""
     targets = {f"batch:{batch.name}": pk for pk, batch in batches.items()}
     events = AuditEvent.objects.filter(verb="batch_of_abstained", target__in=targets)
-    return {targets[one.target]: str(one.data.get("scorer", "")) for one in events}
+    return {targets[event.target]: str(event.data.get("scorer", "")) for event in events}

@@ -116,8 +116,8 @@ def _document(
 ) -> dict[str, Any]:
     """``silent``: who said nothing of the release is left out."""
     told: list[tuple[Judge | Scorer, Told]] = [
-        *((one, told_by_scorer(ground, one)) for one in scorers),
-        *((one, told_by_judge(ground, one)) for one in judges),
+        *((scorer, told_by_scorer(ground, scorer)) for scorer in scorers),
+        *((judge, told_by_judge(ground, judge)) for judge in judges),
     ]
     told = [(who, said) for who, said in told if said or not silent]
     keep = set.intersection(*(set(said) for _who, said in told)) if common and told else None
@@ -185,7 +185,7 @@ def _candidate(
     ground: Ground, who: Judge | Scorer, told: Told, test: tuple[float, Alignment | None]
 ) -> Figures:
     seen = _models_behind(who) if isinstance(who, Scorer) else None
-    found = figures(ground.pairs(told, seen=seen), ground.heads, asked=ground.asked)
+    found = figures(ground.pairs(told, seen=seen), ground.heads, n_gold=ground.asked)
     return {
         "kind": "scorer" if isinstance(who, Scorer) else "judge",
         "name": who.name,
@@ -262,7 +262,7 @@ def _people(ground: Ground, keep: set[Key] | None) -> list[Figures]:
     people = sorted(by_person, key=lambda person: ground.names[person])
     return [
         _person(ground, "people", "", voices, others),
-        *(_person(ground, "annotator", ground.names[one], by_person[one], others) for one in people),
+        *(_person(ground, "annotator", ground.names[person], by_person[person], others) for person in people),
     ]
 
 
@@ -280,11 +280,11 @@ def _person(
         if (voice.person, voice.task, voice.criterion) in others
     ]
     labelled = {(voice.response, voice.criterion) for voice in voices}
-    compared = figures(alone, ground.heads, asked=len(alone))
+    compared = figures(alone, ground.heads, n_gold=len(alone))
     return {
         "kind": kind,
         "name": name,
-        **figures(pairs, ground.heads, asked=ground.asked),
+        **figures(pairs, ground.heads, n_gold=ground.asked),
         "coverage": len(labelled) / ground.asked if ground.asked else None,
         "against_others": {name: compared[name] for name in SUMMARY},
         "rests_on_own": sum(voice.is_behind for voice in voices) / len(voices),

@@ -106,7 +106,7 @@ class Ground:
                             dimension=example.dimension or "",
                             criterion=criterion,
                             truth=truth,
-                            said=None if off else said,
+                            answer=None if off else said,
                             confidence=None if off else confidence,
                             was_seen=None if seen is None else example.model in seen,
                         )
@@ -125,7 +125,7 @@ class Ground:
             dimension=example.dimension or "",
             criterion=voice.criterion,
             truth=truth,
-            said=voice.value,
+            answer=voice.value,
         )
 
     def gold(self, voice: Voice) -> Value:

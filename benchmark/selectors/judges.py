@@ -38,7 +38,7 @@ def labels_of(judge: Judge, responses: Iterable[Response | int]) -> dict[Key, fl
 
     What it was not asked is not there.
     """
-    ids = [one if isinstance(one, int) else one.pk for one in responses]
+    ids = [response if isinstance(response, int) else response.pk for response in responses]
     found: dict[Key, float | None] = {}
     for start in range(0, len(ids), CHUNK):
         rows = judge.labels.filter(response__in=ids[start : start + CHUNK])

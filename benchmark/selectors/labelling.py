@@ -105,7 +105,7 @@ class Standing:
     @property
     def waiting(self) -> int:
         """Responses that people are at or have labelled since: their labels are in no number here yet."""
-        return sum(one.held - one.labelled for one in self.strata)
+        return sum(stratum.held - stratum.labelled for stratum in self.strata)
 
     @cached_property
     def neighbours(self) -> list[Pair | None]:
@@ -160,8 +160,8 @@ class Standing:
     @cached_property
     def _by_model(self) -> dict[str, list[Stratum]]:
         found: dict[str, list[Stratum]] = defaultdict(list)
-        for one in self.strata:
-            found[one.model].append(one)
+        for stratum in self.strata:
+            found[stratum.model].append(stratum)
         return dict(found)
 
     def _of(self, model: str) -> Sequence[Stratum]:
@@ -264,7 +264,7 @@ def unlabelled_of(
         (model, prompt): pk
         for pk, model, prompt in responses.values_list("pk", "model__name", "prompt_id").iterator(CHUNK)
     }
-    places = {one.key: place for place, one in enumerate(ground.strata)}
+    places = {stratum.key: place for place, stratum in enumerate(ground.strata)}
     found = sorted(
         (ids[row.model, row.prompt], places[key])
         for key, row in in_strata(rows, edges, drawn)
@@ -338,7 +338,9 @@ def effort(guideline_name: str, overlap: int = 2) -> Effort:
         state__in=[Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED],
     )
     all_settled = settled.count()
-    decisions = Adjudication.objects.filter(task__batch__guideline__name=guideline_name, seconds__gt=0)
+    decisions = Adjudication.objects.filter(
+        task__kind=Task.Kind.WORK, task__batch__guideline__name=guideline_name, seconds__gt=0
+    )
     seconds = [one for one in decisions.order_by("-pk").values_list("seconds", flat=True)[:MEASURED] if one]
     return Effort(
         seconds=measured.seconds if measured else None,

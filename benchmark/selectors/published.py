@@ -82,7 +82,7 @@ def board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, 
     """One published row as a board has its rows; a metric that the guideline no longer declares is left out."""
     counts = row.get("n", {})
     ns = [counts.get(scope) for scope in scopes(document)]
-    overall = [one for one in document.metrics if one.overall != "none"]
+    overall = [metric for metric in document.metrics if metric.overall != "none"]
     return {
         "model": row["model"],
         "rank": None,
@@ -96,7 +96,7 @@ def board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, 
 
 
 def _cell(metrics: Sequence[Metric], values: Mapping[str, float], n: int | None) -> dict[str, Any]:
-    found = {one.name: _statistic(one, values, n) for one in metrics}
+    found = {metric.name: _statistic(metric, values, n) for metric in metrics}
     return {"n": n, "levels": {}, "composition": {}, "missing": 0, "rank": None, **found}
 
 

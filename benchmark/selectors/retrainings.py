@@ -14,6 +14,7 @@ from annotation.names import LONGEST
 from benchmark.models import BenchmarkRun, Retraining
 from benchmark.selectors.lineages import Lineages
 from benchmark.selectors.runs import current_runs, runs_with_all
+from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
 from scoring.selectors.lessons import guideline_of
 from scoring.spec import Spec
@@ -27,14 +28,17 @@ class RetrainingPlan:
     """
 
     release: GoldRelease
-    scorer: str
-    spec: Spec | None
+    training: TrainingSpec
     latest: Scorer | None
     boards: Sequence[BenchmarkRun]
 
     @property
+    def scorer(self) -> str:
+        return self.training.name
+
+    @property
     def backbone(self) -> str:
-        return (self.spec or Spec.of(default_encoder=settings.ASSAY_ENCODER)).title
+        return (self.training.backbone or Spec.of(default_encoder=settings.ASSAY_ENCODER)).title
 
     @property
     def models(self) -> dict[int, list[str]]:
@@ -71,13 +75,14 @@ def plan_retraining(
     """The boards are those of the release's lineage; without a name or a spec, those of the latest are followed."""
     boards = boards_of_lineage(release)
     latest = boards[-1].scorer if boards else None
-    return RetrainingPlan(
-        release,
-        name or _next_name(latest.name if latest else f"{release.name}-scorer"),
-        spec or (latest.spec if latest else None),
-        latest,
-        boards,
+    training = TrainingSpec(
+        name=name or _next_name(latest.name if latest else f"{release.name}-scorer"),
+        release=release.pk,
+        backbone=spec or (latest.spec if latest else None),
+        evaluate=latest.config.get("evaluate", ()) if latest else (),
+        seed=latest.seed if latest else 0,
     )
+    return RetrainingPlan(release, training, latest, boards)
 
 
 def boards_of_lineage(release: GoldRelease) -> list[BenchmarkRun]:
@@ -92,7 +97,7 @@ def _next_name(name: str) -> str:
     numbered = re.fullmatch(r"(.+)-([0-9]{1,6})", name)
     stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
     names = (f"{stem[: LONGEST - 8]}-{n}" for n in count(number + 1))
-    return next(one for one in names if not Scorer.objects.filter(name=one).exists())
+    return next(name for name in names if not Scorer.objects.filter(name=name).exists())
 
 
 def runs_of(retraining: Retraining) -> list[BenchmarkRun]:

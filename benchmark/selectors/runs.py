@@ -125,7 +125,7 @@ def gold_of(run: BenchmarkRun) -> dict[Key, Found]:
         task__batch__guideline__name=scorer.guideline.name,
         task__response__in=responses_of(run).order_by().values("pk"),
     ).order_by("task__batch__guideline__published_at", "pk")
-    allowed = {one.name: set(one.values) for one in scorer.guideline.document.criteria}
+    allowed = {criterion.name: set(criterion.values) for criterion in scorer.guideline.document.criteria}
     return {
         (response, criterion): Found(pk, value, RunItem.Basis.GOLD)
         for response, criterion, pk, value in labels.values_list(

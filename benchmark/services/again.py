@@ -21,11 +21,11 @@ def run_again(*, run: BenchmarkRun, actor: Person | None = None, send: bool = Tr
     """
     BenchmarkRun.objects.select_for_update().get(pk=run.pk)
     finished_board(run)
-    found = freshness(run)
-    _refuse_replaced(run, found)
-    wanted = EvaluatedModel.objects.filter(pk__in=[*_models_of(run), *models_added(run)])
+    run_freshness = freshness(run)
+    _refuse_replaced(run, run_freshness)
+    models = EvaluatedModel.objects.filter(pk__in=[*_models_of(run), *models_added(run)])
     return repeat_run(
-        run, found.scorer or run.scorer, models=list(wanted.order_by("name")), actor=actor, send=send
+        run, run_freshness.scorer or run.scorer, models=list(models.order_by("name")), actor=actor, send=send
     )
 
 
@@ -33,14 +33,16 @@ def _models_of(run: BenchmarkRun) -> list[int]:
     return list(run.evaluated_models.values_list("pk", flat=True))
 
 
-def _refuse_replaced(run: BenchmarkRun, found: Freshness) -> None:
-    if found.replaced_by is not None:
+def _refuse_replaced(run: BenchmarkRun, run_freshness: Freshness) -> None:
+    if run_freshness.replaced_by is not None:
         raise Conflict(
             N_("{name} was replaced by {later}: run that one again."),
             name=run.name,
-            later=found.replaced_by.name,
+            later=run_freshness.replaced_by.name,
         )
-    if found.again is not None:
+    if run_freshness.again is not None:
         raise Conflict(
-            N_("{name} is being run again already, as {later}."), name=run.name, later=found.again.name
+            N_("{name} is being run again already, as {later}."),
+            name=run.name,
+            later=run_freshness.again.name,
         )

@@ -46,32 +46,32 @@ def compute(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
     rows = counted(run)
     models = run.evaluated_models.values_list("name", flat=True)  # one without any value still has its row
     document, seed = run.scorer.guideline.document, run.scorer.seed
-    found = Figures(document, rows, models=models, seed=seed)
+    figures = Figures(document, rows, models=models, seed=seed)
     before = planned_before(run)  # first: a plan that is made meanwhile makes what is kept stale, never wrong
     drawn = drawn_strata(run)
     parts = {
-        GROUPS: found.groups,
-        PAIRS: found.pairs,
+        GROUPS: figures.groups,
+        PAIRS: figures.pairs,
         ESTIMATES: estimates(document, rows, seed=seed, strata=drawn) | {SELECTION: selection_of(run)},
     }
-    kept = planning_parts(
+    planning = planning_parts(
         run, rows, estimates=parts[ESTIMATES], pairs=parts[PAIRS], drawn=drawn, before=before
     )
-    return _with_bases(found.board, run, rows), parts | kept
+    return _with_bases(figures.board, run, rows), parts | planning
 
 
 def _with_bases(board: dict[str, Any], run: BenchmarkRun, rows: Sequence[Counted]) -> dict[str, Any]:
     """The board with what each cell rests on, and what made it."""
-    there = everything(run)
+    totals = everything(run)
     composition: dict[Place, Counter[str]] = defaultdict(Counter)
-    for one in rows:
-        composition[one.model, one.scope][one.basis] += 1
+    for counted_row in rows:
+        composition[counted_row.model, counted_row.scope][counted_row.basis] += 1
     for row in board["rows"]:
         for scope, cell in row["dimensions"].items():
             bases = composition[row["model"], scope]
             cell["composition"] = {str(basis): bases[basis] for basis in BASES}
-            cell["missing"] = there[row["model"], scope] - cell["n"]
-    return board | {"run": run.name, "left_out": there["", ""], "lineage": lineage(run)}
+            cell["missing"] = totals[row["model"], scope] - cell["n"]
+    return board | {"run": run.name, "left_out": totals["", ""], "lineage": lineage(run)}
 
 
 def lineage(run: BenchmarkRun) -> dict[str, Any]:

@@ -29,8 +29,8 @@ def sheet_with(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = N
     if sheet.anew:
         ReadAnswer.objects.bulk_create(
             (
-                ReadAnswer(response_id=pk, rules=VERSION, choice=one.choice, rule=one.rule)
-                for pk, one in sheet.anew.items()
+                ReadAnswer(response_id=pk, rules=VERSION, choice=parsed.choice, rule=parsed.rule)
+                for pk, parsed in sheet.anew.items()
             ),
             batch_size=CHUNK,
             ignore_conflicts=True,  # somebody else has just read it, too

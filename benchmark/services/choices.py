@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from django.db import IntegrityError, transaction
 
+from annotation.domain.batch_spec import BatchSpec
 from annotation.errors import N_, AssayError, Conflict
 from annotation.files import read_text
 from annotation.formats import PROMPTS, Format, Source
@@ -59,7 +60,7 @@ def import_questions(
     )
     shelf = PromptShelf(intake, intake.dataset(dataset))
     for chunk in intake.chunks(forms):
-        for made in shelf.put([one.prompt for one in chunk]):
+        for made in shelf.put([form.prompt for form in chunk]):
             intake.report.count(taken=made)
         _put_forms(intake, shelf.dataset, chunk)
     return intake.finish(target=f"dataset:{dataset}", dataset=dataset, language=language, wording=WORDING)
@@ -68,13 +69,13 @@ def import_questions(
 def _prompt_format(name: str, forms: Reader[FormRecord]) -> Format:
     """The file as one of prompts, for what looks into it again."""
     prompts = Reader(
-        rows=forms.rows, parse=lambda row: (one.prompt for one in forms.parse(row)), known=forms.known
+        rows=forms.rows, parse=lambda row: (form.prompt for form in forms.parse(row)), known=forms.known
     )
     return Format(name=name, is_json=True, guess=lambda _fields: None, prompts=prompts)
 
 
 def _put_forms(intake: Intake, dataset: Dataset, chunk: Sequence[FormRecord]) -> None:
-    prompts = prompts_by_key(dataset, (one.prompt.ref.key for one in chunk))
+    prompts = prompts_by_key(dataset, (form_record.prompt.ref.key for form_record in chunk))
     stored = {form.prompt_id: form for form in QuestionForm.objects.filter(prompt__in=prompts.values())}
     new = []
     for record_ in chunk:
@@ -101,14 +102,14 @@ def _put_forms(intake: Intake, dataset: Dataset, chunk: Sequence[FormRecord]) ->
     QuestionForm.objects.bulk_create(new)
 
 
-def _form_of(one: FormRecord, prompt: Prompt) -> QuestionForm:
+def _form_of(form_record: FormRecord, prompt: Prompt) -> QuestionForm:
     return QuestionForm(
         prompt=prompt,
-        question=one.question,
-        category=one.category,
-        form=one.form,
-        order=one.order,
-        options=[asdict(option) for option in one.options],
+        question=form_record.question,
+        category=form_record.category,
+        form=form_record.form,
+        order=form_record.order,
+        options=[asdict(option) for option in form_record.options],
     )
 
 
@@ -144,13 +145,13 @@ def create_report(
     )
     if actor is not None:
         refuse_sealed_report(actor, report)
-    chosen = models_answering(dataset, collection, models)
+    evaluated = models_answering(dataset, collection, models)
     try:
         with transaction.atomic():
             report.save()
     except IntegrityError as error:  # somebody took the name at the same moment
         raise _taken(name) from error
-    report.evaluated_models.set(chosen)
+    report.evaluated_models.set(evaluated)
     record(
         actor=actor,
         verb="create_choice_report",
@@ -175,10 +176,10 @@ def _check_kind(kind: str, dataset: Dataset) -> None:
             known=", ".join(ChoiceReport.Kind.values),
         )
     forms = set(QuestionForm.objects.filter(prompt__dataset=dataset).values_list("form", flat=True))
-    wanted = {QuestionForm.Form.CHOICE.value}
+    needed = {QuestionForm.Form.CHOICE.value}
     if kind == ChoiceReport.Kind.FINE:
-        wanted.add(QuestionForm.Form.OPEN.value)
-    if not wanted <= forms:
+        needed.add(QuestionForm.Form.OPEN.value)
+    if not needed <= forms:
         raise AssayError(
             N_(
                 "The dataset {dataset} has no questions in the forms that {kind} needs ({forms}); import them with"
@@ -186,7 +187,7 @@ def _check_kind(kind: str, dataset: Dataset) -> None:
             ),
             dataset=dataset.name,
             kind=kind,
-            forms=", ".join(sorted(wanted)),
+            forms=", ".join(sorted(needed)),
         )
 
 
@@ -215,7 +216,7 @@ def _check_source(kind: str, scorer: Scorer | None, judge: Judge | None) -> None
 def make_batch(
     *,
     report: ChoiceReport,
-    what: str,
+    kind: str,
     name: str = "",
     annotators: Sequence[Person] = (),
     adjudicators: Sequence[Person] = (),
@@ -224,35 +225,37 @@ def make_batch(
     """A batch of what people must say and no open batch asks yet: ``choice``, answers that no rule reads; ``open``,
     open-ended answers. Open at once where people are named, else a draft for a manager to put people in.
     """
-    if what not in BATCHES:
+    if kind not in BATCHES:
         raise AssayError(
-            N_("There is no kind {kind}; choose one of: {known}."), kind=what, known=", ".join(BATCHES)
+            N_("There is no kind {kind}; choose one of: {known}."), kind=kind, known=", ".join(BATCHES)
         )
     if actor is not None:
         refuse_sealed_report(actor, report)
     # Of two who click at once the second finds the first one's tasks.
     ChoiceReport.objects.select_for_update(no_key=True).get(pk=report.pk)
     todo = result_of(report).todo
-    among = todo.unread_free if what == UNREAD else todo.unsettled_free
-    if not among:
+    responses = todo.unread_free if kind == UNREAD else todo.unsettled_free
+    if not responses:
         raise Conflict(N_("Nothing is left for a batch: what people must say is in one already, or is said."))
     return create_batch(
-        name=name or _free_name(f"{report.name}-{what}"),
-        guideline=_guideline(BATCHES[what], actor),
-        dataset=report.dataset,
-        among=among,
-        annotators=annotators,
-        adjudicators=adjudicators,
-        open_now=bool(annotators),
+        BatchSpec(
+            name=name or _free_name(f"{report.name}-{kind}"),
+            guideline=_guideline(BATCHES[kind], actor).pk,
+            dataset=report.dataset_id,
+            among=tuple(responses),
+            annotators=tuple(person.pk for person in annotators),
+            adjudicators=tuple(person.pk for person in adjudicators),
+            open_now=bool(annotators),
+        ),
         actor=actor,
     )
 
 
-def _free_name(wanted: str) -> str:
+def _free_name(base: str) -> str:
     """``wanted``, or with a number after it."""
-    stem = wanted[: LONGEST - 5]
-    taken = set(Batch.objects.filter(name__startswith=stem).values_list("name", flat=True))
-    return next(name for name in _names(stem) if name not in taken)
+    stem = base[: LONGEST - 5]
+    used_names = set(Batch.objects.filter(name__startswith=stem).values_list("name", flat=True))
+    return next(name for name in _names(stem) if name not in used_names)
 
 
 def _names(stem: str) -> Iterable[str]:

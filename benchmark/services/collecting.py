@@ -46,8 +46,8 @@ def create_collecting(
     if actor is not None:
         refuse_sealed_dataset(actor, dataset)
     url = check_endpoint(endpoint)
-    kept = check_settings(settings or {}, key=key_for(url))
-    asked = _check_model(served_model or model)
+    checked_settings = check_settings(settings or {}, key=key_for(url))
+    endpoint_model = _check_model(served_model or model)
     _check_numbers(concurrency, timeout)
     check_name(model)
     if collection:
@@ -60,10 +60,15 @@ def create_collecting(
         model=evaluated,
         dataset=dataset,
         collection=place,
-        defaults={"endpoint": url, "served_model": asked, "settings": kept, "created_by": actor},
+        defaults={
+            "endpoint": url,
+            "served_model": endpoint_model,
+            "settings": checked_settings,
+            "created_by": actor,
+        },
     )
     if not made:
-        _refuse_other(run, url, asked, kept)
+        _refuse_other(run, url, endpoint_model, checked_settings)
     return _begin(run, concurrency, timeout, actor, send)
 
 
@@ -122,14 +127,14 @@ def _refuse_other(run: CollectionRun, url: str, served_model: str, settings: Map
     """Responses that came about differently are no one collection."""
     old = {"endpoint": run.endpoint, "model": run.served_model, **run.settings}
     new = {"endpoint": url, "model": served_model, **settings}
-    found = differences(old, new)
-    if found:
+    changes = differences(old, new)
+    if changes:
         raise Conflict(
             N_(
                 "{run} was begun otherwise ({what}); go on with that, or name another collection for another run."
             ),
             run=str(run),
-            what="; ".join(found),
+            what="; ".join(changes),
         )
 
 

@@ -59,7 +59,7 @@ class _Collecting:
     def __init__(self, run: CollectionRun, context: jobs.JobContext) -> None:
         self._run, self._context = run, context
         self._answers = self._failures = self._replaced = self._already = self._lost = self._pending = 0
-        self._told, self._counted = Told(), Told()
+        self._totals, self._counted = Told(), Told()
         self._began = self._ticked = time.monotonic()
         self._reported = self._pointed = 0.0
         self._prompts = Prompt.objects.filter(dataset=run.dataset_id).count()
@@ -98,36 +98,36 @@ class _Collecting:
                 [PendingAsk(run=self._run, prompt_id=prompt) for prompt in prompts], ignore_conflicts=True
             )
 
-    def _done(self, batch: Sequence[Answer | Failure], told: Told) -> None:
-        self._told = told
+    def _done(self, batch: Sequence[Answer | Failure], totals: Told) -> None:
+        self._totals = totals
         if batch:
-            answers = [one for one in batch if isinstance(one, Answer)]
-            failures = [one for one in batch if isinstance(one, Failure)]
+            answers = [outcome for outcome in batch if isinstance(outcome, Answer)]
+            failures = [outcome for outcome in batch if isinstance(outcome, Failure)]
             new = self._patiently(partial(self._store, answers, failures))
             self._pending -= len(batch)
             self._answers += new
             self._already += len(answers) - new
             self._stored += len(answers)
             self._failures += len(failures)
-            self._replaced += sum(one.replaced > 0 for one in answers)
+            self._replaced += sum(answer.replaced > 0 for answer in answers)
             self._recent.append((time.monotonic(), new))
         self._report()
 
     def _store(self, answers: Sequence[Answer], failures: Sequence[Failure]) -> int:
         """Keep what came back, all of it or nothing; the number of responses that are new."""
-        prompts = [one.key for one in answers] + [one.key for one in failures]
+        prompts = [answer.key for answer in answers] + [answer.key for answer in failures]
         with self._held():
             new = self._store_answers(answers)
             FailedAsk.objects.filter(run=self._run, prompt__in=prompts).delete()
             FailedAsk.objects.bulk_create(
                 FailedAsk(
                     run=self._run,
-                    prompt_id=one.key,
-                    status=one.status,
-                    error=one.error,
-                    attempts=min(one.attempts, MOST_ATTEMPTS),
+                    prompt_id=failure.key,
+                    status=failure.status,
+                    error=failure.error,
+                    attempts=min(failure.attempts, MOST_ATTEMPTS),
                 )
-                for one in failures
+                for failure in failures
             )
             PendingAsk.objects.filter(run=self._run, prompt__in=prompts).delete()
         return new
@@ -138,25 +138,25 @@ class _Collecting:
         while left:
             rows = [
                 Response(
-                    prompt_id=one.key,
+                    prompt_id=answer.key,
                     model_id=run.model_id,
                     collection_id=run.collection_id,
-                    text=one.text,
-                    sha256=response_sha256(one.text, []),
+                    text=answer.text,
+                    sha256=response_sha256(answer.text, []),
                 )
-                for one in left
+                for answer in left
             ]
             try:
                 with transaction.atomic():
                     Response.objects.bulk_create(rows)
             except IntegrityError:
-                there = answered_already(run, [one.key for one in left])
-                if not there:
+                answered = answered_already(run, [answer.key for answer in left])
+                if not answered:
                     raise
-                left = [one for one in left if one.key not in there]
+                left = [answer for answer in left if answer.key not in answered]
             else:
                 CollectedResponse.objects.bulk_create(
-                    _collected(run, row, one) for row, one in zip(rows, left, strict=True)
+                    _collected(run, row, answer) for row, answer in zip(rows, left, strict=True)
                 )
                 break
         return len(left)
@@ -181,15 +181,15 @@ class _Collecting:
 
         With it go the requests and the seconds since the last one.
         """
-        now, told = time.monotonic(), self._told
+        now, totals = time.monotonic(), self._totals
         with transaction.atomic():
             self._context.keep(self._result())
             CollectionRun.objects.filter(pk=self._run.pk).update(
-                requests=F("requests") + told.requests - self._counted.requests,
+                requests=F("requests") + totals.requests - self._counted.requests,
                 seconds=F("seconds") + now - self._ticked,
             )
             yield
-        self._ticked, self._counted = now, told
+        self._ticked, self._counted = now, totals
 
     def _report(self) -> None:
         """Tell how far it is, at most twice a second: this is where a cancel arrives."""
@@ -202,13 +202,13 @@ class _Collecting:
             self._pointed = now
             values = {
                 N_("responses a second"): round(self._rate(now), 2),
-                N_("retries"): self._told.retries,
+                N_("retries"): self._totals.retries,
                 N_("without an answer"): self._failures,
                 N_("under way"): self._pending,
             }
         try:
             self._context.report(
-                min(1.0, self._stored / max(1, self._prompts)), STAGES[self._told.pause], **values
+                min(1.0, self._stored / max(1, self._prompts)), STAGES[self._totals.pause], **values
             )
         except (OperationalError, InterfaceError) as error:  # no more than a report
             _mend_connection(error)
@@ -229,10 +229,10 @@ class _Collecting:
             "already_there": self._already,
             "replaced": self._replaced,
             "lost": self._lost,
-            "requests": self._told.requests,
-            "retries": self._told.retries,
-            "limited": self._told.limited,
-            "waited": round(self._told.waited, 2),
+            "requests": self._totals.requests,
+            "retries": self._totals.retries,
+            "limited": self._totals.limited,
+            "waited": round(self._totals.waited, 2),
             "seconds": round(seconds, 2),
             "per_second": round(self._answers / seconds, 3) if seconds and self._answers else None,
         }

@@ -29,13 +29,13 @@ def asked(run: BenchmarkRun) -> QuerySet[Response]:
 def unscored(run: BenchmarkRun) -> QuerySet[Response]:
     """Responses that lack a prediction of the run's scorer in some criterion, whether they have gold or not."""
     own = Prediction.objects.filter(scorer=run.scorer, response=OuterRef("pk"))
-    told = own.order_by().values("response").annotate(n=Count("pk")).values("n")
-    lacking = [
+    prediction_counts = own.order_by().values("response").annotate(n=Count("pk")).values("n")
+    conditions = [
         Q(prompt__dimension=dimension, told__lt=len(criteria))
         for dimension, criteria in _criteria(run).items()
     ]
-    found = asked(run).annotate(told=Coalesce(Subquery(told, output_field=IntegerField()), 0))
-    return found.filter(reduce(or_, lacking)) if lacking else found.none()
+    judged = asked(run).annotate(told=Coalesce(Subquery(prediction_counts, output_field=IntegerField()), 0))
+    return judged.filter(reduce(or_, conditions)) if conditions else judged.none()
 
 
 def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
@@ -56,10 +56,10 @@ def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
 def _criteria(run: BenchmarkRun) -> dict[str, tuple[str, ...]]:
     """What is asked of the prompts of each dimension that the run's responses have and its guideline knows."""
     document = run.scorer.guideline.document
-    there = set(responses_of(run).order_by().values_list("prompt__dimension", flat=True).distinct())
+    dimensions = set(responses_of(run).order_by().values_list("prompt__dimension", flat=True).distinct())
     return {
-        dimension: tuple(one.name for one in document.criteria_for(dimension or None))
-        for dimension in sorted(there)
+        dimension: tuple(criterion.name for criterion in document.criteria_for(dimension or None))
+        for dimension in sorted(dimensions)
         if scope_of(run, dimension) is not None
     }
 
@@ -84,12 +84,12 @@ def _items(
 
 
 def _predictions(run: BenchmarkRun) -> dict[Key, Found]:
-    there = Prediction.objects.filter(
+    rows = Prediction.objects.filter(
         scorer=run.scorer, response__in=responses_of(run).order_by().values("pk")
     ).values_list("response_id", "criterion", "pk", "value", "fold")
     return {
         (response, criterion): Found(
             pk, value, RunItem.Basis.UNSEEN if fold is None else RunItem.Basis.OUT_OF_FOLD
         )
-        for response, criterion, pk, value, fold in there.iterator()
+        for response, criterion, pk, value, fold in rows.iterator()
     }

@@ -70,14 +70,14 @@ def import_judge_labels(
     records = list(read_judge_labels(source, format_name))
     judge = _importing(into, actor)
     known = _Known(into, records, model_of(source.name) if into.model is None else into.model)
-    wanted: dict[tuple[int, str], JudgeLabel] = {}
-    for one in records:
-        label = _label(judge, one, known, into.guideline.document)
-        before = wanted.setdefault((label.response_id, label.criterion), label)
+    labels: dict[tuple[int, str], JudgeLabel] = {}
+    for judge_record in records:
+        label = _label(judge, judge_record, known, into.guideline.document)
+        before = labels.setdefault((label.response_id, label.criterion), label)
         if not _same(before, label):
-            raise one.error(N_("this response has another label earlier in this file."), field=None)
-    lines = {key: one for one, key in zip(records, known.keys, strict=True)}
-    new = _new(judge, wanted, lines)
+            raise judge_record.error(N_("this response has another label earlier in this file."), field=None)
+    lines = {key: judge_record for judge_record, key in zip(records, known.keys, strict=True)}
+    new = _new(judge, labels, lines)
     for start in range(0, len(new), CHUNK):
         JudgeLabel.objects.bulk_create(new[start : start + CHUNK])
     sha256 = sha256_of(source)
@@ -86,8 +86,8 @@ def import_judge_labels(
         file=source.name,
         sha256=sha256,
         taken=len(new),
-        already_there=len(wanted) - len(new),
-        off_scale=sum(label.value is None for label in wanted.values()),
+        already_there=len(labels) - len(new),
+        off_scale=sum(label.value is None for label in labels.values()),
     )
     if new:
         record(actor=actor, verb="import_judge_labels", target=f"judge:{judge.name}", **report.as_json())
@@ -96,19 +96,19 @@ def import_judge_labels(
 
 def _importing(into: Into, actor: Person | None) -> Judge:
     """The judge, locked; made where there is none."""
-    found = Judge.objects.select_for_update(of=("self",)).filter(name=check_name(into.judge)).first()
-    if found is None:
+    judge = Judge.objects.select_for_update(of=("self",)).filter(name=check_name(into.judge)).first()
+    if judge is None:
         return insert_judge(
             name=into.judge, guideline=into.guideline, kind=Judge.Kind.IMPORTED, created_by=actor
         )
-    if found.kind != Judge.Kind.IMPORTED or found.guideline_id != into.guideline.pk:
+    if judge.kind != Judge.Kind.IMPORTED or judge.guideline_id != into.guideline.pk:
         raise Conflict(
             N_("The judge {name} is there already, for {guideline} ({kind}); choose another name."),
-            name=found.name,
-            guideline=found.guideline,
-            kind=found.get_kind_display(),
+            name=judge.name,
+            guideline=judge.guideline,
+            kind=judge.get_kind_display(),
         )
-    return found
+    return judge
 
 
 class _Known:
@@ -118,117 +118,121 @@ class _Known:
         self._into, self._model = into, model
         self.keys: list[tuple[int, str]] = []
         self._responses: dict[tuple[str, str], Response] = {}
-        prompts = list({one.prompt for one in records})
-        models = {one.model or model for one in records} - {None}
-        here = Response.objects.filter(prompt__dataset=into.dataset, collection=into.collection)
+        prompts = list({record.prompt for record in records})
+        models = {record.model or model for record in records} - {None}
+        responses = Response.objects.filter(prompt__dataset=into.dataset, collection=into.collection)
         if len(models) <= CHUNK:  # every database takes so many
-            here = here.filter(model__name__in=models)
-        here = here.select_related("prompt", "model").defer("text", "turns", "prompt__text")
+            responses = responses.filter(model__name__in=models)
+        responses = responses.select_related("prompt", "model").defer("text", "turns", "prompt__text")
         for start in range(0, len(prompts), CHUNK):
-            for one in here.filter(prompt__key__in=prompts[start : start + CHUNK]):
-                self._responses[one.prompt.key, one.model.name] = one
+            for response in responses.filter(prompt__key__in=prompts[start : start + CHUNK]):
+                self._responses[response.prompt.key, response.model.name] = response
 
-    def response(self, one: JudgeRecord) -> Response:
-        if one.collection not in {None, self._into.collection.name}:
-            raise one.error(
+    def response(self, judge_record: JudgeRecord) -> Response:
+        if judge_record.collection not in {None, self._into.collection.name}:
+            raise judge_record.error(
                 N_("this is of another collection than {collection}; import it by itself."),
                 field="collection",
                 collection=repr(self._into.collection.name),
             )
-        model = one.model or self._model
+        model = judge_record.model or self._model
         if model is None:
-            raise one.error(N_("whose response is this? Give the model's name, or --model."), field="model")
-        found = self._responses.get((one.prompt, model))
-        if found is None:
-            raise one.error(
+            raise judge_record.error(
+                N_("whose response is this? Give the model's name, or --model."), field="model"
+            )
+        response = self._responses.get((judge_record.prompt, model))
+        if response is None:
+            raise judge_record.error(
                 N_(
                     "{dataset} has no response of {model} to the prompt {prompt} in the collection {collection}."
                 ),
-                field="id" if one.model is None else "prompt_id",
+                field="id" if judge_record.model is None else "prompt_id",
                 dataset=self._into.dataset.name,
                 model=model,
-                prompt=one.prompt[:60],
+                prompt=judge_record.prompt[:60],
                 collection=repr(self._into.collection.name),
             )
-        if one.sha256 and one.sha256 != found.sha256:
-            raise one.error(
+        if judge_record.sha256 and judge_record.sha256 != response.sha256:
+            raise judge_record.error(
                 N_(
                     "the response that was judged differs from the stored one; import that as another collection."
                 ),
                 field="response",
             )
-        return found
+        return response
 
 
-def _label(judge: Judge, one: JudgeRecord, known: _Known, document: GuidelineDocument) -> JudgeLabel:
-    response = known.response(one)
-    criterion = _criterion(one, response, document)
+def _label(judge: Judge, judge_record: JudgeRecord, known: _Known, document: GuidelineDocument) -> JudgeLabel:
+    response = known.response(judge_record)
+    criterion = _criterion(judge_record, response, document)
     known.keys.append((response.pk, criterion.name))
-    probabilities = _probabilities(one, criterion)
+    probabilities = _probabilities(judge_record, criterion)
     return JudgeLabel(
         judge=judge,
         response=response,
         criterion=criterion.name,
-        value=_value(one, criterion, probabilities),
+        value=_value(judge_record, criterion, probabilities),
         probabilities={level_name(value): share for value, share in probabilities.items()},
-        said=one.said,
+        said=judge_record.answer,
     )
 
 
-def _criterion(one: JudgeRecord, response: Response, document: GuidelineDocument) -> Criterion:
+def _criterion(judge_record: JudgeRecord, response: Response, document: GuidelineDocument) -> Criterion:
     """The one that the row names, or the only one that is asked of its prompt."""
-    asked = document.criteria_for(response.prompt.dimension or None)
-    found = [each for each in asked if one.criterion in {None, each.name}]
-    if len(found) != 1:
-        raise one.error(
+    applicable = document.criteria_for(response.prompt.dimension or None)
+    matching = [criterion for criterion in applicable if judge_record.criterion in {None, criterion.name}]
+    if len(matching) != 1:
+        raise judge_record.error(
             N_("which criterion is this? Asked of this prompt: {known}."),
             field="criterion",
-            known=", ".join(each.name for each in asked) or "-",
+            known=", ".join(criterion.name for criterion in applicable) or "-",
         )
-    return found[0]
+    return matching[0]
 
 
-def _probabilities(one: JudgeRecord, criterion: Criterion) -> Mapping[float, float]:
-    if not one.probabilities:
+def _probabilities(judge_record: JudgeRecord, criterion: Criterion) -> Mapping[float, float]:
+    if not judge_record.probabilities:
         return {}
-    found = read_probabilities(one.probabilities, criterion)
-    if found is None:
-        raise refuse_probabilities(one)
-    return found
+    probabilities = read_probabilities(judge_record.probabilities, criterion)
+    if probabilities is None:
+        raise refuse_probabilities(judge_record)
+    return probabilities
 
 
-def _value(one: JudgeRecord, criterion: Criterion, probabilities: Mapping[float, float]) -> float | None:
+def _value(
+    judge_record: JudgeRecord, criterion: Criterion, probabilities: Mapping[float, float]
+) -> float | None:
     """The level that was meant; None off the scale. Probabilities alone mean the likeliest level."""
-    if one.value is not None:
-        return on_scale(one.value, criterion)
-    if one.said:
-        return read_label(one.said, criterion) if one.is_readable else None
+    if judge_record.value is not None:
+        return on_scale(judge_record.value, criterion)
+    if judge_record.answer:
+        return read_label(judge_record.answer, criterion) if judge_record.is_readable else None
     return most_likely(probabilities) if probabilities else None
 
 
 def _new(
-    judge: Judge, wanted: Mapping[tuple[int, str], JudgeLabel], lines: Mapping[tuple[int, str], JudgeRecord]
+    judge: Judge, labels: Mapping[tuple[int, str], JudgeLabel], lines: Mapping[tuple[int, str], JudgeRecord]
 ) -> list[JudgeLabel]:
     """Those that are not stored; a stored one that is another is an error."""
     stored: dict[tuple[int, str], JudgeLabel] = {}
-    ids = sorted({response for response, _criterion in wanted})
+    ids = sorted({response for response, _criterion in labels})
     for start in range(0, len(ids), CHUNK):
         for label in judge.labels.filter(response__in=ids[start : start + CHUNK]):
             stored[label.response_id, label.criterion] = label
-    for key, label in wanted.items():
+    for key, label in labels.items():
         if key in stored and not _same(stored[key], label):
             raise lines[key].error(
                 N_("the judge {judge} has another label of this response; a label is never changed."),
                 judge=judge.name,
             )
-    return [label for key, label in wanted.items() if key not in stored]
+    return [label for key, label in labels.items() if key not in stored]
 
 
-def _same(one: JudgeLabel, other: JudgeLabel) -> bool:
+def _same(label: JudgeLabel, other: JudgeLabel) -> bool:
     """The same level with the same probabilities; off the scale, the same words."""
-    if one.value != other.value or one.probabilities != other.probabilities:
+    if label.value != other.value or label.probabilities != other.probabilities:
         return False
-    return one.value is not None or one.said == other.said
+    return label.value is not None or label.said == other.said
 
 
 def _add_source(judge: Judge, file: str, sha256: str) -> None:

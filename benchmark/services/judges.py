@@ -159,8 +159,8 @@ def start_judging(
         )
     if actor is not None:
         refuse_sealed_dataset(actor, dataset)
-    asked = {model.pk for model in models_answering(dataset, collection, models)}
-    _refuse_asked(Judging(judge=judge, dataset=dataset, collection=collection), asked)
+    model_ids = {model.pk for model in models_answering(dataset, collection, models)}
+    _refuse_asked(Judging(judge=judge, dataset=dataset, collection=collection), model_ids)
     judging = Judging.objects.create(
         judge=judge,
         dataset=dataset,
@@ -169,7 +169,7 @@ def start_judging(
         timeout=timeout,
         created_by=actor,
     )
-    judging.evaluated_models.set(asked)
+    judging.evaluated_models.set(model_ids)
     return go_on(judging, actor=actor, send=send)
 
 
@@ -204,12 +204,12 @@ def _refuse_asked(judging: Judging, models: set[int]) -> None:
     A job whose process died is cancelled instead, so that the same command goes on at once after ``kill -9``.
     """
     Judge.objects.select_for_update().get(pk=judging.judge_id)
-    others = Judging.objects.filter(
+    concurrent = Judging.objects.filter(
         judge=judging.judge_id, dataset=judging.dataset_id, collection=judging.collection_id
     )
-    others = others.exclude(pk=judging.pk).filter(evaluated_models__in=models)
+    concurrent = concurrent.exclude(pk=judging.pk).filter(evaluated_models__in=models)
     for job in Job.objects.filter(
-        judgings__in=others, state__in=UNDER_WAY, cancel_requested=False
+        judgings__in=concurrent, state__in=UNDER_WAY, cancel_requested=False
     ).distinct():
         if not is_abandoned(job):
             raise Conflict(

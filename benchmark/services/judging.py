@@ -102,13 +102,13 @@ def _copy(work: _Work, groups: dict[Content, list[int]]) -> None:
     """What the judge has said of equal content, wherever that stands, is taken out of ``groups``."""
     hashes = sorted({sha256 for _prompt, sha256, _criterion in groups})
     for start in range(0, len(hashes), CHUNK):
-        said = work.judge.labels.filter(response__sha256__in=hashes[start : start + CHUNK])
-        said = said.select_related("response__prompt").defer("response__text", "response__turns")
-        for label in said.order_by("pk"):
+        labels = work.judge.labels.filter(response__sha256__in=hashes[start : start + CHUNK])
+        labels = labels.select_related("response__prompt").defer("response__text", "response__turns")
+        for label in labels.order_by("pk"):
             prompt = text_sha256(label.response.prompt.text)
             responses = groups.pop((prompt, label.response.sha256, label.criterion), None)
             if responses:
-                _store(work, [_label_like(label, one) for one in responses])
+                _store(work, [_label_like(label, response) for response in responses])
 
 
 def _label_like(label: JudgeLabel, response: int) -> JudgeLabel:
@@ -125,20 +125,20 @@ def _label_like(label: JudgeLabel, response: int) -> JudgeLabel:
 def _ask(work: _Work, groups: Mapping[Content, Sequence[int]]) -> None:
     """Each content once; a question's key is the place of its content."""
     judge, contents = work.judge, list(groups)
-    criteria = {one.name: one for one in judge.guideline.document.criteria}
+    criteria = {criterion.name: criterion for criterion in judge.guideline.document.criteria}
 
     def sent(_keys: Sequence[int]) -> None:
         """Nothing is kept of what is under way: the same question may be asked again."""
 
-    def done(batch: Sequence[Answer | Failure], told: Told) -> None:
+    def done(batch: Sequence[Answer | Failure], totals: Told) -> None:
         with transaction.atomic():
-            for one in batch:
-                content = contents[one.key]
-                if isinstance(one, Failure):
-                    _fail(work, content, groups[content][0], one)
+            for outcome in batch:
+                content = contents[outcome.key]
+                if isinstance(outcome, Failure):
+                    _fail(work, content, groups[content][0], outcome)
                 else:
-                    _take(work, criteria[content[2]], groups[content], one)
-            counted = work.before + told.requests
+                    _take(work, criteria[content[2]], groups[content], outcome)
+            counted = work.before + totals.requests
             Judging.objects.filter(pk=work.judging.pk).update(requests=counted, failures=work.failures)
         work.context.report(work.done / work.total if work.total else 1.0, ASKING)
 
@@ -158,10 +158,10 @@ def _questions(
     contents = list(groups)
     for start in range(0, len(contents), CHUNK):
         firsts = {content: groups[content][0] for content in contents[start : start + CHUNK]}
-        found = Response.objects.select_related("prompt").in_bulk(set(firsts.values()))
+        responses = Response.objects.select_related("prompt").in_bulk(set(firsts.values()))
         for key, (content, first) in enumerate(firsts.items(), start):
-            response = found[first]
-            asked = messages(
+            response = responses[first]
+            chat = messages(
                 template.system,
                 template.text,
                 document=judge.guideline.document,
@@ -169,22 +169,22 @@ def _questions(
                 prompt=response.prompt.text,
                 response=spoken(response.text, response.turns),
             )
-            yield Question(key, asked)
+            yield Question(key, chat)
 
 
 def _take(work: _Work, criterion: Criterion, responses: Sequence[int], answer: Answer) -> None:
-    said = parse(answer.text, criterion)
+    parsed = parse(answer.text, criterion)
     work.asked += 1
-    _store(work, [_label(work.judge, criterion, one, said, answer.text) for one in responses])
+    _store(work, [_label(work.judge, criterion, response, parsed, answer.text) for response in responses])
 
 
-def _label(judge: Judge, criterion: Criterion, response: int, said: Said, text: str) -> JudgeLabel:
+def _label(judge: Judge, criterion: Criterion, response: int, parsed: Said, text: str) -> JudgeLabel:
     return JudgeLabel(
         judge=judge,
         response_id=response,
         criterion=criterion.name,
-        value=said.value,
-        probabilities={level_name(value): share for value, share in said.probabilities.items()},
+        value=parsed.value,
+        probabilities={level_name(value): share for value, share in parsed.probabilities.items()},
         said=text[:LONGEST_SAID],
     )
 
@@ -199,11 +199,11 @@ def _store(work: _Work, labels: Sequence[JudgeLabel]) -> None:
 def _fail(work: _Work, content: Content, response: int, failure: Failure) -> None:
     """The last ones are kept, to be shown; all of them are asked for again."""
     work.failed += 1
-    told = {
+    entry = {
         "response": response,
         "criterion": content[2],
         "status": failure.status,
         "error": failure.error,
         "attempts": failure.attempts,
     }
-    work.failures = [*work.failures, told][-KEPT_FAILURES:]
+    work.failures = [*work.failures, entry][-KEPT_FAILURES:]

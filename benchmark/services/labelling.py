@@ -8,10 +8,12 @@ from typing import Any
 
 from django.db import transaction
 
+from annotation.core.specs import MAX_SEED
+from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
 from annotation.errors import N_, AssayError
 from annotation.models import Dataset, Person
 from annotation.services.audit import record
-from annotation.services.batches import LARGEST_SEED, Policy, create_batch
+from annotation.services.batches import create_batch
 from benchmark.models import BenchmarkRun, LabellingPlan
 from benchmark.selectors.labelling import Goal, Standing, as_parts, refuse_nothing_to_draw, standing
 from benchmark.selectors.runs import refuse_sealed_run
@@ -31,7 +33,7 @@ def label_next(
     name: str,
     annotators: Sequence[Person] = (),
     adjudicators: Sequence[Person] = (),
-    policy: Policy | None = None,
+    policy: Policy = USUAL_POLICY,
     open_now: bool = True,
     seed: int | None = None,
     actor: Person | None = None,
@@ -45,29 +47,31 @@ def label_next(
         refuse_sealed_run(actor, run)
     # Two who press at once would draw the same responses, also from two runs over them.
     Dataset.objects.select_for_update(no_key=True).get(pk=run.dataset_id)
-    seed = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
-    there = standing_kept(run)
-    wanted = there.wanted(goal)
-    refuse_nothing_to_draw(wanted)
-    drawn = drawn_of(there, wanted, seed)
-    among = [response for responses in drawn for response in responses]
-    if len(among) > MOST:
+    seed = secrets.randbelow(MAX_SEED + 1) if seed is None else seed
+    standing = standing_kept(run)
+    demands = standing.wanted(goal)
+    refuse_nothing_to_draw(demands)
+    drawn = drawn_of(standing, demands, seed)
+    responses = [response for responses in drawn for response in responses]
+    if len(responses) > MOST:
         raise AssayError(
             N_(
                 "This takes {n} labels, and a batch holds {most}: choose a wider interval, or a pair of models."
             ),
-            n=len(among),
+            n=len(responses),
             most=MOST,
         )
     batch = create_batch(
-        name=name,
-        guideline=_guideline(run),
-        dataset=run.dataset,
-        among=among,
-        annotators=annotators,
-        adjudicators=adjudicators,
-        policy=policy or Policy(),
-        open_now=open_now,
+        BatchSpec(
+            name=name,
+            guideline=_guideline(run).pk,
+            dataset=run.dataset_id,
+            among=tuple(responses),
+            annotators=tuple(person.pk for person in annotators),
+            adjudicators=tuple(person.pk for person in adjudicators),
+            policy=policy,
+            open_now=open_now,
+        ),
         actor=actor,
     )
     made = LabellingPlan.objects.create(
@@ -75,16 +79,21 @@ def label_next(
         batch=batch,
         goal=goal.to_json()
         | {
-            "metric": there.metric.name,
+            "metric": standing.metric.name,
             "scorer": run.scorer.name,
             "least": LEAST_LABELLED,
         },
-        strata=[_told(one, responses) for one, responses in zip(wanted, drawn, strict=True)],
+        strata=[_told(demand, responses) for demand, responses in zip(demands, drawn, strict=True)],
         seed=seed,
         created_by=actor,
     )
     record(
-        actor=actor, verb="label_next", target=f"batch:{name}", run=run.name, responses=len(among), seed=seed
+        actor=actor,
+        verb="label_next",
+        target=f"batch:{name}",
+        run=run.name,
+        responses=len(responses),
+        seed=seed,
     )
     return made
 
@@ -102,10 +111,11 @@ def standing_kept(run: BenchmarkRun) -> Standing:
     return there
 
 
-def drawn_of(there: Standing, wanted: Sequence[Wanted], seed: int) -> list[list[int]]:
+def drawn_of(standing: Standing, demands: Sequence[Wanted], seed: int) -> list[list[int]]:
     """For each stratum the responses that are drawn; at most those that are free."""
     return [
-        draw(there.free.get(one.stratum.key, ()), one.more, seed=seed, stratum=one.stratum) for one in wanted
+        draw(standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum)
+        for demand in demands
     ]
 
 
@@ -113,8 +123,8 @@ def _guideline(run: BenchmarkRun) -> Any:
     return latest_version(run.scorer.guideline.name)
 
 
-def _told(one: Wanted, drawn: Sequence[int]) -> dict[str, Any]:
-    stratum = one.stratum
+def _told(demand: Wanted, drawn: Sequence[int]) -> dict[str, Any]:
+    stratum = demand.stratum
     low, high = stratum.bounds
     return {
         "model": stratum.model,

@@ -24,8 +24,8 @@ _IS_URL = URLValidator(schemes=["http", "https"])
 
 def read_published(source: Source, guideline: str) -> tuple[Guideline, list[Published]]:
     """The latest published version of the guideline, and what the file says by it. Nothing is stored."""
-    found = latest_version(guideline)
-    return found, read_table(source, found.document)
+    guideline_version = latest_version(guideline)
+    return guideline_version, read_table(source, guideline_version.document)
 
 
 @transaction.atomic

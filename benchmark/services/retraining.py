@@ -37,16 +37,7 @@ def retrain(
         raise Conflict(
             N_("What would be trained and run again was not confirmed as it is now: look at it again.")
         )
-    latest = plan.latest
-    scorer, training = create_scorer(
-        name=plan.scorer,
-        release=release,
-        spec=plan.spec,
-        evaluate=latest.config.get("evaluate", []) if latest else [],
-        seed=latest.seed if latest else 0,
-        actor=actor,
-        send=send,
-    )
+    scorer, training = create_scorer(plan.training, actor=actor, send=send)
     retraining = Retraining.objects.create(release=release, scorer=scorer, created_by=actor)
     for board in plan.boards:
         repeat_run(

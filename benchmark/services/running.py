@@ -48,8 +48,8 @@ class Cost:
 
     @classmethod
     def of(cls, run: BenchmarkRun) -> Cost:
-        kept = {name: value for name, value in run.cost.items() if name != "per_response"}
-        return cls(**kept)
+        stored = {name: value for name, value in run.cost.items() if name != "per_response"}
+        return cls(**stored)
 
     def to_json(self) -> dict[str, Any]:
         """``per_response`` are seconds; None where nothing had to be predicted."""
@@ -71,18 +71,18 @@ def perform(run: BenchmarkRun, report: Tell) -> dict[str, Any]:
 def _predict(run: BenchmarkRun, report: Tell) -> None:
     """Predict what lacks a prediction, copies of a text together; cost and progress are told every few seconds."""
     cost = Cost.of(run)
-    lacking = list(unscored(run).order_by("prompt_id", "sha256", "pk").values_list("pk", flat=True))
+    pending = list(unscored(run).order_by("prompt_id", "sha256", "pk").values_list("pk", flat=True))
     cost.responses = asked(run).count()
     _keep(run, cost)
     began, done, size = time.monotonic(), 0, FEWEST
-    while done < len(lacking):
-        chunk = lacking[done : done + size]
+    while done < len(pending):
+        chunk = pending[done : done + size]
         took = _timed(run, chunk, cost)
         done += len(chunk)
         _keep(run, cost)
         rate = done / (time.monotonic() - began)
         report(
-            SCORING * done / len(lacking),
+            SCORING * done / len(pending),
             PREDICTING,
             **{PREDICTED: cost.predicted, RATE: round(rate, 1)},
         )
@@ -92,11 +92,11 @@ def _predict(run: BenchmarkRun, report: Tell) -> None:
 def _timed(run: BenchmarkRun, keys: list[int], cost: Cost) -> float:
     """Predict these and add what it took to the cost. The seconds."""
     wall, processor = time.monotonic(), time.process_time()
-    there = Prediction.objects.filter(scorer=run.scorer, response__in=keys).values("response").distinct()
-    before = there.count()
+    predicted = Prediction.objects.filter(scorer=run.scorer, response__in=keys).values("response").distinct()
+    before = predicted.count()
     score(scorer=run.scorer, responses=Response.objects.filter(pk__in=keys))
     took = time.monotonic() - wall
-    cost.predicted += there.count() - before  # of a criterion that was not learned there is none
+    cost.predicted += predicted.count() - before  # of a criterion that was not learned there is none
     cost.seconds += took
     cost.processor_seconds += time.process_time() - processor
     return took

@@ -96,9 +96,9 @@ def repeat_run(
 def name_after(old: str, scorer: Scorer) -> str:
     """``board`` becomes ``board @ scorer-2``, and that ``board @ scorer-3``."""
     stem, _at, _scorer = old.partition(" @ ")
-    whole = f"{stem[: max(1, LONGEST - len(scorer.name) - 9)]} @ {scorer.name}"[: LONGEST - 6]
-    names = (whole if n == 1 else f"{whole} ({n})" for n in count(1))
-    return next(one for one in names if not BenchmarkRun.objects.filter(name=one).exists())
+    full_name = f"{stem[: max(1, LONGEST - len(scorer.name) - 9)]} @ {scorer.name}"[: LONGEST - 6]
+    names = (full_name if n == 1 else f"{full_name} ({n})" for n in count(1))
+    return next(name for name in names if not BenchmarkRun.objects.filter(name=name).exists())
 
 
 def _insert(**fields: Any) -> BenchmarkRun:
@@ -123,8 +123,8 @@ def models_answering(
     dataset: Dataset, collection: Collection, models: Sequence[EvaluatedModel]
 ) -> list[EvaluatedModel]:
     """The ``models``, or all where none is named. Raises AssayError where one of them, or none, has a response."""
-    there = responses_to(dataset, collection).order_by().values("model")
-    answered = list(EvaluatedModel.objects.filter(pk__in=there))
+    model_ids = responses_to(dataset, collection).order_by().values("model")
+    answered = list(EvaluatedModel.objects.filter(pk__in=model_ids))
     silent = [model.name for model in models if model not in answered]
     if not answered:
         raise AssayError(
@@ -148,12 +148,12 @@ def models_answering(
 def _check_dimensions(responses: QuerySet[Response], document: GuidelineDocument, dataset: Dataset) -> None:
     if not document.dimensions:
         return
-    there = set(responses.order_by().values_list("prompt__dimension", flat=True).distinct())
-    if there.isdisjoint(document.dimension_names):
+    dimensions = set(responses.order_by().values_list("prompt__dimension", flat=True).distinct())
+    if dimensions.isdisjoint(document.dimension_names):
         raise AssayError(
             N_("No prompt of {dataset} is of a dimension of {guideline} ({known}); they are of: {there}."),
             dataset=dataset.name,
             guideline=document.name,
             known=", ".join(document.dimension_names),
-            there=", ".join(sorted(name or "-" for name in there)),
+            there=", ".join(sorted(name or "-" for name in dimensions)),
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
+from annotation.core.text_templates import render_text
 from annotation.models import RESEARCHER
 from annotation.views.access import person_of, role_required
 from benchmark.selectors.runs import refuse_sealed_run, run_named
@@ -21,7 +21,5 @@ def run_again(request: HttpRequest, name: str) -> HttpResponse:
     run = run_named(name)
     refuse_sealed_run(person, run)
     made = start(run=run, actor=person)
-    messages.success(
-        request, _("{name} is run again. When it is finished, it replaces the old run.").format(name=run.name)
-    )
+    messages.success(request, render_text("benchmark/wording/message.txt", code="run_again", name=run.name))
     return redirect("run", made.name)

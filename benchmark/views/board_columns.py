@@ -30,9 +30,9 @@ class Column:
 
     def statistic(self, row: Row) -> Statistic:
         """Undefined where the board, perhaps of another version of the guideline, does not have it."""
-        held = row["overall"] if self.scope is None else row["dimensions"].get(self.scope, {})
-        found: Statistic = held.get(self.metric.name) or UNDEFINED
-        return found
+        cell = row["overall"] if self.scope is None else row["dimensions"].get(self.scope, {})
+        statistic: Statistic = cell.get(self.metric.name) or UNDEFINED
+        return statistic
 
     def n(self, row: Row) -> int | None:
         """None where a published row does not tell it."""
@@ -49,9 +49,9 @@ class Column:
 
     def rank(self, row: Row) -> dict[str, int] | None:
         """The model's rank by this number; None where the board ranks nobody by it."""
-        held = row["dimensions"].get(self.scope or "", {})
-        found: dict[str, int] | None = held.get("rank") if self.metric.name in held else None
-        return found
+        cell = row["dimensions"].get(self.scope or "", {})
+        rank: dict[str, int] | None = cell.get("rank") if self.metric.name in cell else None
+        return rank
 
     def missing(self, row: Row) -> int:
         return sum(cell.get("missing", 0) for cell in self._cells(row))
@@ -74,12 +74,12 @@ def metric_views(document: GuidelineDocument) -> list[Metric]:
     lead = document.metric(document.rank_by)
     if not document.dimensions:
         return [lead]
-    found: dict[tuple[tuple[str | None, str], ...], Metric] = {}
+    views: dict[tuple[tuple[str | None, str], ...], Metric] = {}
     for metric in [lead, *document.metrics]:
-        key = tuple((one.scope, one.metric.name) for one in columns_of(document, metric))
-        if not any(set(key) <= set(other) for other in found):
-            found[key] = metric
-    return list(found.values())
+        key = tuple((column.scope, column.metric.name) for column in columns_of(document, metric))
+        if not any(set(key) <= set(other) for other in views):
+            views[key] = metric
+    return list(views.values())
 
 
 def columns_of(document: GuidelineDocument, metric: Metric) -> list[Column]:
@@ -88,15 +88,17 @@ def columns_of(document: GuidelineDocument, metric: Metric) -> list[Column]:
     Without dimensions there is one cell, and the columns are the metrics.
     """
     if not document.dimensions:
-        return [Column(None if one.overall != "none" else ALL, one) for one in document.metrics]
+        return [Column(None if metric.overall != "none" else ALL, metric) for metric in document.metrics]
     overall = [Column(None, metric)] if metric in overall_metrics(document) else []
-    found = [(scope, metric_in(document, scope, metric)) for scope in scopes(document)]
-    return overall + [Column(scope, one) for scope, one in found if one is not None]
+    scoped_metrics = [(scope, metric_in(document, scope, metric)) for scope in scopes(document)]
+    return overall + [
+        Column(scope, scoped_metric) for scope, scoped_metric in scoped_metrics if scoped_metric is not None
+    ]
 
 
 def heading(document: GuidelineDocument, column: Column, columns: Sequence[Column]) -> tuple[str, str]:
     """What stands over a column, and under it the metric where columns have several."""
-    several = len({one.metric.name for one in columns}) > 1
+    several = len({column.metric.name for column in columns}) > 1
     if not document.dimensions:
         return metric_label(column.metric), ""
     return column.label(document), metric_label(column.metric) if several else ""

@@ -13,6 +13,8 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from annotation.charts import chart_url
+from annotation.core.formatting import format_compact, format_decimal, format_grouped, format_percent_compact
+from annotation.core.text_templates import join_names
 from annotation.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
 from benchmark.models import BenchmarkRun
@@ -22,7 +24,7 @@ from benchmark.selectors.runs import board_of, rows_of
 from benchmark.views.board_columns import Column, Row, columns_of, heading, metric_views
 from benchmark.views.board_pictures import Ends, axes_of, board_charts, by_table, chart_alt
 from benchmark.views.board_place import Context, Place, chosen
-from benchmark.views.board_reading import finding, not_ranked, reading, tiles
+from benchmark.views.board_reading import board_reading, find_leader, is_rank_withheld, tiles
 from benchmark.views.charting import Draw
 from benchmark.views.presenting import (
     cell_address,
@@ -30,7 +32,6 @@ from benchmark.views.presenting import (
     headed,
     interval_text,
     metric_label,
-    named,
 )
 
 from ..figures.metrics import SMALL, metric_in, printed
@@ -88,7 +89,7 @@ class References:
 
 def board_context(
     run: BenchmarkRun,
-    asked: Mapping[str, str],
+    query: Mapping[str, str],
     *,
     reader: Person | None,
     public: bool = False,
@@ -96,8 +97,8 @@ def board_context(
     with_published: bool = True,
 ) -> Context:
     document = run.scorer.guideline.document
-    place = Place.of(asked)
-    views = {one.name: one for one in metric_views(document)}
+    place = Place.of(query)
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     metric = views[chosen(place.metric, views)]
     columns = columns_of(document, metric)
     rows: list[Row] = list(rows_of(run))
@@ -107,14 +108,14 @@ def board_context(
     by = place.sort and chosen(place.sort, names)
     if by:
         rows = _by_column(rows, names[by])
-    alike = [len({column.n(row) for row in rows}) == 1 for column in columns]
+    equal_sizes = [len({column.n(row) for row in rows}) == 1 for column in columns]
     cells = "" if public else reverse("run-cell", args=[run.name])
     several = len(rows) > 1
     ranking = names[by] if by and _ranks_by(document, names[by], rows) else None
-    lines = [_line(row, columns, axes, alike, ranking, cells=cells, several=several) for row in rows]
-    labels = {name: metric_label(one) for name, one in views.items()}
+    lines = [_line(row, columns, axes, equal_sizes, ranking, cells=cells, several=several) for row in rows]
+    labels = {name: metric_label(view) for name, view in views.items()}
     lead = document.metric(document.rank_by)
-    withheld = not_ranked(run)
+    withheld = is_rank_withheld(run)
     return {
         "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
         "metric": metric_label(metric),
@@ -129,8 +130,8 @@ def board_context(
         ],
         "lines": lines,
         "references": references_of(published, columns, axes),
-        "finding": finding(run),
-        "reading": reading(run),
+        "finding": find_leader(run),
+        **board_reading(run),
         "not_ranked": withheld,
         "has_ranks": not withheld or any(line.rank != UNRANKED for line in lines),
         "tiles": tiles(run),
@@ -146,7 +147,7 @@ def _by_column(rows: Sequence[Row], column: Column) -> list[Row]:
     """The highest first, in the order of the ranks where they are equal; what is undefined comes last."""
     values = [(column.statistic(row)["value"], row) for row in rows]
     known = [(value, row) for value, row in values if value is not None]
-    known.sort(key=lambda one: one[0], reverse=True)
+    known.sort(key=lambda entry: entry[0], reverse=True)
     return [row for _value, row in known] + [row for value, row in values if value is None]
 
 
@@ -154,13 +155,13 @@ def references_of(
     published: Sequence[Row], columns: Sequence[Column], axes: Mapping[str, Ends]
 ) -> list[References]:
     """Table by table; what others published has no rank and no cell to open."""
-    unlike = [False] * len(columns)
-    found = []
+    equal_sizes = [False] * len(columns)
+    references = []
     for rows in by_table(published):
-        told = rows[0]["published"]
-        lines = tuple(_line(row, columns, axes, unlike, None, cells="", several=False) for row in rows)
-        found.append(References(told["name"], told["source"], told["url"], lines))
-    return found
+        table = rows[0]["published"]
+        lines = tuple(_line(row, columns, axes, equal_sizes, None, cells="", several=False) for row in rows)
+        references.append(References(table["name"], table["source"], table["url"], lines))
+    return references
 
 
 def _head(
@@ -176,20 +177,20 @@ def _head(
     label, metric = heading(document, column, columns)
     low, high = axes[column.metric.name]
     sizes = {column.n(row) or 0 for row in rows}
-    n = f"n = {sizes.pop():,}" if len(sizes) == 1 else ""
+    n = f"n = {format_grouped(sizes.pop())}" if len(sizes) == 1 else ""
     return Head(label, metric, _end(column.metric, low), _end(column.metric, high), n, url, is_sorted)
 
 
 def _end(metric: Metric, value: float) -> str:
     """An end of an axis, a round number."""
-    return f"{100 * value:g}%" if metric.kind == "rate" else f"{value:g}"
+    return format_percent_compact(value) if metric.kind == "rate" else format_compact(value)
 
 
 def _line(
     row: Row,
     columns: Sequence[Column],
     axes: Mapping[str, Ends],
-    alike: Sequence[bool],
+    equal_sizes: Sequence[bool],
     ranking: Column | None,
     *,
     cells: str,
@@ -198,16 +199,16 @@ def _line(
     """``cells`` is the address of the run's cells; blank where nothing leads there. Without ``ranking`` the rank is
     that of the whole board."""
     rank, model = row["rank"] if ranking is None else ranking.rank(row), row["model"]
-    whole = Column(None, columns[0].metric).composition(row) if columns else {}
+    bases = Column(None, columns[0].metric).composition(row) if columns else {}
     return Line(
         model=model,
         url=cells and cell_address(cells, model, None),
         rank=printed_rank(rank),
         leads=rank is not None and rank["high"] == 1 and several,
-        composition=composition(whole) if whole else "",
+        composition=composition(bases) if bases else "",
         cells=tuple(
-            _shown(row, column, axes[column.metric.name], cells=cells, alike=same)
-            for column, same in zip(columns, alike, strict=True)
+            _shown(row, column, axes[column.metric.name], cells=cells, equal_size=equal_size)
+            for column, equal_size in zip(columns, equal_sizes, strict=True)
         ),
     )
 
@@ -224,10 +225,10 @@ def _ranks_by(document: GuidelineDocument, column: Column, rows: Sequence[Row]) 
     return any(column.rank(row) for row in rows)
 
 
-def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> Shown:
+def _shown(row: Row, column: Column, axis: Ends, *, cells: str, equal_size: bool) -> Shown:
     statistic, n, missing = column.statistic(row), column.n(row), column.missing(row)
     x, x1, x2 = (_at(statistic[part], axis) for part in ("value", "low", "high"))
-    parts = [] if alike or n is None else [f"n = {n:,}"]
+    parts = [] if equal_size or n is None else [f"n = {format_grouped(n)}"]
     if column.scope is not None:
         parts.append(_gold(column, row))
     if missing:
@@ -239,7 +240,7 @@ def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> 
         x=x,
         x1=x1,
         x2=x2,
-        note=named(part for part in parts if part),
+        note=join_names(part for part in parts if part),
         small=0 < (n or 0) < SMALL if column.scope is not None else False,
         overall=column.scope is None,
     )
@@ -248,9 +249,10 @@ def _shown(row: Row, column: Column, axis: Ends, *, cells: str, alike: bool) -> 
 def _gold(column: Column, row: Row) -> str:
     """How many responses people labelled; the whole composition stands by its model."""
     bases = column.composition(row)
-    return _("{n} gold").format(n=f"{bases['gold']:,}") if bases.get("gold") else ""
+    return _("{n} gold").format(n=format_grouped(bases["gold"])) if bases.get("gold") else ""
 
 
 def _at(value: float | None, axis: Ends) -> str:
     low, high = axis
-    return "" if value is None or high <= low else f"{100 * (value - low) / (high - low):.1f}"
+    at = None if value is None or high <= low else 100 * (value - low) / (high - low)
+    return format_decimal(at, 1, undefined="")

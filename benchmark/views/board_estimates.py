@@ -9,9 +9,10 @@ from typing import Any
 
 from django.utils.text import capfirst
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from annotation.charts import chart_url
+from annotation.core.formatting import format_decimal, format_grouped
+from annotation.core.text_templates import render_text
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import part, rows_of
@@ -20,9 +21,9 @@ from benchmark.views.board_columns import Column, columns_of, heading, metric_vi
 from benchmark.views.board_pictures import dot, unit_of
 from benchmark.views.board_place import OVERALL, Context, Place, chosen
 from benchmark.views.charting import Draw
-from benchmark.views.presenting import axis_top, difference, headed, interval_text, metric_label, sentences
+from benchmark.views.presenting import axis_top, difference, headed, interval_text, metric_label
 
-from ..estimating.selection import ABSTAINED, PART, UNFINISHED, UNKNOWN, unknown_by_batch
+from ..estimating.selection import UNKNOWN, unknown_by_batch
 from ..figures.metrics import ALL, printed
 
 KINDS = ("people", "scorer", "combined", "finite")
@@ -49,20 +50,22 @@ class EstimateLine:
 
 
 def estimates_context(
-    run: BenchmarkRun, asked: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
+    run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
 ) -> Context:
     content = part(run, "estimates")
     if not content or not content["rows"]:
         return {"lacking": content is None, "few": content is not None, "public": public}
     document = run.scorer.guideline.document
-    place = Place.of(asked)
-    views = {one.name: one for one in metric_views(document)}
+    place = Place.of(query)
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     lead = views[chosen(place.metric, views)]
-    columns = {one.named(document): one for one in columns_of(document, lead)}
+    columns = {candidate.named(document): candidate for candidate in columns_of(document, lead)}
     scope = chosen(place.scope, columns)
     column = columns[scope]
-    held = ordered(run, content, column.name, column.metric)
-    labels = {name: heading(document, one, list(columns.values()))[0] for name, one in columns.items()}
+    cells = ordered(run, content, column.name, column.metric)
+    labels = {
+        name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()
+    }
     return {
         "metrics": place.choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
         if len(views) > 1
@@ -74,15 +77,15 @@ def estimates_context(
         "lines": (
             lines := [
                 line_of(model, cell, column.metric, chosen_in(content, model, behind(document, column)))
-                for model, cell in held
+                for model, cell in cells
             ]
         ),
         "weighed": any(line.weight for line in lines),
-        "selection": selection_words(content, public=public),
-        "finding": finding(held, column.metric),
-        "charts": charts(document, held, column.metric, draw),
-        "chart_alt": chart_alt(labels[scope], column.metric, held),
-        "none_combined": not any(_has(cell, "combined") for _model, cell in held),
+        "selections": list_unknown_selection(content, public=public),
+        "findings": list_findings(cells, column.metric),
+        "charts": charts(document, cells, column.metric, draw),
+        "chart_alt": chart_alt(labels[scope], column.metric, cells),
+        "none_combined": not any(_has(cell, "combined") for _model, cell in cells),
     }
 
 
@@ -92,11 +95,11 @@ def ordered(
     """The cells of a scope with their models, in the order of the board; an empty cell where there is nothing."""
     cells = {row["model"]: row["cells"] for row in content["rows"]}
     models = [row["model"] for row in rows_of(run) if row["model"] in cells]
-    found = []
+    ordered_cells = []
     for model in models:
-        held = cells[model].get(scope) or (cells[model].get(ALL) if scope == OVERALL else None) or {}
-        found.append((model, held.get(metric.name) or {}))
-    return found
+        metric_cells = cells[model].get(scope) or (cells[model].get(ALL) if scope == OVERALL else None) or {}
+        ordered_cells.append((model, metric_cells.get(metric.name) or {}))
+    return ordered_cells
 
 
 def heads() -> list[str]:
@@ -108,14 +111,14 @@ def _has(cell: Mapping[str, Any], kind: str) -> bool:
     return bool(cell.get(kind)) and cell[kind]["value"] is not None
 
 
-def line_of(model: str, cell: Mapping[str, Any], metric: Metric, chosen: int = 0) -> EstimateLine:
+def line_of(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance: int = 0) -> EstimateLine:
     weight, bias = cell.get("weight"), cell.get("bias")
     return EstimateLine(
         model,
         tuple(_number(cell, kind, metric) for kind in KINDS),
-        "" if weight is None else f"{weight:.2f}",
+        format_decimal(weight, 2, undefined=""),
         "" if bias is None else difference(metric, bias),
-        _("{n} not drawn by chance").format(n=f"{chosen:,}") if chosen else "",
+        _("{n} not drawn by chance").format(n=format_grouped(unknown_chance)) if unknown_chance else "",
     )
 
 
@@ -129,47 +132,34 @@ def behind(document: GuidelineDocument, column: Column) -> Collection[str]:
 def chosen_in(content: Mapping[str, Any], model: str, dimensions: Collection[str]) -> int:
     """How many of the model's labels in these no known chance has chosen."""
     return sum(
-        one["labels"]
-        for one in content.get("selection") or ()
-        if one["model"] == model and one["how"] in UNKNOWN and one["dimension"] in dimensions
+        selected["labels"]
+        for selected in content.get("selection") or ()
+        if selected["model"] == model and selected["how"] in UNKNOWN and selected["dimension"] in dimensions
     )
 
 
-def selection_words(content: Mapping[str, Any], *, public: bool = False) -> list[str]:
-    """Of each batch whose gold no known chance has chosen: how many labels, and why.
+def list_unknown_selection(content: Mapping[str, Any], *, public: bool = False) -> list[dict[str, Any]]:
+    """Of each batch whose gold no known chance has chosen: how many labels, and why; outsiders read no batch's name.
 
-    Outsiders read no names of batches.
+    Each has a ``code``; in words: ``wording/selection.txt``.
     """
     if "selection" not in content:
-        return [
-            _(
-                "This run does not know how the responses that have gold were chosen; run it again to see that."
-            )
-        ]
-    found = unknown_by_batch(content["selection"])
-    if not found:
+        return [{"code": "unknown"}]
+    batches = unknown_by_batch(content["selection"])
+    if not batches:
         return []
-    first = _(
-        "People's and combined numbers assume that chance chose which responses have gold. For some it did not: "
-        "these numbers may be off by more than their intervals say."
-    )
-    return [first, *(_chosen_words(one, public=public) for one in found)]
-
-
-def _chosen_words(one: Mapping[str, Any], *, public: bool) -> str:
-    batch = _("a batch") if public else _("the batch {name}").format(name=one["batch"])
-    words = {
-        ABSTAINED: _(
-            "{n} labels are of {batch}, which has what a scorer abstained from: the difficult ones."
+    return [
+        {"code": "assumption"},
+        *(
+            {
+                "code": batch["how"],
+                "batch": "" if public else batch["batch"],
+                "labels": batch["labels"],
+                "without_gold": batch["without_gold"],
+            }
+            for batch in batches
         ),
-        PART: _(
-            "{n} labels are of {batch}, which has some of the responses; nothing says that chance chose them."
-        ),
-        UNFINISHED: _(
-            "{n} labels are of {batch}, of whose items {k} have no gold: what people differ on is often difficult."
-        ),
-    }
-    return words[one["how"]].format(n=f"{one['labels']:,}", batch=batch, k=f"{one['without_gold']:,}")
+    ]
 
 
 def _number(cell: Mapping[str, Any], kind: str, metric: Metric) -> Estimated:
@@ -181,72 +171,36 @@ def _number(cell: Mapping[str, Any], kind: str, metric: Metric) -> Estimated:
     )
 
 
-def finding(held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> list[str]:
-    """What the scorer added, and what trusting it alone would have done."""
+def list_findings(held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> list[dict[str, Any]]:
+    """What the scorer added, and what trusting it alone would have done.
+
+    Each has a ``topic``: ``gain``, ``bias`` or ``coverage``; in words: ``wording/estimates_finding.txt``.
+    """
     both = [(model, cell) for model, cell in held if _has(cell, "combined")]
     if not both:
         return []
-    said = []
+    findings: list[dict[str, Any]] = []
     saved = [
         gain for _model, cell in both if (gain := narrower(cell["people"], cell["combined"])) is not None
     ]
     if saved:
-        typical = median(saved)
-        said.append(
-            _(
-                "What the scorer added: its predictions make the interval of people's labels {share} narrower, "
-                "as the median over {n} models."
-            ).format(share=f"{100 * typical:.0f}%", n=len(saved))
-            if typical > 0
-            else _(
-                "What the scorer added: nothing here; the interval is as wide as that of people's labels alone."
-            )
-        )
+        findings.append({"topic": "gain", "gain": median(saved), "n": len(saved)})
     biases = [(model, cell["bias"]) for model, cell in both if cell.get("bias") is not None]
     if biases:
-        model, bias = max(biases, key=lambda one: abs(one[1]))
-        words = {
-            "bias": difference(metric, bias),
-            "model": model,
-            "mean": difference(metric, sum(one for _model, one in biases) / len(biases)),
-        }
-        said.append(
-            _(
-                "The scorer alone would be off by up to {bias} percentage points ({model}), and by {mean} in the mean "
-                "of all models."
-            ).format(**words)
-            if metric.kind == "rate"
-            else _(
-                "The scorer alone would be off by up to {bias} ({model}), and by {mean} in the mean of all models."
-            ).format(**words)
-        )
-    missed = [cell for _model, cell in both if misses(cell)]
-    if not missed:
-        held_words = ngettext(
-            "The scorer's own 95% interval holds the combined number of the {n} model.",
-            "The scorer's own 95% interval holds the combined number of each of the {n} models.",
-            len(both),
-        )
-        return [*said, held_words.format(n=len(both))]
-    said.append(
-        ngettext(
-            "For {missed} of {n} model the scorer's own 95% interval leaves out the combined number: it is surer "
-            "than it is right.",
-            "For {missed} of {n} models the scorer's own 95% interval leaves out the combined number: it is surer "
-            "than it is right.",
-            len(both),
-        ).format(missed=len(missed), n=len(both))
-    )
-    return said
+        model, bias = max(biases, key=lambda of_model: abs(of_model[1]))
+        mean = sum(value for _model, value in biases) / len(biases)
+        findings.append({"topic": "bias", "metric": metric, "model": model, "bias": bias, "mean": mean})
+    missed = sum(misses(cell) for _model, cell in both)
+    return [*findings, {"topic": "coverage", "n": len(both), "missed": missed}]
 
 
 def narrower(people: Mapping[str, Any], combined: Mapping[str, Any]) -> float | None:
     """By which share of people's interval the combined one is shorter."""
     widths = []
-    for one in (people, combined):
-        if one["low"] is None or one["high"] is None:
+    for statistic in (people, combined):
+        if statistic["low"] is None or statistic["high"] is None:
             return None
-        widths.append(one["high"] - one["low"])
+        widths.append(statistic["high"] - statistic["low"])
     return 1 - widths[1] / widths[0] if widths[0] > 0 else None
 
 
@@ -271,14 +225,15 @@ def charts(
         return []
     top = axis_top(document, metric)
     domain = charting.reach(dots, 0.0, top * unit) if top > 0 else charting.reach(dots)
-    models = [model for model, _cell in held if any(one.model == model for one in dots)]
+    models = [model for model, _cell in held if any(dot.model == model for dot in dots)]
     title = metric_label(metric) + (" (%)" if metric.kind == "rate" else "")
     return charting.drawn(charting.four_ways(dots, models, title, domain), draw)
 
 
 def chart_alt(scope: str, metric: Metric, held: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
-    shown = _(
-        "{scope}, {metric}: for each model a dot with its 95% interval by people only, by the scorer only, by both, "
-        "and by both for these prompts only."
-    ).format(scope=scope, metric=metric_label(metric))
-    return sentences([shown, *finding(held, metric)[:1]])
+    return render_text(
+        "benchmark/wording/estimates_alt.txt",
+        scope=scope,
+        metric=metric_label(metric),
+        finding=next(iter(list_findings(held, metric)), None),
+    )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
 
+from annotation.core.formatting import format_range
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import part, rows_of
@@ -20,7 +21,6 @@ from benchmark.views.presenting import (
     interval_text,
     metric_label,
     scope_label,
-    sentences,
 )
 
 from ..figures.counted import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
@@ -49,20 +49,44 @@ class GroupCell:
     small: bool
 
 
-def groups_context(run: BenchmarkRun, asked: Mapping[str, str], *, public: bool = False) -> Context:
+@dataclass(frozen=True)
+class GroupNumber:
+    """A model's number in a group of prompts."""
+
+    model: str
+    group: str
+    cell: GroupCell
+    number: float
+
+
+@dataclass(frozen=True)
+class GroupFinding:
+    """The lowest and the highest number of a metric that rest on enough responses; of all where none does.
+
+    In words: ``wording/groups_finding.txt``. ``metric`` is blank where there is one alone.
+    """
+
+    metric: str
+    lowest: GroupNumber
+    highest: GroupNumber
+
+
+def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False) -> Context:
     """``lacking`` where the run has no groups: it was finished before they were computed, or no prompt has any."""
     content = part(run, "groups")
     if not content:
         return {"lacking": content is None, "few": content is not None, "public": public}
     document = run.scorer.guideline.document
-    place = Place.of(asked)
+    place = Place.of(query)
     attributes = attributes_in(content)
     by = chosen(place.by, attributes)
-    views = {one.name: one for one in metric_views(document)}
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     metric = views[chosen(place.metric, views)]
-    labels = {name: metric_label(one) for name, one in views.items()}
+    labels = {name: metric_label(view) for name, view in views.items()}
     return {
-        "attributes": place.choices("by", {one: attribute_label(one) for one in attributes}, by),
+        "attributes": place.choices(
+            "by", {attribute: attribute_label(attribute) for attribute in attributes}, by
+        ),
         "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
         "small": SMALL,
         **heat(run, document, content[by], by, metric),
@@ -71,37 +95,47 @@ def groups_context(run: BenchmarkRun, asked: Mapping[str, str], *, public: bool 
 
 def attributes_in(content: Mapping[str, Any]) -> list[str]:
     """Those by which there is something to compare: one group alone is the board itself."""
-    there = [one for one in ATTRIBUTES if one in content]
-    return [one for one in there if len(content[one]["columns"]) > 1] or there
+    attributes = [attribute for attribute in ATTRIBUTES if attribute in content]
+    return [attribute for attribute in attributes if len(content[attribute]["columns"]) > 1] or attributes
 
 
 def heat(
     run: BenchmarkRun, document: GuidelineDocument, held: Mapping[str, Any], by: str, metric: Metric
 ) -> Context:
-    """The heads, the rows in the order of the board, what the shades mean, and the lowest and highest in a sentence."""
+    """The heads, the rows in the order of the board, what the shades mean, and what is lowest and highest."""
     columns = held["columns"]
-    metrics = [_metric(document, one["scope"], metric) for one in columns]
+    metrics = [_metric(document, column["scope"], metric) for column in columns]
     cells = {row["model"]: row["cells"] for row in held["rows"]}
     ordered = [row["model"] for row in rows_of(run) if row["model"] in cells]
     bounds = _bounds(
         [
             value
             for model in ordered
-            for cell, one in zip(cells[model], metrics, strict=True)
-            if (value := _statistic(cell, one)["value"]) is not None
+            for cell, column_metric in zip(cells[model], metrics, strict=True)
+            if (value := _statistic(cell, column_metric)["value"]) is not None
         ]
     )
-    labels = {one.name: metric_label(one) for one in metrics if one is not None}
+    labels = {metric.name: metric_label(metric) for metric in metrics if metric is not None}
     heads = [
         GroupHead(
             group_label(document, by, column["name"], column["scope"]),
-            _scope(document, column["scope"], labels[one.name] if one and len(labels) > 1 else ""),
+            _scope(
+                document,
+                column["scope"],
+                labels[column_metric.name] if column_metric and len(labels) > 1 else "",
+            ),
             column["n_prompts"],
         )
-        for column, one in zip(columns, metrics, strict=True)
+        for column, column_metric in zip(columns, metrics, strict=True)
     ]
     rows = [
-        (model, [_cell(cell, one, bounds) for cell, one in zip(cells[model], metrics, strict=True)])
+        (
+            model,
+            [
+                _cell(cell, column_metric, bounds)
+                for cell, column_metric in zip(cells[model], metrics, strict=True)
+            ],
+        )
         for model in ordered
     ]
     return {
@@ -111,11 +145,7 @@ def heat(
         "rows": rows,
         "any_small": any(cell.small for _model, row in rows for cell in row),
         "legend": _legend(metric, bounds),
-        "finding": sentences(
-            headed(label, said) if len(labels) > 1 else said
-            for name, label in labels.items()
-            if (said := _finding(name, heads, rows, cells, metrics))
-        ),
+        "findings": list(_findings(labels, heads, rows, cells, metrics)),
     }
 
 
@@ -139,8 +169,8 @@ def _metric(document: GuidelineDocument, scope: str | None, metric: Metric) -> M
 
 
 def _statistic(cell: Mapping[str, Any] | None, metric: Metric | None) -> Mapping[str, float | None]:
-    found: Mapping[str, float | None] | None = cell.get(metric.name) if cell and metric else None
-    return found or UNDEFINED
+    statistic: Mapping[str, float | None] | None = cell.get(metric.name) if cell and metric else None
+    return statistic or UNDEFINED
 
 
 def _bounds(values: Sequence[float]) -> list[float]:
@@ -164,57 +194,44 @@ def _cell(cell: Mapping[str, Any] | None, metric: Metric | None, bounds: Sequenc
 
 def _scoped(heads: Sequence[GroupHead]) -> list[tuple[str, int]]:
     """The dimensions over the columns, with how many each spans; empty where columns have none."""
-    found: list[tuple[str, int]] = []
+    spans: list[tuple[str, int]] = []
     for head in heads:
-        if found and found[-1][0] == head.scope:
-            found[-1] = (head.scope, found[-1][1] + 1)
+        if spans and spans[-1][0] == head.scope:
+            spans[-1] = (head.scope, spans[-1][1] + 1)
         else:
-            found.append((head.scope, 1))
-    return found if any(scope for scope, _n in found) else []
+            spans.append((head.scope, 1))
+    return spans if any(scope for scope, _n in spans) else []
 
 
 def _legend(metric: Metric, bounds: Sequence[float]) -> list[tuple[int, str]]:
     return [
         (
             shade,
-            _("{low} to {high}").format(
-                low=printed(metric, bounds[shade - 1]), high=printed(metric, bounds[shade])
-            ),
+            format_range(printed(metric, bounds[shade - 1]), printed(metric, bounds[shade])),
         )
         for shade in range(1, SHADES + 1)
         if bounds
     ]
 
 
-def _finding(
-    metric: str,
+def _findings(
+    labels: Mapping[str, str],
     heads: Sequence[GroupHead],
     rows: Sequence[tuple[str, Sequence[GroupCell]]],
     cells: Mapping[str, Sequence[Mapping[str, Any] | None]],
     metrics: Sequence[Metric | None],
-) -> str:
-    """The lowest and the highest number of a metric that rest on enough responses; of all where none does."""
-    found = [
-        (value, model, head.label, cell)
-        for model, row in rows
-        for place, (head, cell) in enumerate(zip(heads, row, strict=True))
-        if (own := metrics[place]) is not None
-        and own.name == metric
-        and (value := _statistic(cells[model][place], own)["value"]) is not None
-    ]
-    large = [one for one in found if not one[3].small] or found
-    if not large:
-        return ""
-    lowest, highest = min(large, key=lambda one: one[0]), max(large, key=lambda one: one[0])
-    return _(
-        "Lowest: {worst} on {weak} with {low} (n = {low_n}); highest: {best} on {strong} with {high} (n = {high_n})."
-    ).format(
-        worst=lowest[1],
-        weak=lowest[2],
-        low=lowest[3].value,
-        low_n=lowest[3].n,
-        best=highest[1],
-        strong=highest[2],
-        high=highest[3].value,
-        high_n=highest[3].n,
-    )
+) -> Iterator[GroupFinding]:
+    """Of each metric that has numbers."""
+    for name, label in labels.items():
+        numbers = [
+            GroupNumber(model, head.label, cell, value)
+            for model, row in rows
+            for place, (head, cell) in enumerate(zip(heads, row, strict=True))
+            if (metric := metrics[place]) is not None
+            and metric.name == name
+            and (value := _statistic(cells[model][place], metric)["value"]) is not None
+        ]
+        large = [number for number in numbers if not number.cell.small] or numbers
+        if large:
+            lowest, highest = (pick(large, key=lambda number: number.number) for pick in (min, max))
+            yield GroupFinding(label if len(labels) > 1 else "", lowest, highest)

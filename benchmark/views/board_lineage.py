@@ -6,13 +6,14 @@ from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
 
+from annotation.core.text_templates import join_names
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import board_of, rows_of
 from benchmark.views.board_methods import REFERENCES, methods
 from benchmark.views.board_place import Context
 from benchmark.views.board_reading import basis_counts, cost_tiles
 from benchmark.views.lineages import chain, imports_note
-from benchmark.views.presenting import composition, named
+from benchmark.views.presenting import composition
 
 
 def lineage_context(run: BenchmarkRun, *, public: bool = False) -> Context:
@@ -30,8 +31,8 @@ def lineage_context(run: BenchmarkRun, *, public: bool = False) -> Context:
 
 def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
     """(term, text), hashes in full: what a paper must say so that the board can be made again."""
-    scorer, kept = run.scorer, board_of(run).get("lineage", {})
-    found = [
+    scorer, lineage = run.scorer, board_of(run).get("lineage", {})
+    terms = [
         (_("Dataset"), run.dataset.name),
         (_("Collection"), run.collection.name or _("the default collection")),
         (_("Responses"), composition(basis_counts(rows_of(run)))),
@@ -40,14 +41,17 @@ def facts(run: BenchmarkRun) -> list[tuple[str, str]]:
         (_("Gold release"), scorer.release.name),
         (_("Gold release, sha256"), scorer.release.sha256),
         (_("Labels of people"), "".join(imports_note(scorer.release))),
-        (_("Scorer"), named([scorer.name, scorer.backbone])),
+        (_("Scorer"), join_names([scorer.name, scorer.backbone])),
         (_("Weights, sha256"), run.weights_sha256 or scorer.weights_sha256),
-        (_("Seed"), str(kept.get("seed", "-"))),
-        (_("Software"), f"Assay {run.code_version or kept.get('code_version', '')}".strip()),
+        (_("Seed"), str(lineage.get("seed", "-"))),
+        (_("Software"), f"Assay {run.code_version or lineage.get('code_version', '')}".strip()),
         (_("Finished"), _day(run)),
-        *((one["label"], f"{one['value']} ({one['note']})") for one in cost_tiles(run.cost)),
+        *(
+            (cost_tile["label"], f"{cost_tile['value']} ({cost_tile['note']})")
+            for cost_tile in cost_tiles(run.cost)
+        ),
     ]
-    return [(term, text) for term, text in found if text and text != "-"]
+    return [(term, text) for term, text in terms if text and text != "-"]
 
 
 def _day(run: BenchmarkRun) -> str:

@@ -1,4 +1,7 @@
-"""How the figures of a board are made: in words, as formulas, with where they come from."""
+"""How the figures of a board are made: which methods it has, as formulas, and where they come from.
+
+What each does is said by ``templates/benchmark/wording/method.txt``.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,26 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 
 from annotation.guidelines import GuidelineDocument, Metric
-from benchmark.views.presenting import metric_label, sentences
+from benchmark.views.presenting import metric_label
 
 from ..figures.draws import RESAMPLES
+
+MIN_HELD, MAX_HELD = 0, 64
+"""Of 100 boards of ten equal models with predictions: on so many did ranges hold that were to hold on 95."""
 
 
 @dataclass(frozen=True)
 class Method:
     """``formula`` is for a page, ``latex`` the same for a paper; both blank where words say it all."""
 
+    code: str
     name: str
-    text: str
     formula: str = ""
     latex: str = ""
+    metric: Metric | None = None
+    resamples: int = RESAMPLES
+    min_held: int = MIN_HELD
+    max_held: int = MAX_HELD
 
 
 REFERENCES = (
@@ -38,111 +48,42 @@ REFERENCES = (
 def methods(document: GuidelineDocument, *, pairs: bool, estimates: bool) -> list[Method]:
     """Those of what the run has."""
     return [
-        *_numbers(document),
+        *(Method("metric", metric_label(metric), metric=metric) for metric in document.metrics),
+        Method("basis", _("What counts")),
         *_intervals(),
         *(_pairs() if pairs else ()),
         *(_estimates() if estimates else ()),
     ]
 
 
-def _numbers(document: GuidelineDocument) -> Iterator[Method]:
-    for metric in document.metrics:
-        yield Method(metric_label(metric), _value(metric))
-    yield Method(
-        _("What counts"),
-        _(
-            "For each response the gold label, where people settled one; else a prediction by a part of the scorer "
-            "that has not learned from this text (out of fold), or by the scorer where the text is no part of its "
-            "release (unseen). A response with none of these is counted as without a value."
-        ),
-    )
-
-
-def _value(metric: Metric) -> str:
-    overall = {
-        "mean_of_dimensions": _(
-            "Overall is the unweighted mean of the unrounded values of the dimensions; without one of them it is "
-            "undefined."
-        ),
-        "pooled": _("Overall takes all labels together."),
-        "none": _("It has no overall value."),
-    }[metric.overall]
-    if metric.kind == "rate":
-        return sentences([_("The share of labels at the counted levels."), overall])
-    formula = _("{formula} of the labels.").format(formula=metric.formula or "mean")
-    return sentences([formula, overall])
-
-
 def _intervals() -> Iterator[Method]:
     yield Method(
+        "wilson",
         _("Interval of a rate"),
-        _("Wilson's score interval at 95%, for n labels of which the share p is counted, with z = 1.96."),
         "(p + z²/2n ± z·√(p(1 − p)/n + z²/4n²)) / (1 + z²/n)",
         r"\frac{p+\frac{z^2}{2n}\pm z\sqrt{\frac{p(1-p)}{n}+\frac{z^2}{4n^2}}}{1+\frac{z^2}{n}}",
     )
-    yield Method(
-        _("Interval of anything else"),
-        _(
-            "Bootstrap: the prompts of each dimension are drawn again with replacement {n} times; the interval is the "
-            "middle 95% of the draws, and undefined where the draws cannot differ."
-        ).format(n=f"{RESAMPLES:,}"),
-    )
+    yield Method("bootstrap", _("Interval of anything else"))
 
 
 def _pairs() -> Iterator[Method]:
     yield Method(
+        "paired_difference",
         _("Paired difference"),
-        _(
-            "Two models are compared on the prompts that both answered. Of a rate of single labels the interval is "
-            "Newcombe's, which joins the Wilson intervals of both models and takes their correlation into account; of "
-            "anything else the prompts are drawn again, and with each of them the responses of both models. So what "
-            "makes a prompt hard for both falls out of the difference."
-        ),
         "d = Σᵢ (aᵢ − bᵢ) / n",
         r"d=\frac1n\sum_{i=1}^{n}(a_i-b_i)",
     )
-    yield Method(
-        _("Rank and its range"),
-        _(
-            "Equals share a rank. The range is what the paired differences leave possible when all pairs are looked at "
-            "at once: with 95% confidence none of the orders that it states is wrong. A single difference is told "
-            "apart where its own 95% interval leaves out 0, so more pairs are told apart than ranges show."
-        ),
-    )
-    yield Method(
-        _("Where predictions take part"),
-        _(
-            "Ranks and intervals of differences take every label for the truth, but a scorer's errors differ from "
-            "model to model. In a simulation of ten equal models, ranges that were to hold for all of them on 95 of "
-            "100 boards held on {low} to {high}. So wherever a prediction stands behind a number, neither its rank nor "
-            "intervals of its differences are given; the combined numbers under Estimates know of the errors."
-        ).format(low=0, high=64),
-    )
+    yield Method("rank", _("Rank and its range"))
+    yield Method("withheld", _("Where predictions take part"))
 
 
 def _estimates() -> Iterator[Method]:
     yield Method(
+        "combined",
         _("People and scorer combined"),
-        _(
-            "Prediction-powered inference (PPI++): the mean of people's labels y, corrected by what the scorer's "
-            "predictions f say of the responses that nobody labelled, within strata of how sure the scorer is. The "
-            "weight λ is chosen from the data so that the variance is least; with a useless scorer it is 0 and the "
-            "number is that of people alone. Predictions of labelled responses are out of fold. Within a stratum the "
-            "labelled responses must be a random draw."
-        ),
         "θ = mean(y) + λ·(mean(f, not labelled) − mean(f, labelled))",
         r"\hat\theta_\lambda=\frac1n\sum_{i=1}^{n}y_i"
         r"+\lambda\Bigl(\frac1N\sum_{j=1}^{N}f(\tilde x_j)-\frac1n\sum_{i=1}^{n}f(x_i)\Bigr)",
     )
-    yield Method(
-        _("For these prompts only"),
-        _(
-            "The same for the fixed set of prompts of this board: responses that people labelled are known, so only "
-            "the rest is uncertain (finite population correction). The other intervals speak of all prompts like "
-            "these."
-        ),
-    )
-    yield Method(
-        _("Bias of the scorer alone"),
-        _("Its number less the one that people's labels correct."),
-    )
+    yield Method("finite", _("For these prompts only"))
+    yield Method("bias", _("Bias of the scorer alone"))

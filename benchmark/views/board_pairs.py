@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
 from annotation.charts import chart_url
+from annotation.core.text_templates import render_text
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import part, rows_of
@@ -18,7 +18,6 @@ from benchmark.views import charting
 from benchmark.views.board_columns import Column
 from benchmark.views.board_pictures import dot, unit_of
 from benchmark.views.board_place import OVERALL, Context, Place, chosen
-from benchmark.views.board_reading import why_not_ranked
 from benchmark.views.charting import Draw
 from benchmark.views.presenting import (
     difference,
@@ -26,7 +25,6 @@ from benchmark.views.presenting import (
     interval_text,
     metric_label,
     scope_label,
-    sentences,
 )
 
 from ..figures.metrics import metric_in, printed
@@ -59,7 +57,7 @@ class Difference:
             return cls(None, None, None, 0, paired=False, state="")
         value, low, high = held["value"], held["low"], held["high"]
         if turned:
-            value, low, high = (None if one is None else -one for one in (value, high, low))
+            value, low, high = (None if bound is None else -bound for bound in (value, high, low))
         return cls(value, low, high, held["n"], bool(held["paired"]), _state(low, high), "predicted" in held)
 
     @property
@@ -90,45 +88,45 @@ class Pairs:
         order = sorted(known, key=lambda place: (known[place] is None, -(known[place] or 0.0), place))
         return cls(models, tuple(order), scope, content["pairs"])
 
-    def between(self, one: int, other: int) -> Difference:
-        return self._between[one, other]
+    def between(self, first: int, second: int) -> Difference:
+        return self._between[first, second]
 
     @cached_property
     def _between(self) -> dict[tuple[int, int], Difference]:
         """Both ways round."""
-        found = {}
+        differences = {}
         for first in range(len(self.models)):
             for later in range(first + 1, len(self.models)):
                 held = self.held.get(f"{first}-{later}", {}).get(self.scope)
-                found[first, later] = Difference.of(held, turned=False)
-                found[later, first] = Difference.of(held, turned=True)
-        return found
+                differences[first, later] = Difference.of(held, turned=False)
+                differences[later, first] = Difference.of(held, turned=True)
+        return differences
 
     def all(self) -> Iterator[tuple[int, int, Difference]]:
         """Each pair once, the better placed one first."""
-        for place, one in enumerate(self.order):
-            for other in self.order[place + 1 :]:
-                yield one, other, self.between(one, other)
+        for place, first in enumerate(self.order):
+            for second in self.order[place + 1 :]:
+                yield first, second, self.between(first, second)
 
 
 def pairs_context(
-    run: BenchmarkRun, asked: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
+    run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
 ) -> Context:
     """``lacking`` where the run has no pairs: one that was finished before they were computed, or of one model."""
     content = part(run, "pairs")
     if content is None or not content["scopes"]:
         return {"lacking": content is None, "few": content is not None, "public": public}
     document = run.scorer.guideline.document
-    place = Place.of(asked)
+    place = Place.of(query)
     scope = chosen(place.scope, content["scopes"])
     metric = metric_of(document, content["metric"], scope)
     values = statistics(run, scope, metric)
-    pairs = Pairs.of(content, scope, {model: one["value"] for model, one in values.items()})
+    pairs = Pairs.of(content, scope, {model: statistic["value"] for model, statistic in values.items()})
     first = pairs.models[pairs.order[0]] if pairs.order else ""
     model = chosen(place.model, [first, *pairs.models])
     labels = {name: scope_label(document, None if name == OVERALL else name) for name in content["scopes"]}
-    known = [found for _one, _other, found in pairs.all() if found.state]
-    withheld = any(found.predicted for _one, _other, found in pairs.all())
+    known = [difference for _first, _second, difference in pairs.all() if difference.state]
+    withheld = any(difference.predicted for _first, _second, difference in pairs.all())
     against = _against(pairs, pairs.models.index(model), values, metric) if model else []
     return {
         "scopes": place.choices("scope", labels, scope),
@@ -136,12 +134,12 @@ def pairs_context(
         "metric": metric_label(metric),
         "rate": metric.kind == "rate",
         "standing": standing(pairs, values, metric, place),
-        "finding": finding(pairs, metric),
-        "not_ranked": why_not_ranked() if withheld else "",
+        "finding": find_told_apart(pairs, metric),
+        "not_ranked": withheld,
         "compared": bool(known) or not withheld,
         "matrix": _matrix(pairs, metric) if len(pairs.models) <= MATRIX_MODELS else [],
-        "matrix_models": [pairs.models[one] for one in pairs.order],
-        "models": [pairs.models[one] for one in pairs.order],
+        "matrix_models": [pairs.models[index] for index in pairs.order],
+        "models": [pairs.models[index] for index in pairs.order],
         "model": model,
         "against": against,
         "place": place,
@@ -149,7 +147,7 @@ def pairs_context(
         "chart_alt": _alt(against, model),
         "count": len(known),
         "chance": round(CHANCE * len(known)),
-        "unpaired": not all(found.paired for found in known),
+        "unpaired": not all(difference.paired for difference in known),
     }
 
 
@@ -168,19 +166,19 @@ def standing(
 ) -> list[dict[str, Any]]:
     """A line for each model, best first: how it stands to the next one and to all others."""
     lines = []
-    for at, one in enumerate(pairs.order):
-        model = pairs.models[one]
-        states = [pairs.between(one, other).state for other in pairs.order if other != one]
+    for at, index in enumerate(pairs.order):
+        model = pairs.models[index]
+        states = [pairs.between(index, other).state for other in pairs.order if other != index]
         below = pairs.order[at + 1] if at + 1 < len(pairs.order) else None
-        found = values.get(model) or {"value": None, "low": None, "high": None}
+        statistic = values.get(model) or {"value": None, "low": None, "high": None}
         lines.append(
             {
                 "place": at + 1,
                 "model": model,
                 "url": place.link(model=model),
-                "value": printed(metric, found["value"]),
-                "interval": interval_text(metric, found),
-                "next": None if below is None else _to_next(pairs, one, below, metric),
+                "value": printed(metric, statistic["value"]),
+                "interval": interval_text(metric, statistic),
+                "next": None if below is None else _to_next(pairs, index, below, metric),
                 "ahead": states.count(AHEAD),
                 "same": states.count(SAME),
                 "behind": states.count(BEHIND),
@@ -189,13 +187,13 @@ def standing(
     return lines
 
 
-def _to_next(pairs: Pairs, one: int, below: int, metric: Metric) -> dict[str, Any]:
-    found = pairs.between(one, below)
-    badge = "success" if found.state in (AHEAD, BEHIND) else "plain"
-    return said(found, metric) | {
-        "model": pairs.models[below],
+def _to_next(pairs: Pairs, upper: int, lower: int, metric: Metric) -> dict[str, Any]:
+    neighbour_difference = pairs.between(upper, lower)
+    badge = "success" if neighbour_difference.state in (AHEAD, BEHIND) else "plain"
+    return said(neighbour_difference, metric) | {
+        "model": pairs.models[lower],
         "badge": badge,
-        "word": told_apart_word(found),
+        "word": told_apart_word(neighbour_difference),
     }
 
 
@@ -224,68 +222,67 @@ def told_apart_word(found: Difference) -> str:
     return _("told apart") if found.state in (AHEAD, BEHIND) else state_word(found)
 
 
-def finding(pairs: Pairs, metric: Metric) -> str:
-    """How many pairs are told apart, and whether the first two are."""
-    every = [one for one in pairs.all() if one[2].state]
-    if not every:
-        return ""
-    apart = sum(one[2].state != SAME for one in every)
-    counted = ngettext(
-        "{apart} of {n} pair is told apart: the 95% interval of its paired difference leaves out 0.",
-        "{apart} of {n} pairs are told apart: the 95% interval of their paired difference leaves out 0.",
-        len(every),
-    ).format(apart=apart, n=len(every))
-    one, other, found = next(pairs.all())
-    if not found.state:
-        return counted
-    first = _("{one} and {other}, the first two, are told apart: {difference} ({interval}).")
-    if found.state == SAME:
-        first = _("{one} and {other}, the first two, are not told apart: {difference} ({interval}).")
-    words = {
-        "one": pairs.models[one],
-        "other": pairs.models[other],
-        "difference": difference(metric, found.value),
-        "interval": difference_interval(metric, found.statistic),
-    }
-    return sentences([counted, first.format(**words)])
+@dataclass(frozen=True)
+class PairsFinding:
+    """How many of ``n`` pairs are told apart, and how the first two models differ.
+
+    In words: ``wording/pairs_finding.txt``.
+    """
+
+    n: int
+    apart: int
+    metric: Metric
+    first: str
+    second: str
+    difference: Difference
+
+
+def find_told_apart(pairs: Pairs, metric: Metric) -> PairsFinding | None:
+    """None where no pair is compared."""
+    states = [difference.state for _first, _second, difference in pairs.all() if difference.state]
+    if not states:
+        return None
+    first, second, between = next(pairs.all())
+    different = sum(state != SAME for state in states)
+    return PairsFinding(len(states), different, metric, pairs.models[first], pairs.models[second], between)
 
 
 def _matrix(pairs: Pairs, metric: Metric) -> list[dict[str, Any]]:
     """Row less column, for each pair of models; None on the diagonal."""
     return [
         {
-            "model": pairs.models[one],
+            "model": pairs.models[row],
             "cells": [
-                None if one == other else said(pairs.between(one, other), metric) for other in pairs.order
+                None if row == column else said(pairs.between(row, column), metric) for column in pairs.order
             ],
         }
-        for one in pairs.order
+        for row in pairs.order
     ]
 
 
 def _against(
-    pairs: Pairs, chosen_one: int, values: Mapping[str, Mapping[str, float | None]], metric: Metric
+    pairs: Pairs, chosen_model: int, values: Mapping[str, Mapping[str, float | None]], metric: Metric
 ) -> list[dict[str, Any]]:
     """The chosen model less each other one, in their order on the board."""
     return [
         {
             "name": pairs.models[other],
             "standing": printed(metric, (values.get(pairs.models[other]) or {"value": None})["value"]),
-            "found": found,
-            **said(found, metric),
+            "found": pair_difference,
+            **said(pair_difference, metric),
         }
         for other in pairs.order
-        if other != chosen_one
-        for found in [pairs.between(chosen_one, other)]
+        if other != chosen_model
+        for pair_difference in [pairs.between(chosen_model, other)]
     ]
 
 
 def _charts(against: Sequence[Mapping[str, Any]], metric: Metric, model: str, draw: Draw) -> list[str]:
     looks = charting.difference_looks()
     dots = [
-        dot(one["name"], one["found"].statistic, unit_of(metric), looks[one["state"]].word)
-        for one in against
-        if one["state"]
+        dot(opponent["name"], opponent["found"].statistic, unit_of(metric), looks[opponent["state"]].word)
+        for opponent in against
+        if opponent["state"]
     ]
     if not dots:
         return []
@@ -295,8 +292,11 @@ def _charts(against: Sequence[Mapping[str, Any]], metric: Metric, model: str, dr
 
 
 def _alt(against: Sequence[Mapping[str, Any]], model: str) -> str:
-    states = [one["state"] for one in against]
-    return _(
-        "Paired differences of {model} to each other model with their 95% intervals about a line at 0: surely higher "
-        "than {ahead}, not told apart from {same}, surely lower than {behind}."
-    ).format(model=model, ahead=states.count(AHEAD), same=states.count(SAME), behind=states.count(BEHIND))
+    states = [opponent["state"] for opponent in against]
+    return render_text(
+        "benchmark/wording/pairs_alt.txt",
+        model=model,
+        ahead=states.count(AHEAD),
+        same=states.count(SAME),
+        behind=states.count(BEHIND),
+    )

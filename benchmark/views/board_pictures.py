@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from django.utils.translation import gettext as _
-
+from annotation.core.text_templates import render_text
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import rows_of
@@ -14,14 +13,12 @@ from benchmark.views.board_columns import Column, Row, heading
 from benchmark.views.charting import Dot, Draw
 from benchmark.views.presenting import axis_top, metric_label
 
-from ..figures.metrics import printed
-
 Ends = tuple[float, float]
 
 
 def axes_of(document: GuidelineDocument, rows: Sequence[Row], columns: Sequence[Column]) -> dict[str, Ends]:
     """The ends of each metric's axis, in the metric's own unit: all columns of a metric are drawn over one."""
-    found: dict[str, Ends] = {}
+    axes: dict[str, Ends] = {}
     for metric in {column.metric.name: column.metric for column in columns}.values():
         dots = [
             dot
@@ -30,19 +27,19 @@ def axes_of(document: GuidelineDocument, rows: Sequence[Row], columns: Sequence[
             for dot in dots_of(column, rows, unit=1)
         ]
         top = axis_top(document, metric)
-        found[metric.name] = charting.reach(dots, 0.0, top) if top > 0 else charting.reach(dots)
-    return found
+        axes[metric.name] = charting.reach(dots, 0.0, top) if top > 0 else charting.reach(dots)
+    return axes
 
 
 def dots_of(column: Column, rows: Sequence[Row], *, unit: float) -> list[Dot]:
     """Those of published rows are hollow."""
-    found = []
+    dots = []
     for row in rows:
         statistic = column.statistic(row)
         if statistic["value"] is not None:
             kind = charting.HOLLOW if "published" in row else ""
-            found.append(dot(row["model"], statistic, unit, kind))
-    return found
+            dots.append(dot(row["model"], statistic, unit, kind))
+    return dots
 
 
 def dot(model: str, statistic: Mapping[str, float | None], unit: float, kind: str = "", at: int = 0) -> Dot:
@@ -79,14 +76,14 @@ def board_charts(
     for column in columns:
         unit = unit_of(column.metric)
         dots = dots_of(column, [*rows, *published], unit=unit)
-        if any(one.kind != charting.HOLLOW for one in dots):
+        if any(dot.kind != charting.HOLLOW for dot in dots):
             low, high = axes[column.metric.name]
             label, metric = heading(document, column, columns)
             panels.append((metric or label, dots, (low * unit, high * unit)))
-    drawn = {one.model for _title, dots, _ends in panels for one in dots if one.kind == charting.HOLLOW}
+    drawn = {dot.model for _title, dots, _ends in panels for dot in dots if dot.kind == charting.HOLLOW}
     measured = [row["model"] for row in rows if row["n"]]
-    others = [row["model"] for row in published if row["model"] in drawn]
-    models = list(dict.fromkeys([*measured, *others]))
+    published_models = [row["model"] for row in published if row["model"] in drawn]
+    models = list(dict.fromkeys([*measured, *published_models]))
     percent = bool(columns) and columns[0].metric.kind == "rate"
     return charting.drawn(charting.panels(panels, models, "%" if percent else ""), draw)
 
@@ -102,18 +99,12 @@ def chart_alt(run: BenchmarkRun, metric: Metric, columns: Sequence[Column], publ
     if not standing:
         return ""
     (highest, best), (lowest, worst) = max(standing), min(standing)
-    said = _(
-        "{metric} of each model as a dot with its 95% interval, by column of the table above. {label}: highest "
-        "{best} with {highest}, lowest {worst} with {lowest}."
-    ).format(
-        metric=metric_label(metric),
+    return render_text(
+        "benchmark/wording/board_alt.txt",
+        metric=columns[0].metric,
+        metric_label=metric_label(metric),
         label=columns[0].label(run.scorer.guideline.document),
-        best=best,
-        highest=printed(columns[0].metric, highest),
-        worst=worst,
-        lowest=printed(columns[0].metric, lowest),
+        highest={"model": best, "value": highest},
+        lowest={"model": worst, "value": lowest},
+        tables=", ".join(table[0]["published"]["name"] for table in by_table(published)),
     )
-    tables = ", ".join(rows[0]["published"]["name"] for rows in by_table(published))
-    if not tables:
-        return said
-    return said + " " + _("Hollow marks are published and not measured here: {tables}.").format(tables=tables)

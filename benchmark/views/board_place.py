@@ -42,22 +42,22 @@ class Place:
     """The column that a board is read by; blank is by rank."""
 
     @classmethod
-    def of(cls, asked: Mapping[str, str]) -> Place:
+    def of(cls, query: Mapping[str, str]) -> Place:
         """From the query of a request; only the view is checked here, each view checks the rest."""
         place = cls(
-            **{name: asked.get(name, "") for name in ("view", "metric", "scope", "by", "model", "sort")}
+            **{name: query.get(name, "") for name in ("view", "metric", "scope", "by", "model", "sort")}
         )
         one_of(place.view, VIEWS)
         return place
 
     def link(self, **changes: str) -> str:
-        chosen = asdict(replace(self, **changes))
-        return "?" + urlencode({name: value for name, value in chosen.items() if value})
+        parameters = asdict(replace(self, **changes))
+        return "?" + urlencode({name: value for name, value in parameters.items() if value})
 
-    def choices(self, what: str, labels: Mapping[str, str], current: str) -> list[Choice]:
+    def choices(self, field: str, labels: Mapping[str, str], current: str) -> list[Choice]:
         """Something to choose for each name; ``what`` is the field that it changes."""
         return [
-            Choice(name, label, self.link(**{what: name}), name == current) for name, label in labels.items()
+            Choice(name, label, self.link(**{field: name}), name == current) for name, label in labels.items()
         ]
 
 

@@ -2,63 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
+from annotation.core.formatting import format_elapsed, format_grouped
+from annotation.core.text_templates import render_text
 from annotation.guidelines import GuidelineDocument, Metric
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.runs import board_of, rows_of
-from benchmark.views.board_columns import Column, Row
-from benchmark.views.presenting import composition, headed, interval_text, metric_label, named, sentences
+from benchmark.views.board_columns import Column, Row, Statistic
+from benchmark.views.presenting import composition, headed, metric_label
 
-from ..figures.metrics import printed, scopes_of
+from ..figures.metrics import scopes_of
 from ..figures.withholding import NOT_RANKED
 
 
-def finding(run: BenchmarkRun) -> str:
-    """Who stands first by which number, whether that is sure, and who does by other numbers.
+@dataclass(frozen=True)
+class HeadlineNumber:
+    """A number that heads a board, and whose it is."""
 
-    Blank where nobody has the number that the board is ranked by.
+    label: str
+    metric: Metric
+    value: float
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BoardFinding:
+    """Who stands first by which number, and who does by other numbers; in words: ``wording/board_finding.txt``.
+
+    ``claim`` is ``highest`` where ranks are withheld, ``only`` of a single model, ``sure`` where no other model can be
+    first, and ``open`` where ``rivals`` may be first as well.
     """
+
+    claim: str
+    lead: HeadlineNumber
+    statistic: Statistic
+    rivals: int
+    disagreeing: tuple[HeadlineNumber, ...]
+    """The other headline numbers by which another model stands highest."""
+
+
+def find_leader(run: BenchmarkRun) -> BoardFinding | None:
+    """None where nobody has the number that the board is ranked by."""
     column = headline(run)
     rows = [row for row in rows_of(run) if column.statistic(row)["value"] is not None]
     if not rows:
-        return ""
-    first = rows[0]
-    words = {
-        "number": headline_label(run, column),
-        "model": first["model"],
-        "value": printed(column.metric, column.statistic(first)["value"]),
-        "interval": interval_text(column.metric, column.statistic(first)) or "-",
-    }
-    said = _highest(rows, column, words) if first["rank"] is None else _first(rows, words)
-    return sentences([said, *_disagreement(run, first["model"], column)])
-
-
-def _highest(rows: Sequence[Row], column: Column, words: Mapping[str, str]) -> str:
-    """Where ranks are withheld: what is seen, without a claim."""
-    highest = column.statistic(rows[0])["value"]
-    models = named(row["model"] for row in rows if column.statistic(row)["value"] == highest)
-    return _("{number}: the highest value is {value}, of {models}.").format(**words, models=models)
-
-
-def _first(rows: Sequence[Row], words: Mapping[str, str]) -> str:
-    if len(rows) == 1:
-        return _("{number}: {model} has {value} ({interval}).").format(**words)
-    others = sum(row["rank"]["low"] == 1 for row in rows[1:])
-    # somebody is first, and all others are surely behind someone
-    if rows[0]["rank"]["high"] == 1 or not others:
-        return _("{number}: {model} leads with {value} ({interval}); no other model can be first.").format(
-            **words
-        )
-    return ngettext(
-        "{number}: {model} stands first with {value} ({interval}), but {n} other model may be first as well.",
-        "{number}: {model} stands first with {value} ({interval}), but {n} other models may be first as well.",
-        others,
-    ).format(**words, n=others)
+        return None
+    statistic, rivals = column.statistic(rows[0]), 0
+    value = statistic["value"]
+    assert value is not None
+    models = [rows[0]["model"]]
+    if rows[0]["rank"] is None:
+        claim = "highest"
+        models = [row["model"] for row in rows if column.statistic(row)["value"] == value]
+    elif len(rows) == 1:
+        claim = "only"
+    else:
+        rivals = sum(row["rank"]["low"] == 1 for row in rows[1:])
+        # somebody is first, and all others are surely behind someone
+        claim = "sure" if rows[0]["rank"]["high"] == 1 or not rivals else "open"
+    lead = HeadlineNumber(headline_label(run, column), column.metric, value, tuple(models))
+    return BoardFinding(claim, lead, statistic, rivals, tuple(_disagreeing(run, rows[0]["model"], column)))
 
 
 def headline(run: BenchmarkRun) -> Column:
@@ -85,72 +93,37 @@ def headline_label(run: BenchmarkRun, column: Column) -> str:
     return headed(label, column.label(document)) if several else label
 
 
-def _disagreement(run: BenchmarkRun, first: str, lead: Column) -> list[str]:
-    """The other headline numbers by which another model stands highest, in a sentence."""
+def _disagreeing(run: BenchmarkRun, first: str, lead: Column) -> Iterator[HeadlineNumber]:
     document = run.scorer.guideline.document
-    found = []
     for metric in document.metrics:
         column = _headline_of(document, metric)
         values = {row["model"]: column.statistic(row)["value"] for row in rows_of(run)}
-        highest = max((one for one in values.values() if one is not None), default=None)
+        highest = max((value for value in values.values() if value is not None), default=None)
         if column == lead or highest is None or values.get(first) == highest:
             continue
-        others = named(model for model, value in values.items() if value == highest)
-        found.append(
-            _("{number} {model} ({value})").format(
-                number=headline_label(run, column), model=others, value=printed(metric, highest)
-            )
-        )
-    if not found:
-        return []
-    return [_("The headline numbers disagree on who is highest: by {others}.").format(others=named(found))]
+        models = tuple(model for model, value in values.items() if value == highest)
+        yield HeadlineNumber(headline_label(run, column), metric, highest, models)
 
 
-def not_ranked(run: BenchmarkRun) -> str:
-    """Why ranks are not given, or not in all columns; blank where they are in all."""
-    return why_not_ranked() if board_of(run).get(NOT_RANKED) else ""
+def is_rank_withheld(run: BenchmarkRun) -> bool:
+    """Whether ranks are not given, or not in all columns."""
+    return bool(board_of(run).get(NOT_RANKED))
 
 
-def why_not_ranked() -> str:
-    return _(
-        "Ranks are not given where predictions take part: the scorer's errors differ from model to model, and "
-        "intervals of ranks and differences do not know of them yet."
-    )
+def board_reading(run: BenchmarkRun) -> dict[str, Any]:
+    """What a reader should know before quoting a rank or a number: ``own_ranks`` and ``predicted_percent``.
 
-
-def reading(run: BenchmarkRun) -> list[str]:
-    """What a reader should know before quoting a rank or a number."""
+    Either is None where there is nothing to say.
+    """
     rows = rows_of(run)
     ranked = [row for row in rows if row["rank"] is not None]
-    said = []
-    if len(ranked) > 1:
-        own = sum(row["rank"]["low"] == row["rank"]["high"] for row in ranked)
-        said.append(_of_their_own(own, len(ranked)))
+    own = sum(row["rank"]["low"] == row["rank"]["high"] for row in ranked)
     counts = basis_counts(rows)
-    predicted, everything = counts.get("out_of_fold", 0) + counts.get("unseen", 0), sum(counts.values())
-    if predicted:
-        said.append(
-            _(
-                "{share} of the responses are judged by the scorer and not by people: "
-                "what its errors do to the numbers stands under Estimates."
-            ).format(share=_share(predicted, everything))
-        )
-    return said
-
-
-def _of_their_own(own: int, everyone: int) -> str:
-    if own == everyone:
-        return _("Every model has a rank of its own.")
-    if own == 0:
-        return _("No model has a rank of its own: each has a range of ranks.")
-    return _("{n} of {all} models have a rank of their own; each other one has a range of ranks.").format(
-        n=own, all=everyone
-    )
-
-
-def _share(part: int, whole: int) -> str:
-    share = 100 * part / whole
-    return f"{share:.0f}%" if 1 <= share <= 99 or part == whole else f"{share:.2g}%"
+    predicted = counts.get("out_of_fold", 0) + counts.get("unseen", 0)
+    return {
+        "own_ranks": {"n": own, "all": len(ranked)} if len(ranked) > 1 else None,
+        "predicted_percent": 100 * predicted / sum(counts.values()) if predicted else None,
+    }
 
 
 def basis_counts(rows: Sequence[Row]) -> dict[str, int]:
@@ -165,15 +138,15 @@ def basis_counts(rows: Sequence[Row]) -> dict[str, int]:
 def tiles(run: BenchmarkRun) -> list[dict[str, Any]]:
     rows = rows_of(run)
     counts = basis_counts(rows)
-    found = [
-        {"label": _("Models"), "value": f"{len(rows):,}", "note": ""},
+    counted = [
+        {"label": _("Models"), "value": format_grouped(len(rows)), "note": ""},
         {
             "label": _("Responses"),
-            "value": f"{sum(row['n'] for row in rows):,}",
+            "value": format_grouped(sum(row["n"] for row in rows)),
             "note": composition(counts),
         },
     ]
-    return found + cost_tiles(run.cost)
+    return counted + cost_tiles(run.cost)
 
 
 def cost_tiles(cost: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -181,18 +154,5 @@ def cost_tiles(cost: Mapping[str, Any]) -> list[dict[str, Any]]:
     each = cost.get("per_response")
     if each is None:
         return []
-    took = _("{predicted} predicted in {seconds}, {processor} of a processor").format(
-        predicted=f"{cost['predicted']:,}",
-        seconds=spell(cost["seconds"]),
-        processor=spell(cost["processor_seconds"]),
-    )
-    return [{"label": _("Cost of a response"), "value": spell(each), "note": took}]
-
-
-def spell(seconds: float) -> str:
-    """``12 ms``, ``3.4 s``, ``5 min``."""
-    if seconds < 1:
-        return _("{n} ms").format(n=f"{1000 * seconds:.3g}")
-    if seconds < 120:
-        return _("{n} s").format(n=f"{seconds:.3g}")
-    return _("{n} min").format(n=f"{seconds / 60:.0f}")
+    note = render_text("benchmark/wording/cost.txt", cost=cost)
+    return [{"label": _("Cost of a response"), "value": format_elapsed(each), "note": note}]

@@ -11,9 +11,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
 from annotation.charts import chart_url
+from annotation.core.documents import Table
+from annotation.core.formatting import UNDEFINED, format_decimal, format_percent_number
+from annotation.core.text_templates import join_names, render_text
 from annotation.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
-from annotation.views.report_words import Table
 from benchmark.models import BenchmarkRun
 from benchmark.printing import printed_rank
 from benchmark.selectors.published import reference_rows
@@ -22,13 +24,13 @@ from benchmark.views import board_estimates, board_groups, board_pairs
 from benchmark.views.board_columns import Column, Row, columns_of, heading, metric_views
 from benchmark.views.board_pictures import axes_of, board_charts, by_table, chart_alt
 from benchmark.views.board_place import Place
-from benchmark.views.board_reading import finding, not_ranked, reading, why_not_ranked
+from benchmark.views.board_reading import board_reading, find_leader, is_rank_withheld
 from benchmark.views.charting import Draw
-from benchmark.views.presenting import attribute_label, difference, headed, metric_label, named
+from benchmark.views.presenting import attribute_label, difference, headed, metric_label
 
 from ..figures.metrics import printed
 
-UNDEFINED, DAGGER = "-", "\N{DAGGER}"
+DAGGER, WORDING = "\N{DAGGER}", "benchmark/wording"
 WIDE = 7
 """Columns from here on are numbered, with their names below the table."""
 
@@ -50,29 +52,41 @@ def report_sections(
 ) -> list[ReportSection]:
     """In their order; a part that the run does not have is left out."""
     document = run.scorer.guideline.document
-    made = [
+    sections = [
         _board(run, document, reference_rows(run, reader), draw),
         _pairs(run, document),
         *_estimates(run, document, draw),
     ]
-    return [one for one in [*made, _groups(run, document)] if one is not None]
+    return [section for section in [*sections, _groups(run, document)] if section is not None]
 
 
 def _board(
     run: BenchmarkRun, document: GuidelineDocument, published: Sequence[Row], draw: Draw
 ) -> ReportSection:
     rows = rows_of(run)
-    lead, *others = metric_views(document)
+    lead, *other_metrics = metric_views(document)
     columns = columns_of(document, lead)
-    tables = [_board_table(run, document, one, published) for one in (lead, *others)]
+    tables = [_board_table(run, document, metric, published) for metric in (lead, *other_metrics)]
     axes = axes_of(document, [*rows, *published], columns)
     return ReportSection(
         title=_("Board"),
-        said=[one for one in (finding(run), *reading(run), not_ranked(run)) if one],
+        said=list(_board_sentences(run)),
         tables=tables,
         charts=board_charts(document, rows, columns, axes, draw, published=published),
         alt=chart_alt(run, lead, columns, published),
     )
+
+
+def _board_sentences(run: BenchmarkRun) -> Iterator[str]:
+    leader, reading = find_leader(run), board_reading(run)
+    if leader is not None:
+        yield render_text(f"{WORDING}/board_finding.txt", finding=leader)
+    if reading["own_ranks"]:
+        yield render_text(f"{WORDING}/own_ranks.txt", **reading)
+    if reading["predicted_percent"] is not None:
+        yield render_text(f"{WORDING}/predicted_share.txt", **reading)
+    if is_rank_withheld(run):
+        yield render_text(f"{WORDING}/not_ranked.txt")
 
 
 def _board_table(
@@ -80,57 +94,57 @@ def _board_table(
 ) -> Table:
     """With the published rows that have a number in it, marked and table by table, below what was measured."""
     columns = columns_of(document, metric)
-    there = by_table([row for row in published if _has_any(row, columns)])
-    daggers = [DAGGER if len(there) == 1 else f"{DAGGER}{at}" for at in range(1, len(there) + 1)]
-    heads = [heading(document, one, columns) for one in columns]
-    ranked = not not_ranked(run) or any(row["rank"] for row in rows_of(run))
+    published_tables = by_table([row for row in published if _has_any(row, columns)])
+    daggers = [
+        DAGGER if len(published_tables) == 1 else f"{DAGGER}{at}"
+        for at in range(1, len(published_tables) + 1)
+    ]
+    heads = [heading(document, column, columns) for column in columns]
+    ranked = not is_rank_withheld(run) or any(row["rank"] for row in rows_of(run))
     names = [_("Model"), _("Rank"), "n"] if ranked else [_("Model"), "n"]
     rows = [
         [
             row["model"],
             *([printed_rank(row["rank"])] if ranked else []),
             str(row["n"]),
-            *(bracketed(one.metric, one.statistic(row)) for one in columns),
+            *(bracketed(column.metric, column.statistic(row)) for column in columns),
         ]
         for row in rows_of(run)
     ]
     return Table(
         name=f"board-{metric.name}",
         caption=_caption(metric, ranked=ranked),
-        head=[*names, *(f"{one}, {two}" if two else one for one, two in heads)],
+        head=[*names, *(f"{label}, {metric_name}" if metric_name else label for label, metric_name in heads)],
         rows=rows,
         below=[
             [_published_line(row, columns, dagger, ranked=ranked) for row in own]
-            for dagger, own in zip(daggers, there, strict=True)
+            for dagger, own in zip(daggers, published_tables, strict=True)
         ],
-        notes=[_whence(dagger, own[0]["published"]) for dagger, own in zip(daggers, there, strict=True)],
+        notes=[
+            _whence(dagger, own[0]["published"])
+            for dagger, own in zip(daggers, published_tables, strict=True)
+        ],
     )
 
 
 def _caption(metric: Metric, *, ranked: bool) -> str:
-    words = (
-        _("{metric} with 95% intervals; in brackets after a rank those that remain possible")
-        if ranked
-        else _("{metric} with 95% intervals, best first")
-    )
-    return words.format(metric=metric_label(metric))
+    code = "ranked" if ranked else "unranked"
+    return render_text(f"{WORDING}/table_caption.txt", code=code, metric=metric_label(metric))
 
 
 def _has_any(row: Row, columns: Sequence[Column]) -> bool:
-    return any(one.statistic(row)["value"] is not None for one in columns)
+    return any(column.statistic(row)["value"] is not None for column in columns)
 
 
 def _published_line(row: Row, columns: Sequence[Column], dagger: str, *, ranked: bool) -> list[str]:
     n = UNDEFINED if row["n"] is None else str(row["n"])
-    numbers = [_as_published(one.metric, one.statistic(row)) for one in columns]
+    numbers = [_as_published(column.metric, column.statistic(row)) for column in columns]
     return [f"{row['model']}{dagger}", *([UNDEFINED] if ranked else []), n, *numbers]
 
 
-def _whence(dagger: str, told: Mapping[str, str]) -> str:
-    source = ", ".join(one for one in (told["source"], told["url"]) if one)
-    return _("{mark} Published, and not measured here: {table} ({source}).").format(
-        mark=dagger, table=told["name"], source=source
-    )
+def _whence(dagger: str, table: Mapping[str, str]) -> str:
+    source = ", ".join(reference for reference in (table["source"], table["url"]) if reference)
+    return render_text(f"{WORDING}/published_note.txt", mark=dagger, table=table["name"], source=source)
 
 
 def bracketed(metric: Metric, statistic: Mapping[str, float | None]) -> str:
@@ -149,9 +163,7 @@ def _brackets(metric: Metric, statistic: Mapping[str, float | None]) -> str:
 
 
 def _short(metric: Metric, value: float | None) -> str:
-    if value is None:
-        return UNDEFINED
-    return f"{100 * value:.1f}" if metric.kind == "rate" else f"{value:.1f}"
+    return format_percent_number(value) if metric.kind == "rate" else format_decimal(value, 1)
 
 
 def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
@@ -161,11 +173,13 @@ def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | No
     scope = content["scopes"][0]
     metric = board_pairs.metric_of(document, content["metric"], scope)
     values = board_pairs.statistics(run, scope, metric)
-    pairs = board_pairs.Pairs.of(content, scope, {model: one["value"] for model, one in values.items()})
+    pairs = board_pairs.Pairs.of(
+        content, scope, {model: statistic["value"] for model, statistic in values.items()}
+    )
     standing = board_pairs.standing(pairs, values, metric, Place())
-    differences = [found for _one, _other, found in pairs.all()]
-    withheld = any(found.predicted for found in differences)
-    compared = not withheld or any(found.state for found in differences)
+    differences = [pair_difference for _first, _second, pair_difference in pairs.all()]
+    withheld = any(difference.predicted for difference in differences)
+    compared = not withheld or any(difference.state for difference in differences)
     neighbours = Table(
         name="neighbours",
         caption=_("Neighbours on the board: paired difference to the next model, with its 95% interval")
@@ -174,46 +188,53 @@ def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | No
         head=[_("Model"), _("The next one"), _("Difference"), "n", *([_("Told apart")] if compared else [])],
         rows=[
             [
-                one["model"],
-                one["next"]["model"],
-                _signed(one["next"]),
-                str(one["next"]["n"]),
-                *([one["next"]["word"]] if compared else []),
+                row["model"],
+                row["next"]["model"],
+                _signed(row["next"]),
+                str(row["next"]["n"]),
+                *([row["next"]["word"]] if compared else []),
             ]
-            for one in standing
-            if one["next"]
+            for row in standing
+            if row["next"]
         ],
         words=2,
     )
     return ReportSection(
         title=pgettext("board", "Pairs"),
-        said=[
-            one for one in (board_pairs.finding(pairs, metric), why_not_ranked() if withheld else "") if one
-        ],
+        said=list(_pairs_sentences(board_pairs.find_told_apart(pairs, metric), is_withheld=withheld)),
         tables=[neighbours, _not_apart(pairs)],
-        notes=[_percentage_points(metric)] if metric.kind == "rate" else [],
+        notes=[render_text(f"{WORDING}/percentage_points.txt", metric=metric_label(metric))]
+        if metric.kind == "rate"
+        else [],
     )
 
 
-def _percentage_points(metric: Metric) -> str:
-    return _("Differences of {metric} are in percentage points.").format(metric=metric_label(metric))
+def _pairs_sentences(finding: board_pairs.PairsFinding | None, *, is_withheld: bool) -> Iterator[str]:
+    if finding is not None:
+        yield render_text(f"{WORDING}/pairs_finding.txt", finding=finding)
+    if is_withheld:
+        yield render_text(f"{WORDING}/not_ranked.txt")
 
 
-def _signed(one: Mapping[str, Any]) -> str:
-    return f"{one['value']} ({one['interval']})" if one["interval"] else str(one["value"])
+def _signed(pair: Mapping[str, Any]) -> str:
+    return f"{pair['value']} ({pair['interval']})" if pair["interval"] else str(pair["value"])
 
 
 def _not_apart(pairs: board_pairs.Pairs) -> Table:
     """Each pair once, under its better placed model."""
-    alike: dict[int, list[str]] = {}
-    for one, other, found in pairs.all():
-        if found.state == board_pairs.SAME:
-            alike.setdefault(one, []).append(pairs.models[other])
+    not_different: dict[int, list[str]] = {}
+    for first, second, pair_difference in pairs.all():
+        if pair_difference.state == board_pairs.SAME:
+            not_different.setdefault(first, []).append(pairs.models[second])
     return Table(
         name="not-separated",
         caption=_("Pairs that are not told apart, each named once, under the model that stands higher"),
         head=[_("Model"), _("Not told apart from")],
-        rows=[[pairs.models[one], named(alike[one])] for one in pairs.order if one in alike],
+        rows=[
+            [pairs.models[model], join_names(not_different[model])]
+            for model in pairs.order
+            if model in not_different
+        ],
         words=2,
     )
 
@@ -228,14 +249,20 @@ def _estimates(run: BenchmarkRun, document: GuidelineDocument, draw: Draw) -> It
     title = first.label(document)
     yield ReportSection(
         title=_("Estimates"),
-        said=board_estimates.finding(held, first.metric),
+        said=[
+            render_text(f"{WORDING}/estimates_finding.txt", finding=finding)
+            for finding in board_estimates.list_findings(held, first.metric)
+        ],
         tables=[
             _four(title, held, first.metric),
             *([_combined(run, document, content, columns)] if len(columns) > 1 else []),
         ],
         charts=board_estimates.charts(document, held, first.metric, draw),
         alt=board_estimates.chart_alt(title, first.metric, held),
-        notes=board_estimates.selection_words(content),
+        notes=[
+            render_text(f"{WORDING}/selection.txt", selection=selection)
+            for selection in board_estimates.list_unknown_selection(content)
+        ],
     )
 
 
@@ -249,14 +276,14 @@ def _four(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Met
                 model,
                 str(people.get("n", 0)),
                 *(_of_kind(cell, kind, metric) for kind in board_estimates.KINDS),
-                *([UNDEFINED if cell.get("weight") is None else f"{cell['weight']:.2f}"] if weighed else []),
+                *([format_decimal(cell.get("weight"), 2)] if weighed else []),
                 difference(metric, cell.get("bias")),
             ]
         )
     return Table(
         name="estimates",
-        caption=_("{scope}, {metric}: people, scorer and both, with 95% intervals").format(
-            scope=title, metric=metric_label(metric)
+        caption=render_text(
+            f"{WORDING}/table_caption.txt", code="estimates", scope=title, metric=metric_label(metric)
         ),
         head=[
             _("Model"),
@@ -276,18 +303,20 @@ def _of_kind(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
 def _combined(
     run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[Column]
 ) -> Table:
-    found = [dict(board_estimates.ordered(run, content, one.name, one.metric)) for one in columns]
-    models = list(found[0])
+    column_cells = [
+        dict(board_estimates.ordered(run, content, column.name, column.metric)) for column in columns
+    ]
+    models = list(column_cells[0])
     return Table(
         name="combined",
         caption=_("Combined estimates of all columns, with 95% intervals"),
-        head=[_("Model"), *(heading(document, one, columns)[0] for one in columns)],
+        head=[_("Model"), *(heading(document, column, columns)[0] for column in columns)],
         rows=[
             [
                 model,
                 *(
-                    _of_kind(held[model], "combined", one.metric)
-                    for held, one in zip(found, columns, strict=True)
+                    _of_kind(cells[model], "combined", column.metric)
+                    for cells, column in zip(column_cells, columns, strict=True)
                 ),
             ]
             for model in models
@@ -300,7 +329,7 @@ def _groups(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | N
     if not content:
         return None
     metric = document.metric(document.rank_by)
-    tables, notes, said = [], [], []
+    tables, notes, sentences = [], [], []
     for attribute in board_groups.attributes_in(content):
         heat = board_groups.heat(run, document, content[attribute], attribute, metric)
         wide = len(heat["heads"]) > WIDE
@@ -308,25 +337,26 @@ def _groups(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | N
         tables.append(
             Table(
                 name=f"by-{attribute}",
-                caption=_("{heading}; * rests on few responses").format(heading=heat["heading"]),
+                caption=render_text(f"{WORDING}/table_caption.txt", code="groups", heading=heat["heading"]),
                 head=[_("Model"), *([str(at) for at in range(1, len(names) + 1)] if wide else names)],
                 rows=[[model, *(_starred(cell) for cell in cells)] for model, cells in heat["rows"]],
             )
         )
         if wide:
             notes.append(headed(attribute_label(attribute), _numbered(heat["heads"])))
-        if heat["finding"]:
-            said.append(headed(attribute_label(attribute), heat["finding"]))
-    return ReportSection(title=pgettext("board", "Groups"), said=said, tables=tables, notes=notes)
+        if heat["findings"]:
+            text = render_text(f"{WORDING}/groups_finding.txt", findings=heat["findings"])
+            sentences.append(headed(attribute_label(attribute), text))
+    return ReportSection(title=pgettext("board", "Groups"), said=sentences, tables=tables, notes=notes)
 
 
 def _numbered(heads: Sequence[board_groups.GroupHead]) -> str:
     """What the numbers over the columns of a wide table stand for, by dimension."""
-    found = []
-    for scope, own in groupby(enumerate(heads, 1), key=lambda one: one[1].scope):
+    parts = []
+    for scope, own in groupby(enumerate(heads, 1), key=lambda numbered_head: numbered_head[1].scope):
         names = "; ".join(f"{at} {head.label}" for at, head in own)
-        found.append(headed(scope, names) if scope else names)
-    return "; ".join(found)
+        parts.append(headed(scope, names) if scope else names)
+    return "; ".join(parts)
 
 
 def _starred(cell: board_groups.GroupCell) -> str:

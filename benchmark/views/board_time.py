@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.translation import gettext as _
-
 from annotation.charts import chart_url
+from annotation.core.text_templates import render_text
 from annotation.guidelines import Metric
 from annotation.models import Person
 from benchmark.models import BenchmarkRun
@@ -19,7 +18,7 @@ from benchmark.views.board_columns import UNDEFINED, Column, columns_of, heading
 from benchmark.views.board_pictures import dot, unit_of
 from benchmark.views.board_place import Context, Place, chosen
 from benchmark.views.charting import Draw
-from benchmark.views.presenting import difference, headed, interval_text, metric_label, sentences
+from benchmark.views.presenting import headed, interval_text, metric_label
 
 from ..figures.metrics import printed
 
@@ -31,18 +30,20 @@ class Then:
 
 
 def time_context(
-    run: BenchmarkRun, asked: Mapping[str, str], *, person: Person | None, draw: Draw = chart_url
+    run: BenchmarkRun, query: Mapping[str, str], *, person: Person | None, draw: Draw = chart_url
 ) -> Context:
     document = run.scorer.guideline.document
-    place = Place.of(asked)
-    views = {one.name: one for one in metric_views(document)}
+    place = Place.of(query)
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
     lead = views[chosen(place.metric, views)]
-    columns = {one.named(document): one for one in columns_of(document, lead)}
+    columns = {candidate.named(document): candidate for candidate in columns_of(document, lead)}
     current = chosen(place.scope, columns)
     column = columns[current]
-    labels = {name: heading(document, one, list(columns.values()))[0] for name, one in columns.items()}
-    found = runs_over_time(run, person)
-    rows = _rows(found, run, column)
+    labels = {
+        name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()
+    }
+    runs = runs_over_time(run, person)
+    rows = _rows(runs, run, column)
     return {
         "metrics": place.choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
         if len(views) > 1
@@ -50,11 +51,13 @@ def time_context(
         "scopes": place.choices("scope", labels, current),
         "heading": headed(labels[current], metric_label(column.metric)),
         "runs": [
-            {"at": at, "run": one, "this": one.pk == run.pk, "before": one.replaces}
-            for at, one in enumerate(found, 1)
+            {"at": at, "run": past_run, "this": past_run.pk == run.pk, "before": past_run.replaces}
+            for at, past_run in enumerate(runs, 1)
         ],
-        "rows": [(model, [_then(one, column.metric) for one in row]) for model, row in rows.items()],
-        "charts": _charts(rows, column.metric, draw) if len(found) > 1 else [],
+        "rows": [
+            (model, [_then(statistic, column.metric) for statistic in row]) for model, row in rows.items()
+        ],
+        "charts": _charts(rows, column.metric, draw) if len(runs) > 1 else [],
         "chart_alt": _alt(rows, labels[current], column.metric),
     }
 
@@ -63,7 +66,7 @@ def _rows(
     runs: Sequence[BenchmarkRun], run: BenchmarkRun, column: Column
 ) -> dict[str, list[Mapping[str, float | None]]]:
     """By model, in the order of this run and then of whoever was only in others: its number in each run."""
-    boards = [{row["model"]: row for row in rows_of(one)} for one in runs]
+    boards = [{row["model"]: row for row in rows_of(run)} for run in runs]
     models = [row["model"] for row in rows_of(run)]
     models += [model for board in boards for model in board if model not in models]
     return {
@@ -92,29 +95,27 @@ def _charts(
     ]
     if not dots:
         return []
-    models = [model for model in rows if any(one.model == model for one in dots)]
+    models = [model for model in rows if any(dot.model == model for dot in dots)]
     unit_word = "%" if metric.kind == "rate" else ""
     return charting.drawn(charting.multiples(dots, models, unit_word), draw)
 
 
 def _alt(rows: Mapping[str, Sequence[Mapping[str, float | None]]], scope: str, metric: Metric) -> str:
-    shown = _("{scope}, {metric}, of each model over the runs, with 95% intervals.").format(
-        scope=scope, metric=metric_label(metric)
+    model, moved = _most_moved(rows) or ("", None)
+    return render_text(
+        "benchmark/wording/time_alt.txt",
+        scope=scope,
+        metric=metric,
+        metric_label=metric_label(metric),
+        model=model,
+        moved=moved,
     )
-    moved = _most_moved(rows)
-    if moved is None:
-        return shown
-    model, change = moved
-    changed = _("From the first run to the last {model} moved the most: {change}.").format(
-        model=model, change=difference(metric, change)
-    )
-    return sentences([shown, changed])
 
 
 def _most_moved(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[str, float] | None:
     moved = [
         (model, values[-1] - values[0])
         for model, row in rows.items()
-        if len(values := [one["value"] for one in row if one["value"] is not None]) > 1
+        if len(values := [statistic["value"] for statistic in row if statistic["value"] is not None]) > 1
     ]
-    return max(moved, key=lambda one: abs(one[1])) if moved else None
+    return max(moved, key=lambda change: abs(change[1])) if moved else None

@@ -86,7 +86,11 @@ def cell(request: HttpRequest, name: str) -> HttpResponse:
 def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[EstimateLine]:
     """What people, the scorer and both say of each metric of the cell; nothing of a run without estimates."""
     content = part(run, ESTIMATES)
-    row = next((one for one in content["rows"] if one["model"] == model), None) if content else None
+    row = (
+        next((model_row for model_row in content["rows"] if model_row["model"] == model), None)
+        if content
+        else None
+    )
     if content is None or row is None:
         return []
     document = run.scorer.guideline.document
@@ -94,13 +98,13 @@ def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[Estimat
     held = row["cells"].get(OVERALL if scope is None else scope) or {}
     return [
         line_of(
-            metric_label(one),
-            held[one.name],
-            one,
-            chosen_in(content, model, behind(document, Column(scope, one))),
+            metric_label(metric),
+            held[metric.name],
+            metric,
+            chosen_in(content, model, behind(document, Column(scope, metric))),
         )
-        for one in metrics
-        if held.get(one.name) is not None
+        for metric in metrics
+        if held.get(metric.name) is not None
     ]
 
 
@@ -115,12 +119,12 @@ def _beside(run: BenchmarkRun, document: GuidelineDocument, scope: str | None) -
 
 
 def _row(run: BenchmarkRun, model: str) -> dict[str, Any]:
-    found: dict[str, Any] | None = next(
-        (one for one in finished_board(run)["rows"] if one["model"] == model), None
+    row: dict[str, Any] | None = next(
+        (candidate for candidate in finished_board(run)["rows"] if candidate["model"] == model), None
     )
-    if found is None:
+    if row is None:
         raise Http404
-    return found
+    return row
 
 
 def _held(row: dict[str, Any], scope: str) -> dict[str, Any]:
@@ -167,7 +171,7 @@ def source_url(item: RunItem) -> str:
 
 def _levels(document: GuidelineDocument, row: dict[str, Any], scope: str | None) -> list[dict[str, Any]]:
     """How many labels of each level there are, by criterion."""
-    wanted = scopes(document) if scope is None else (scope,)
+    counted_scopes = scopes(document) if scope is None else (scope,)
     return [
         {
             "criterion": criterion_label(document, criterion),
@@ -175,8 +179,8 @@ def _levels(document: GuidelineDocument, row: dict[str, Any], scope: str | None)
             "name": level_name(document, criterion, float(value)),
             "n": n,
         }
-        for one in wanted
-        for criterion, levels in row["dimensions"][one]["levels"].items()
+        for counted_scope in counted_scopes
+        for criterion, levels in row["dimensions"][counted_scope]["levels"].items()
         for value, n in levels.items()
     ]
 
@@ -185,8 +189,13 @@ def _changes(run: BenchmarkRun, model: str, scope: str | None) -> list[ItemChang
     """What changed in the cell since the run that this one replaces."""
     if run.replaces is None:
         return []
-    found = changes(run.replaces, run, model=model)
-    return [change for (_model, place), those in found.items() if scope in (None, place) for change in those]
+    scope_changes = changes(run.replaces, run, model=model)
+    return [
+        change
+        for (_model, place), cell_changes in scope_changes.items()
+        if scope in (None, place)
+        for change in cell_changes
+    ]
 
 
 def _shown_change(change: ItemChange, document: GuidelineDocument) -> dict[str, Any]:
@@ -196,9 +205,9 @@ def _shown_change(change: ItemChange, document: GuidelineDocument) -> dict[str, 
         "word": change_word(change.kind),
         "url": source_url(change.item),
         "sides": [
-            one
-            and {"level": label_text(document, one.criterion, one.value), "basis": one.get_basis_display()}
-            for one in (change.old, change.new)
+            side
+            and {"level": label_text(document, side.criterion, side.value), "basis": side.get_basis_display()}
+            for side in (change.old, change.new)
         ],
     }
 
@@ -221,24 +230,24 @@ def item(request: HttpRequest, name: str, item_id: int) -> HttpResponse:
     """One counted value: the texts, the probabilities, and which model of the scorer said it."""
     run = run_named(name)
     refuse_sealed_run(person_of(request), run)
-    found = get_object_or_404(_with_origins(run.items.all()), pk=item_id)
+    run_item = get_object_or_404(_with_origins(run.items.all()), pk=item_id)
     document = run.scorer.guideline.document
-    scope = found.response.prompt.dimension if document.dimensions else ALL
-    label = headed(found.response.model.name, scope_label(document, scope))
+    scope = run_item.response.prompt.dimension if document.dimensions else ALL
+    label = headed(run_item.response.model.name, scope_label(document, scope))
     number_step = {
         "kind": _("Number"),
         "label": label,
-        "url": cell_url(run, found.response.model.name, scope),
+        "url": cell_url(run, run_item.response.model.name, scope),
     }
     context = {
         "run": run,
-        "item": found,
-        "level": label_text(document, found.criterion, found.value),
-        "criterion": criterion_label(document, found.criterion),
-        "dimension": dimension_label(document, found.response.prompt.dimension),
-        "probabilities": _probabilities(found, document),
-        "turns": found.response.turns or [{"role": "assistant", "text": found.response.text}],
-        "crumbs": _crumbs(run, label, number_step["url"], found.response.prompt.key),
+        "item": run_item,
+        "level": label_text(document, run_item.criterion, run_item.value),
+        "criterion": criterion_label(document, run_item.criterion),
+        "dimension": dimension_label(document, run_item.response.prompt.dimension),
+        "probabilities": _probabilities(run_item, document),
+        "turns": run_item.response.turns or [{"role": "assistant", "text": run_item.response.text}],
+        "crumbs": _crumbs(run, label, number_step["url"], run_item.response.prompt.key),
         "steps": chain(run, [number_step]),
     }
     return render(request, "benchmark/item.html", context)

@@ -1,4 +1,4 @@
-"""The pictures of a board, as plain Vega-Lite: altair takes longer to check a chart than the page to be made.
+"""The pictures of a board.
 
 What would be longer than a printed page comes as several pictures over one axis. ``Draw`` keeps a specification and
 gives the address of its picture, which is another for outsiders.
@@ -13,9 +13,25 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from annotation.charts import GOLD, INK, MUTED
+from annotation.charts import (
+    BLUE,
+    GOLD,
+    GREEN,
+    INK,
+    MUTED,
+    PADDING,
+    SCHEMA,
+    Look,
+    Spec,
+    draw_interval,
+    draw_line,
+    draw_points,
+    draw_rules,
+    make_looks,
+    make_quantity,
+    make_rows,
+)
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 PANELS_IN_A_ROW = 3
 PANEL_WIDTH = 240
 WIDTH = 560
@@ -24,13 +40,9 @@ MANY = 20
 MODELS_IN_A_PICTURE = 20
 MULTIPLE_WIDTH, MULTIPLE_HEIGHT, MULTIPLES_IN_A_ROW, MULTIPLES_IN_A_PICTURE = 150, 90, 4, 20
 LONGEST_NAME = 200  # pixels; a longer one ends in an ellipsis
-BLUE, GREEN = "#3b5b92", "#4b7f52"
-PADDING = {"left": 26, "top": 6, "right": 18, "bottom": 6}
-"""A browser's fonts are wider than those that the drawing was measured with."""
 HOLLOW = "published"
 """The kind of a dot that others measured."""
 
-Spec = dict[str, Any]
 Draw = Callable[[Spec], str]
 
 
@@ -49,18 +61,18 @@ class Dot:
 def _values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
     """As Vega wants them; a number without an interval has its dot alone."""
     return [
-        asdict(one)
+        asdict(dot)
         | {
-            "low": one.value if one.low is None else one.low,
-            "high": one.value if one.high is None else one.high,
+            "low": dot.value if dot.low is None else dot.low,
+            "high": dot.value if dot.high is None else dot.high,
         }
-        for one in dots
+        for dot in dots
     ]
 
 
 def reach(dots: Sequence[Dot], lowest: float = -math.inf, highest: float = math.inf) -> tuple[float, float]:
     """A scale's ends in round numbers: all whiskers, and no more room than that."""
-    ends = [end for one in dots for end in (one.value, one.low, one.high) if end is not None]
+    ends = [end for dot in dots for end in (dot.value, dot.low, dot.high) if end is not None]
     if not ends:
         return 0.0, 1.0
     low, high = min(ends), max(ends)
@@ -72,18 +84,15 @@ def reach(dots: Sequence[Dot], lowest: float = -math.inf, highest: float = math.
 def _round_step(span: float) -> float:
     """1, 2 or 5 of a power of ten: at most ten steps in the span."""
     power: float = 10 ** math.floor(math.log10(span / 10))
-    return next(power * one for one in (1, 2, 5, 10) if power * one * 10 >= span)
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor * 10 >= span)
 
 
 def _models(names: Sequence[str]) -> Spec:
-    axis = {"ticks": False, "domain": False, "labelColor": INK, "labelLimit": LONGEST_NAME}
-    return {"field": "model", "type": "nominal", "sort": list(names), "title": None, "axis": axis}
+    return make_rows("model", names, labelLimit=LONGEST_NAME)
 
 
 def _across(title: str, domain: Sequence[float]) -> Spec:
-    axis = {"tickCount": 5, "titlePadding": 8, "labelOverlap": True}
-    scale = {"domain": list(domain), "nice": False}
-    return {"field": "value", "type": "quantitative", "title": title, "scale": scale, "axis": axis}
+    return make_quantity("value", title, domain, tickCount=5, titlePadding=8, labelOverlap=True)
 
 
 def _step(models: Sequence[str]) -> int:
@@ -121,7 +130,7 @@ def _row_of_panels(
 
 
 def _has_hollow(dots: Sequence[Dot]) -> bool:
-    return any(one.kind == HOLLOW for one in dots)
+    return any(dot.kind == HOLLOW for dot in dots)
 
 
 def _panel(
@@ -148,59 +157,31 @@ def _panel(
 
 def _marks(x: Spec, y: Spec, *, hollow: bool) -> list[Spec]:
     """A dot on its whisker; hollow ones have another shape and a thinner whisker, too."""
-    own = [{"filter": f"datum.kind {'==' if hollow else '!='} '{HOLLOW}'"}]
-    whisker = {"type": "rule", "strokeWidth": 1 if hollow else 2, "color": MUTED}
-    filled = {"type": "point", "filled": True, "size": 55, "opacity": 1, "color": GOLD}
-    open_ = {"type": "point", "filled": False, "size": 75, "opacity": 1, "color": INK, "shape": "diamond"}
+    own = {"transform": [{"filter": f"datum.kind {'==' if hollow else '!='} '{HOLLOW}'"}]}
+    measured = {"size": 55, "color": GOLD}
+    published = {"filled": False, "size": 75, "color": INK, "shape": "diamond"}
     return [
-        {
-            "transform": own,
-            "mark": whisker,
-            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}},
-        },
-        {"transform": own, "mark": open_ if hollow else filled, "encoding": {"y": y, "x": x}},
+        own | draw_interval(x, y, mark={"strokeWidth": 1 if hollow else 2, "color": MUTED}),
+        own | draw_points(x, y, mark=published if hollow else measured),
     ]
 
 
-@dataclass(frozen=True)
-class Look:
-    """What tells one kind of dot from another: a word, a colour and a shape, never the colour alone."""
-
-    word: str
-    colour: str
-    shape: str
-
-
-def _told_apart(looks: Sequence[Look]) -> tuple[Spec, Spec]:
-    words = [look.word for look in looks]
-    base = {"field": "kind", "type": "nominal", "sort": None, "title": None}
+def _choose_looks(looks: Sequence[Look]) -> tuple[Spec, Spec]:
     legend = {"orient": "top", "labelLimit": 300, "columnPadding": 40, "symbolSize": 80}
-    colour = {**base, "scale": {"domain": words, "range": [look.colour for look in looks]}, "legend": legend}
-    shape = {**base, "scale": {"domain": words, "range": [look.shape for look in looks]}, "legend": legend}
-    return colour, shape
+    return make_looks("kind", looks, legend, sort=None)
 
 
 def differences(dots: Sequence[Dot], title: str) -> Spec:
     """Differences about a line at 0; ``kind`` is one of the words of ``difference_looks``."""
-    looks = [look for look in difference_looks().values() if any(one.kind == look.word for one in dots)]
-    colour, shape = _told_apart(looks)
+    looks = [look for look in difference_looks().values() if any(dot.kind == look.word for dot in dots)]
+    colour, shape = _choose_looks(looks)
     low, high = reach(dots)
-    names = [one.model for one in dots]
+    names = [dot.model for dot in dots]
     y, x = _models(names), _across(title, (min(low, 0.0), max(high, 0.0)))
-    layer: list[Spec] = [
-        {
-            "data": {"values": [{"value": 0}]},
-            "mark": {"type": "rule", "color": MUTED, "strokeDash": [5, 4], "strokeWidth": 2},
-            "encoding": {"x": x},
-        },
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-            "encoding": {"y": y, "x": x, "color": colour, "shape": shape},
-        },
+    layer = [
+        *draw_rules([0], x=x),
+        draw_interval(x, y, color=colour),
+        draw_points(x, y, mark={"size": 70}, color=colour, shape=shape),
     ]
     return _picture(data={"values": _values(dots)}, width=WIDTH, height={"step": _step(names)}, layer=layer)
 
@@ -217,10 +198,10 @@ def four_ways(
     dots: Sequence[Dot], models: Sequence[str], title: str, domain: tuple[float, float]
 ) -> list[Spec]:
     """For each model a whisker for each ``kind``, a word of ``estimate_looks``, one under another."""
-    looks = [look for look in estimate_looks().values() if any(one.kind == look.word for one in dots)]
+    looks = [look for look in estimate_looks().values() if any(dot.kind == look.word for dot in dots)]
     parts = [models[at : at + MODELS_IN_A_PICTURE] for at in range(0, len(models), MODELS_IN_A_PICTURE)]
     return [
-        _four_ways([one for one in dots if one.model in set(part)], part, looks, title, domain)
+        _four_ways([dot for dot in dots if dot.model in set(part)], part, looks, title, domain)
         for part in parts
     ]
 
@@ -228,25 +209,13 @@ def four_ways(
 def _four_ways(
     dots: Sequence[Dot], models: Sequence[str], looks: Sequence[Look], title: str, domain: tuple[float, float]
 ) -> Spec:
-    colour, shape = _told_apart(looks)
+    colour, shape = _choose_looks(looks)
     y, x = _models(models), _across(title, domain)
     y["scale"] = {"paddingInner": 0.3}
     offset = {"field": "kind", "type": "nominal", "sort": [look.word for look in looks]}
-    layer: list[Spec] = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {
-                "y": y,
-                "yOffset": offset,
-                "x": {**x, "field": "low"},
-                "x2": {"field": "high"},
-                "color": colour,
-            },
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 50, "opacity": 1},
-            "encoding": {"y": y, "yOffset": offset, "x": x, "color": colour, "shape": shape},
-        },
+    layer = [
+        draw_interval(x, y, yOffset=offset, color=colour),
+        draw_points(x, y, mark={"size": 50}, yOffset=offset, color=colour, shape=shape),
     ]
     return _picture(
         data={"values": _values(dots)}, width=WIDTH, height=11 * (len(looks) + 1) * len(models), layer=layer
@@ -266,11 +235,11 @@ def multiples(dots: Sequence[Dot], models: Sequence[str], unit: str) -> list[Spe
     """A small picture for each model: its number at each run (``at``, from 1). All axes are equally long, so that a
     change looks as large as another model's, and each is where its model is. ``unit`` is blank or ``%``.
     """
-    own = {model: [one for one in dots if one.model == model] for model in models}
+    own = {model: [dot for dot in dots if dot.model == model] for model in models}
     limits = (0.0, 100.0) if unit == "%" else (-math.inf, math.inf)
-    ends = {model: reach(found, *limits) for model, found in own.items()}
+    ends = {model: reach(model_dots, *limits) for model, model_dots in own.items()}
     span = max((high - low for low, high in ends.values()), default=1.0)
-    runs = sorted({one.at for one in dots})
+    runs = sorted({dot.at for dot in dots})
     small = [_small(own[model], model, _widened(ends[model], span, limits), runs, unit) for model in models]
     return [
         _picture(concat=small[at : at + MULTIPLES_IN_A_PICTURE], columns=MULTIPLES_IN_A_ROW, spacing=16)
@@ -291,16 +260,10 @@ def _small(
     x = {"field": "at", "type": "ordinal", "title": None, "axis": axis, "scale": {"domain": list(runs)}}
     y = {**_across("", domain), "axis": {"tickCount": 3, "labelExpr": f"datum.label + '{unit}'"}}
     heading = {"text": model, "anchor": "start", "fontSize": 12, "color": INK, "limit": MULTIPLE_WIDTH + 30}
-    layer: list[Spec] = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2, "color": MUTED},
-            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-        },
-        {"mark": {"type": "line", "color": GOLD, "strokeWidth": 2}, "encoding": {"x": x, "y": y}},
-        {
-            "mark": {"type": "point", "filled": True, "color": GOLD, "size": 45, "opacity": 1},
-            "encoding": {"x": x, "y": y},
-        },
+    layer = [
+        draw_interval(x, y, along="y", mark={"color": MUTED}),
+        draw_line(x, y),
+        draw_points(x, y, mark={"color": GOLD, "size": 45}),
     ]
     size = {"width": MULTIPLE_WIDTH, "height": MULTIPLE_HEIGHT}
     return {"title": heading, "data": {"values": _values(dots)}, **size, "layer": layer}
@@ -308,4 +271,4 @@ def _small(
 
 def drawn(pictures: Sequence[Mapping[str, Any]], draw: Draw) -> list[str]:
     """Their addresses."""
-    return [draw(dict(one)) for one in pictures]
+    return [draw(dict(picture)) for picture in pictures]

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from annotation.charts import GOLD, chart_url
+from annotation.charts import (
+    BLUE,
+    GOLD,
+    SCHEMA,
+    Look,
+    Spec,
+    chart_url,
+    draw_interval,
+    draw_points,
+    make_looks,
+    make_picture,
+    make_quantity,
+)
 from benchmark.selectors.choices import Result
-from benchmark.views.charting import BLUE, PANELS_IN_A_ROW, SCHEMA
+from benchmark.views.charting import PANELS_IN_A_ROW
 from benchmark.views.choice_words import columns, measures, row_views
 
 
 def chart(result: Result) -> str | None:
     """A panel for each column: dots with their whiskers, two for each model. None where there is nothing to draw."""
-    shown = measures(result.report.kind)
+    report_measures = measures(result.report.kind)
     points = [
         {
             "model": row.model,
@@ -22,54 +34,29 @@ def chart(result: Result) -> str | None:
             "low": one.low,
             "high": one.high,
         }
-        for row in row_views(result, shown)
+        for row in row_views(result, report_measures)
         for label, cell in zip(columns(result), row.cells, strict=True)
-        for measure, one in zip(shown, cell.numbers, strict=True)
+        for measure, one in zip(report_measures, cell.numbers, strict=True)
         if one.at is not None
     ]
-    return chart_url(_chart(points, columns(result), [one.short for one in shown])) if points else None
+    return (
+        chart_url(_chart(points, columns(result), [one.short for one in report_measures])) if points else None
+    )
 
 
-def _chart(points: list[dict[str, Any]], panels: list[str], short: list[str]) -> dict[str, Any]:
+def _chart(points: list[dict[str, Any]], panels: list[str], short: list[str]) -> Spec:
     models = list(dict.fromkeys(point["model"] for point in points))
-    colour = {
-        "field": "measure",
-        "type": "nominal",
-        "sort": short,
-        "title": None,
-        "scale": {"domain": short, "range": [GOLD, BLUE]},
-        "legend": {"orient": "top"},
-    }
-    shape = {**colour, "scale": {"domain": short, "range": ["circle", "diamond"]}}
-    place = {
-        "y": {"field": "model", "type": "nominal", "scale": {"domain": models}, "title": None},
-        "yOffset": {"field": "measure", "type": "nominal", "scale": {"domain": short}},
-    }
-    axis = {"title": "%", "scale": {"domain": [0, 100]}}
-    x = {"field": "value", "type": "quantitative", **axis}
+    marks = zip(short, (GOLD, BLUE), ("circle", "diamond"), strict=False)
+    colour, shape = make_looks("measure", [Look(*mark) for mark in marks], {"orient": "top"}, sort=short)
+    y = {"field": "model", "type": "nominal", "scale": {"domain": models}, "title": None}
+    offset = {"field": "measure", "type": "nominal", "scale": {"domain": short}}
+    x = make_quantity("value", "%", scale={"domain": [0, 100]})
     layer = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-            "encoding": {"x": x, "color": colour, "shape": shape},
-        },
+        draw_interval(x, y, yOffset=offset, color=colour),
+        draw_points(x, y, mark={"size": 60}, yOffset=offset, color=colour, shape=shape),
     ]
-    return {
-        "$schema": SCHEMA,
-        "padding": 16,
-        "columns": PANELS_IN_A_ROW,
-        "concat": [
-            {
-                "title": panel,
-                "data": {"values": [point for point in points if point["panel"] == panel]},
-                "width": 220,
-                "height": {"step": 18},
-                "encoding": place,
-                "layer": layer,
-            }
-            for panel in panels
-        ],
-    }
+    pictures = []
+    for panel in panels:
+        values = [point for point in points if point["panel"] == panel]
+        pictures.append(make_picture(layer, values, title=panel, width=220, height={"step": 18}))
+    return {"$schema": SCHEMA, "padding": 16, "columns": PANELS_IN_A_ROW, "concat": pictures}

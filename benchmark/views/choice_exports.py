@@ -46,15 +46,15 @@ ANSWERS = (
 @role_required(RESEARCHER, MANAGER)
 def export(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     """``csv`` and ``json`` are the numbers, ``answers`` each answer as CSV."""
-    found = open_report(request, name)
+    report = open_report(request, name)
     if kind not in ("csv", "json", "answers"):
         raise Http404
-    result = result_of(found)
+    result = result_of(report)
     if kind == "json":
         text = json.dumps(as_json(result), ensure_ascii=False, indent=1)
-        return attached(HttpResponse(text, content_type="application/json"), f"{found.name}.json")
+        return attached(HttpResponse(text, content_type="application/json"), f"{report.name}.json")
     rows = _numbers(result) if kind == "csv" else _answers(result)
-    file_name = f"{found.name}.csv" if kind == "csv" else f"{found.name}-answers.csv"
+    file_name = f"{report.name}.csv" if kind == "csv" else f"{report.name}-answers.csv"
     return attached(HttpResponse(_csv(rows), content_type="text/csv; charset=utf-8"), file_name)
 
 
@@ -72,27 +72,32 @@ def _numbers(result: Result) -> Iterator[tuple[Any, ...]]:
     report = result.report
     before = (report.name, report.kind, report.dataset.name, report.collection.name)
     for row in result.rows:
-        for category, held in (("overall", row.overall), *row.categories.items()):
-            data = held.to_json()
+        for category, scores in (("overall", row.overall), *row.categories.items()):
+            data = scores.to_json()
             for measure, value in data.items():
                 if measure in STATISTICS:
                     numbers = (value["value"], value["low"], value["high"])
                 else:
                     numbers = (value, None, None)
-                yield (*before, row.model, category, measure, *numbers, held.n)
+                yield (*before, row.model, category, measure, *numbers, scores.n)
 
 
 def _answers(result: Result) -> Iterator[tuple[Any, ...]]:
     yield ANSWERS
     for model, questions in result.sheet.questions.items():
         for question in questions:
-            asked = question.asked
-            for one in question.answers:
-                form = one.form
+            outcome = question.asked
+            for answer in question.answers:
+                form = answer.form
                 yield (
                     *(model, question.id, question.category, form.form, form.order, form.key, form.text),
-                    *(one.text if one.response is not None else None, one.choice, _word(one.safe), one.by),
-                    *(one.rule, one.task, _word(asked.is_consistent), _word(asked.is_safe)),
+                    *(
+                        answer.text if answer.response is not None else None,
+                        answer.choice,
+                        _word(answer.safe),
+                        answer.by,
+                    ),
+                    *(answer.rule, answer.task, _word(outcome.is_consistent), _word(outcome.is_safe)),
                 )
 
 

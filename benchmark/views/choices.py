@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from annotation.core.text_templates import render_text
 from annotation.errors import AssayError
 from annotation.models import MANAGER, RESEARCHER, EvaluatedModel, Person
 from annotation.views.access import has_role, person_of, role_required
@@ -87,31 +88,31 @@ def _create(request: HttpRequest, form: ChoiceReportForm) -> ChoiceReport | None
 
 def open_report(request: HttpRequest, name: str) -> ChoiceReport:
     """The report, if the person may open it."""
-    found = report_named(name)
-    refuse_sealed_report(person_of(request), found)
-    return found
+    choice_report = report_named(name)
+    refuse_sealed_report(person_of(request), choice_report)
+    return choice_report
 
 
 @require_GET
 @never_cache
 @role_required(RESEARCHER, MANAGER)
 def report(request: HttpRequest, name: str) -> HttpResponse:
-    found = open_report(request, name)
-    result = result_of(found)
+    choice_report = open_report(request, name)
+    result = result_of(choice_report)
     context = {
-        "report": found,
+        "report": choice_report,
         "result": result,
         "todo": result.todo,
         "columns": columns(result),
-        "rows": row_views(result, measures(found.kind)),
-        "beside": beside(found.kind),
-        "beside_rows": row_views(result, beside(found.kind)),
+        "rows": row_views(result, measures(choice_report.kind)),
+        "beside": beside(choice_report.kind),
+        "beside_rows": row_views(result, beside(choice_report.kind)),
         "counts": count_rows(result),
         "chart": chart(result),
-        "source": source_words(found),
+        "source": source_words(choice_report),
         "version": VERSION,
         "may_make": has_role(person_of(request), RESEARCHER),
-        "crumbs": _crumbs(found.name),
+        "crumbs": _crumbs(choice_report.name),
     }
     return render(request, "benchmark/choices_report.html", context)
 
@@ -121,45 +122,45 @@ def report(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def model_page(request: HttpRequest, name: str) -> HttpResponse:
     """``?model=..``, and as wished ``&show=inconsistent&category=..``: each question with its answers and readings."""
-    found = open_report(request, name)
-    model = _model(found, request.GET.get("model", ""))
-    sheet = sheet_with(found, [model])
+    choice_report = open_report(request, name)
+    model = _model(choice_report, request.GET.get("model", ""))
+    sheet = sheet_with(choice_report, [model])
     questions = sheet.questions[model.name]
-    labels = shows(found.kind)
+    labels = shows(choice_report.kind)
     show, category = _chosen(request, labels, sheet.categories)
-    there = [one for one in questions if category is None or one.category == category]
-    held = scores(found, there).to_json()
-    page = Paginator([one for one in there if is_shown(found.kind, one, show)], PER_PAGE).get_page(
+    category_questions = [question for question in questions if category is None or question.category == category]
+    figures = scores(choice_report, category_questions).to_json()
+    page = Paginator([question for question in category_questions if is_shown(choice_report.kind, question, show)], PER_PAGE).get_page(
         request.GET.get("page")
     )
     query = request.GET.copy()
     query.pop("page", None)
     context = {
-        "report": found,
+        "report": choice_report,
         "model": model.name,
         "numbers": [
-            (one, number(one, held[one.key])) for one in (*measures(found.kind), *beside(found.kind))
+            (measure, number(measure, figures[measure.key])) for measure in (*measures(choice_report.kind), *beside(choice_report.kind))
         ],
-        "n": held["n"],
-        "missing": held["missing"],
-        "shows": [(value, label, _count(found, there, value)) for value, label in labels.items()],
+        "n": figures["n"],
+        "missing": figures["missing"],
+        "shows": [(value, label, _count(choice_report, category_questions, value)) for value, label in labels.items()],
         "show": show,
-        "categories": [(one or NO_CATEGORY, category_label(one)) for one in sheet.categories],
+        "categories": [(category or NO_CATEGORY, category_label(category)) for category in sheet.categories],
         "category": None if category is None else category or NO_CATEGORY,
-        "questions": [question_view(found, one) for one in page],
-        "source": source_words(found),
+        "questions": [question_view(choice_report, question) for question in page],
+        "source": source_words(choice_report),
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": query.urlencode(),
-        "crumbs": _crumbs(model.name, found),
+        "crumbs": _crumbs(model.name, choice_report),
     }
     return render(request, "benchmark/choices_model.html", context)
 
 
-def _model(found: ChoiceReport, name: str) -> EvaluatedModel:
+def _model(choice_report: ChoiceReport, name: str) -> EvaluatedModel:
     if "\0" in name:
         raise Http404
-    model = found.evaluated_models.filter(name=name).first()
+    model = choice_report.evaluated_models.filter(name=name).first()
     if model is None:
         raise Http404
     return model
@@ -170,13 +171,13 @@ def _chosen(
 ) -> tuple[str, str | None]:
     """What nobody could have chosen is left out of account."""
     show, category = request.GET.get("show", "all"), request.GET.get("category", "")
-    wanted = "" if category == NO_CATEGORY else category
-    known = wanted in categories and category != ""
-    return show if show in labels else "all", wanted if known else None
+    category_name = "" if category == NO_CATEGORY else category
+    known = category_name in categories and category != ""
+    return show if show in labels else "all", category_name if known else None
 
 
-def _count(found: ChoiceReport, questions: list[Question], show: str) -> int:
-    return sum(is_shown(found.kind, one, show) for one in questions)
+def _count(choice_report: ChoiceReport, questions: list[Question], show: str) -> int:
+    return sum(is_shown(choice_report.kind, question, show) for question in questions)
 
 
 @require_POST
@@ -184,13 +185,12 @@ def _count(found: ChoiceReport, questions: list[Question], show: str) -> int:
 def batch(request: HttpRequest, name: str) -> HttpResponse:
     """One click: what people must say, as a batch."""
     person = person_of(request)
-    made = make_batch(report=open_report(request, name), what=request.POST.get("what", ""), actor=person)
+    made = make_batch(report=open_report(request, name), kind=request.POST.get("what", ""), actor=person)
     messages.success(
         request,
-        _(
-            "The batch {name} is a draft with {n} items. A manager puts people in and opens it; the numbers here follow"
-            " what they settle."
-        ).format(name=made.name, n=made.tasks.count()),
+        render_text(
+            "benchmark/wording/message.txt", code="choice_batch", name=made.name, n=made.tasks.count()
+        ),
     )
     return redirect("batch", made.name) if _manages(person) else redirect("choice-report", name)
 

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from annotation.charts import GOLD, MUTED, chart_url
+from annotation.charts import PADDING, chart_url, draw_line, draw_rules, make_picture, make_quantity
 from annotation.errors import AssayError, Conflict
 from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.jobs import is_silent, is_waiting_long
@@ -44,7 +44,6 @@ from benchmark.services.collecting import create_collecting, go_on, refuse_unlis
 
 from ..forms.collecting import CollectingForm
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 PER_PAGE = 50
 WIDTH, HEIGHT = 560, 160
 SHORT = 3
@@ -65,7 +64,7 @@ def collectings(request: HttpRequest) -> HttpResponse:
 
 
 @dataclass(frozen=True)
-class Offered:
+class EndpointChoice:
     """An endpoint of the settings. ``key`` is what is known of its key here, never the key."""
 
     name: str
@@ -75,16 +74,16 @@ class Offered:
     refusal: str
 
 
-def _offered() -> list[Offered]:
-    found = []
+def _endpoints() -> list[EndpointChoice]:
+    endpoints = []
     for name, url in settings.ASSAY_ENDPOINTS.items():
         try:
             has_key, refusal = key_for(url) is not None, ""
             variable = key_name(url)
         except AssayError as error:
             has_key, refusal, variable = False, error_text(error), ""
-        found.append(Offered(name, url, variable, has_key, refusal))
-    return found
+        endpoints.append(EndpointChoice(name, url, variable, has_key, refusal))
+    return endpoints
 
 
 @require_http_methods(["GET", "POST"])
@@ -102,7 +101,7 @@ def new_collecting(request: HttpRequest) -> HttpResponse:
             return redirect("collecting-run", made.pk)
     context = {
         "form": form,
-        "offered": _offered(),
+        "endpoints": _endpoints(),
         "models": models_open_to(person).values_list("name", flat=True),
         "collections": collections_open_to(person).exclude(name="").values_list("name", flat=True),
         "crumbs": _crumbs(_("Collect responses")),
@@ -197,26 +196,20 @@ def _clock(rates: list[Rate]) -> tuple[str, list[Rate]]:
     """The unit of their times, and the rates by it."""
     if not rates or rates[-1].at >= SHORT:
         return _("Minutes"), rates
-    return _("Seconds"), [replace(one, at=60 * one.at) for one in rates]
+    return _("Seconds"), [replace(rate, at=60 * rate.at) for rate in rates]
 
 
 def _rate_chart(unit: str, rates: list[Rate]) -> str:
-    values = [{"at": one.at, "rate": one.per_second, "stretch": one.stretch} for one in rates]
-    breaks = [{"at": two.at} for one, two in pairwise(rates) if one.stretch != two.stretch]
-    x = {"field": "at", "type": "quantitative", "title": unit, "axis": {"tickCount": 6}}
-    y = {"field": "rate", "type": "quantitative", "title": _("Responses a second"), "scale": {"zero": True}}
-    line = {"type": "line", "interpolate": "step-after", "color": GOLD, "strokeWidth": 2}
-    layer: list[dict[str, Any]] = [
-        {"mark": line, "encoding": {"x": x, "y": y, "detail": {"field": "stretch", "type": "nominal"}}},
-        {
-            "data": {"values": breaks},
-            "mark": {"type": "rule", "color": MUTED, "strokeDash": [5, 4]},
-            "encoding": {"x": x},
-        },
+    values = [{"at": rate.at, "rate": rate.per_second, "stretch": rate.stretch} for rate in rates]
+    breaks = [later.at for rate, later in pairwise(rates) if rate.stretch != later.stretch]
+    x = make_quantity("at", unit, tickCount=6)
+    y = make_quantity("rate", _("Responses a second"), scale={"zero": True})
+    detail = {"field": "stretch", "type": "nominal"}
+    layer = [
+        draw_line(x, y, mark={"interpolate": "step-after"}, detail=detail),
+        *draw_rules(breaks, mark={"strokeWidth": 1}, x=x),
     ]
-    padding = {"left": 26, "top": 6, "right": 18, "bottom": 6}
-    spec = {"$schema": SCHEMA, "data": {"values": values}, "width": WIDTH, "height": HEIGHT}
-    return chart_url({**spec, "padding": padding, "layer": layer if breaks else layer[:1]})
+    return chart_url(make_picture(layer, values, padding=PADDING, width=WIDTH, height=HEIGHT))
 
 
 def _written(value: Any) -> str:

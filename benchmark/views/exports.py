@@ -17,12 +17,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from annotation.core.documents import Table
+from annotation.core.text_templates import join_sentences, render_text
 from annotation.goldfile import csv_cell
 from annotation.latex import escaped, table
 from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.views.access import person_of, role_required
 from annotation.views.attached import attached
-from annotation.views.report_words import Table
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.published import reference_rows
 from benchmark.selectors.runs import board_of, finished_board, part, refuse_sealed_run, rows_of, run_named
@@ -31,7 +32,7 @@ from benchmark.views.board_lineage import facts
 from benchmark.views.board_methods import REFERENCES, Method, methods
 from benchmark.views.board_place import ESTIMATES, GROUPS, PAIRS, chosen
 from benchmark.views.board_report import ReportSection, report_sections
-from benchmark.views.presenting import headed, overall_metrics, sentences
+from benchmark.views.presenting import headed, overall_metrics
 
 from ..figures.metrics import metrics_in, scopes
 
@@ -103,7 +104,7 @@ def as_csv(run: BenchmarkRun, reader: Person | None) -> str:
 
 def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
     document = run.scorer.guideline.document
-    columns = [Column(None, one) for one in overall_metrics(document)]
+    columns = [Column(None, overall_metric) for overall_metric in overall_metrics(document)]
     columns += [Column(scope, one) for scope in scopes(document) for one in metrics_in(document, scope)]
     before = [run.name, run.dataset.name, run.collection.name, str(run.scorer.guideline)]
     for row in rows_of(run):
@@ -165,8 +166,8 @@ def as_latex(run: BenchmarkRun, language: str, reader: Person | None) -> str:
         "\n".join(rf"% \usepackage{{{name}}}" for name in packages),
         rf"\section*{{{escaped(title)}}}",
         rf"\paragraph{{{escaped(origin)}}} {_breakable(escaped(said))}",
-        *(_section(one) for one in report_sections(run, reader, draw=lambda _spec: "")),
-        *(_method(one) for one in _methods(run)),
+        *(_section(report_section) for report_section in report_sections(run, reader, draw=lambda _spec: "")),
+        *(_method(method) for method in _methods(run)),
         rf"\paragraph{{{escaped(references)}}} {escaped('; '.join(REFERENCES))}",
     ]
     return "\n\n".join(parts) + "\n"
@@ -178,7 +179,7 @@ def _breakable(text: str) -> str:
 
 
 def _section(one: ReportSection) -> str:
-    said = escaped(sentences([*one.said, *one.notes]))
+    said = escaped(join_sentences([*one.said, *one.notes]))
     paragraph = [rf"\paragraph{{{escaped(one.title)}}} {said}"] if said else []
     return "\n\n".join([*paragraph, *(_table(each) for each in one.tables if each.rows)])
 
@@ -203,5 +204,6 @@ def _table(one: Table) -> str:
 
 
 def _method(one: Method) -> str:
-    text = rf"\paragraph{{{escaped(one.name)}}} {escaped(one.text)}"
+    description = render_text("benchmark/wording/method.txt", method=one)
+    text = rf"\paragraph{{{escaped(one.name)}}} {escaped(description)}"
     return text + (f"\n\\[\n{one.latex}\n\\]" if one.latex else "")

@@ -9,11 +9,24 @@ from typing import Any
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
-from annotation.charts import GOLD, INK, MUTED, chart_url
+from annotation.charts import (
+    BLUE,
+    GOLD,
+    INK,
+    MUTED,
+    PADDING,
+    SCHEMA,
+    Look,
+    chart_url,
+    draw_interval,
+    draw_points,
+    make_looks,
+    make_quantity,
+    make_rows,
+)
 from annotation.guidelines import GuidelineDocument
 from annotation.views.levels import criterion_label, dimension_label, label_text
-from scoring.views.charting import BLUE, PADDING, SCHEMA
-from scoring.views.figures import Figure, number, percent, statistic
+from scoring.views.figures import Figure, statistic
 
 PANEL_WIDTH = 230
 BAND = 28
@@ -38,7 +51,7 @@ class Line:
     name: Name
     version: str | None
     n: int
-    coverage: str | None
+    coverage: float | None
     off_scale: int
     accuracy: Figure | None
     macro_f1: Figure | None
@@ -54,31 +67,28 @@ class PersonLine:
     label: str
     n: int
     accuracy: Figure | None
-    own: str | None
+    rests_on_own: float | None
     others_n: int
     others_accuracy: Figure | None
     others_macro_f1: Figure | None
     others_kappa: Figure | None
 
 
-def comparison_context(
-    document: Mapping[str, Any], guideline: GuidelineDocument, language: str
-) -> dict[str, Any]:
+def comparison_context(document: Mapping[str, Any], guideline: GuidelineDocument) -> dict[str, Any]:
     candidates = document["candidates"]
-    lines = [_line(one, document["guideline"]) for one in candidates]
+    lines = [_line(candidate, document["guideline"]) for candidate in candidates]
     return {
         "document": document,
         "lines": lines,
         "has_weighted": any(line.quadratic_kappa for line in lines),
         "has_calibration": any(line.calibration_error for line in lines),
         "chart": _chart(lines),
-        "people": [_person(one) for one in candidates if "against_others" in one],
-        "columns": [_name(one) for one in candidates if one["kind"] in JUDGING],
+        "people": [_person(candidate) for candidate in candidates if "against_others" in candidate],
+        "columns": [_name(candidate) for candidate in candidates if candidate["kind"] in JUDGING],
         "models": _models(candidates),
         "seen": _seen(candidates),
         "sections": _sections(candidates, guideline),
         "tests": _tests(candidates, guideline),
-        "off_scale": any(line.off_scale for line in lines),
     }
 
 
@@ -105,7 +115,7 @@ def _line(one: Mapping[str, Any], gold_by: str) -> Line:
         name=_name(one),
         version=None if version == gold_by else version,
         n=one["n"],
-        coverage=percent(one["coverage"]),
+        coverage=one["coverage"],
         off_scale=one["off_scale"],
         **{
             figure: statistic(one[figure])
@@ -120,7 +130,7 @@ def _person(one: Mapping[str, Any]) -> PersonLine:
         label=one["name"] or _("All annotators"),
         n=one["n"],
         accuracy=statistic(one["accuracy"]),
-        own=percent(one["rests_on_own"]),
+        rests_on_own=one["rests_on_own"],
         others_n=others["n"],
         others_accuracy=statistic(others["accuracy"]),
         others_macro_f1=statistic(others["macro_f1"]),
@@ -130,7 +140,7 @@ def _person(one: Mapping[str, Any]) -> PersonLine:
 
 def _models(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A row for each model: of each candidate accuracy and macro-F1; of a scorer whether it learned from the model."""
-    shown = [one for one in candidates if one["kind"] in JUDGING]
+    shown = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
     names = sorted({model for one in shown for model in one["by_model"]})
     return [{"model": model, "cells": [_of_model(one, model) for one in shown]} for model in names]
 
@@ -151,16 +161,16 @@ def _of_model(one: Mapping[str, Any], model: str) -> dict[str, Any]:
 def _seen(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Of each scorer: models that it learned from, models that it did not, and each model left out in training."""
     rows = []
-    for one in candidates:
-        if one["kind"] == "scorer":
+    for candidate in candidates:
+        if candidate["kind"] == "scorer":
             parts = [
-                (_("models seen in training"), one["by_seen"].get("seen")),
-                (_("models unseen"), one["by_seen"].get("unseen")),
-                (_("each model left out in training"), one["left_out"]),
+                (_("models seen in training"), candidate["by_seen"].get("seen")),
+                (_("models unseen"), candidate["by_seen"].get("unseen")),
+                (_("each model left out in training"), candidate["left_out"]),
             ]
             rows += [
                 {
-                    "name": _name(one),
+                    "name": _name(candidate),
                     "part": label,
                     "n": part["n"] if part else 0,
                     "accuracy": statistic(part["accuracy"]) if part else None,
@@ -173,7 +183,7 @@ def _seen(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _sections(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
     """By criterion; and by dimension, where that tells another story."""
-    shown = [one for one in candidates if one["kind"] in JUDGING]
+    shown = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
     sections = [
         _section(shown, guideline, ("by_criterion", name, name), criterion_label(guideline, name))
         for name in _names(shown, "by_criterion")
@@ -242,70 +252,42 @@ def _of_level(found: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _tests(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
     rows = []
-    for one in candidates:
-        if "alternative" not in one:
+    for candidate in candidates:
+        if "alternative" not in candidate:
             continue
-        parts = list(one["alternative"]["by_criterion"].items())
-        rows.append(_test(one, _("All criteria"), one["alternative"]["pooled"]))
+        parts = list(candidate["alternative"]["by_criterion"].items())
+        rows.append(_test(candidate, _("All criteria"), candidate["alternative"]["pooled"]))
         if len(parts) > 1:
-            rows += [_test(one, criterion_label(guideline, name), part) for name, part in parts]
+            rows += [_test(candidate, criterion_label(guideline, name), part) for name, part in parts]
     return rows
 
 
-def _test(one: Mapping[str, Any], label: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    verdicts = {
-        True: ("success", _("may stand in for a person")),
-        False: ("warning", _("may not stand in for a person")),
-        None: ("plain", _("too little to tell")),
-    }
-    state, word = verdicts[found["passes"]]
-    if found["few_people"]:
-        state = "plain"
+def _test(candidate: Mapping[str, Any], label: str, outcome: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "name": _name(one),
+        "name": _name(candidate),
         "of": label,
-        "winning_rate": number(found["winning_rate"], 2),
-        "advantage": number(found["advantage_probability"], 2),
-        "state": state,
-        "word": word,
-        "few": found["few_people"] and found["passes"] is not None,
-        "people": [
-            {
-                "person": person["person"],
-                "n": person["n"],
-                "prompts": person["prompts"],
-                "candidate_wins": percent(person["candidate_wins"]),
-                "person_wins": percent(person["person_wins"]),
-                "p": _p(person["p"]),
-                "adjusted": _p(person["p_adjusted"]),
-                "wins": person["wins"],
-            }
-            for person in found["people"]
-        ],
+        "passes": outcome["passes"],
+        "few_people": outcome["few_people"],
+        "winning_rate": outcome["winning_rate"],
+        "advantage": outcome["advantage_probability"],
+        "people": outcome["people"],
     }
-
-
-def _p(value: float | None) -> str | None:
-    """With its sign, as it is read: ``p = 0.004``, ``p < 0.001``."""
-    if value is None:
-        return None
-    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
 
 
 def _chart(lines: Sequence[Line]) -> str | None:
     """Dots and whiskers, a panel for each figure; the figures stand in the table below it."""
     panels = [("accuracy", _("Accuracy")), ("macro_f1", _("Macro-F1")), ("cohen_kappa", _("Cohen's kappa"))]
     looks = {
-        "scorer": (_("scorer"), GOLD, "circle"),
-        "judge": (_("judge"), BLUE, "square"),
-        "people": (_("people"), INK, "diamond"),
-        "annotator": (_("annotator"), MUTED, "triangle-up"),
+        "scorer": Look(_("scorer"), GOLD, "circle"),
+        "judge": Look(_("judge"), BLUE, "square"),
+        "people": Look(_("people"), INK, "diamond"),
+        "annotator": Look(_("annotator"), MUTED, "triangle-up"),
     }
     values = [
         {
             "label": line.name.label,
             "panel": panel,
-            "kind": looks[line.name.kind][0],
+            "kind": looks[line.name.kind].word,
             "value": figure.value,
             "low": figure.value if figure.low is None else figure.low,
             "high": figure.value if figure.high is None else figure.high,
@@ -317,43 +299,13 @@ def _chart(lines: Sequence[Line]) -> str | None:
     if not values:
         return None
     kinds = [look for kind, look in looks.items() if any(line.name.kind == kind for line in lines)]
-    names = [name for name, *_rest in kinds]
-    colour = {
-        "field": "kind",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": names, "range": [one for _name_, one, _shape in kinds]},
-        "legend": {"orient": "top", "columnPadding": 40},
-    }
-    shape = {
-        "field": "kind",
-        "type": "nominal",
-        "title": None,
-        "scale": {"domain": names, "range": [one for *_rest, one in kinds]},
-    }
-    y = {
-        "field": "label",
-        "type": "nominal",
-        "sort": [line.name.label for line in lines],
-        "title": None,
-        "axis": {"ticks": False, "domain": False, "labelColor": INK},
-    }
-    x = {
-        "field": "value",
-        "type": "quantitative",
-        "title": None,
-        "scale": {"zero": False, "nice": True},
-        "axis": {"format": ".1f", "tickCount": 5, "labelOverlap": True},
-    }
+    colour, shape = make_looks("kind", kinds, {"orient": "top", "columnPadding": 40})
+    y = make_rows("label", [line.name.label for line in lines])
+    scale = {"zero": False, "nice": True}
+    x = make_quantity("value", None, scale=scale, format=".1f", tickCount=5, labelOverlap=True)
     layer = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-            "encoding": {"y": y, "x": x, "color": colour, "shape": shape},
-        },
+        draw_interval(x, y, color=colour),
+        draw_points(x, y, mark={"size": 70}, color=colour, shape=shape),
     ]
     panel_of = {"field": "panel", "type": "nominal", "title": None}
     return chart_url(

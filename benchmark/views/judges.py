@@ -9,7 +9,6 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -100,25 +99,29 @@ def _judge_page(request: HttpRequest, found: Judge, form: AskForm | None = None)
     person = person_of(request)
     document = found.guideline.document
     is_listed = found.endpoint in settings.ASSAY_ENDPOINTS.values()
-    said: list[dict[str, Any]] = [
+    label_counts: list[dict[str, Any]] = [
         {
-            "criterion": criterion_label(document, one.criterion),
-            "level": None if one.value is None else label_text(document, one.criterion, one.value),
-            "n": one.n,
+            "criterion": criterion_label(document, count.criterion),
+            "level": None if count.value is None else label_text(document, count.criterion, count.value),
+            "n": count.n,
         }
-        for one in said_by(found)
+        for count in said_by(found)
     ]
     judgings = found.judgings.select_related("dataset", "collection", "job", "created_by")
     context = {
         "judge": found,
         "crumbs": _crumbs(found.name),
-        "said": said,
+        "label_counts": label_counts,
         "off_scale": [
             (one, criterion_label(document, one.criterion)) for one in off_scale_of(found, MOST_SHOWN)
         ],
         "judgings": [
-            {"judging": one, "failures": _failures(one, document), "models": one.evaluated_models.count()}
-            for one in judgings.all()[:MOST_SHOWN]
+            {
+                "judging": judging,
+                "failures": _failures(judging, document),
+                "models": judging.evaluated_models.count(),
+            }
+            for judging in judgings.all()[:MOST_SHOWN]
         ],
         "sources": [line.partition("  ")[::2] for line in found.source.splitlines()],
         "is_listed": is_listed,
@@ -244,7 +247,9 @@ def _texts(guideline: Guideline, chosen: JudgeTemplate | None) -> dict[str, str]
 
 
 def _before(versions: list[JudgeTemplate], chosen: JudgeTemplate | None) -> JudgeTemplate | None:
-    return next((one for one in versions if chosen is not None and one.number < chosen.number), None)
+    return next(
+        (version for version in versions if chosen is not None and version.number < chosen.number), None
+    )
 
 
 def _changes(before: JudgeTemplate | None, chosen: JudgeTemplate | None) -> list[dict[str, Any]]:
@@ -287,8 +292,8 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
     open_to = set(scorers_open_to(person).values_list("pk", flat=True))
     known_scorers = [one for one in scorers_of(ground) if one.pk in open_to]
     asked = request.GET.getlist("candidate")
-    chosen_judges: list[Judge] = [one for one in known_judges if f"judge:{one.name}" in asked]
-    chosen_scorers: list[Scorer] = [one for one in known_scorers if f"scorer:{one.name}" in asked]
+    chosen_judges: list[Judge] = [judge for judge in known_judges if f"judge:{judge.name}" in asked]
+    chosen_scorers: list[Scorer] = [scorer for scorer in known_scorers if f"scorer:{scorer.name}" in asked]
     epsilon = request.GET.get("epsilon", "")
     document = comparison(
         release,
@@ -299,16 +304,22 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
     )
     there = {f"{one['kind']}:{one['name']}" for one in document["candidates"]}
     choices = [
-        *({"value": f"scorer:{one.name}", "label": one.name, "kind": _("scorer")} for one in known_scorers),
-        *({"value": f"judge:{one.name}", "label": one.name, "kind": _("judge")} for one in known_judges),
+        *(
+            {"value": f"scorer:{scorer.name}", "label": scorer.name, "kind": _("scorer")}
+            for scorer in known_scorers
+        ),
+        *(
+            {"value": f"judge:{judge.name}", "label": judge.name, "kind": _("judge")}
+            for judge in known_judges
+        ),
     ]
     context = {
         "release": release,
         "crumbs": _crumbs(_("Compared on {release}").format(release=release.name)),
-        "choices": [{**one, "chosen": one["value"] in there} for one in choices],
+        "choices": [{**choice, "chosen": choice["value"] in there} for choice in choices],
         "epsilons": list(EPSILONS),
         "epsilon": epsilon if epsilon in EPSILONS else f"{EPSILON:g}",
-        **comparison_context(document, ground.guideline.document, get_language() or "en"),
+        **comparison_context(document, ground.guideline.document),
     }
     return render(request, "benchmark/judges_comparison.html", context)
 

@@ -16,7 +16,15 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from annotation.charts import GOLD, chart_url
+from annotation.charts import GOLD, SCHEMA, Spec, chart_url, draw_line, make_quantity
+from annotation.core.formatting import (
+    format_decimal,
+    format_grouped,
+    format_range,
+    format_signed,
+    format_significant,
+)
+from annotation.core.text_templates import render_text
 from annotation.errors import AssayError
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
 from annotation.views.access import has_role, person_of, role_required
@@ -109,12 +117,8 @@ def _make(
     except AssayError as error:
         form.add_error(None, error_text(error))
         return None
-    words = (
-        _("The batch {name} is open.")
-        if open_now
-        else _("The batch {name} is kept as a draft: a manager opens it.")
-    )
-    messages.success(request, words.format(name=made.batch.name))
+    code = "batch_open" if open_now else "batch_draft"
+    messages.success(request, render_text("benchmark/wording/message.txt", code=code, name=made.batch.name))
     return (
         redirect("batch", made.batch.name) if has_role(person, MANAGER) else redirect("label-next", run.name)
     )
@@ -139,21 +143,21 @@ def _context(there: Standing, goal: Goal | None) -> dict[str, Any]:
     context = {
         "metric": metric_label(there.metric),
         "rate": there.metric.kind == "rate",
-        "neighbours": [one for one in neighbours if not one.separated],
-        "separated": sum(one.separated for one in neighbours),
+        "neighbours": [neighbour for neighbour in neighbours if not neighbour.separated],
+        "separated": sum(neighbour.separated for neighbour in neighbours),
         "undefined": sum(pair is None for pair in there.neighbours),
         "pair": goal.pair if goal else None,
         "half_width": "" if goal is None or goal.half_width is None else _points(there, goal.half_width),
         "refusal": refusal,
         "more": more,
-        "more_shown": f"{more:,}",
+        "more_shown": format_grouped(more),
         "work": _work(takes, more),
         "waiting": there.waiting,
         "assumed": sum(one.stratum.assumed for one in wanted),
         "strata": len(wanted),
         "all_labelled": all_labelled(there.run),
         "prompt_needs": needs,
-        "prompts_met": bool(needs) and all(one["is_met"] for one in needs),
+        "prompts_met": bool(needs) and all(need["is_met"] for need in needs),
     }
     return context | _table(there, wanted) | _curve(there)
 
@@ -164,13 +168,13 @@ def _prompt_needs(there: Standing, goal: Goal | None) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "label": scope_label(there.document, one.scope),
-            "prompts": one.prompts,
-            "now": "" if one.half_width is None else f"{one.half_width * _unit(there):.1f}",
-            "needed": one.needed,
-            "is_met": one.is_met,
+            "label": scope_label(there.document, prompt_need.scope),
+            "prompts": prompt_need.prompts,
+            "now": _half_width(there, prompt_need.half_width),
+            "needed": prompt_need.needed,
+            "is_met": prompt_need.is_met,
         }
-        for one in prompt_needs(there, goal.half_width)
+        for prompt_need in prompt_needs(there, goal.half_width)
     ]
 
 
@@ -202,12 +206,12 @@ class Neighbours:
 def _neighbours(there: Standing, pair: Pair, wanted: Sequence[Wanted] | None, takes: Effort) -> Neighbours:
     more = None if wanted is None else sum(one.more for one in wanted)
     unit = _unit(there)
-    ends = [f"{one * unit:+.1f}" for one in pair.interval or ()]
+    low, high = (format_signed(end * unit, 1) for end in pair.interval) if pair.interval else ("", "")
     return Neighbours(
         first=pair.first,
         second=pair.second,
-        difference=f"{pair.difference * unit:+.1f}",
-        interval=_("{low} to {high}").format(low=ends[0], high=ends[1]) if ends else "",
+        difference=format_signed(pair.difference * unit, 1),
+        interval=format_range(low, high),
         separated=pair.separated,
         more=more,
         work=_work(takes, more or 0),
@@ -221,7 +225,11 @@ def _address(there: Standing) -> str:
 
 
 def _points(there: Standing, half_width: float) -> str:
-    return f"{half_width * _unit(there):.3g}"
+    return format_significant(half_width * _unit(there))
+
+
+def _half_width(there: Standing, half_width: float | None) -> str:
+    return format_decimal(None if half_width is None else half_width * _unit(there), 1, undefined="")
 
 
 def _work(takes: Effort, labels: int) -> str:
@@ -229,14 +237,7 @@ def _work(takes: Effort, labels: int) -> str:
     each, deciding = takes.hours_each(labels), takes.hours_deciding(labels)
     if each is None or not labels:
         return ""
-    told = _("{hours} h for each of {people} people").format(hours=_hours(each), people=takes.overlap)
-    if not deciding:
-        return told
-    return _("{work}, {hours} h for an adjudicator").format(work=told, hours=_hours(deciding))
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:.1f}" if hours < 10 else f"{hours:,.0f}"
+    return render_text("benchmark/wording/work.txt", each=each, annotators=takes.overlap, deciding=deciding)
 
 
 def _table(there: Standing, wanted: Sequence[Wanted]) -> dict[str, Any]:
@@ -264,7 +265,7 @@ def _table(there: Standing, wanted: Sequence[Wanted]) -> dict[str, Any]:
 
 
 def _cell(there: Standing, more: int | None, now: float | None) -> dict[str, Any]:
-    return {"more": more, "now": "" if now is None else f"{now * _unit(there):.1f}"}
+    return {"more": more, "now": _half_width(there, now)}
 
 
 def _curve(there: Standing) -> dict[str, Any]:
@@ -274,33 +275,22 @@ def _curve(there: Standing) -> dict[str, Any]:
     values = [{"points": points, "labels": n} for points, n in zip(CURVE, labels, strict=True)]
     if not any(labels):
         return {"chart": "", "curve": []}
-    return {"chart": chart_url(_drawn(values)), "curve": values}
+    return {"chart": chart_url(_draw_curve(values)), "curve": values}
 
 
-def _drawn(values: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    x = {
-        "field": "labels",
-        "type": "quantitative",
-        "title": _("More gold labels"),
-        "axis": {"format": ",d", "tickCount": 5, "titlePadding": 10},
-    }
-    y = {
-        "field": "points",
-        "type": "quantitative",
-        "title": _("Plus or minus, in points"),
-        "scale": {"domainMin": 0},
-        "axis": {"tickCount": 6, "titlePadding": 10},
-    }
-    line = {"type": "line", "color": GOLD, "point": {"color": GOLD, "filled": True, "size": 50}}
+def _draw_curve(values: Sequence[dict[str, Any]]) -> Spec:
+    x = make_quantity("labels", _("More gold labels"), format=",d", tickCount=5, titlePadding=10)
+    title = _("Plus or minus, in points")
+    y = make_quantity("points", title, scale={"domainMin": 0}, tickCount=6, titlePadding=10)
+    # Where two half-widths take as many labels, by half-width too: else the line would go back and forth.
+    order = {"field": "points", "type": "quantitative"}
     return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "$schema": SCHEMA,
         "data": {"values": list(values)},
         "padding": {"left": 20, "top": 6, "right": 26, "bottom": 6},
         "width": WIDTH,
         "height": HEIGHT,
-        "mark": line,
-        # Where two half-widths take as many labels, by half-width too: else the line would go back and forth.
-        "encoding": {"x": x, "y": y, "order": {"field": "points", "type": "quantitative"}},
+        **draw_line(x, y, mark={"point": {"color": GOLD, "filled": True, "size": 50}}, order=order),
     }
 
 
@@ -308,6 +298,6 @@ def _past(plan: Any) -> dict[str, Any]:
     return {
         "plan": plan,
         "url": reverse("batch", args=[plan.batch.name]),
-        "drawn": sum(one["drawn"] for one in plan.strata),
+        "drawn": sum(stratum["drawn"] for stratum in plan.strata),
         "pair": plan.goal.get("pair"),
     }

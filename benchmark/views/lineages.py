@@ -7,6 +7,8 @@ from typing import Any
 from django.urls import reverse
 from django.utils.translation import gettext as _
 
+from annotation.core.formatting import format_grouped
+from annotation.core.text_templates import render_text
 from annotation.models import GoldRelease
 from annotation.selectors.origins import manifest_with_origins
 from benchmark.models import BenchmarkRun
@@ -23,8 +25,10 @@ def imports_note(release: GoldRelease) -> list[str]:
     if not imported["annotations"] and not imported["adjudications"]:
         return []
     return [
-        _("imported: {annotations} of the annotations, {decisions} of the decisions").format(
-            annotations=f"{imported['annotations']:,}", decisions=f"{imported['adjudications']:,}"
+        render_text(
+            "benchmark/wording/imported.txt",
+            annotations=imported["annotations"],
+            decisions=imported["adjudications"],
         )
     ]
 
@@ -56,7 +60,7 @@ def _below(run: BenchmarkRun) -> list[dict[str, Any]]:
         },
         {
             "kind": _("Gold labels"),
-            "label": f"{scorer.release.labels:,}",
+            "label": format_grouped(scorer.release.labels),
             "url": reverse("release-labels", args=[scorer.release.name]),
             "note": "; ".join([_("each with the annotations behind it"), *imports_note(scorer.release)]),
         },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -11,6 +11,8 @@ from django.urls import reverse
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
+from annotation.core.formatting import format_grouped, format_percent_signed, format_range, format_signed
+from annotation.core.text_templates import join_names
 from annotation.guidelines import GuidelineDocument, Metric, localized
 from benchmark.models import BenchmarkRun
 
@@ -57,7 +59,7 @@ def _language() -> str:
 
 
 def overall_metrics(document: GuidelineDocument) -> list[Metric]:
-    return [one for one in document.metrics if one.overall != "none"]
+    return [metric for metric in document.metrics if metric.overall != "none"]
 
 
 def overall_view(run: BenchmarkRun, row: Mapping[str, Any]) -> CellView:
@@ -67,7 +69,10 @@ def overall_view(run: BenchmarkRun, row: Mapping[str, Any]) -> CellView:
         scope="",
         url=cell_url(run, row["model"], None),
         n=row["n"],
-        numbers=tuple(number(document, one, row["overall"][one.name]) for one in overall_metrics(document)),
+        numbers=tuple(
+            number(document, overall_metric, row["overall"][overall_metric.name])
+            for overall_metric in overall_metrics(document)
+        ),
         composition=composition(total(cells)),
         missing=sum(cell["missing"] for cell in cells),
         small=any(cell["n"] < SMALL for cell in cells),
@@ -121,21 +126,19 @@ def interval_text(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     low, high = statistic["low"], statistic["high"]
     if low is None or high is None:
         return ""
-    return _("{low} to {high}").format(low=printed_bound(metric, low), high=printed_bound(metric, high))
+    return format_range(printed_bound(metric, low), printed_bound(metric, high))
 
 
 def difference(metric: Metric, value: float | None) -> str:
     """With its sign; of rates in percentage points."""
-    if value is None:
-        return "-"
-    return f"{100 * value:+.2f}" if metric.kind == "rate" else f"{value:+.1f}"
+    return format_percent_signed(value) if metric.kind == "rate" else format_signed(value, 1)
 
 
 def difference_interval(metric: Metric, statistic: Mapping[str, float | None]) -> str:
     low, high = statistic["low"], statistic["high"]
     if low is None or high is None:
         return ""
-    return _("{low} to {high}").format(low=difference(metric, low), high=difference(metric, high))
+    return format_range(difference(metric, low), difference(metric, high))
 
 
 def attribute_label(attribute: str) -> str:
@@ -152,7 +155,7 @@ def group_label(document: GuidelineDocument, attribute: str, name: str, scope: s
     """A subcomponent by its label in its dimension; anything else by its own name."""
     found = document.dimension(scope or "") if attribute == SUBCOMPONENT else None
     parts = found.subcomponents if found else ()
-    return next((localized(one.label, _language()) for one in parts if one.name == name), name)
+    return next((localized(part.label, _language()) for part in parts if part.name == name), name)
 
 
 def axis_top(document: GuidelineDocument, metric: Metric) -> float:
@@ -174,19 +177,14 @@ def composition(counts: Mapping[str, int]) -> str:
         "out_of_fold": _("{n} out of fold"),
         "unseen": _("{n} unseen"),
     }
-    return named([words[basis].format(n=f"{counts[basis]:,}") for basis in words if counts.get(basis)]) or "-"
-
-
-def named(things: Iterable[str]) -> str:
-    """``a, b, c``, with the comma of the language."""
-    return _(", ").join(things)
+    return (
+        join_names(
+            [words[basis].format(n=format_grouped(counts[basis])) for basis in words if counts.get(basis)]
+        )
+        or "-"
+    )
 
 
 def headed(head: str, text: str) -> str:
     """``head: text``, with the colon of the language."""
     return _("{head}: {text}").format(head=head, text=text)
-
-
-def sentences(said: Iterable[str]) -> str:
-    """One after another; Chinese has no blank between them."""
-    return ("" if _language().startswith("zh") else " ").join(said)

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from annotation.core.text_templates import render_text
 from annotation.errors import AssayError
 from annotation.formats.reading import Source
 from annotation.guidelines import GuidelineDocument, Metric
@@ -81,13 +82,16 @@ def _enter(
         actor=person_of(request),
         **{field: form.cleaned_data[field] for field in ("dataset", "name", "source", "url")},
     )
-    messages.success(request, _stands_beside(made))
+    messages.success(request, _say_entered(made))
     return redirect("published-table", made.pk)
 
 
-def _stands_beside(table: PublishedTable) -> str:
-    return _("The table stands beside the boards of {dataset} by {guideline}.").format(
-        dataset=table.dataset, guideline=table.guideline_name
+def _say_entered(table: PublishedTable) -> str:
+    return render_text(
+        "benchmark/wording/message.txt",
+        code="table_entered",
+        dataset=table.dataset,
+        guideline=table.guideline_name,
     )
 
 
@@ -113,7 +117,7 @@ def published_dataset(request: HttpRequest, table_id: int) -> HttpResponse:
         return _table_page(request, table, form, status=422)
     place_published(table=table, dataset=form.cleaned_data["dataset"], actor=person)
     table.refresh_from_db()
-    messages.success(request, _stands_beside(table))
+    messages.success(request, _say_entered(table))
     return redirect("published-table", table.pk)
 
 
@@ -139,16 +143,17 @@ def published_remove(request: HttpRequest, table_id: int) -> HttpResponse:
     person = person_of(request)
     table = table_for(person, table_id)
     remove_published(table=table, actor=person)
-    messages.success(
-        request, _("{name} is removed from every board. It stays in the records.").format(name=table.name)
-    )
+    message = render_text("benchmark/wording/message.txt", code="table_removed", name=table.name)
+    messages.success(request, message)
     return redirect("published-tables")
 
 
 def _shown(rows: Sequence[Published], document: GuidelineDocument) -> dict[str, Any]:
     """The table as a page shows it: a column for each metric of each scope that any row has a number of."""
     board = [board_row(row, document) for row in rows]
-    places: list[tuple[str | None, Metric]] = [(None, one) for one in overall_metrics(document)]
+    places: list[tuple[str | None, Metric]] = [
+        (None, overall_metric) for overall_metric in overall_metrics(document)
+    ]
     places += [(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
     found = []
     for scope, metric in places:

@@ -10,6 +10,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
+from annotation.core.formatting import format_grouped
+from annotation.core.text_templates import join_names
 from annotation.errors import AssayError
 from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.gold import release_for
@@ -22,7 +24,7 @@ from benchmark.selectors.retrainings import jobs_of, plan_retraining, runs_of, u
 from benchmark.selectors.runs import refuse_sealed_run
 from benchmark.services.retraining import retrain as start
 from benchmark.views.cells import change_word
-from benchmark.views.presenting import cell_url, metric_label, named, scope_label
+from benchmark.views.presenting import cell_url, metric_label, scope_label
 
 
 @require_http_methods(["GET", "POST"])
@@ -89,7 +91,7 @@ def _compared(run: BenchmarkRun) -> dict[str, Any]:
         "old": run.replaces,
         "heads": heads,
         "rows": moved,
-        "totals": named(_words(found.totals)),
+        "totals": join_names(_words(found.totals)),
     }
 
 
@@ -107,7 +109,7 @@ def _shown(run: BenchmarkRun, moved: Moved, *, is_first: bool) -> dict[str, Any]
 
 
 def _words(reasons: Counter[str]) -> list[str]:
-    return [f"{n:,} × {change_word(kind)}" for kind, n in sorted(reasons.items())]
+    return [f"{format_grouped(n)} × {change_word(kind)}" for kind, n in sorted(reasons.items())]
 
 
 def _crumbs(found: Retraining) -> list[dict[str, str]]:

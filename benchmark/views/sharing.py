@@ -24,7 +24,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
-from annotation.charts import CARRIED, chart_svg, chart_url
+from annotation.charts import CARRIED, Spec, chart_svg, chart_url
 from annotation.errors import AssayError, NotFound
 from annotation.models import MANAGER, RESEARCHER
 from annotation.views.access import has_role, person_of, role_required
@@ -32,9 +32,9 @@ from annotation.views.crumbs import trail
 from annotation.wording import error_text
 from benchmark.models import BenchmarkRun, ShareLink
 from benchmark.selectors.runs import refuse_sealed_run, run_named
-from benchmark.selectors.sharing import EXPIRED, REVOKED, STANDING, link_named, links_of, opened, state_of
+from benchmark.selectors.sharing import link_named, links_of, opened, state_of
 from benchmark.services.sharing import note_opening, revoke_link, share
-from benchmark.views.charting import Draw, Spec
+from benchmark.views.charting import Draw
 from benchmark.views.shared_page import shared_context
 
 from ..forms.showing import ShareForm
@@ -46,7 +46,6 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Robots-Tag": "noindex, nofollow, noarchive",
 }
-BADGES = {STANDING: "open", EXPIRED: "expired", REVOKED: "withdrawn"}
 
 
 @require_GET
@@ -109,13 +108,7 @@ def _links(
 
 
 def _line(link: ShareLink) -> dict[str, Any]:
-    state = state_of(link)
-    words = {
-        STANDING: _("open to whoever has it"),
-        EXPIRED: _("expired"),
-        REVOKED: _("revoked"),
-    }
-    return {"link": link, "standing": state == STANDING, "badge": BADGES[state], "words": words[state]}
+    return {"link": link, "state": state_of(link)}
 
 
 def for_outsiders(view: View) -> View:

@@ -12,14 +12,14 @@ from annotation.api.fields import NumberField, StrictSerializer
 from annotation.models import Job
 from scoring.services.requests import MOST_ITEMS, OUT_OF_FOLD, UNSEEN, Item
 
-LONGEST_TEXT = 100_000
-MOST_TURNS = 200
-MOST_ERRORS = 20
+MAX_TEXT_CHARACTERS = 100_000
+MAX_TURNS = 200
+MAX_ERRORS = 20
 
 
 class TextTurnSerializer(StrictSerializer):
     role = serializers.CharField(max_length=50)
-    text = serializers.CharField(max_length=LONGEST_TEXT, allow_blank=True, trim_whitespace=False)
+    text = serializers.CharField(max_length=MAX_TEXT_CHARACTERS, allow_blank=True, trim_whitespace=False)
 
 
 class ItemListSerializer(serializers.ListSerializer[Any]):
@@ -31,19 +31,21 @@ class ItemListSerializer(serializers.ListSerializer[Any]):
         except ValidationError as error:
             if not isinstance(error.detail, list):
                 raise
-            wrong = [(str(place), told) for place, told in enumerate(error.detail) if told]
-            raise ValidationError(dict(wrong[:MOST_ERRORS])) from error
+            wrong = [
+                (str(place), error_detail) for place, error_detail in enumerate(error.detail) if error_detail
+            ]
+            raise ValidationError(dict(wrong[:MAX_ERRORS])) from error
 
 
 class ItemSerializer(StrictSerializer):
     """A prompt with a response, or with the turns of a dialogue in its place."""
 
-    prompt = serializers.CharField(max_length=LONGEST_TEXT, trim_whitespace=False)
+    prompt = serializers.CharField(max_length=MAX_TEXT_CHARACTERS, trim_whitespace=False)
     response = serializers.CharField(
-        required=False, max_length=LONGEST_TEXT, allow_blank=True, trim_whitespace=False
+        required=False, max_length=MAX_TEXT_CHARACTERS, allow_blank=True, trim_whitespace=False
     )
     turns = TextTurnSerializer(  # type: ignore[call-arg]
-        many=True, required=False, allow_empty=False, max_length=MOST_TURNS
+        many=True, required=False, allow_empty=False, max_length=MAX_TURNS
     )
     dimension = serializers.CharField(
         required=False,
@@ -74,16 +76,16 @@ class AskSerializer(StrictSerializer):
             raise ValidationError({"scorer": [_("Name either a scorer or a guideline.")]})
         return attrs
 
-    def wanted(self) -> list[Item]:
-        return [_item(one) for one in self.validated_data["items"]]
+    def build_items(self) -> list[Item]:
+        return [_build_item(item) for item in self.validated_data["items"]]
 
 
-def _item(given: dict[str, Any]) -> Item:
+def _build_item(data: dict[str, Any]) -> Item:
     return Item(
-        prompt=given["prompt"],
-        response=given.get("response", ""),
-        turns=tuple((turn["role"], turn["text"]) for turn in given.get("turns", ())),
-        dimension=given.get("dimension"),
+        prompt=data["prompt"],
+        response=data.get("response", ""),
+        turns=tuple((turn["role"], turn["text"]) for turn in data.get("turns", ())),
+        dimension=data.get("dimension"),
     )
 
 

@@ -54,7 +54,7 @@ class LargeJSONParser(JSONParser):
     largest = 8 * 1024 * 1024
 
 
-class ForResearch(BasePermission):
+class IsResearchStaff(BasePermission):
     """For researchers and managers; nobody else's schema has these calls."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
@@ -62,7 +62,7 @@ class ForResearch(BasePermission):
 
 
 class Predictions(AssayView):
-    permission_classes = (IsAuthenticated, InScope, ForResearch)
+    permission_classes = (IsAuthenticated, InScope, IsResearchStaff)
     parser_classes = (LargeJSONParser,)
 
     @extend_schema(
@@ -72,16 +72,16 @@ class Predictions(AssayView):
         responses={202: s.AskedSerializer, **refusals(400, 401, 403, 404, 409, 413, 422)},
     )
     def post(self, request: Request) -> Response:
-        asked = self.read(s.AskSerializer)
-        made = request_predictions(
-            scorer=_scorer(asked.validated_data), items=asked.wanted(), actor=self.person
+        serializer = self.read(s.AskSerializer)
+        prediction_request = request_predictions(
+            scorer=_get_scorer(serializer.validated_data), items=serializer.build_items(), actor=self.person
         )
-        body = _asked(made)
+        body = _describe_request(prediction_request)
         return Response(s.AskedSerializer(body).data, status=202, headers={"Location": body["url"]})
 
 
-class OnePrediction(AssayView):
-    permission_classes = (IsAuthenticated, InScope, ForResearch)
+class PredictionResult(AssayView):
+    permission_classes = (IsAuthenticated, InScope, IsResearchStaff)
 
     @extend_schema(
         operation_id="predictions_result",
@@ -89,25 +89,25 @@ class OnePrediction(AssayView):
         responses={200: s.RequestSerializer, **refusals(401, 403, 404)},
     )
     def get(self, request: Request, request_id: int) -> Response:
-        found = request_of(self.person, request_id)
-        done = found.job.state == "done"
+        prediction_request = request_of(self.person, request_id)
+        done = prediction_request.job.state == "done"
         body = {
-            **_asked(found),
-            "scorer": found.scorer.name,
-            "guideline": found.scorer.guideline.name,
-            "progress": found.job.progress,
-            "error": found.job.why,
-            "results": found.results if done else None,
+            **_describe_request(prediction_request),
+            "scorer": prediction_request.scorer.name,
+            "guideline": prediction_request.scorer.guideline.name,
+            "progress": prediction_request.job.progress,
+            "error": prediction_request.job.why,
+            "results": prediction_request.results if done else None,
         }
         return Response(s.RequestSerializer(body).data)
 
 
-def _scorer(given: dict[str, Any]) -> Scorer:
-    if "scorer" in given:
-        return scorer_named(given["scorer"])
-    return current_scorer_named(given["guideline"])
+def _get_scorer(data: dict[str, Any]) -> Scorer:
+    if "scorer" in data:
+        return scorer_named(data["scorer"])
+    return current_scorer_named(data["guideline"])
 
 
-def _asked(made: PredictionRequest) -> dict[str, Any]:
-    url = reverse("api-prediction", args=[made.pk])
-    return {"id": made.pk, "url": url, "state": made.job.state}
+def _describe_request(prediction_request: PredictionRequest) -> dict[str, Any]:
+    url = reverse("api-prediction", args=[prediction_request.pk])
+    return {"id": prediction_request.pk, "url": url, "state": prediction_request.job.state}

@@ -8,17 +8,17 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from annotation.core.formatting import format_percent
+from annotation.domain.batch_spec import MAX_OVERLAP, Policy
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
-    MAX_OVERLAP,
     Dataset,
     EvaluatedModel,
     Person,
 )
 from annotation.selectors.blindness import sealed_datasets, unsealed_models
 from annotation.selectors.people import people_in_role
-from annotation.services.batches import Policy
 from scoring.conformal import COVERAGES, DEFAULT_COVERAGE, coverage_name
 from scoring.services.abstaining import MOST
 
@@ -82,7 +82,7 @@ class AbstainedForm(DatasetForm):
 
     coverage = forms.TypedChoiceField(
         label=_("Coverage"),
-        choices=[(coverage_name(one), f"{one:.0%}") for one in COVERAGES],
+        choices=[(coverage_name(one), format_percent(one, 0)) for one in COVERAGES],
         coerce=float,
         initial=coverage_name(DEFAULT_COVERAGE),
     )

@@ -81,7 +81,7 @@ class Patterns:
             row += [float(any(phrase in place for phrase in found)) for place in places]
             row += [float(np.log1p(len(found))), 100 / (100 + min(map(window.find, found))) if found else 0.0]
         against = [phrase for family in _AGAINST for phrase in hits.get(family, [])]
-        refusing = sum(any(phrase in f" {one}" for phrase in against) for one in sentences)
+        refusing = sum(any(phrase in f" {sentence}" for phrase in against) for sentence in sentences)
         declined = self._declined(hits.get(DECLINE, []), window)
         return [*row, *declined, refusing / max(len(sentences), 1), *_shape(text, window, sentences, pieces)]
 

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef
 from annotation.errors import N_, AssayError
 from annotation.models import Dataset, EvaluatedModel
 from annotation.selectors.at_work import tasks_at_work
-from scoring.conformal import DEFAULT_COVERAGE, abstains, card_threshold
+from scoring.conformal import DEFAULT_COVERAGE, abstains, find_card_threshold
 from scoring.models import Prediction, Scorer
 
 CHUNK = 2000
@@ -56,8 +56,8 @@ def abstained(
 
 def thresholds(scorer: Scorer, coverage: float = DEFAULT_COVERAGE) -> dict[str, float]:
     """By criterion, from the scorer's card. Raises AssayError where the card has none."""
-    names = [one.name for one in scorer.guideline.document.criteria]
-    found = {name: card_threshold(scorer.card, name, coverage) for name in names}
+    names = [criterion.name for criterion in scorer.guideline.document.criteria]
+    found = {name: find_card_threshold(scorer.card, name, coverage) for name in names}
     known = {name: least for name, least in found.items() if least is not None}
     if not known:
         raise AssayError(

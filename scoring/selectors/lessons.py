@@ -35,7 +35,10 @@ def guideline_of(release: GoldRelease) -> Guideline:
 
 def heads_of(guideline: Guideline) -> tuple[Head, ...]:
     """A head for each criterion, with every value of its scale (each whole number of a range)."""
-    return tuple(Head(one.name, one.values, one.measurement) for one in guideline.document.criteria)
+    return tuple(
+        Head(criterion.name, criterion.values, criterion.measurement)
+        for criterion in guideline.document.criteria
+    )
 
 
 @dataclass(frozen=True)

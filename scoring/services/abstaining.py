@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from django.db import transaction
 
+from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
 from annotation.errors import N_, AssayError, Forbidden
 from annotation.models import Batch, Dataset, EvaluatedModel, Person
 from annotation.selectors.blindness import sealed_datasets
 from annotation.selectors.gold import refuse_sealed_gold
 from annotation.services.audit import record
-from annotation.services.batches import Policy, create_batch
+from annotation.services.batches import create_batch
 from scoring.conformal import DEFAULT_COVERAGE
 from scoring.models import Scorer
 from scoring.selectors.abstained import abstained
@@ -33,7 +34,7 @@ def batch_of_abstained(
     most: int = MOST,
     annotators: Sequence[Person] = (),
     adjudicators: Sequence[Person] = (),
-    policy: Policy | None = None,
+    policy: Policy = USUAL_POLICY,
     open_now: bool = True,
     actor: Person | None = None,
 ) -> Batch:
@@ -63,14 +64,16 @@ def batch_of_abstained(
             dataset=dataset.name,
         )
     batch = create_batch(
-        name=name,
-        guideline=latest_version(scorer.guideline.name),
-        dataset=dataset,
-        among=found.responses[:most],
-        annotators=annotators,
-        adjudicators=adjudicators,
-        policy=policy or Policy(),
-        open_now=open_now,
+        BatchSpec(
+            name=name,
+            guideline=latest_version(scorer.guideline.name).pk,
+            dataset=dataset.pk,
+            among=tuple(found.responses[:most]),
+            annotators=tuple(person.pk for person in annotators),
+            adjudicators=tuple(person.pk for person in adjudicators),
+            policy=policy,
+            open_now=open_now,
+        ),
         actor=actor,
     )
     record(

@@ -15,15 +15,16 @@ from typing import Any
 
 from django.utils import timezone
 
+from annotation.core.text_templates import render_text
 from annotation.models import Job
 from scoring import conformal
-from scoring.baselines import brief
+from scoring.baselines import shorten_metrics
 from scoring.dataset import Example, Head, describe_heads, head_state, level_counts, prompt_groups
 from scoring.evaluation import Evaluation, Metrics
 from scoring.interface import FittedScorer
 from scoring.models import Scorer
 from scoring.selectors.lessons import Lesson
-from scoring.spec import EMBEDDED, Spec
+from scoring.spec import Spec
 
 PACKAGES = (
     "numpy",
@@ -37,11 +38,6 @@ PACKAGES = (
     "tokenizers",
 )
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-SIMPLE = {
-    "ngram": "ngram (no pretrained weights; logistic regression on runs of words and characters)",
-    "patterns": "patterns (no pretrained weights; boosted trees on phrases of refusal and the shape of a response)",
-}
-"""Members of an ensemble that need no encoder."""
 CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -121,7 +117,7 @@ def _held_out(found: Trained) -> dict[str, Any]:
         "learned_from": len(found.learned),
         "held_out": len(found.tested),
         "test": {
-            **brief(found.test),
+            **shorten_metrics(found.test),
             "prompts": len({found.lesson.examples[row].prompt_key for row in found.tested}),
             "calibration_error": found.test["calibration_error"],
         },
@@ -141,7 +137,7 @@ def _figures(scorer: Scorer, found: Trained) -> dict[str, Any]:
         "conformal": {
             "promise": conformal.PROMISE,
             "models": sorted({example.model for example in examples}),
-            "criteria": conformal.thresholds(examples, grouped.predictions, heads),
+            "criteria": conformal.compute_thresholds(examples, grouped.predictions, heads),
         },
         "learning_curve": scorer.evaluation.get("learning_curve"),
     }
@@ -159,19 +155,7 @@ def describe(spec: Spec, members: Sequence[str] = ()) -> str:
     """For a card: what was really used, so that nobody takes the embedded default for a language model, nor an ensemble
     for the encoder that it left out. ``members`` are those that an ensemble's fit gave weight.
     """
-    if spec.kind == EMBEDDED:
-        return f"{EMBEDDED}: no pretrained weights; logistic regression on runs of words and characters"
-    tuned = {"frozen": "frozen, under a linear head", "full": "fine-tuned", "lora": "with low-rank additions"}
-    encoder = f"{spec.encoder}: a pretrained transformer, {tuned[spec.tuning]}"
-    if spec.kind == "encoder":
-        return encoder
-    if not members:
-        return "calibrated average of backbones"
-    known = SIMPLE | {"encoder": encoder}
-    used = [known.get(name, name) for name in members]
-    average = f"calibrated average of {' and '.join(used)}" if len(used) > 1 else f"calibrated {used[0]}"
-    left_out = spec.encoder and "encoder" not in members
-    return f"{average}; the encoder did not help and was left out ({encoder})" if left_out else average
+    return render_text("scoring/wording/backbone.txt", spec=spec, members=members)
 
 
 @cache

@@ -68,14 +68,14 @@ def run_drift_check(context: jobs.JobContext) -> dict[str, Any]:
     if dataset is not None:
         responses = responses.filter(prompt__dataset=dataset)
     new = [
-        example_of(one)
-        for one in responses.select_related("prompt").order_by("sha256", "pk")[: drift.AT_MOST]
+        example_of(response)
+        for response in responses.select_related("prompt").order_by("sha256", "pk")[: drift.MAX_RESPONSES]
     ]
     context.report(0.1, PREDICTING)
     teller = Teller(loaded(scorer))
     told = teller.tell(new)
     context.report(0.6, COMPARING)
-    found = drift.check(
+    found = drift.measure_drift(
         [example for example in lesson.examples if example.model != model.name],
         new,
         [told[example.content_key][1] for example in new],
@@ -96,4 +96,4 @@ def _reference(scorer: Scorer, lesson: Lesson, teller: Teller) -> dict[str, Any]
     """What the training models show against one another, for a scorer whose card does not hold it."""
     told = teller.tell(lesson.examples)
     predictions = [told[example.content_key][1] for example in lesson.examples]
-    return drift.reference(lesson.examples, predictions, lesson.heads, seed=scorer.seed)
+    return drift.describe_models(lesson.examples, predictions, lesson.heads, seed=scorer.seed)

@@ -170,9 +170,9 @@ def way_of(folder: Path) -> Way:
     if kind == ENSEMBLE:
         members = [way_of(folder / name) for name in card["members"]]
         return Way(
-            (ENSEMBLE, *(module for one in members for module in one.modules)),
+            (ENSEMBLE, *(module for member in members for module in member.modules)),
             "EnsembleScorer",
-            tuple(dict.fromkeys(package for one in members for package in one.packages)),
+            tuple(dict.fromkeys(package for member in members for package in member.packages)),
         )
     if kind not in WAYS:
         raise Conflict(N_("A scorer of the kind {kind} cannot be exported."), kind=kind)

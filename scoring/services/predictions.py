@@ -87,7 +87,12 @@ def _keys(responses: Iterable[Response]) -> list[int]:
     """Ids, prompt by prompt and text by text: so copies come together."""
     if isinstance(responses, QuerySet):
         return list(responses.order_by("prompt_id", "sha256", "pk").values_list("pk", flat=True))
-    return [one.pk for one in sorted(responses, key=lambda one: (one.prompt_id, one.sha256, one.pk))]
+    return [
+        response.pk
+        for response in sorted(
+            responses, key=lambda response: (response.prompt_id, response.sha256, response.pk)
+        )
+    ]
 
 
 def _score_chunk(scorer: Scorer, keys: Sequence[int], teller: Teller, rows: PredictionRows) -> Scored:

@@ -221,15 +221,15 @@ class _Exam:
     def of(cls, new: Scorer, old: Scorer) -> _Exam:
         lesson = lesson_of(new.release, new.guideline)
         taught = list(lesson.examples)
-        examples = {one.key: one for one in lesson.examples if one.split == TEST}
+        examples = {example.key: example for example in lesson.examples if example.split == TEST}
         if old.release_id != new.release_id or old.guideline_id != new.guideline_id:
             more = lesson_of(old.release, old.guideline)
             taught += more.examples
             known = set(more.heads)
             heads = tuple(head for head in lesson.heads if head in known)
-            for one in more.examples:
-                if one.split == TEST:
-                    examples.setdefault(one.key, one)
+            for example in more.examples:
+                if example.split == TEST:
+                    examples.setdefault(example.key, example)
         else:
             heads = lesson.heads
         return cls(list(examples.values()), taught, heads)
@@ -241,7 +241,9 @@ class _Exam:
         releases never change, so that of a scorer of any version they tell which prompts it has learned.
         """
         prompts = {normalise(one.prompt) for one in self.taught if one.content_key in learned}
-        return learned | {one.content_key for one in self.examples if normalise(one.prompt) in prompts}
+        return learned | {
+            example.content_key for example in self.examples if normalise(example.prompt) in prompts
+        }
 
     def cases(self, new: dict[str, Predicted], old: dict[str, Predicted]) -> list[Case]:
         """One for each label; of contents that nobody was asked about the answers are None."""
@@ -272,9 +274,11 @@ def _said(scorer: Scorer, kept: Kept, examples: Sequence[Example]) -> dict[str, 
     What it said when it was trained need not be asked again, and then its libraries need not be there.
     """
     said = {
-        one.content_key: kept.tested[one.content_key] for one in examples if one.content_key in kept.tested
+        example.content_key: kept.tested[example.content_key]
+        for example in examples
+        if example.content_key in kept.tested
     }
-    left = {one.content_key: one for one in examples if one.content_key not in said}
+    left = {example.content_key: example for example in examples if example.content_key not in said}
     if left:
         said |= zip(left, loaded(scorer).fitted.predict(list(left.values())), strict=True)
     return said

@@ -19,7 +19,7 @@ from annotation.guidelines import GuidelineDocument
 from annotation.models import Person
 from annotation.services import jobs
 from annotation.services.audit import record
-from scoring.conformal import DEFAULT_COVERAGE, card_threshold, level_set
+from scoring.conformal import DEFAULT_COVERAGE, find_card_threshold, level_set
 from scoring.dataset import Distribution, Example, level_name, transcript
 from scoring.dataset import Prediction as Predicted
 from scoring.models import PredictionRequest, Scorer
@@ -162,5 +162,5 @@ def levels_held(
     scorer: Scorer, criterion: str, distribution: Distribution, coverage: float = DEFAULT_COVERAGE
 ) -> tuple[int | float, ...] | None:
     """The conformal set; None where the card has no threshold for it."""
-    least = card_threshold(scorer.card, criterion, coverage)
+    least = find_card_threshold(scorer.card, criterion, coverage)
     return None if least is None else level_set(distribution, least)

@@ -11,83 +11,69 @@ from django.db.models import ProtectedError
 
 from annotation.errors import N_, AssayError, Conflict
 from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, Person
-from annotation.names import check_name
 from annotation.selectors.gold import refuse_sealed_gold
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.version import code_version
 from scoring.backbones import choose
+from scoring.domain.training_spec import LEAVE_ONE_MODEL_OUT, TrainingSpec
 from scoring.models import Scorer
 from scoring.selectors.lessons import guideline_of
 from scoring.services.predictions import refuse_unready
 from scoring.spec import Spec
 
 TRAIN = "train_scorer"
-GROUPED = "grouped"
-LEAVE_ONE_MODEL_OUT = "leave-one-model-out"
-LEARNING_CURVE = "learning-curve"
-EVALUATIONS = (GROUPED, LEAVE_ONE_MODEL_OUT, LEARNING_CURVE)
-LARGEST_SEED = 2**31 - 1
-MOST_SEEDS = 10
-TUNED_SEEDS = 3
 
 
 @transaction.atomic
 def create_scorer(
-    *,
-    name: str,
-    release: GoldRelease,
-    spec: Spec | None = None,
-    evaluate: Sequence[str] = (GROUPED,),
-    seed: int = 0,
-    seeds: int | None = None,
-    base: Scorer | None = None,
-    adapt_to: EvaluatedModel | None = None,
-    actor: Person | None = None,
-    send: bool = True,
+    training: TrainingSpec, *, actor: Person | None = None, send: bool = True
 ) -> tuple[Scorer, Job]:
     """Make a scorer and the job that trains it from the release; nothing is trained here.
 
-    Everything that can be known to be wrong is refused first: the name, the release, the backbone (none means
-    the default one), what cannot be evaluated. The scorer can be used once its job is done (``ready_at``);
-    a job of something that needs it ``depends_on`` the job. With ``send`` False the caller runs the job.
-
-    ``seeds`` is how many seeds the evaluation is made with, from ``seed`` on; left out, three where training depends
-    much on chance (a fine-tuned encoder), else one. With ``adapt_to`` it is an adaptation of the scorer ``base`` to
-    that model: the release must hold labels of it, and what is not said is as in the base.
+    Everything that can be known to be wrong is refused first: the release, the backbone, what cannot be evaluated, an
+    adaptation to a model that the release has no labels of. The scorer can be used once its job is done
+    (``ready_at``); a job of something that needs it ``depends_on`` the job. With ``send`` False the caller runs it.
 
     A name is taken by a scorer that is ready or still in training. One whose training failed or was
     cancelled never was a scorer: the same name again takes its place, unless a benchmark run waits for it.
     """
+    release = GoldRelease.objects.get(pk=training.release)
+    base = None if training.base is None else Scorer.objects.get(pk=training.base)
+    adapt_to = None if training.adapt_to is None else EvaluatedModel.objects.get(pk=training.adapt_to)
     if actor is not None:
-        for one in [release] if base is None else [release, base.release]:
-            refuse_sealed_gold(actor, one.batches.all())
-    _check_seed(seed)
-    evaluations = _evaluations(evaluate)
-    _check_material(release, evaluations)
+        for source in [release] if base is None else [release, base.release]:
+            refuse_sealed_gold(actor, source.batches.all())
+    _check_material(release, training.evaluate)
     guideline = guideline_of(release)
-    _check_adaptation(base, adapt_to, release, guideline)
+    if base is not None and adapt_to is not None:
+        _check_adaptation(base, adapt_to, release, guideline)
     inherited = default_spec() if base is None else base.spec
-    spec = _had((inherited if spec is None else spec).under(guideline.document.scorer_template))
-    _free(check_name(name))
+    backbone = _check_backbone((training.backbone or inherited).under(guideline.document.scorer_template))
+    _free(training.name)
     scorer = _new(
         Scorer(
-            name=name,
+            name=training.name,
             release=release,
             guideline=guideline,
-            backbone=spec.title,
-            config={"evaluate": evaluations, "spec": spec.to_json(), "seeds": _seeds(seeds, spec)},
-            seed=seed,
+            backbone=backbone.title,
+            config=training.build_config(backbone),
+            seed=training.seed,
             base=base,
             adapted_to=adapt_to,
             code_version=code_version(),
             created_by=actor,
         )
     )
-    scorer.job = jobs.enqueue(kind=TRAIN, payload={"scorer": scorer.pk}, title=name, actor=actor, send=send)
+    payload = {"scorer": scorer.pk}
+    scorer.job = jobs.enqueue(kind=TRAIN, payload=payload, title=scorer.name, actor=actor, send=send)
     scorer.save(update_fields=["job"])
     record(
-        actor=actor, verb="create_scorer", target=f"scorer:{name}", release=release.name, backbone=spec.title
+        actor=actor,
+        verb="create_scorer",
+        target=f"scorer:{scorer.name}",
+        release=release.name,
+        backbone=backbone.title,
     )
     return scorer, scorer.job
 
@@ -108,34 +94,16 @@ def encoder_named(text: str) -> str:
     return folder
 
 
-def _had(spec: Spec) -> Spec:
+def _check_backbone(spec: Spec) -> Spec:
     """The spec as it is kept, if it can be trained; a folder by its whole path, since a worker starts elsewhere."""
     choose(spec)
     return spec.at(str(Path(spec.encoder).resolve())) if Path(spec.encoder or "/-").is_dir() else spec
 
 
-def _check_seed(seed: int) -> None:
-    if not 0 <= seed <= LARGEST_SEED:
-        raise AssayError(N_("The seed is a whole number from 0 to {largest}."), largest=LARGEST_SEED)
-
-
-def _seeds(seeds: int | None, spec: Spec) -> int:
-    """How many seeds; of fine-tuning one alone says little."""
-    if seeds is None:
-        return TUNED_SEEDS if spec.is_tuned else 1
-    if not 1 <= seeds <= MOST_SEEDS:
-        raise AssayError(N_("An evaluation is made with 1 to {most} seeds."), most=MOST_SEEDS)
-    return seeds
-
-
 def _check_adaptation(
-    base: Scorer | None, adapt_to: EvaluatedModel | None, release: GoldRelease, guideline: Guideline
+    base: Scorer, adapt_to: EvaluatedModel, release: GoldRelease, guideline: Guideline
 ) -> None:
-    """Refuse half an adaptation, one of another guideline's scorer, and one without labels of the model."""
-    if base is None and adapt_to is None:
-        return
-    if base is None or adapt_to is None:
-        raise AssayError(N_("An adaptation needs both: the scorer, and the model that it is adapted to."))
+    """Refuse an adaptation of another guideline's scorer, and one without labels of the model."""
     refuse_unready(base)
     if base.guideline.name != guideline.name:
         raise AssayError(
@@ -153,18 +121,6 @@ def _check_adaptation(
             release=release.name,
             model=adapt_to.name,
         )
-
-
-def _evaluations(evaluate: Sequence[str]) -> list[str]:
-    """In their usual order. The grouped one is always among them: its predictions are what a board needs."""
-    unknown = [name for name in evaluate if name not in EVALUATIONS]
-    if unknown:
-        raise AssayError(
-            N_("{unknown} is no way to evaluate; use {known}."),
-            unknown=", ".join(unknown),
-            known=", ".join(EVALUATIONS),
-        )
-    return [name for name in EVALUATIONS if name == GROUPED or name in evaluate]
 
 
 def _check_material(release: GoldRelease, evaluations: Sequence[str]) -> None:

@@ -24,11 +24,18 @@ from django.utils import timezone
 from annotation.services.audit import record
 from annotation.version import code_version
 from scoring import drift, learning_curve
-from scoring.adaptation import what_labels_brought
+from scoring.adaptation import measure_adaptation
 from scoring.backbones import choose
-from scoring.baselines import annotators, between_annotators, brief, majority, string_rules
+from scoring.baselines import (
+    measure_annotators,
+    measure_between_annotators,
+    measure_majority,
+    measure_string_rules,
+    shorten_metrics,
+)
 from scoring.dataset import Prediction as Predicted
 from scoring.dataset import prediction_to_json
+from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
 from scoring.evaluation import (
     Evaluation,
     Metrics,
@@ -45,7 +52,6 @@ from scoring.selectors.lessons import Lesson, annotations_behind, lesson_of
 from scoring.services.cards import Trained, card_of
 from scoring.services.learned import TESTED, TRAINED
 from scoring.services.outoffold import OutOfFold, PredictionRows
-from scoring.services.scorers import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
 
 FOLDS = 5
 FITTED = 0.96
@@ -172,12 +178,12 @@ class _Course:
         if self.scorer.adapted_to is None:
             return None
         with self._timed("adaptation"):
-            return what_labels_brought(
+            return measure_adaptation(
                 self.backbone,
                 self.lesson.examples,
                 self.lesson.heads,
                 model=self.scorer.adapted_to.name,
-                whole=self.grouped,
+                full_evaluation=self.grouped,
                 k=FOLDS,
                 seed=self.scorer.seed,
                 report=self._share(FOLDS),
@@ -222,10 +228,12 @@ class _Course:
         said = [behind.get(response, []) for response in self.lesson.responses]
         with self._timed("baselines"):
             return {
-                "majority": brief(majority(examples, heads, seed=seed)),
-                "string_rules": brief(string_rules(examples, heads, k=FOLDS, seed=seed)),
-                "annotators": brief(annotators(examples, said, heads, seed=seed)),
-                "between_annotators": brief(between_annotators(examples, said, heads, seed=seed)),
+                "majority": shorten_metrics(measure_majority(examples, heads, seed=seed)),
+                "string_rules": shorten_metrics(measure_string_rules(examples, heads, k=FOLDS, seed=seed)),
+                "annotators": shorten_metrics(measure_annotators(examples, said, heads, seed=seed)),
+                "between_annotators": shorten_metrics(
+                    measure_between_annotators(examples, said, heads, seed=seed)
+                ),
             }
 
     def drift(self) -> dict[str, Any]:
@@ -238,7 +246,7 @@ class _Course:
             if None not in {by_model[name]["accuracy"]["value"], figures["accuracy"]["value"]}
         }
         with self._timed("drift"):
-            return drift.reference(
+            return drift.describe_models(
                 self.lesson.examples,
                 self.grouped.predictions,
                 self.lesson.heads,

@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from annotation.core.text_templates import render_text
 from annotation.errors import N_, AssayError, Conflict
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, Job
 from annotation.storedzip import segments
@@ -49,8 +50,13 @@ def scorer_back(request: HttpRequest, name: str) -> HttpResponse:
     if number is None:
         raise Conflict(N_("Go back from the page of the current scorer."))
     made = go_back(guideline_name=found.guideline.name, number=number, actor=person_of(request))
-    words = _("{scorer} is the current scorer of {guideline} again.")
-    messages.success(request, words.format(scorer=made.scorer.name, guideline=made.guideline_name))
+    message = render_text(
+        "scoring/wording/message.txt",
+        code="current_again",
+        scorer=made.scorer.name,
+        guideline=made.guideline_name,
+    )
+    messages.success(request, message)
     return redirect(gate_of(made.scorer.name))
 
 
@@ -161,18 +167,15 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
-            words = (
-                _("The batch {name} is open.")
-                if open_now
-                else _("The batch {name} is kept as a draft: a manager opens it.")
-            )
-            messages.success(request, words.format(name=batch.name))
+            code = "batch_open" if open_now else "batch_draft"
+            message = render_text("scoring/wording/message.txt", code=code, name=batch.name)
+            messages.success(request, message)
             return redirect("batch", batch.name) if manages else redirect("scorer", found.name)
     context = {
         "scorer": found,
         "crumbs": _crumbs(found, _("Ask people again")),
-        "asked": asked,
-        "there": there,
+        "choice": asked,
+        "abstention": there,
         "refusal": refusal,
         "form": form,
         "manages": manages,

@@ -1,4 +1,4 @@
-"""The pictures of a scorer's figures, as plain Vega-Lite: intervals, calibration and what labels bring."""
+"""The pictures of a scorer's figures: intervals, calibration and what labels bring."""
 
 from __future__ import annotations
 
@@ -7,38 +7,49 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from annotation.charts import GOLD, INK, MUTED, chart_url
+from annotation.charts import (
+    BLUE,
+    DASHES,
+    GOLD,
+    INK,
+    MUTED,
+    PADDING,
+    Look,
+    Spec,
+    chart_url,
+    draw_band,
+    draw_interval,
+    draw_line,
+    draw_points,
+    draw_rules,
+    make_looks,
+    make_picture,
+    make_quantity,
+    make_rows,
+)
 from scoring.views.figures import Figure, Line
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 WIDTH = 560
 SQUARE = 250
 BAND = 30
 STEP = 15
-BLUE = "#3b5b92"
-PADDING = {"left": 26, "top": 6, "right": 18, "bottom": 6}
-"""A browser's fonts are wider than those that the drawing was measured with."""
-Spec = dict[str, Any]
+ZERO = {"zero": False}
 
 
-def _drawn(values: Sequence[Mapping[str, Any]], layer: list[Spec], **size: int) -> str:
-    data = {"values": list(values)}
-    return chart_url({"$schema": SCHEMA, "data": data, "padding": PADDING, **size, "layer": layer})
+def _keep(values: Sequence[Mapping[str, Any]], layer: Sequence[Spec], **size: int) -> str:
+    return chart_url(make_picture(layer, values, padding=PADDING, **size))
 
 
-def _names(**axis: Any) -> Spec:
-    """Labels down the left side, in the order of the rows."""
-    shown = {"ticks": False, "domain": False, "labelColor": INK, **axis}
-    return {"field": "label", "type": "nominal", "sort": None, "title": None, "axis": shown}
+def _make_number(
+    field: str, title: str, domain: Sequence[float] | None = None, number_format: str = ".2f"
+) -> Spec:
+    scale = None if domain else ZERO
+    return make_quantity(
+        field, title, domain, scale=scale, format=number_format, tickCount=6, titlePadding=10
+    )
 
 
-def _across(field: str, title: str, domain: Sequence[float] | None = None, form: str = ".2f") -> Spec:
-    scale = {"domain": list(domain), "nice": False} if domain else {"zero": False}
-    axis = {"format": form, "tickCount": 6, "titlePadding": 10}
-    return {"field": field, "type": "quantitative", "title": title, "scale": scale, "axis": axis}
-
-
-def _row(label: str, figure: Figure, **more: Any) -> dict[str, Any]:
+def _make_row(label: str, figure: Figure, **more: Any) -> dict[str, Any]:
     return {
         "label": label,
         "value": figure.value,
@@ -48,82 +59,57 @@ def _row(label: str, figure: Figure, **more: Any) -> dict[str, Any]:
     }
 
 
-def _told_apart(field: str, known: Sequence[tuple[str, str, str]]) -> tuple[Spec, Spec]:
-    """Colour and shape by name, never colour alone; ``known`` are (name, colour, shape)."""
-    names = [name for name, *_rest in known]
-    base = {"field": field, "type": "nominal", "sort": None, "title": None}
+def _choose_looks(field: str, looks: Sequence[Look]) -> tuple[Spec, Spec]:
     legend = {"orient": "top", "columns": 2, "labelLimit": 300, "columnPadding": 60}
-    colour = {
-        **base,
-        "scale": {"domain": names, "range": [one for _n, one, _s in known]},
-        "legend": legend if len(names) > 1 else None,
-    }
-    shape = {**base, "scale": {"domain": names, "range": [one for *_rest, one in known]}}
-    return colour, shape if len(names) > 1 else {**shape, "legend": None}
+    colour, shape = make_looks(field, looks, legend if len(looks) > 1 else None, sort=None)
+    if shape["legend"]:
+        del shape["legend"]
+    return colour, shape
 
 
 def beside_chart(rows: Sequence[tuple[str, str, Figure]]) -> str:
     """Accuracies, one under another: (``scorer``, ``people`` or ``simple``; name; figure)."""
     looks = {
-        "scorer": (_("this scorer"), GOLD, "circle"),
-        "people": (_("people"), INK, "diamond"),
-        "simple": (_("without learning"), MUTED, "triangle-up"),
+        "scorer": Look(_("this scorer"), GOLD, "circle"),
+        "people": Look(_("people"), INK, "diamond"),
+        "simple": Look(_("without learning"), MUTED, "triangle-up"),
     }
-    values = [_row(label, figure, kind=looks[kind][0]) for kind, label, figure in rows]
-    known = [look for kind, look in looks.items() if any(kind == one[0] for one in rows)]
-    colour, shape = _told_apart("kind", known)
-    y = _names()
-    x = _across("value", _("Accuracy"), (_lowest(values), 1.0))
-    layer: list[Spec] = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1},
-            "encoding": {"y": y, "x": x, "color": colour, "shape": shape},
-        },
+    values = [_make_row(label, figure, kind=looks[kind].word) for kind, label, figure in rows]
+    kinds = {kind for kind, *_rest in rows}
+    colour, shape = _choose_looks("kind", [look for kind, look in looks.items() if kind in kinds])
+    x, y = _make_number("value", _("Accuracy"), (_lowest(values), 1.0)), make_rows("label")
+    layer = [
+        draw_interval(x, y, color=colour),
+        draw_points(x, y, mark={"size": 80}, color=colour, shape=shape),
     ]
-    return _drawn(values, layer, width=WIDTH, height=BAND * len(values))
+    return _keep(values, layer, width=WIDTH, height=BAND * len(values))
 
 
 def lines_chart(lines: Sequence[Line]) -> str:
     """A band for each criterion or model, in it a mark for each figure that is defined."""
-    series = [
-        ("accuracy", _("Scorer, by prompt"), GOLD, "circle"),
-        ("left_out", _("Scorer, model left out"), BLUE, "square"),
-        ("annotators", _("Single annotators, against gold"), INK, "diamond"),
-        ("rules", _("String rules"), MUTED, "cross"),
-        ("majority", _("Always the commonest level"), MUTED, "triangle-up"),
-    ]
+    series = {
+        "accuracy": Look(_("Scorer, by prompt"), GOLD, "circle"),
+        "left_out": Look(_("Scorer, model left out"), BLUE, "square"),
+        "annotators": Look(_("Single annotators, against gold"), INK, "diamond"),
+        "rules": Look(_("String rules"), MUTED, "cross"),
+        "majority": Look(_("Always the commonest level"), MUTED, "triangle-up"),
+    }
     values = [
-        _row(line.label, figure, series=label)
+        _make_row(line.label, figure, series=look.word)
         for line in lines
-        for name, label, *_look in series
+        for name, look in series.items()
         if (figure := getattr(line, name)) is not None
     ]
-    kept = [(label, *look) for _name, label, *look in series if any(v["series"] == label for v in values)]
-    colour, shape = _told_apart("series", [(name, str(one), str(two)) for name, one, two in kept])
-    y = _names()
-    offset = {"field": "series", "type": "nominal", "sort": [name for name, *_rest in kept]}
-    x = _across("value", _("Accuracy"), (_lowest(values), 1.0))
-    layer: list[Spec] = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {
-                "y": y,
-                "yOffset": offset,
-                "x": {**x, "field": "low"},
-                "x2": {"field": "high"},
-                "color": colour,
-            },
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1},
-            "encoding": {"y": y, "yOffset": offset, "x": x, "color": colour, "shape": shape},
-        },
+    words = {value["series"] for value in values}
+    looks = [look for look in series.values() if look.word in words]
+    colour, shape = _choose_looks("series", looks)
+    offset = {"field": "series", "type": "nominal", "sort": [look.word for look in looks]}
+    x, y = _make_number("value", _("Accuracy"), (_lowest(values), 1.0)), make_rows("label")
+    layer = [
+        draw_interval(x, y, yOffset=offset, color=colour),
+        draw_points(x, y, mark={"size": 80}, yOffset=offset, color=colour, shape=shape),
     ]
-    return _drawn(values, layer, width=WIDTH, height=STEP * (len(kept) + 1) * len(lines))
+    return _keep(values, layer, width=WIDTH, height=STEP * (len(looks) + 1) * len(lines))
 
 
 def _lowest(rows: Sequence[Mapping[str, Any]]) -> float:
@@ -134,108 +120,76 @@ def _lowest(rows: Sequence[Mapping[str, Any]]) -> float:
 
 def reliability_chart(bins: Sequence[Mapping[str, Any]]) -> str:
     """Share right by how sure it was; on the dashed line both are the same."""
-    values = [one for one in bins if one["n"]]
-    x = _across("confidence", _("How sure it is"), (0, 1), ".1f")
-    y = _across("accuracy", _("Share that is right"), (0, 1), ".1f")
-    size = {"field": "n", "type": "quantitative", "title": _("Predictions"), "scale": {"range": [30, 500]}}
-    size |= {"legend": {"orient": "bottom", "symbolFillColor": GOLD, "tickCount": 3, "offset": 10}}
-    layer: list[Spec] = [
+    x = _make_number("confidence", _("How sure it is"), (0, 1), ".1f")
+    y = _make_number("accuracy", _("Share that is right"), (0, 1), ".1f")
+    legend = {"orient": "bottom", "symbolFillColor": GOLD, "tickCount": 3, "offset": 10}
+    size = {**make_quantity("n", _("Predictions"), scale={"range": [30, 500]}), "legend": legend}
+    same = {"color": MUTED, "strokeDash": DASHES}
+    layer = [
         {
             "data": {"values": [{"at": 0}, {"at": 1}]},
-            "mark": {"type": "line", "color": MUTED, "strokeDash": [5, 4]},
-            "encoding": {"x": {**x, "field": "at"}, "y": {**y, "field": "at"}},
+            **draw_line({**x, "field": "at"}, {**y, "field": "at"}, mark=same),
         },
-        {"mark": {"type": "line", "color": GOLD, "strokeWidth": 2}, "encoding": {"x": x, "y": y}},
-        {
-            "mark": {"type": "point", "filled": True, "color": GOLD, "opacity": 1},
-            "encoding": {"x": x, "y": y, "size": size},
-        },
+        draw_line(x, y),
+        draw_points(x, y, mark={"color": GOLD}, size=size),
     ]
-    return _drawn(values, layer, width=SQUARE, height=SQUARE)
+    return _keep([part for part in bins if part["n"]], layer, width=SQUARE, height=SQUARE)
 
 
 def coverage_chart(curve: Sequence[Mapping[str, Any]]) -> str:
     """Accuracy where it answers, by the share that it answers."""
     values = [
-        {"coverage": one["answered"], **one["accuracy"]}
-        for one in curve
-        if one["accuracy"]["value"] is not None
+        {"coverage": point["answered"], **point["accuracy"]}
+        for point in curve
+        if point["accuracy"]["value"] is not None
     ]
-    low = min((one["low"] if one["low"] is not None else one["value"] for one in values), default=0.0)
-    x = {**_across("coverage", _("Share that it answers"), (0.5, 1), ".0%"), "sort": None}
-    y = _across("value", _("Accuracy of these"), (max(0.0, int(low * 20) / 20), 1), ".2f")
-    layer: list[Spec] = [
-        {
-            "mark": {"type": "area", "color": GOLD, "opacity": 0.2},
-            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-        },
-        {"mark": {"type": "line", "color": GOLD, "strokeWidth": 2}, "encoding": {"x": x, "y": y}},
-        {
-            "mark": {"type": "point", "filled": True, "color": GOLD, "size": 60, "opacity": 1},
-            "encoding": {"x": x, "y": y},
-        },
+    low = min((point["low"] if point["low"] is not None else point["value"] for point in values), default=0.0)
+    x = {**_make_number("coverage", _("Share that it answers"), (0.5, 1), ".0%"), "sort": None}
+    y = _make_number("value", _("Accuracy of these"), (max(0.0, int(low * 20) / 20), 1))
+    layer = [
+        draw_band(x, y, opacity=0.2),
+        draw_line(x, y),
+        draw_points(x, y, mark={"color": GOLD, "size": 60}),
     ]
-    return _drawn(values, layer, width=SQUARE, height=SQUARE)
+    return _keep(values, layer, width=SQUARE, height=SQUARE)
 
 
 def curve_chart(points: Sequence[Mapping[str, Any]], ahead: Sequence[tuple[float, float]]) -> str:
     """Accuracy by the number of labels learned from; dashed what the fitted curve says between (labels, accuracy)."""
     values = [
-        {"labels": one["labels"], **one["accuracy"]} for one in points if one["accuracy"]["value"] is not None
+        {"labels": point["labels"], **point["accuracy"]}
+        for point in points
+        if point["accuracy"]["value"] is not None
     ]
-    x = _across("labels", _("Labels that it learns from"), None, "d")
-    y = _across("value", _("Accuracy"), None)
+    x = _make_number("labels", _("Labels that it learns from"), None, "d")
+    y = _make_number("value", _("Accuracy"))
     fitted = [{"labels": labels, "value": value} for labels, value in ahead]
-    layer: list[Spec] = [
-        {
-            "data": {"values": fitted},
-            "mark": {"type": "line", "color": MUTED, "strokeDash": [5, 4], "strokeWidth": 2},
-            "encoding": {"x": x, "y": y},
-        },
-        {
-            "mark": {"type": "rule", "color": GOLD, "strokeWidth": 2},
-            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "color": GOLD, "size": 80, "opacity": 1},
-            "encoding": {"x": x, "y": y},
-        },
+    layer = [
+        {"data": {"values": fitted}, **draw_line(x, y, mark={"color": MUTED, "strokeDash": DASHES})},
+        draw_interval(x, y, along="y", mark={"color": GOLD}),
+        draw_points(x, y, mark={"color": GOLD, "size": 80}),
     ]
-    return _drawn(values, layer, width=WIDTH, height=200)
+    return _keep(values, layer, width=WIDTH, height=200)
 
 
 def differences_chart(rows: Sequence[tuple[str, Figure, bool]], title: str) -> str:
     """Differences with their intervals about a line at 0: (name, difference, whether it is worse)."""
-    values = [_row(label, figure, kind=_("worse") if bad else _("not worse")) for label, figure, bad in rows]
-    both = [(_("not worse"), GOLD, "circle"), (_("worse"), BLUE, "cross")]
-    known = [one for one in both if any(value["kind"] == one[0] for value in values)]
-    colour, shape = _told_apart("kind", known)
+    both = {False: Look(_("not worse"), GOLD, "circle"), True: Look(_("worse"), BLUE, "cross")}
+    values = [_make_row(label, figure, kind=both[is_worse].word) for label, figure, is_worse in rows]
+    kinds = {is_worse for *_rest, is_worse in rows}
+    colour, shape = _choose_looks("kind", [look for kind, look in both.items() if kind in kinds])
     reach = max([0.02, *(abs(value[end]) for value in values for end in ("low", "high", "value"))]) * 1.1
-    y, x = _names(), _across("value", title, (-reach, reach), "+.3f")
-    layer: list[Spec] = [
-        {
-            "data": {"values": [{"at": 0}]},
-            "mark": {"type": "rule", "color": MUTED, "strokeDash": [5, 4], "strokeWidth": 2},
-            "encoding": {"x": {**x, "field": "at"}},
-        },
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"y": y, "x": {**x, "field": "low"}, "x2": {"field": "high"}, "color": colour},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1},
-            "encoding": {"y": y, "x": x, "color": colour, "shape": shape},
-        },
+    x, y = _make_number("value", title, (-reach, reach), "+.3f"), make_rows("label")
+    layer = [
+        *draw_rules([0], x=x),
+        draw_interval(x, y, color=colour),
+        draw_points(x, y, mark={"size": 80}, color=colour, shape=shape),
     ]
-    return _drawn(values, layer, width=WIDTH, height=BAND * max(2, len(values)))
+    return _keep(values, layer, width=WIDTH, height=BAND * max(2, len(values)))
 
 
 def training_chart(points: Sequence[tuple[float, float]], title: str) -> str:
     """What a training told while it ran, point by point."""
     values = [{"at": at, "value": value} for at, value in points]
-    x = _across("at", _("Report"), None, "d")
-    y = _across("value", title, None, ".3g")
-    layer: list[Spec] = [
-        {"mark": {"type": "line", "color": GOLD, "strokeWidth": 2}, "encoding": {"x": x, "y": y}}
-    ]
-    return _drawn(values, layer, width=SQUARE, height=140)
+    line = draw_line(_make_number("at", _("Report"), None, "d"), _make_number("value", title, None, ".3g"))
+    return _keep(values, [line], width=SQUARE, height=140)

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from annotation.core.formatting import format_decimal, format_percent, format_range
 from annotation.views.levels import criterion_label, label_text, subcomponent_label
 from scoring.dataset import level_name
 from scoring.models import Scorer
@@ -25,23 +26,11 @@ class Figure:
 
     @property
     def text(self) -> str:
-        return f"{self.value:.3f}"
-
-    @property
-    def signed(self) -> str:
-        return f"{self.value:+.3f}"
-
-    @property
-    def signed_interval(self) -> str:
-        if self.low is None or self.high is None:
-            return ""
-        return _("{low} to {high}").format(low=f"{self.low:+.3f}", high=f"{self.high:+.3f}")
+        return format_decimal(self.value)
 
     @property
     def interval(self) -> str:
-        if self.low is None or self.high is None:
-            return ""
-        return _("{low} to {high}").format(low=f"{self.low:.3f}", high=f"{self.high:.3f}")
+        return format_range(format_decimal(self.low, undefined=""), format_decimal(self.high, undefined=""))
 
     @property
     def whisker(self) -> dict[str, float | None]:
@@ -66,14 +55,6 @@ class Tile:
 def tile(label: str, one: Mapping[str, float | None] | None) -> Tile:
     figure = statistic(one)
     return Tile(label, figure.text, figure.interval) if figure else Tile(label, None)
-
-
-def number(value: float | None, digits: int = 3) -> str | None:
-    return None if value is None else f"{value:.{digits}f}"
-
-
-def percent(value: float | None, digits: int = 1) -> str | None:
-    return None if value is None else f"{value:.{digits}%}"
 
 
 def held_out(scorer: Scorer) -> Mapping[str, Any] | None:
@@ -101,7 +82,7 @@ class Line:
     accuracy: Figure | None
     within_one: Figure | None
     macro_f1: Figure | None
-    calibration: str | None
+    calibration: float | None
     left_out: Figure | None
     left_out_f1: Figure | None
     majority: Figure | None
@@ -152,7 +133,7 @@ def _line(scorer: Scorer, kind: str, label: str, path: tuple[str, ...]) -> Line:
         accuracy=statistic(grouped["accuracy"]),
         within_one=statistic(grouped.get("within_one")),
         macro_f1=statistic(grouped["macro_f1"]),
-        calibration=number(grouped.get("calibration_error")),
+        calibration=grouped.get("calibration_error"),
         left_out=statistic(left_out.get("accuracy")),
         left_out_f1=statistic(left_out.get("macro_f1")),
         **beside,
@@ -197,7 +178,7 @@ class CriterionFigures:
     within_one: Figure | None
     macro_f1: Figure | None
     kappa: Figure | None
-    calibration: str | None
+    calibration: float | None
     columns: list[str]
     levels: list[LevelLine]
 
@@ -220,7 +201,7 @@ def _criterion(scorer: Scorer, name: str, metrics: Mapping[str, Any]) -> Criteri
         within_one=statistic(metrics.get("within_one")),
         macro_f1=statistic(metrics["macro_f1"]),
         kappa=_with_interval(metrics, "quadratic_kappa"),
-        calibration=number(metrics.get("calibration_error")),
+        calibration=metrics.get("calibration_error"),
         columns=[level_name(value) for value in values],
         levels=[
             _level(label_text(document, name, value), metrics["levels"][level_name(value)], row, place, wrong)
@@ -244,7 +225,7 @@ def _level(label: str, metrics: Mapping[str, Any], row: list[int], place: int, w
 
 def _cell(n: int, of: int, right: bool, wrong: int) -> Cell:
     shade = "same" if right else str(-(-SHADES * n // wrong)) if wrong else "0"
-    return Cell(n, f"{n / of:.0%}" if n else "", shade, right)
+    return Cell(n, format_percent(n / of, 0) if n else "", shade, right)
 
 
 def _with_interval(metrics: Mapping[str, Any], name: str) -> Figure | None:

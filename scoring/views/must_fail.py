@@ -11,10 +11,10 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from annotation.core.text_templates import render_text
 from annotation.errors import N_, AssayError, NotFound
 from annotation.models import MANAGER, RESEARCHER, Guideline, Response
 from annotation.selectors.blindness import sealed_datasets
@@ -85,8 +85,8 @@ def must_fail_import(request: HttpRequest, guideline: str) -> HttpResponse:
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
-            words = ngettext("{n} item is added.", "{n} items are added.", made)
-            messages.success(request, words.format(n=made))
+            message = render_text("scoring/wording/message.txt", code="items_added", n=made)
+            messages.success(request, message)
             return redirect("must-fail", found.name)
     return _page(request, found, file=form, status=422)
 

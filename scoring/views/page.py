@@ -23,7 +23,6 @@ from scoring.selectors.overview import must_fail_count, standings
 from scoring.selectors.promotions import judging
 from scoring.selectors.scorers import scorer_for
 from scoring.services.scorers import encoder_name
-from scoring.views.backbone_words import backbone_words
 from scoring.views.tabs import calibration, card, figures, gate, models, overview
 
 OVERVIEW = ""
@@ -45,7 +44,6 @@ def scorer(request: HttpRequest, name: str) -> HttpResponse:
         )
     context = {
         "scorer": found,
-        "backbone": backbone_words(found),
         "card": found.card,
         "crumbs": trail((_("Scorers"), "scorers", []), here=found.name),
         "researches": has_role(person, RESEARCHER),

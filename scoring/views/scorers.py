@@ -86,7 +86,7 @@ def scorer_new(request: HttpRequest) -> HttpResponse:
     form = _form(request, person, adapts)
     if request.method == "POST" and form.is_valid():
         try:
-            scorer, _job = create_scorer(**form.options(), actor=person)
+            scorer, _job = create_scorer(form.build_spec(), actor=person)
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from annotation.content import response_sha256
+from annotation.domain.batch_spec import Policy
 from annotation.models import (
     Assignment,
     Batch,
@@ -22,7 +23,6 @@ from annotation.models import (
 )
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Work, outcome_of, submit
-from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.guidelines import load_guideline
 from tests.support import make_batch

@@ -36,6 +36,7 @@ def nothing_is_broken(batch: Batch, *, and_needs: bool = True) -> Tables:
     annotations_are_right(now)
     gold_is_right(batch, now)
     known_items_are_right(now)
+    repeats_are_right(now)
     counts_are_right(batch, now)
     nobody_is_passed_over(batch, now)
     if and_needs and batch.state != Batch.State.CLOSED:
@@ -71,7 +72,7 @@ class Tables:
                 "stratum",
                 "prompt",
             ),
-            *("settled_at", "stratum__dimension", "stratum__language", "stratum__model"),
+            *("settled_at", "repeats", "stratum__dimension", "stratum__language", "stratum__model"),
         )
         panels: dict[int, set[int]] = defaultdict(set)
         planned = {}
@@ -181,7 +182,7 @@ def places_are_right(batch: Batch, now: Tables) -> None:
         assert {one["slot"] for one in annotating} <= set(range(task["overlap"]))
         assert len({one["person_id"] for one in live[pk]}) == len(live[pk])
         assert len(deciding) <= 1
-        if task["state"] not in ("open", "withdrawn"):
+        if task["kind"] != "repeat" and task["state"] not in ("open", "withdrawn"):
             assert [one["state"] for one in annotating] == ["submitted"] * task["overlap"]
     held = Counter(
         (one["person_id"], one["slot"] == ADJUDICATION_SLOT)
@@ -225,11 +226,33 @@ def known_items_are_right(now: Tables) -> None:
     for one in now.assignments:
         of[one["task_id"]].append(one)
     for pk, task in now.tasks.items():
-        if task["kind"] != "work":
+        if task["kind"] in ("check", "qualification"):
             assert (task["overlap"], task["panel"]) == (1, None)
             assert len(of[pk]) == 1
             assert task["state"] in ("open", "agreed", "withdrawn")
             assert not of[pk][0]["skip_reason"] or task["state"] == "withdrawn"
+
+
+def repeats_are_right(now: Tables) -> None:
+    """Each is its adjudicator's alone, stands beside a dispute that they decided, and skipped it is over."""
+    claims: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for assignment in now.assignments:
+        claims[assignment["task_id"]].append(assignment)
+    for pk, task in now.tasks.items():
+        if task["kind"] == "repeat":
+            dispute = now.tasks[task["repeats"]]
+            (decided,) = (
+                claim["person_id"]
+                for claim in claims[task["repeats"]]
+                if claim["slot"] == ADJUDICATION_SLOT and claim["state"] == "submitted"
+            )
+            assert (dispute["kind"], dispute["state"]) == ("work", "adjudicated")
+            assert (task["overlap"], task["slots_taken"], task["panel"]) == (1, 0, None)
+            assert all(claim["person_id"] == decided for claim in claims[pk])
+            assert all(claim["slot"] == ADJUDICATION_SLOT for claim in claims[pk])
+            states = [claim["state"] for claim in claims[pk]]
+            assert (task["state"] == "adjudicated") == (states == ["submitted"])
+            assert (task["state"] == "withdrawn") == any(claim["skip_reason"] for claim in claims[pk])
 
 
 def counts_are_right(batch: Batch, now: Tables) -> None:
@@ -279,7 +302,7 @@ def needs_are_right(batch: Batch, now: Tables) -> None:
     } | {
         ("adjudicator", pk)
         for pk, task in now.tasks.items()
-        if task["state"] == "disputed" and pk not in now.held_disputes()
+        if task["kind"] == "work" and task["state"] == "disputed" and pk not in now.held_disputes()
         if not any(now.may_decide(one, task) for one in now.of_role("adjudicator"))
     }
     assert sorted(listed) == sorted(wanted)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Batch, Guideline, KnownItem, Person, Response
-from annotation.services.batches import Policy, create_batch, set_state
+from annotation.services.batches import create_batch, set_state
 from annotation.services.known_items import Given, add_items
 from tests.support import make_corpus
 
@@ -35,12 +36,14 @@ def make_checked(
 ) -> Batch:
     """An open batch with so many known items of each kind, beside its own ``prompts`` times ``models``."""
     batch = create_batch(
-        name=name,
-        guideline=guideline,
-        dataset=make_corpus(prompts=prompts, models=list(models), name=f"{name}-work"),
-        annotators=annotators,
-        policy=Policy(**{"second_reading_share": 0, **policy}),
-        open_now=False,
+        BatchSpec(
+            name=name,
+            guideline=guideline,
+            dataset=make_corpus(prompts=prompts, models=list(models), name=f"{name}-work"),
+            annotators=annotators,
+            policy=Policy(**{"second_reading_share": 0, **policy}),
+            open_now=False,
+        )
     )
     if checks:
         add_known(batch, checks, name=f"{name}-checks")

@@ -12,8 +12,8 @@ import pytest
 from django.core.management import call_command
 
 from annotation.aggregation import dawid_skene
+from annotation.domain.batch_spec import Policy
 from annotation.models import Assignment, Batch, Guideline, Person
-from annotation.services.batches import Policy
 from tests.annotation.exchange import settled_care
 from tests.support import decide_next, label_next, make_batch, make_corpus
 

@@ -12,12 +12,12 @@ import pytest
 from django.core.management import call_command
 
 from annotation.agreement import STATISTICS
+from annotation.domain.batch_spec import Policy
 from annotation.errors import AssayError
 from annotation.models import Assignment, Batch, Dataset, Guideline, Person, Task
 from annotation.selectors import units
 from annotation.selectors.agreement import LabelPatterns, parse_groupings
 from annotation.services.annotations import Work, revise, submit
-from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment
 from annotation.services.task_changes import withdraw
 from tests.support import FLAMES_GUIDELINE, decide_next, label_next, make_batch, make_corpus

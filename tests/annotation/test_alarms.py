@@ -13,14 +13,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from annotation.domain.batch_spec import Policy, Terms
 from annotation.models import Alarm, AuditEvent, Batch, Guideline, Person, Watch
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.watch import Measured, count_days, rows_of, time_taken, with_point
 from annotation.services import alarms
 from annotation.services.alarms import LEAST_UNITS, mark_seen, watch, watch_all
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.members import join_batch
-from annotation.services.terms import Terms, set_terms
+from annotation.services.terms import set_terms
 from tests.support import label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db

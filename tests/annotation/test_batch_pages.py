@@ -6,6 +6,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from annotation.domain.batch_spec import BatchSpec
 from annotation.errors import AssayError, Conflict, NotFound
 from annotation.models import (
     Annotation,
@@ -295,7 +296,9 @@ def test_closing_asks_first_and_says_what_stays_undone(
 def test_a_draft_with_too_few_annotators_cannot_be_opened(
     guideline: Guideline, dataset: Dataset, lin: Person, chen: Person
 ) -> None:
-    draft = create_batch(name="d", guideline=guideline, dataset=dataset, annotators=[lin], open_now=False)
+    draft = create_batch(
+        BatchSpec(name="d", guideline=guideline, dataset=dataset, annotators=[lin], open_now=False)
+    )
     with pytest.raises(AssayError, match="at least 2 annotators; 1 are named"):
         set_state(batch=draft, state="open")
     join_batch(batch=draft, role="annotator", people=[chen])

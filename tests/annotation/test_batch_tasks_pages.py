@@ -8,6 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation import distribution
+from annotation.domain.batch_spec import Policy
 from annotation.models import (
     AuditEvent,
     Batch,
@@ -20,7 +21,7 @@ from annotation.selectors import batch_tasks, needs
 from annotation.selectors.batch_tasks import Found, Wanted, find
 from annotation.selectors.members import members_of, shared_counts
 from annotation.selectors.needs import Why
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment, release
 from annotation.services.members import join_batch, set_limits, set_member_active
 from annotation.services.people import add_person

@@ -17,6 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
 
+from annotation.domain.batch_spec import Terms
 from annotation.errors import Forbidden
 from annotation.forecast import TOO_FEW_DAYS
 from annotation.models import (
@@ -39,7 +40,7 @@ from annotation.services.alarms import watch
 from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.members import join_batch
-from annotation.services.terms import Terms, set_terms
+from annotation.services.terms import set_terms
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
 pytestmark = pytest.mark.django_db

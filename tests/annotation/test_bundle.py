@@ -23,6 +23,8 @@ from hypothesis import strategies as st
 import annotation.tasks  # noqa: F401 (the handlers, as a worker has them)
 from annotation import bundle as pure
 from annotation.bundle import Bundle
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError, Conflict, Forbidden, InputError
 from annotation.formats import Source
 from annotation.models import (
@@ -39,7 +41,6 @@ from annotation.models import (
     Task,
 )
 from annotation.services import jobs
-from annotation.services.batches import Policy
 from annotation.services.exports import Options, export_release
 from annotation.services.gold import cut_release
 from annotation.services.imports import As, import_bundle
@@ -108,7 +109,7 @@ def both(source: Source, release: GoldRelease) -> dict[str, Any]:
 def test_several_criteria_with_a_tolerance_a_dialogue_and_a_dispute_left_open(
     lin: Person, chen: Person, wu: Person, tmp_path: Path
 ):
-    release = cut_release(name="r", batches=[settled_care([lin, chen], wu)])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)]))
     assert set(release.manifest["counts"]["by_source"]) == {"unanimous", "within_tolerance", "adjudicated"}
     report = both(packed(release, tmp_path, rationales=True, times=True), release)
     assert report["taken"] == 9
@@ -129,7 +130,7 @@ def test_several_criteria_with_a_tolerance_a_dialogue_and_a_dispute_left_open(
 def test_what_people_said_arrives_as_they_said_it_under_other_names(
     lin: Person, chen: Person, wu: Person, tmp_path: Path
 ):
-    release = cut_release(name="r", batches=[settled_care([lin, chen], wu)])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)]))
     source = packed(release, tmp_path, rationales=True, times=True)
 
     def told() -> tuple[Any, ...]:
@@ -155,7 +156,7 @@ def test_what_people_said_arrives_as_they_said_it_under_other_names(
 def test_nothing_that_was_not_chosen_is_in_it_and_its_bytes_are_the_same_every_time(
     lin: Person, chen: Person, wu: Person, tmp_path: Path
 ):
-    release = cut_release(name="r", batches=[settled_care([lin, chen], wu)])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)]))
     source = packed(release, tmp_path)
     assert source.path.read_bytes() == packed(release, tmp_path / "again").path.read_bytes()
     with zipfile.ZipFile(source.path) as zipped:
@@ -165,7 +166,7 @@ def test_nothing_that_was_not_chosen_is_in_it_and_its_bytes_are_the_same_every_t
 
 
 def test_names_of_people_never_go_along(lin: Person, chen: Person, wu: Person, tmp_path: Path):
-    release = cut_release(name="r", batches=[settled_care([lin, chen], wu)])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)]))
     with zipfile.ZipFile(packed(release, tmp_path, real_names=True).path) as zipped:
         text = "".join(zipped.read(name).decode() for name in zipped.namelist())
     assert '"annotator": "annotator-01"' in text
@@ -175,11 +176,11 @@ def test_names_of_people_never_go_along(lin: Person, chen: Person, wu: Person, t
 def test_a_release_asked_for_too_late_is_not_told_as_kept(
     lin: Person, chen: Person, wu: Person, tmp_path: Path
 ):
-    source = packed(cut_release(name="r", batches=[settled_care([lin, chen], wu)]), tmp_path)
+    source = packed(cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)])), tmp_path)
     import_bundle(source=source, called=As({"care-1": "new"}))
     with pytest.raises(Conflict, match="cut theirs from its batches"):
         import_bundle(source=source, called=As({"care-1": "new"}, "theirs"))
-    cut_release(name="theirs", batches=[Batch.objects.get(name="new")])
+    cut_release(ReleaseSpec(name="theirs", batches=[Batch.objects.get(name="new")]))
     assert import_bundle(source=source, called=As({"care-1": "new"}, "theirs")).taken == 0
 
 
@@ -189,11 +190,11 @@ def test_two_batches_of_the_same_responses_a_later_decision_and_a_withdrawal(
     one = settled_care([lin, chen], wu, decide=0)
     two = settled_care([lin], wu, name="care-2", said=[(AGREED[0],), (NEAR[1],), (AGREED[0],)], decide=0)
     with pytest.raises(Conflict):
-        cut_release(name="no", batches=[one, two])
+        cut_release(ReleaseSpec(name="no", batches=[one, two]))
     # The second batch says of the second response what the first one settled as.
     Task.objects.filter(batch=two, response__prompt__key="问 1").update(state="withdrawn")
     Task.objects.filter(batch=two, response__prompt__key="问 2").update(state="withdrawn")
-    release = cut_release(name="r", batches=[two, one])
+    release = cut_release(ReleaseSpec(name="r", batches=[two, one]))
     assert set(release.manifest["counts"]["by_source"]) == {"single", "unanimous", "within_tolerance"}
     settle_dispute(one, wu)
     withdraw(batch=one, tasks=[one.tasks.get(state="disputed").pk], reason="late")
@@ -219,7 +220,7 @@ def test_flames_in_a_system_that_has_the_guideline_and_the_data(
                     break
                 except AssayError:
                     continue
-    release = cut_release(name="r", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r", batches=[batch]))
     source = packed(release, tmp_path)
     with pytest.raises(Conflict, match="already a batch named first"):
         import_bundle(source=source)
@@ -234,7 +235,7 @@ def test_flames_in_a_system_that_has_the_guideline_and_the_data(
 def test_what_is_here_otherwise_is_refused_and_nothing_is_stored(
     lin: Person, chen: Person, wu: Person, tmp_path: Path
 ):
-    release = cut_release(name="r", batches=[settled_care([lin, chen], wu)])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)]))
     source, called = packed(release, tmp_path), As({"care-1": "new"})
     for change, words in (
         (lambda: Prompt.objects.filter(key="问 1").update(text="Other?"), "with another text"),
@@ -260,7 +261,7 @@ def test_whoever_judges_the_same_responses_blind_cannot_import(
     from annotation.services.imports import Run
 
     batch = settled_care([lin, chen], wu)
-    source = packed(cut_release(name="r", batches=[batch]), tmp_path)
+    source = packed(cut_release(ReleaseSpec(name="r", batches=[batch])), tmp_path)
     make_batch(batch.guideline, Dataset.objects.get(name="care"), annotators=[ma, lin], name="mine")
     with pytest.raises(Forbidden):
         import_bundle(source=source, called=As({"care-1": "new"}), run=Run(actor=ma))
@@ -268,7 +269,7 @@ def test_whoever_judges_the_same_responses_blind_cannot_import(
 
 @pytest.fixture
 def good(lin: Person, chen: Person, wu: Person, tmp_path: Path) -> Source:
-    return packed(cut_release(name="r", batches=[settled_care([lin, chen], wu)]), tmp_path)
+    return packed(cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)])), tmp_path)
 
 
 def changed(
@@ -314,7 +315,7 @@ def lines_of(name: str, lines: int) -> Callable[[str], str]:
 
 
 def test_a_time_that_no_clock_can_show_is_refused(lin: Person, chen: Person, wu: Person, tmp_path: Path):
-    release = cut_release(name="r", batches=[settled_care([lin, chen], wu)])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled_care([lin, chen], wu)]))
     source = packed(release, tmp_path, times=True)
     for time in ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "2026-05-01T10:00:00", "noon"):
         told = refused(changed(source, {"annotations.jsonl": first_time(time)}))
@@ -491,7 +492,7 @@ def test_any_small_system_gives_the_same_release_elsewhere(
         if twice:
             batches.append(copy_of_agreed(batches[0], annotators[0]))
         try:
-            release = cut_release(name="r", batches=batches)
+            release = cut_release(ReleaseSpec(name="r", batches=batches))
         except Conflict:
             return
         source = packed(release, tmp_path_factory.mktemp("bundle"))

@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
+from annotation.domain.batch_spec import Policy
 from annotation.errors import NotFound
 from annotation.models import (
     Adjudication,
@@ -21,13 +22,12 @@ from annotation.models import (
     Guideline,
     Membership,
     Person,
-    SecondReading,
 )
 from annotation.selectors.care import care_for, is_used_up, read_by, readers
 from annotation.selectors.needs import needs
 from annotation.services.adjudications import adjudicate
 from annotation.services.annotations import revise, submit
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.care import set_care
 from annotation.services.distribution import next_assignment, next_dispute, release
 from annotation.services.guidelines import load_guideline
@@ -44,7 +44,15 @@ from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.test_api import client_of
 from tests.annotation.test_planning import balanced, loads, people, plan_of
 from tests.annotation.test_work_pages import text, visit
-from tests.support import XSTEST_GUIDELINE, decide_next, label, label_next, make_batch, make_corpus
+from tests.support import (
+    XSTEST_GUIDELINE,
+    decide_next,
+    label,
+    label_next,
+    make_batch,
+    make_corpus,
+    make_repeat,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 COMPLY = Work(labels={"compliance": 3})
@@ -274,7 +282,7 @@ def test_an_adjudicator_opts_out_too(mixed: Batch, lin: Person, chen: Person, zh
     assert {why.reason for one in left for why in one.whys} == {"does not read this topic"}
 
 
-def test_a_second_reading_of_the_topic_goes_back_too(
+def test_a_repeat_adjudication_of_the_topic_goes_back_too(
     mixed: Batch, lin: Person, chen: Person, zhou: Person, wu: Person
 ):
     for person, value in ((lin, 1), (chen, 3), (zhou, 3)):
@@ -284,13 +292,15 @@ def test_a_second_reading_of_the_topic_goes_back_too(
         pass
     now = timezone.now()
     decided = mixed.tasks.filter(state="adjudicated", stratum__dimension="unsafe").first()
-    reading = SecondReading.objects.create(batch=mixed, task=decided, person=wu, due_at=now)
+    assert decided is not None
+    repeat = make_repeat(decided, due_at=now)
     found = next_dispute(batch=mixed, person=wu)
     assert found is not None
-    assert found.pk == reading.pk
+    assert found.task_id == repeat.pk
     assert set_opted_out(person=wu, dimensions=["unsafe"]) == 1
-    reading.refresh_from_db()
-    assert reading.state == "waiting"
+    found.refresh_from_db()
+    repeat.refresh_from_db()
+    assert (found.state, repeat.state) == ("released", "disputed")
     assert next_dispute(batch=mixed, person=wu) is None
 
 

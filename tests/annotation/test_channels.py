@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import Conflict
 from annotation.formats import Source
 from annotation.models import (
@@ -19,7 +20,6 @@ from annotation.models import (
     Assignment,
     Batch,
     Person,
-    SecondReading,
     Verdict,
 )
 from annotation.services.batches import set_state
@@ -100,7 +100,7 @@ def test_on_the_pages_it_is_the_page(batch: Batch, lin: Person, chen: Person, wu
     ]
 
 
-def test_a_verdict_and_a_decision_by_token_and_a_second_reading(
+def test_a_verdict_and_a_decision_by_token_and_a_repeat_adjudication(
     batch: Batch, lin: Person, chen: Person, wu: Person
 ) -> None:
     Batch.objects.filter(pk=batch.pk).update(second_reading_share=1, second_reading_days=0)
@@ -112,9 +112,8 @@ def test_a_verdict_and_a_decision_by_token_and_a_second_reading(
         assert dispute is not None
         post(client, dispute, "verdict")
         post(client, dispute, "adjudicate", {**WORK, "reason": "reading_slip"})
-    assert (channels(Verdict), channels(Adjudication)) == (["token"], ["token"])
-    reading = SecondReading.objects.get()
-    assert (reading.channel, reading.verdict["channel"]) == ("token", "token")
+    assert (channels(Verdict), channels(Adjudication)) == (["token"] * 2, ["token"] * 2)
+    assert Adjudication.objects.filter(task__kind="repeat").count() == 1
 
 
 def test_a_draft_that_is_sent_again_comes_by_the_page(batch: Batch, lin: Person) -> None:
@@ -165,7 +164,7 @@ def test_raw_labels_tell_it(batch: Batch, lin: Person, chen: Person, tmp_path: P
     item = claimed(batch, lin)
     post(program(lin, by_token=True), item, "submit")
     label_next(batch, chen, 3)
-    release = cut_release(name="r1", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r1", batches=[batch]))
     options = Options(table="jsonl")
     export = export_release(release=release, format_name="labels", folder=tmp_path / "out", options=options)
     rows = [json.loads(line) for line in export.path.read_text().splitlines()]
@@ -175,6 +174,6 @@ def test_raw_labels_tell_it(batch: Batch, lin: Person, chen: Person, tmp_path: P
 def test_the_hash_of_a_release_does_not_tell_the_channel(batch: Batch, lin: Person, chen: Person) -> None:
     label_next(batch, lin, 3)
     label_next(batch, chen, 3)
-    first = cut_release(name="r1", batches=[batch])
+    first = cut_release(ReleaseSpec(name="r1", batches=[batch]))
     Annotation.objects.update(channel="import")
-    assert cut_release(name="r2", batches=[batch]).sha256 == first.sha256
+    assert cut_release(ReleaseSpec(name="r2", batches=[batch])).sha256 == first.sha256

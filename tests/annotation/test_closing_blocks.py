@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework.test import APIClient
 
+from annotation.domain.batch_spec import Terms
 from annotation.errors import Conflict
 from annotation.formats import Source
 from annotation.models import (
@@ -36,7 +37,7 @@ from annotation.services.distribution import next_assignment
 from annotation.services.imports import Run, Target, import_annotations
 from annotation.services.people import add_person
 from annotation.services.submission_blocks import SIZE
-from annotation.services.terms import Terms, set_terms
+from annotation.services.terms import set_terms
 from annotation.services.work import Work
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.known_support import make_checked

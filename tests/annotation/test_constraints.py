@@ -42,7 +42,7 @@ from annotation.models import (
 )
 from annotation.services.distribution import next_assignment
 from annotation.services.task_changes import withdraw
-from tests.support import decide_next, label_next
+from tests.support import decide_next, label_next, make_repeat
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -87,6 +87,7 @@ def attacks(
         batch=batch, kind="check", response=free.response, labels={"compliance": 3}, position=0
     )
     KnownTask.objects.create(task=free, item=known, person=lin)
+    repeat = make_repeat(settled, due_at=now())
     begun = Qualification.objects.create(batch=batch, person=lin)
     return {
         "batch_checks_a_share": changed(batch, check_share=0.6),
@@ -97,6 +98,8 @@ def attacks(
         "qualification_one_running": copied(begun, attempt=2),
         "release_not_its_own_heir": changed(release, supersedes=release),
         "task_known_has_no_overlap": changed(free, kind="check"),
+        "task_repeated_once": copied(repeat),
+        "task_repeat_has_its_dispute": changed(repeat, kind="check"),
         "alarm_one_standing": copied(alarm),
         "care_settings_one_row": lambda: CareSettings.objects.create(pk=2),
         "exposure_once_per_day": copied(Exposure.objects.create(person=lin, day=now().date(), points=1)),

@@ -7,10 +7,11 @@ import pytest
 from django.utils import timezone
 
 from annotation.distribution import PastClaim, claims_to_keep, free_slot, may_claim_again
+from annotation.domain.batch_spec import Policy
 from annotation.errors import Conflict, Forbidden, NotFound
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Person, Task
 from annotation.services.annotations import Work, revise, submit
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment, next_dispute, release
 from annotation.services.members import set_member_active
 from annotation.services.people import set_roles

@@ -16,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotation.content import response_sha256, text_sha256
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError, Conflict, InputError
 from annotation.goldfile import GoldRow, csv_lines, csv_rows, jsonl_lines, jsonl_rows, safe_cell
 from annotation.models import (
@@ -31,7 +33,6 @@ from annotation.models import (
 )
 from annotation.pseudonyms import pseudonyms
 from annotation.selectors.released import Released, ReleasedRow
-from annotation.services.batches import Policy
 from annotation.services.exports import Options, export_release
 from annotation.services.gold import cut_release
 from annotation.splits import split_of
@@ -59,12 +60,12 @@ def several(lin: Person) -> GoldRelease:
     batch = make_batch(FLAMES_GUIDELINE.load(), corpus, annotators=[lin], policy=Policy(overlap=1))
     label_next(batch, lin, 2, "fairness")
     label_next(batch, lin, 1, "legality")
-    return cut_release(name="several", batches=[batch])
+    return cut_release(ReleaseSpec(name="several", batches=[batch]))
 
 
 @pytest.fixture
 def release(settled: Batch) -> GoldRelease:
-    return cut_release(name="r", batches=[settled])
+    return cut_release(ReleaseSpec(name="r", batches=[settled]))
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
@@ -73,7 +74,7 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.django_db
 def test_the_gold_file_has_a_row_per_task_with_numbers_for_labels(settled: Batch, tmp_path: Path):
-    release = cut_release(name="r", batches=[settled])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled]))
     export = export_release(release=release, format_name="jsonl", folder=tmp_path / "new" / "folder")
     assert (export.rows, export.labels) == (3, 3)
     rows = read_jsonl(export.path)
@@ -143,12 +144,12 @@ def test_no_cell_starts_a_formula_and_every_text_comes_back():
 def test_a_file_of_other_content_is_never_overwritten_and_the_same_content_stays(
     settled: Batch, wu: Person, tmp_path: Path
 ):
-    first = cut_release(name="one", batches=[settled])
+    first = cut_release(ReleaseSpec(name="one", batches=[settled]))
     path = export_release(release=first, format_name="jsonl", folder=tmp_path).path
     before = path.read_bytes()
     export_release(release=first, format_name="jsonl", folder=tmp_path)
     decide_next(settled, wu, 1)
-    second = cut_release(name="two", batches=[settled])
+    second = cut_release(ReleaseSpec(name="two", batches=[settled]))
     with pytest.raises(InputError, match="other content"):
         export_release(release=second, format_name="jsonl", folder=tmp_path)
     assert path.read_bytes() == before
@@ -159,7 +160,7 @@ def test_a_file_of_other_content_is_never_overwritten_and_the_same_content_stays
 def test_an_export_that_breaks_off_or_does_not_fit_its_manifest_leaves_nothing(
     settled: Batch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    release = cut_release(name="r", batches=[settled])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled]))
     release.items.first().delete()
     with pytest.raises(Conflict, match="2 rows and 2 labels, the release has 3 and 3"):
         export_release(release=release, format_name="csv", folder=tmp_path)
@@ -176,7 +177,7 @@ def test_an_export_that_breaks_off_or_does_not_fit_its_manifest_leaves_nothing(
 
 @pytest.mark.django_db
 def test_an_unknown_format_and_a_file_for_a_folder_are_refused(settled: Batch, tmp_path: Path):
-    release = cut_release(name="r", batches=[settled])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled]))
     with pytest.raises(AssayError, match="choose one of: jsonl, csv"):
         export_release(release=release, format_name="xml", folder=tmp_path)
     (tmp_path / "file").write_text("x")
@@ -190,7 +191,7 @@ def test_an_unknown_format_and_a_file_for_a_folder_are_refused(settled: Batch, t
 def test_a_response_of_any_length_is_exported(settled: Batch, tmp_path: Path):
     long = "long " * 100_000
     Response.objects.update(text=long, sha256=text_sha256(long))
-    release = cut_release(name="r", batches=[settled])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled]))
     for name in ("csv", "jsonl"):
         export = export_release(release=release, format_name=name, folder=tmp_path)
         assert export.rows == release.labels
@@ -217,7 +218,7 @@ def test_rows_are_in_the_order_of_their_bytes_and_one_response_has_one_row(
     batch = make_batch(guideline, corpus, annotators=[lin], policy=Policy(overlap=1))
     while label_next(batch, lin, 1):
         pass
-    release = cut_release(name="r", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r", batches=[batch]))
     rows = read_jsonl(export_release(release=release, format_name="jsonl", folder=tmp_path).path)
     twice = sorted([*keys, *(key for key in keys if key != "a")], key=str.encode)
     assert [row["prompt_id"] for row in rows] == twice
@@ -311,7 +312,7 @@ def test_datasets_opens_the_folder_with_the_splits_of_the_manifest(
     batch = make_batch(guideline, corpus, annotators=[lin], policy=Policy(overlap=1))
     while label_next(batch, lin, 3):
         pass
-    release = cut_release(name="r", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r", batches=[batch]))
     expected = Counter(split_of("small", f"p{number}") for number in range(12))
     assert set(expected) == {"train", "validation", "test"}
     export = export_release(

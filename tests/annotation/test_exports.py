@@ -12,12 +12,14 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import Conflict, Forbidden
 from annotation.models import AuditEvent, Batch, Export, GoldRelease, Guideline, Job, Person
 from annotation.selectors.exports import folder_of
 from annotation.selectors.released import Released, ReleasedRow
 from annotation.services import jobs
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.exports import Options, export_release, writing
 from annotation.services.exports.kept import discard_export, start_export
 from annotation.services.gold import cut_release
@@ -39,7 +41,7 @@ def small(guideline: Guideline, lin: Person) -> Batch:
 
 @pytest.fixture
 def release(small: Batch) -> GoldRelease:
-    return cut_release(name="r", batches=[small])
+    return cut_release(ReleaseSpec(name="r", batches=[small]))
 
 
 def ordered(release: GoldRelease, he: Person, kind: str = "jsonl", **options: bool | str) -> Export:

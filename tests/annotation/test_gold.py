@@ -12,6 +12,8 @@ import pytest
 from django.core.management import call_command
 
 from annotation.content import response_sha256, text_sha256
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.gold import SettledLabel, number, release_sha256
 from annotation.goldfile import FORMATS
@@ -27,7 +29,7 @@ from annotation.models import (
     Task,
 )
 from annotation.selectors.released import Released
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.gold import cut_release
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
@@ -77,7 +79,7 @@ def test_the_hash_of_nothing_is_the_hash_of_no_bytes():
 @pytest.mark.django_db
 @pytest.mark.both_databases
 def test_a_release_freezes_what_is_settled_with_its_sources(settled: Batch, he: Person):
-    release = cut_release(name="r", batches=[settled], actor=he)
+    release = cut_release(ReleaseSpec(name="r", batches=[settled]), actor=he)
     assert (release.labels, release.adjudicated) == (3, 1)
     version = settled.guideline.version
     # The tasks run prompt by prompt, but never two of one prompt in a row; the fourth is still disputed.
@@ -102,10 +104,10 @@ def test_a_release_freezes_what_is_settled_with_its_sources(settled: Batch, he: 
 def test_cut_twice_the_hash_is_the_same_and_later_gold_changes_only_a_later_release(
     settled: Batch, wu: Person
 ):
-    first, second = (cut_release(name=name, batches=[settled]) for name in ("one", "two"))
+    first, second = (cut_release(ReleaseSpec(name=name, batches=[settled])) for name in ("one", "two"))
     assert first.sha256 == second.sha256
     decide_next(settled, wu, 1)
-    third = cut_release(name="three", batches=[settled])
+    third = cut_release(ReleaseSpec(name="three", batches=[settled]))
     assert (third.labels, third.sha256 == first.sha256) == (4, False)
     first.refresh_from_db()
     assert first.items.count() == 3
@@ -122,10 +124,10 @@ def test_the_order_of_importing_does_not_matter(db: None, lin: Person, chen: Per
         )
         label_next(batch, lin, 2)
         label_next(batch, lin, 2)
-        release = cut_release(name=name, batches=[batch])
+        release = cut_release(ReleaseSpec(name=name, batches=[batch]))
         Dataset.objects.filter(pk=corpus.pk).update(name="same")
         Batch.objects.filter(pk=batch.pk).update(name=f"done {name}")
-        again = cut_release(name=f"{name} again", batches=[batch])
+        again = cut_release(ReleaseSpec(name=f"{name} again", batches=[batch]))
         Dataset.objects.filter(pk=corpus.pk).update(name=name)
         assert release.sha256 != again.sha256  # the dataset's name is in it, the batch's is not
         hashes.append(again.sha256)
@@ -156,12 +158,12 @@ def test_a_response_settled_alike_in_two_batches_is_taken_once(
 ):
     single = make_batch(guideline, dataset, annotators=[lin], name="again", policy=Policy(overlap=1))
     label_next(single, lin, 1)
-    release = cut_release(name="r", batches=[settled, single])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled, single]))
     assert release.labels == 3
     twice = release.items.get(task__response=single.tasks.get(position=0).response)
     # Of the two lines `.."single"]` is smaller than `.."unanimous"]`.
     assert (twice.source, twice.task.batch.name) == ("single", "again")
-    assert cut_release(name="other order", batches=[single, settled]).sha256 == release.sha256
+    assert cut_release(ReleaseSpec(name="other order", batches=[single, settled])).sha256 == release.sha256
 
 
 @pytest.mark.django_db
@@ -171,7 +173,7 @@ def test_a_response_settled_differently_in_two_batches_is_refused_with_the_list(
     single = make_batch(guideline, dataset, annotators=[lin], name="again", policy=Policy(overlap=1))
     label_next(single, lin, 3)
     with pytest.raises(Conflict, match=r"small/p0 Secretive-7B compliance \(again: 3, first: 1\)"):
-        cut_release(name="r", batches=[settled, single])
+        cut_release(ReleaseSpec(name="r", batches=[settled, single]))
     assert not GoldRelease.objects.exists()
 
 
@@ -183,7 +185,7 @@ def test_the_same_text_in_two_collections_is_one_label(guideline: Guideline, lin
     batch = make_batch(guideline, corpus, annotators=[lin], policy=Policy(overlap=1))
     label_next(batch, lin, 1)
     label_next(batch, lin, 1)
-    release = cut_release(name="r", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r", batches=[batch]))
     assert (release.labels, release.manifest["counts"]["rows"]) == (1, 1)
     assert Released(release).rows == 1
 
@@ -193,31 +195,31 @@ def test_checks_and_withdrawn_tasks_are_not_gold(settled: Batch):
     first, second = settled.tasks.filter(state=Task.State.AGREED)
     Task.objects.filter(pk=first.pk).update(kind=Task.Kind.CHECK, overlap=1, slots_taken=1)
     Task.objects.filter(pk=second.pk).update(state=Task.State.WITHDRAWN)
-    assert cut_release(name="r", batches=[settled]).labels == 1
+    assert cut_release(ReleaseSpec(name="r", batches=[settled])).labels == 1
 
 
 @pytest.mark.django_db
 def test_an_empty_release_a_taken_name_and_a_bad_name_are_refused(batch: Batch, lin: Person, chen: Person):
     with pytest.raises(Conflict, match="Nothing is settled yet in first"):
-        cut_release(name="r", batches=[batch])
+        cut_release(ReleaseSpec(name="r", batches=[batch]))
     assert not GoldRelease.objects.exists()
     label_next(batch, lin, 1)
     label_next(batch, chen, 1)
-    cut_release(name="r", batches=[batch])
+    cut_release(ReleaseSpec(name="r", batches=[batch]))
     with pytest.raises(Conflict, match="already a gold release named r"):
-        cut_release(name="r", batches=[batch])
+        cut_release(ReleaseSpec(name="r", batches=[batch]))
     with pytest.raises(AssayError, match="cannot be a name"):
-        cut_release(name="a/b", batches=[batch])
+        cut_release(ReleaseSpec(name="a/b", batches=[batch]))
     with pytest.raises(AssayError, match="at least one batch"):
-        cut_release(name="s", batches=[])
+        cut_release(ReleaseSpec(name="s", batches=[]))
 
 
 @pytest.mark.django_db
 def test_who_works_in_a_batch_cannot_release_it_until_it_closes(settled: Batch, lin: Person):
     with pytest.raises(Forbidden):
-        cut_release(name="r", batches=[settled], actor=lin)
+        cut_release(ReleaseSpec(name="r", batches=[settled]), actor=lin)
     set_state(batch=settled, state=Batch.State.CLOSED)
-    assert cut_release(name="r", batches=[settled], actor=lin).labels == 3
+    assert cut_release(ReleaseSpec(name="r", batches=[settled]), actor=lin).labels == 3
 
 
 def run(*arguments: str) -> Any:

@@ -144,7 +144,7 @@ URL = "/guidelines/xstest/-/compare/"
 def test_two_versions_stand_side_by_side(client: Client, draft: Guideline, ma: Person) -> None:
     client.force_login(ma)
     answer = client.get(URL)  # the draft against the latest published one
-    content = answer.content.decode()
+    content = " ".join(answer.content.decode().split())
     assert (answer.context["old"].version, answer.context["new"].version) == ("1.0", "1.1")
     assert "[removed: </span>Full<" in content
     assert "[added: </span>Flat<" in content

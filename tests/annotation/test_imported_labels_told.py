@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from annotation.datasheet import markdown
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.formats import Source
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Task
 from annotation.selectors.lineage import behind
@@ -22,6 +22,7 @@ from annotation.selectors.report import report_of_batches, report_of_release
 from annotation.services.annotations import Work, revise
 from annotation.services.batches import set_state
 from annotation.services.exports import export_release
+from annotation.services.exports.datasheet import render_markdown
 from annotation.services.gold import cut_release
 from annotation.services.imports import As, Target, import_annotations, import_bundle
 from annotation.services.people import add_person
@@ -117,7 +118,7 @@ def test_the_imports_own_page_leads_to_its_labels(client: Client, imported: Batc
 
 
 def test_the_release_and_its_labels_say_it(client: Client, mixed: list[Batch], he: Person):
-    release = cut_release(name="r", batches=mixed)
+    release = cut_release(ReleaseSpec(name="r", batches=mixed))
     html = page(client, he, "release", release.name)
     assert "Imported from files, and made elsewhere: 4 of the annotations, 1 of the decisions." in html
     assert "theirs.jsonl" in html
@@ -127,7 +128,7 @@ def test_the_release_and_its_labels_say_it(client: Client, mixed: list[Batch], h
 
 
 def test_a_release_without_imports_says_nothing_of_any(client: Client, mixed: list[Batch], he: Person):
-    release = cut_release(name="r", batches=[mixed[1]])
+    release = cut_release(ReleaseSpec(name="r", batches=[mixed[1]]))
     assert release.manifest["imported"] == {"annotations": 0, "adjudications": 0, "files": []}
     assert "Imported" not in page(client, he, "release", release.name)
 
@@ -167,15 +168,15 @@ def test_a_correction_made_here_is_not_imported(put: Put, lin: Person):
 
 
 def test_a_datasheet_says_of_work_done_here_that_it_was_blind(mixed: list[Batch]):
-    manifest = cut_release(name="r", batches=[mixed[1]]).manifest
-    assert BLIND in markdown(manifest, "en")
-    assert BLIND_ZH in markdown(manifest, "zh")
-    assert "mported" not in markdown(manifest, "en")
+    manifest = cut_release(ReleaseSpec(name="r", batches=[mixed[1]])).manifest
+    assert BLIND in render_markdown(manifest, "en")
+    assert BLIND_ZH in render_markdown(manifest, "zh")
+    assert "mported" not in render_markdown(manifest, "en")
 
 
 def test_a_datasheet_says_nothing_of_how_imported_labels_were_made(imported: Batch):
-    manifest = cut_release(name="r", batches=[imported]).manifest
-    english, chinese = markdown(manifest, "en"), markdown(manifest, "zh")
+    manifest = cut_release(ReleaseSpec(name="r", batches=[imported])).manifest
+    english, chinese = render_markdown(manifest, "en"), render_markdown(manifest, "zh")
     assert BLIND not in english
     assert BLIND_ZH not in chinese
     assert "Imported from files: 4 of the annotations, 1 of the decisions" in english
@@ -187,8 +188,8 @@ def test_a_datasheet_says_nothing_of_how_imported_labels_were_made(imported: Bat
 
 
 def test_a_datasheet_of_both_says_how_many_of_each(mixed: list[Batch]):
-    manifest = cut_release(name="r", batches=mixed).manifest
-    english = markdown(manifest, "en")
+    manifest = cut_release(ReleaseSpec(name="r", batches=mixed)).manifest
+    english = render_markdown(manifest, "en")
     assert (
         "Imported from files: 4 of the annotations, 1 of the decisions of adjudicators; annotations given here: 2."
         in english
@@ -198,18 +199,18 @@ def test_a_datasheet_of_both_says_how_many_of_each(mixed: list[Batch]):
 
 
 def test_a_manifest_of_before_is_told_what_is_stored(imported: Batch, client: Client, he: Person):
-    release = cut_release(name="r", batches=[imported])
+    release = cut_release(ReleaseSpec(name="r", batches=[imported]))
     manifest = {name: value for name, value in release.manifest.items() if name != "imported"}
     GoldRelease.objects.update(manifest=manifest)
     release.refresh_from_db()
-    assert "Whether annotations were imported is not recorded" in markdown(release.manifest, "en")
+    assert "Whether annotations were imported is not recorded" in render_markdown(release.manifest, "en")
     assert manifest_with_origins(release)["imported"]["annotations"] == 4
     assert report_of_release(release)["imported"]["annotations"] == 4
     assert BLIND not in page(client, he, "release-datasheet", release.name)
 
 
 def test_a_manifest_of_before_is_told_nothing_of_what_came_later(imported: Batch, put: Put):
-    release = cut_release(name="r", batches=[imported])
+    release = cut_release(ReleaseSpec(name="r", batches=[imported]))
     at_the_cut = release.manifest.pop("imported")
     release.save()
     put(said("ann", 3, "p3"), said("ben", 3, "p3"), name="later.jsonl")
@@ -234,7 +235,7 @@ def test_the_report_says_the_same(mixed: list[Batch]):
     both = report_of_batches(mixed)
     assert both["imported"]["annotations"] == 4
     assert NOT_KNOWING in told(both)
-    release = cut_release(name="r", batches=[mixed[0]])
+    release = cut_release(ReleaseSpec(name="r", batches=[mixed[0]]))
     assert NOT_KNOWING not in told(report_of_release(release))
 
 
@@ -258,7 +259,7 @@ def files_of(release: GoldRelease, form: str, out: Path) -> Path:
 
 
 def test_raw_labels_name_file_hash_and_line(mixed: list[Batch], tmp_path: Path):
-    folder = files_of(cut_release(name="r", batches=mixed), "labels", tmp_path / "out")
+    folder = files_of(cut_release(ReleaseSpec(name="r", batches=mixed)), "labels", tmp_path / "out")
     with (folder / "labels.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     source = Import.objects.get()
@@ -271,7 +272,7 @@ def test_raw_labels_name_file_hash_and_line(mixed: list[Batch], tmp_path: Path):
 
 
 def test_a_bundle_and_label_studio_carry_it_and_the_gold_file_does_not(mixed: list[Batch], tmp_path: Path):
-    release = cut_release(name="r", batches=mixed)
+    release = cut_release(ReleaseSpec(name="r", batches=mixed))
     bundle = files_of(release, "bundle", tmp_path / "b") / "bundle.zip"
     with zipfile.ZipFile(bundle) as packed:
         annotations = [json.loads(line) for line in packed.read("annotations.jsonl").splitlines()]
@@ -288,13 +289,13 @@ def test_a_bundle_and_label_studio_carry_it_and_the_gold_file_does_not(mixed: li
 
 
 def test_what_a_bundle_brought_was_imported_from_its_tables(mixed: list[Batch], tmp_path: Path):
-    release = cut_release(name="r", batches=mixed)
+    release = cut_release(ReleaseSpec(name="r", batches=mixed))
     bundle = files_of(release, "bundle", tmp_path / "b") / "bundle.zip"
     called = As({"elsewhere": "e2", "first": "f2"})
     import_bundle(source=Source(bundle, "bundle.zip"), called=called)
     work = imported_work(list(Batch.objects.filter(name__in=["e2", "f2"])))
     assert (work["annotations"], work["adjudications"]) == (6, 1)
-    again = cut_release(name="again", batches=list(Batch.objects.filter(name__in=["e2", "f2"])))
+    again = cut_release(ReleaseSpec(name="again", batches=list(Batch.objects.filter(name__in=["e2", "f2"]))))
     assert again.sha256 == release.sha256
     places = {
         str(origin_of(one))
@@ -307,7 +308,7 @@ def test_what_a_bundle_brought_was_imported_from_its_tables(mixed: list[Batch], 
 
 def test_a_card_for_hugging_face_says_it(imported: Batch, tmp_path: Path):
     set_state(batch=imported, state=Batch.State.CLOSED)
-    folder = files_of(cut_release(name="r", batches=[imported]), "hf", tmp_path / "hf")
+    folder = files_of(cut_release(ReleaseSpec(name="r", batches=[imported])), "hf", tmp_path / "hf")
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "Imported from files: 4 of the annotations" in card
     assert BLIND not in card

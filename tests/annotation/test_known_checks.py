@@ -17,6 +17,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from annotation.domain.batch_spec import BatchSpec, Policy, Terms
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.draws import block_of
 from annotation.errors import Conflict, Forbidden
 from annotation.models import (
@@ -37,13 +39,13 @@ from annotation.selectors.needs import needs
 from annotation.selectors.progress import lines, overall, progress
 from annotation.services.alarms import watch
 from annotation.services.annotations import revise, submit
-from annotation.services.batches import Policy, create_batch, set_state
+from annotation.services.batches import create_batch, set_state
 from annotation.services.distribution import expire_leases, next_assignment, release
 from annotation.services.gold import cut_release
 from annotation.services.known_items import Given, add_items, set_item_active
 from annotation.services.members import set_limits, set_member_active
 from annotation.services.people import set_languages, set_roles
-from annotation.services.terms import Terms, set_terms
+from annotation.services.terms import set_terms
 from annotation.services.work import Work
 from tests.annotation.invariants import nothing_is_broken
 from tests.annotation.known_support import add_known, make_checked
@@ -122,11 +124,13 @@ def test_a_check_is_of_a_response_that_the_person_never_had(guideline: Guideline
     batch = make_checked(guideline, annotators=[lin, chen], prompts=12, checks=4, check_share=0.5)
     items = list(KnownItem.objects.filter(batch=batch).order_by("pk"))
     other = create_batch(
-        name="other",
-        guideline=guideline,
-        dataset=items[0].response.prompt.dataset,
-        annotators=[lin, chen],
-        policy=Policy(),
+        BatchSpec(
+            name="other",
+            guideline=guideline,
+            dataset=items[0].response.prompt.dataset,
+            annotators=[lin, chen],
+            policy=Policy(),
+        )
     )
     had = {
         label_next(other, lin, 3) and Assignment.objects.latest("claimed_at").task.response_id for _ in "12"
@@ -168,7 +172,7 @@ def test_a_check_is_of_the_dimension_of_the_work_around_it(guideline: Guideline,
         prompt.save()
     policy = Policy(check_share=0.25, second_reading_share=0)
     batch = create_batch(
-        name="first", guideline=guideline, dataset=corpus, annotators=[lin, chen], policy=policy
+        BatchSpec(name="first", guideline=guideline, dataset=corpus, annotators=[lin, chen], policy=policy)
     )
     add_known(batch, 20)
     for person in (lin, chen):
@@ -292,7 +296,7 @@ def test_known_items_never_enter_gold_agreement_progress_or_needs(
     set_state(batch=batch, state=Batch.State.CLOSED)
     nothing_is_broken(batch)
     with pytest.raises(Conflict, match="Nothing is settled"):
-        cut_release(name="r", batches=[batch], actor=he)
+        cut_release(ReleaseSpec(name="r", batches=[batch]), actor=he)
 
 
 # Open, closed, corrected.

@@ -13,6 +13,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.test import Client
 
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError, Conflict, InputError
 from annotation.models import AuditEvent, Batch, Guideline, KnownItem, Person, Response, Stratum
 from annotation.services.batches import set_state
@@ -72,7 +73,7 @@ def test_items_are_drawn_from_closed_batches_so_that_each_level_comes(old: Batch
 
 
 def test_items_are_drawn_from_a_release_of_chosen_sources(old: Batch, new: Batch):
-    release = cut_release(name="r", batches=[old])
+    release = cut_release(ReleaseSpec(name="r", batches=[old]))
     made = add_from_release(batch=new, kind="check", release=release, number=2, sources=["adjudicated"])
     assert {one.labels["compliance"] for one in made} == {2}
     with pytest.raises(AssayError, match="source of gold"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
+from annotation.domain.batch_spec import Policy, Terms
 from annotation.errors import AssayError, Conflict, NotFound
 from annotation.models import (
     Assignment,
@@ -22,13 +23,13 @@ from annotation.selectors.mine import progress_in
 from annotation.selectors.needs import FAILED, needs
 from annotation.selectors.progress import progress
 from annotation.services.annotations import revise, submit
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment, release
 from annotation.services.known_items import set_item_active
 from annotation.services.members import set_limits, set_member_active
 from annotation.services.people import set_opted_out
 from annotation.services.rounds import another_round, let_in
-from annotation.services.terms import Terms, set_terms
+from annotation.services.terms import set_terms
 from annotation.services.work import Work
 from annotation.views.feedback import asked_for, reached
 from tests.annotation.invariants import nothing_is_broken

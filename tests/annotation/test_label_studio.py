@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from label_studio_sdk.label_interface import LabelInterface
 
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import InputError
 from annotation.formats import (
     ANNOTATIONS,
@@ -27,7 +29,6 @@ from annotation.formats.wording import Wording
 from annotation.guidelines import parse_guideline
 from annotation.label_studio import Control, span_label
 from annotation.models import Annotation, Batch, Dataset, GoldLabel, Guideline, Person
-from annotation.services.batches import Policy
 from annotation.services.exports import Options, export_release
 from annotation.services.gold import cut_release
 from annotation.services.imports import Target, import_annotations, import_prompts, import_responses
@@ -274,7 +275,7 @@ def test_words_mean_the_guidelines_criteria_and_levels_in_any_language():
 
 
 def exported(batch: Batch, folder: Path, **options: Any) -> tuple[list[dict[str, Any]], str]:
-    release = cut_release(name="r", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r", batches=[batch]))
     export_release(release=release, format_name="label_studio", folder=folder, options=Options(**options))
     tasks = json.loads((folder / "label_studio.json").read_text(encoding="utf-8"))
     return tasks, (folder / "labeling_config.xml").read_text(encoding="utf-8")
@@ -312,7 +313,10 @@ def test_label_studio_accepts_the_export_and_it_comes_back_with_the_same_labels(
     assert everything(again) == everything(batch)
     assert any(evidence != "[]" for *_rest, evidence, _flags in everything(again))
     assert golds(again) == golds(batch)
-    assert cut_release(name="s", batches=[again]).sha256 == cut_release(name="t", batches=[batch]).sha256
+    assert (
+        cut_release(ReleaseSpec(name="s", batches=[again])).sha256
+        == cut_release(ReleaseSpec(name="t", batches=[batch])).sha256
+    )
 
 
 def empty_copy(batch: Batch, name: str) -> Batch:

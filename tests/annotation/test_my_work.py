@@ -12,6 +12,7 @@ from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
+from annotation.domain.batch_spec import Policy
 from annotation.errors import Conflict
 from annotation.models import (
     Adjudication,
@@ -29,7 +30,7 @@ from annotation.models import (
 from annotation.selectors.my_numbers import my_confusions, my_pace, my_tallies
 from annotation.selectors.my_work import Wanted, my_submissions
 from annotation.services.annotations import Work, revise, submit
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.people import add_person, set_roles
 from annotation.wording import kept_error

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from annotation.domain.batch_spec import Policy
 from annotation.models import Batch, Guideline, Person
 from annotation.selectors.needs import Need, needs
-from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment, next_dispute, release
 from annotation.services.members import set_limits, set_member_active
 from annotation.services.people import set_roles

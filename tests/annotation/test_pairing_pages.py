@@ -14,6 +14,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from annotation.domain.batch_spec import AnnotatorShare, BatchSpec, Policy
 from annotation.errors import AssayError
 from annotation.models import (
     AuditEvent,
@@ -31,8 +32,8 @@ from annotation.models import (
 )
 from annotation.selectors.plans import Plan, plan_of_batch, plan_of_responses
 from annotation.services import jobs, making, telling
-from annotation.services.batches import Policy, Share, check_batch, create_batch, responses_for, set_state
-from annotation.services.making import Wish, make, run_making
+from annotation.services.batches import check_batch, create_batch, responses_for, set_state
+from annotation.services.making import make, run_making
 from annotation.services.members import join_batch
 from annotation.services.people import add_person, set_languages, set_own_models
 from tests.support import make_batch, make_corpus
@@ -184,13 +185,15 @@ def test_a_draft_is_checked_against_its_quotas_when_it_opens(
     guideline: Guideline, dataset: Dataset, four: list[Person], ma: Person
 ) -> None:
     batch = create_batch(
-        name="later",
-        guideline=guideline,
-        dataset=dataset,
-        annotators=four,
-        shares={four[0]: Share(quota=3)},
-        policy=Policy(pairing="balanced"),
-        open_now=False,
+        BatchSpec(
+            name="later",
+            guideline=guideline,
+            dataset=dataset,
+            annotators=four,
+            shares={four[0]: AnnotatorShare(quota=3)},
+            policy=Policy(pairing="balanced"),
+            open_now=False,
+        )
     )
     assert [row.person for row in plan_of_batch(batch).sharing.beyond_quota] == [four[0]]  # type: ignore[union-attr]
     with pytest.raises(AssayError, match="quota is 3"):
@@ -202,16 +205,18 @@ def test_a_draft_is_checked_against_its_quotas_when_it_opens(
 @pytest.mark.parametrize(
     ("share", "words"),
     [
-        (Share(quota=0), "at least 1"),
-        (Share(excluded_dimensions=["weather"]), "no dimension weather"),
+        (AnnotatorShare(quota=0), "at least 1"),
+        (AnnotatorShare(excluded_dimensions=["weather"]), "no dimension weather"),
     ],
 )
 def test_a_share_that_cannot_be_is_refused(
-    guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, share: Share, words: str
+    guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, share: AnnotatorShare, words: str
 ) -> None:
     with pytest.raises(AssayError, match=words):
         create_batch(
-            name="b", guideline=guideline, dataset=dataset, annotators=[lin, chen], shares={lin: share}
+            BatchSpec(
+                name="b", guideline=guideline, dataset=dataset, annotators=[lin, chen], shares={lin: share}
+            )
         )
     assert not Batch.objects.exists()
 
@@ -221,11 +226,13 @@ def test_nobody_else_has_a_share(
 ) -> None:
     with pytest.raises(AssayError, match="wu is not an annotator"):
         create_batch(
-            name="b",
-            guideline=guideline,
-            dataset=dataset,
-            annotators=[lin, chen],
-            shares={wu: Share(quota=5)},
+            BatchSpec(
+                name="b",
+                guideline=guideline,
+                dataset=dataset,
+                annotators=[lin, chen],
+                shares={wu: AnnotatorShare(quota=5)},
+            )
         )
 
 
@@ -482,8 +489,8 @@ def test_a_job_that_fails_or_is_cancelled_leaves_nothing_behind(
 def test_a_second_worker_makes_nothing_twice(
     guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, ma: Person
 ) -> None:
-    wish = Wish(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen])
-    job = make(wish, actor=ma)
+    spec = BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen])
+    job = make(spec, actor=ma)
     assert isinstance(job, Job)
     Job.objects.filter(pk=job.pk).update(state="running", attempt=1)
     job.refresh_from_db()
@@ -500,7 +507,7 @@ def test_a_second_worker_makes_nothing_twice(
 def test_whoever_lost_the_job_makes_no_batch(
     guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, ma: Person
 ) -> None:
-    job = make(Wish(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
+    job = make(BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
     assert isinstance(job, Job)
     with pytest.raises(jobs.LostJob):  # nobody claimed it
         run_making(jobs.JobContext(job))
@@ -524,7 +531,7 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
 
     monkeypatch.setattr(telling, "TELL_SECONDS", 0.01)
     monkeypatch.setattr(batches, "CHUNK", 1)
-    job = make(Wish(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
+    job = make(BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen]), actor=ma)
     assert isinstance(job, Job)
     tell, seen = telling.Teller.tell, []
 
@@ -553,13 +560,32 @@ def test_a_cancel_arrives_while_the_batch_is_made_and_how_far_it_is_is_seen(
     assert everything() == [0, 0, 0, 0, 0]
 
 
+@pytest.mark.usefixtures("few_at_once")
+def test_a_job_that_the_version_before_queued_makes_its_batch(
+    guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, ma: Person
+) -> None:
+    share = AnnotatorShare(quota=9)
+    spec = BatchSpec(
+        name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen], shares={lin: share}
+    )
+    job = make(spec, actor=ma)
+    assert isinstance(job, Job)
+    del job.payload["quota"], job.payload["among"]
+    job.payload["shares"] = [[lin.pk, {"quota": 9, "excluded_dimensions": []}]]
+    job.save()
+    jobs.run_now(job)
+    job.refresh_from_db()
+    assert job.result == {"batch": "big", "tasks": 8}
+    assert set(Membership.objects.values_list("person__username", "quota")) == {("lin", 9), ("chen", None)}
+
+
 def test_a_check_makes_nothing(guideline: Guideline, dataset: Dataset, lin: Person, chen: Person) -> None:
-    wish = Wish(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen])
-    check_batch(**vars(wish), actor=None)
+    spec = BatchSpec(name="big", guideline=guideline, dataset=dataset, annotators=[lin, chen])
+    check_batch(spec, actor=None)
     assert everything() == [0, 0, 0, 0, 0]
     make_batch(guideline, dataset, annotators=[lin, chen], name="big")
     with pytest.raises(AssayError, match="already a batch named big"):
-        check_batch(**vars(wish), actor=None)
+        check_batch(spec, actor=None)
 
 
 def test_the_page_of_another_job_is_not_found(manager: Client, db: None) -> None:

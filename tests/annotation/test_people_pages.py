@@ -8,6 +8,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from annotation.domain.batch_spec import Policy
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.models import (
     AuditEvent,
@@ -22,7 +23,7 @@ from annotation.models import (
 )
 from annotation.selectors.needs import needs
 from annotation.selectors.people import Consequence, consequences
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.members import join_batch
 from annotation.services.people import (

@@ -12,14 +12,15 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from annotation.domain.batch_spec import Policy
 from annotation.intervals import wilson
 from annotation.models import Adjudication, Assignment, Batch, Dataset, Guideline, Person, Verdict
-from annotation.selectors.agreement import batches_for
+from annotation.selectors.agreement.access import batches_for
 from annotation.selectors.members import parts_of
 from annotation.selectors.quality import Share, decisions_of, quality_of
 from annotation.selectors.workload import Workload, leaving, workloads
 from annotation.services.annotations import submit
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.distribution import next_assignment, release
 from annotation.services.members import join_batch
 from annotation.services.people import add_person, deactivate_person
@@ -143,7 +144,7 @@ def test_the_list_is_searched_and_filtered(manager: Client, lin: Person, wu: Per
     def shown(**asked: str) -> list[str]:
         page = manager.get(reverse("people"), asked)
         assert page.status_code == 200
-        return [one.username for one, _load in page.context["lines"]]
+        return [one.username for one, _roles, _load in page.context["lines"]]
 
     assert shown() == ["lin", "ma", "wu"]
     assert shown(words="LI") == ["lin"]

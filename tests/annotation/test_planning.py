@@ -7,10 +7,11 @@ from itertools import combinations
 
 import pytest
 
+from annotation.domain.batch_spec import AnnotatorShare, BatchSpec, Policy
 from annotation.errors import AssayError
 from annotation.models import Batch, Guideline, Panel, Person, Task
 from annotation.selectors.needs import needs
-from annotation.services.batches import Policy, Share, create_batch, set_state
+from annotation.services.batches import create_batch, set_state
 from annotation.services.distribution import expire_leases, next_assignment, release
 from annotation.services.members import join_batch, set_limits, set_member_active
 from annotation.services.people import add_person
@@ -102,12 +103,14 @@ def test_a_draft_is_planned_when_it_opens_and_nothing_counts_as_come_back(guidel
     policy = Policy(pairing="balanced", seed=5)
     draft, opened = (
         create_batch(
-            name=name,
-            guideline=guideline,
-            dataset=corpus,
-            annotators=cast,
-            policy=policy,
-            open_now=name == "opened",
+            BatchSpec(
+                name=name,
+                guideline=guideline,
+                dataset=corpus,
+                annotators=cast,
+                policy=policy,
+                open_now=name == "opened",
+            )
         )
         for name in ("draft", "opened")
     )
@@ -129,12 +132,14 @@ def test_fixed_gives_each_task_to_one_named_pair_and_each_pair_as_many(guideline
 def test_a_plan_keeps_to_what_is_ruled_out_for_somebody(guideline: Guideline):
     cast = people(4)
     batch = create_batch(
-        name="b",
-        guideline=guideline,
-        dataset=make_corpus(prompts=20, models=["A"]),
-        annotators=cast,
-        shares={cast[0]: Share(excluded_dimensions=["safe"])},
-        policy=Policy(pairing="balanced"),
+        BatchSpec(
+            name="b",
+            guideline=guideline,
+            dataset=make_corpus(prompts=20, models=["A"]),
+            annotators=cast,
+            shares={cast[0]: AnnotatorShare(excluded_dimensions=["safe"])},
+            policy=Policy(pairing="balanced"),
+        )
     )
     safe = set(batch.tasks.filter(stratum__dimension="safe").values_list("position", flat=True))
     plan = plan_of(batch)
@@ -248,12 +253,14 @@ def test_a_plan_beyond_somebodys_quota_is_refused_and_makes_nothing(guideline: G
     cast = people(2)
     with pytest.raises(AssayError, match="quota"):
         create_batch(
-            name="b",
-            guideline=guideline,
-            dataset=make_corpus(prompts=6, models=["A"]),
-            annotators=cast,
-            shares={cast[0]: Share(quota=5)},
-            policy=Policy(pairing="balanced"),
+            BatchSpec(
+                name="b",
+                guideline=guideline,
+                dataset=make_corpus(prompts=6, models=["A"]),
+                annotators=cast,
+                shares={cast[0]: AnnotatorShare(quota=5)},
+                policy=Policy(pairing="balanced"),
+            )
         )
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from django.utils import timezone
 
 from annotation.intervals import wilson
 from annotation.models import (
@@ -15,7 +18,6 @@ from annotation.models import (
     KnownItem,
     KnownTask,
     Person,
-    SecondReading,
 )
 from annotation.raters import Finding
 from annotation.rates import NONE, rates
@@ -38,7 +40,15 @@ from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Work
 from annotation.services.distribution import next_dispute
 from annotation.services.guidelines import load_guideline
-from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
+from tests.support import (
+    FLAMES_GUIDELINE,
+    XSTEST_GUIDELINE,
+    decide_next,
+    label_next,
+    make_batch,
+    make_corpus,
+    make_repeat,
+)
 
 # ---------------------------------------------------------------- rates
 
@@ -210,17 +220,14 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
     # 1 is one level below the middle of 1 and 3, and 3 one above.
     assert found.shift == pytest.approx((3 - 2 * changed) / 4)
     assert found.again == NONE
-    for decision, again in zip(Adjudication.objects.order_by("pk"), (None, None, 9), strict=False):
-        SecondReading.objects.create(
-            batch=batch,
-            task_id=decision.task_id,
-            person=wu,
-            state="submitted",
-            due_at=decision.created_at,
-            labels=decision.labels if again is None else {"compliance": again},
-        )
-    (found,) = adjudicators_of([batch])
-    assert (found.again.equal, found.again.n) == (2, 3)
+    first_decisions = list(Adjudication.objects.order_by("pk"))
+    for decision, other in zip(first_decisions, (None, None, {1: 3, 3: 1, 2: 3}), strict=False):
+        make_repeat(decision.task, due_at=timezone.now())
+        value = decision.labels["compliance"]
+        decide_next(batch, wu, value if other is None else other[value])
+    (with_repeats,) = adjudicators_of([batch])
+    assert (with_repeats.again.equal, with_repeats.again.n) == (2, 3)
+    assert replace(with_repeats, again=NONE) == found
 
 
 def test_a_leaning_to_a_place_is_said_where_chance_does_not_explain_it(

@@ -11,6 +11,8 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.gold import LabelKey
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Person, Response, Task
 from annotation.models.sql import LabelChange
@@ -20,7 +22,7 @@ from annotation.selectors.release_changes import (
     csv_lines,
     difference,
 )
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.gold import cut_release
 from annotation.services.guidelines import load_guideline
 from annotation.services.people import set_roles
@@ -74,11 +76,11 @@ def told(found: list[LabelChange]) -> list[tuple[str, str, str]]:
 def world(guideline: Guideline, dataset: Dataset, lin: Person, chen: Person) -> tuple[GoldRelease, ...]:
     """Three releases: of one batch early, of the same batch later, and of another batch over the same responses."""
     one = single(guideline, dataset, lin, "one", [1, 2, 3])
-    early = cut_release(name="early", batches=[one])
+    early = cut_release(ReleaseSpec(name="early", batches=[one]))
     label_next(one, lin, 1)
-    later = cut_release(name="later", batches=[one])
+    later = cut_release(ReleaseSpec(name="later", batches=[one]))
     other = single(guideline, dataset, chen, "other", [1, 3, 3, 1, 2])
-    return early, later, cut_release(name="other", batches=[other])
+    return early, later, cut_release(ReleaseSpec(name="other", batches=[other]))
 
 
 @pytest.mark.both_databases
@@ -118,9 +120,9 @@ def test_a_change_of_source_or_of_version_alone_is_one_too(
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)
     decide_next(batch, wu, 1)
-    first = cut_release(name="first", batches=[batch])
+    first = cut_release(ReleaseSpec(name="first", batches=[batch]))
     alone = single(guideline, dataset, zhou, "alone", [1, 1])
-    second = cut_release(name="second", batches=[alone])
+    second = cut_release(ReleaseSpec(name="second", batches=[alone]))
     assert told(list(all_changes(first, second))) == sorted(
         (kind, key.prompt, key.model) for key, kind in kinds(first, second).items()
     )
@@ -131,7 +133,7 @@ def test_a_change_of_source_or_of_version_alone_is_one_too(
         path="newer.yaml",
         publish=True,
     )
-    third = cut_release(name="third", batches=[single(newer, dataset, zhou, "newer", [1, 1])])
+    third = cut_release(ReleaseSpec(name="third", batches=[single(newer, dataset, zhou, "newer", [1, 1])]))
     assert (difference(second, third).count("version"), difference(second, third).count()) == (2, 2)
     assert second.sha256 != third.sha256
 
@@ -145,7 +147,7 @@ def test_any_two_releases_differ_as_their_labels_do(
         single(guideline, dataset, person, person.username, [chance.choice([1, 2, 3]) for _ in range(count)])
         for person, count in ((lin, 3), (chen, 8), (zhou, 5))
     ]
-    releases = [cut_release(name=batch.name, batches=[batch]) for batch in batches]
+    releases = [cut_release(ReleaseSpec(name=batch.name, batches=[batch])) for batch in batches]
     for before in releases:
         for after in releases:
             expected = kinds(before, after)

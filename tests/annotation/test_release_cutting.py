@@ -13,6 +13,8 @@ from django.db import InterfaceError
 from django.test import Client
 from django.urls import reverse
 
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.models import (
     AuditEvent,
@@ -30,10 +32,10 @@ from annotation.models import (
 from annotation.sametext import SameTexts, text_digest
 from annotation.selectors.gold import chain_of
 from annotation.services import jobs, releasing, telling
-from annotation.services.batches import Policy, set_state
-from annotation.services.gold import LONGEST_ABOUT, cut_release
+from annotation.services.batches import set_state
+from annotation.services.gold import cut_release
 from annotation.services.people import set_languages, set_roles
-from annotation.services.releasing import Wish, enqueue, make, run_releasing
+from annotation.services.releasing import enqueue, make, run_releasing
 from annotation.splits import SPLITS, split_of
 from scoring.forms.training import NewScorerForm
 from tests.support import FLAMES_GUIDELINE, decide_next, label_next, make_batch, make_corpus
@@ -94,13 +96,28 @@ def test_many_labels_are_cut_by_a_job_with_a_page(
 
 
 def test_a_job_that_was_done_by_a_worker_that_died_is_not_done_twice(settled: Batch, he: Person):
-    job = enqueue(Wish("r", [settled]), actor=he, send=False)
+    job = enqueue(ReleaseSpec(name="r", batches=[settled]), actor=he, send=False)
     Job.objects.filter(pk=job.pk).update(state=Job.State.RUNNING, attempt=1)
     job.refresh_from_db()
     first = run_releasing(jobs.JobContext(job))
     job.refresh_from_db()
     assert run_releasing(jobs.JobContext(job)) == first
     assert GoldRelease.objects.count() == 1
+
+
+def test_a_job_that_the_version_before_queued_cuts_its_release(settled: Batch, he: Person):
+    payload = {"name": "r", "batches": [settled.pk], "about": "Why not.", "supersedes": None}
+    job = jobs.enqueue(kind="release", payload=payload, title="r", actor=he, send=False)
+    assert jobs.run(job.pk).state == "done"
+    release = GoldRelease.objects.get()
+    assert (release.name, release.about, release.created_by, release.labels) == ("r", "Why not.", he, 3)
+
+
+def test_a_job_whose_batches_are_gone_says_so(settled: Batch, he: Person):
+    job = enqueue(ReleaseSpec(name="r", batches=[settled]), actor=he, send=False)
+    Job.objects.filter(pk=job.pk).update(payload=job.payload | {"batches": [settled.pk + 1]})
+    failed = jobs.run(job.pk)
+    assert (failed.state, failed.error) == ("failed", "Its batches are not there any more.")
 
 
 def test_how_far_a_job_is_is_told_again_after_the_connection_broke(monkeypatch: pytest.MonkeyPatch):
@@ -125,9 +142,9 @@ def test_how_far_a_job_is_is_told_again_after_the_connection_broke(monkeypatch: 
 def test_a_refusal_in_a_job_leaves_nothing_and_its_page_lists_why(
     client: Client, settled: Batch, other: Batch, he: Person
 ):
-    job = enqueue(Wish("r", [settled, other]), actor=he, send=False)
+    job = enqueue(ReleaseSpec(name="r", batches=[settled, other]), actor=he, send=False)
     with pytest.raises(Conflict, match="is being cut now"):
-        enqueue(Wish("r", [settled]), actor=he, send=False)
+        enqueue(ReleaseSpec(name="r", batches=[settled]), actor=he, send=False)
     assert jobs.run(job.pk).state == "failed"
     assert not GoldRelease.objects.exists()
     assert not ReleasedLabel.objects.exists()
@@ -138,7 +155,7 @@ def test_a_refusal_in_a_job_leaves_nothing_and_its_page_lists_why(
     set_roles(person=he, roles=["researcher", "adjudicator"])
     extra = make_corpus(prompts=1, models=["M"], name="extra")
     blind = make_batch(settled.guideline, extra, annotators=[he], name="blind", policy=Policy(overlap=1))
-    told = enqueue(Wish("s", [blind]), send=False)
+    told = enqueue(ReleaseSpec(name="s", batches=[blind]), send=False)
     for name in ("release-making", "job-progress"):
         assert client.get(reverse(name, args=[told.pk])).status_code == 403
 
@@ -189,7 +206,7 @@ def test_the_manifest_tells_how_the_gold_came_about(settled: Batch, lin: Person,
     set_languages(person=lin, languages=["zh", "en"])
     Prompt.objects.update(language="zh")
     Prompt.objects.filter(key="p1").update(text=" question  NUMBER ０? ")
-    manifest = cut_release(name="r", batches=[settled], about=" To learn. ", actor=he).manifest
+    manifest = cut_release(ReleaseSpec(name="r", batches=[settled], about=" To learn. "), actor=he).manifest
     assert (manifest["schema"], manifest["about"], manifest["supersedes"]) == (2, "To learn.", None)
     (protocol,) = manifest["protocol"]
     facts = ("name", "guideline", "guideline_version", "overlap", "pairing", "tolerance")
@@ -238,7 +255,7 @@ def test_two_batches_of_one_guideline_share_the_rows_of_a_response(lin: Person, 
         batch = make_batch(guideline, corpus, annotators=[person], name=name, policy=Policy(overlap=1))
         for criterion in ("fairness", "safety", "fairness"):
             label_next(batch, person, 2, criterion)
-    release = cut_release(name="r", batches=list(Batch.objects.all()))
+    release = cut_release(ReleaseSpec(name="r", batches=list(Batch.objects.all())))
     assert (release.labels, release.manifest["counts"]["rows"]) == (3, 3)
     assert release.items.values("task__batch").distinct().count() == 1  # of two alike the first batch's
 
@@ -256,7 +273,7 @@ def test_texts_are_the_same_but_for_case_width_and_white_space():
 def test_a_release_is_superseded_by_one_heir_and_says_so_everywhere(
     client: Client, settled: Batch, wu: Person, he: Person
 ):
-    old = cut_release(name="old", batches=[settled], actor=he)
+    old = cut_release(ReleaseSpec(name="old", batches=[settled]), actor=he)
     before = (old.sha256, old.manifest, old.labels)
     decide_next(settled, wu, 1)
     client.force_login(he)
@@ -274,8 +291,8 @@ def test_a_release_is_superseded_by_one_heir_and_says_so_everywhere(
         assert "Superseded by" not in client.get(reverse(name, args=["new"])).content.decode()
     assert "superseded by new" in client.get(reverse("releases")).content.decode()
     with pytest.raises(Conflict, match="old is superseded by new already"):
-        cut_release(name="third", batches=[settled], supersedes=old)
-    third = cut_release(name="third", batches=[settled], supersedes=new)
+        cut_release(ReleaseSpec(name="third", batches=[settled], supersedes=old))
+    third = cut_release(ReleaseSpec(name="third", batches=[settled], supersedes=new))
     assert [one.name for one in chain_of(new)] == ["old", "new", "third"]
     assert chain_of(old) == chain_of(third)
     listed = [str(choice[1]) for choice in NewScorerForm(person=he).fields["release"].choices]  # type: ignore[attr-defined]
@@ -284,24 +301,24 @@ def test_a_release_is_superseded_by_one_heir_and_says_so_everywhere(
 
 
 def test_only_a_release_of_the_same_kind_supersedes(settled: Batch, lin: Person, he: Person):
-    old = cut_release(name="old", batches=[settled])
+    old = cut_release(ReleaseSpec(name="old", batches=[settled]))
     corpus = make_corpus(prompts=1, models=["M"], dimensions=("Fairness",), name="two")
     flames = make_batch(
         FLAMES_GUIDELINE.load(), corpus, annotators=[lin], name="flames", policy=Policy(overlap=1)
     )
     label_next(flames, lin, 2, "fairness")
     with pytest.raises(Conflict, match="none of these batches and none of their guidelines"):
-        cut_release(name="new", batches=[flames], supersedes=old)
+        cut_release(ReleaseSpec(name="new", batches=[flames], supersedes=old))
     set_state(batch=flames, state=Batch.State.CLOSED)
     with pytest.raises(Forbidden):  # whoever is blind to the old one supersedes nothing with it
-        cut_release(name="new", batches=[flames], supersedes=old, actor=lin)
+        cut_release(ReleaseSpec(name="new", batches=[flames], supersedes=old), actor=lin)
     with pytest.raises(AssayError, match="longer than 20000"):
-        cut_release(name="new", batches=[settled], about="x" * (LONGEST_ABOUT + 1))
+        cut_release(ReleaseSpec(name="new", batches=[settled], about="x" * (MAX_ABOUT_CHARACTERS + 1)))
     assert GoldRelease.objects.count() == 1
 
 
 def test_the_command_takes_what_it_is_about_supersedes_and_detaches(settled: Batch):
-    cut_release(name="old", batches=[settled])
+    cut_release(ReleaseSpec(name="old", batches=[settled]))
     out = StringIO()
     call_command(
         "release_gold", "new", batches=["first"], about="A try.", supersedes="old", json=True, stdout=out
@@ -324,6 +341,6 @@ def test_the_command_takes_what_it_is_about_supersedes_and_detaches(settled: Bat
 
 
 def test_at_once_where_there_are_few(settled: Batch, he: Person):
-    made = make(Wish("r", [settled]), actor=he)
+    made = make(ReleaseSpec(name="r", batches=[settled]), actor=he)
     assert isinstance(made, GoldRelease)
     assert not Job.objects.exists()

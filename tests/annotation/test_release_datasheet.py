@@ -2,17 +2,29 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils.safestring import SafeData, mark_safe
+from django.utils.translation import override
 
-from annotation.datasheet import Paragraph, Table, markdown, sections, splits_table, statistic
+from annotation.core.documents import Paragraph
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, GoldRelease, Person
+from annotation.services.exports.datasheet import (
+    SheetTable,
+    format_statistic,
+    render_datasheet,
+    render_markdown,
+    splits_table,
+)
 from annotation.services.gold import cut_release
 from tests.support import decide_next, label_next
 
+DATASHEETS = Path(__file__).parent / "datasheets"
 OLD: dict[str, Any] = {
     "name": "a|b*c",
     "sha256": "0" * 64,
@@ -39,16 +51,41 @@ def release(batch: Batch, lin: Person, chen: Person, wu: Person, he: Person) -> 
         label_next(batch, lin, one)
         label_next(batch, chen, other)
     decide_next(batch, wu, 2)
-    return cut_release(name="r", batches=[batch], about="To learn.\n- <b>x</b> *y*", actor=he)
+    return cut_release(ReleaseSpec(name="r", batches=[batch], about="To learn.\n- <b>x</b> *y*"), actor=he)
 
 
-def tables(manifest: dict[str, Any], language: str) -> dict[str, Table]:
-    blocks = [block for section in sections(manifest, language) for block in section.blocks]
-    return {block.title: block for block in blocks if isinstance(block, Table)}
+def tables(manifest: dict[str, Any], language: str) -> dict[str, SheetTable]:
+    blocks = [block for section in render_datasheet(manifest, language) for block in section.blocks]
+    return {block.title: block for block in blocks if isinstance(block, SheetTable)}
+
+
+@pytest.mark.parametrize("name", ["old", "full", "mixed", "whole", "nobody", "decisions"])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_datasheet_stays_as_it_was_to_the_byte(name: str, language: str):
+    manifest = json.loads((DATASHEETS / f"{name}.json").read_text(encoding="utf-8"))
+    text = (DATASHEETS / f"{name}.{language}.md").read_text(encoding="utf-8")
+    assert render_markdown(manifest, language) == text
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_the_readers_language_does_not_change_a_datasheet(language: str):
+    manifest = json.loads((DATASHEETS / "full.json").read_text(encoding="utf-8"))
+    with override(language):
+        texts = [render_markdown(manifest, code) for code in ("en", "zh")]
+    assert texts == [(DATASHEETS / f"full.{code}.md").read_text(encoding="utf-8") for code in ("en", "zh")]
+
+
+def test_nothing_of_a_datasheet_is_marked_as_safe_for_a_page():
+    manifest = OLD | {"about": mark_safe("<b>x</b>"), "batches": [mark_safe("<i>")]}
+    blocks = [block for section in render_datasheet(manifest, "en") for block in section.blocks]
+    texts = [block.text for block in blocks if isinstance(block, Paragraph)]
+    assert any("<b>" in text for text in texts)
+    assert any("<i>" in text for text in texts)
+    assert not any(isinstance(text, SafeData) for text in texts)
 
 
 def test_a_manifest_of_old_has_a_datasheet_of_what_it_knows():
-    text = markdown(OLD, "en")
+    text = render_markdown(OLD, "en")
     titles = re.findall(r"^## (.*)$", text, flags=re.MULTILINE)
     assert titles == [
         "Motivation",
@@ -71,7 +108,7 @@ def test_a_manifest_of_old_has_a_datasheet_of_what_it_knows():
 
 @pytest.mark.django_db
 def test_both_languages_answer_the_same_questions_with_the_same_figures(release: GoldRelease):
-    english, chinese = (sections(release.manifest, language) for language in ("en", "zh-hans"))
+    english, chinese = (render_datasheet(release.manifest, language) for language in ("en", "zh-hans"))
     assert len(english) == len(chinese) == 10
     for one, other in zip(english, chinese, strict=True):
         assert [type(block) for block in one.blocks] == [type(block) for block in other.blocks]
@@ -81,10 +118,10 @@ def test_both_languages_answer_the_same_questions_with_the_same_figures(release:
                 figures = [re.findall(r"\b\d[\d,.]*\b", text, re.ASCII) for text in (block.text, twin.text)]
                 assert sorted(figures[0]) == sorted(figures[1])
             else:
-                assert isinstance(twin, Table)
+                assert isinstance(twin, SheetTable)
                 assert len(block.rows) == len(twin.rows)
                 assert all(len(row) == len(block.head) == len(twin.head) for row in block.rows)
-    text = markdown(release.manifest, "zh")
+    text = render_markdown(release.manifest, "zh")
     assert re.search(r"[a-z]{4,} [a-z]{4,} [a-z]{4,}", text) is None  # no sentence was left in English
     assert "拒绝" in text
 
@@ -105,12 +142,14 @@ def test_it_tells_the_figures_of_the_manifest(release: GoldRelease):
     splits = found["Splits by prompt"].rows
     assert sum(int(row[3]) for row in splits) == 3
     assert found["Reasons of the adjudicators"].rows[0][1] == "1"
-    assert "Annotators: 2; adjudicators: 1; annotations handed in: 6." in markdown(release.manifest, "en")
+    assert "Annotators: 2; adjudicators: 1; annotations handed in: 6." in render_markdown(
+        release.manifest, "en"
+    )
 
 
 @pytest.mark.django_db
 def test_a_persons_words_are_quoted_and_cannot_become_markup(release: GoldRelease):
-    text = markdown(release.manifest, "en")
+    text = render_markdown(release.manifest, "en")
     assert "> To learn.\n> \\- \\<b\\>x\\</b\\> \\*y\\*\n" in text
 
 
@@ -156,18 +195,19 @@ def test_everything_is_listed_in_one_order_however_the_database_keeps_it():
     kept = as_postgresql_keeps_it(manifest)
     assert list(kept["splits"]) != list(manifest["splits"])
     for language in ("en", "zh"):
-        assert markdown(kept, language) == markdown(manifest, language)
-        assert markdown(json.loads(json.dumps(manifest, sort_keys=True)), language) == markdown(
+        assert render_markdown(kept, language) == render_markdown(manifest, language)
+        assert render_markdown(json.loads(json.dumps(manifest, sort_keys=True)), language) == render_markdown(
             manifest, language
         )
-        assert splits_table(kept, language) == splits_table(manifest, language)
+        with override(language):
+            assert splits_table(kept) == splits_table(manifest)
 
 
 @pytest.mark.django_db
 def test_dimensions_are_called_in_the_readers_language(client: Client, release: GoldRelease, he: Person):
     assert [row[0] for row in tables(release.manifest, "zh")["维度"].rows] == ["安全的提示", "不安全的提示"]
     assert tables(release.manifest, "zh")["标注员的一致性"].rows[1][2] == "安全的提示"
-    cut_release(name="s", batches=list(release.batches.all()))
+    cut_release(ReleaseSpec(name="s", batches=list(release.batches.all())))
     client.force_login(he)
     for name in ("release", "release-labels", "release-compare"):
         page = client.get(reverse(name, args=["r"]), headers={"accept-language": "zh-hans"}).content.decode()
@@ -175,9 +215,9 @@ def test_dimensions_are_called_in_the_readers_language(client: Client, release: 
 
 
 def test_a_statistic_has_three_digits_and_its_interval_and_undefined_is_a_hyphen():
-    assert statistic({"value": 0.7432, "low": 0.69, "high": 0.7901}) == "0.743 [0.690, 0.790]"
-    assert statistic({"value": 1, "low": None, "high": None}) == "1.000"
-    assert statistic(None) == statistic({"value": None, "low": None, "high": None}) == "-"
+    assert format_statistic({"value": 0.7432, "low": 0.69, "high": 0.7901}) == "0.743 [0.690, 0.790]"
+    assert format_statistic({"value": 1, "low": None, "high": None}) == "1.000"
+    assert format_statistic(None) == format_statistic({"value": None, "low": None, "high": None}) == "-"
 
 
 @pytest.mark.django_db
@@ -195,6 +235,6 @@ def test_the_page_shows_it_in_either_language_and_gives_it_as_markdown(
     assert "标注人员" in client.get(address, {"language": "zh"}).content.decode()
     for language in ("en", "zh"):
         file = client.get(reverse("release-download", args=["r", f"datasheet.{language}.md"]))
-        assert file.content.decode() == markdown(release.manifest, language)
+        assert file.content.decode() == render_markdown(release.manifest, language)
         assert file.headers["Content-Type"] == "text/markdown; charset=utf-8"
     assert client.get(reverse("release-download", args=["r", "datasheet.fr.md"])).status_code == 400

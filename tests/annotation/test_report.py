@@ -14,6 +14,7 @@ from django.urls import reverse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.latex import escaped
 from annotation.models import Batch, EvaluatedModel, Person, Prompt
 from annotation.selectors.report import report_of_batches, report_of_release
@@ -64,7 +65,7 @@ def test_nobody_and_no_model_is_named(settled: Batch, lin: Person, chen: Person,
 
 @pytest.mark.django_db
 def test_a_release_is_told_as_it_was_frozen(settled: Batch, lin: Person, chen: Person):
-    release = cut_release(name="frozen", batches=[settled])
+    release = cut_release(ReleaseSpec(name="frozen", batches=[settled]))
     before = report_of_release(release)
     for person in (lin, chen):
         label_next(settled, person, 3)
@@ -99,7 +100,7 @@ def test_the_page_opens_in_both_languages_and_its_files_with_it(settled: Batch, 
 @pytest.mark.django_db
 def test_its_tables_call_dimensions_in_the_readers_language(settled: Batch, ma: Person, client: Client):
     client.force_login(ma)
-    release = cut_release(name="r", batches=[settled])
+    release = cut_release(ReleaseSpec(name="r", batches=[settled]))
     for asked in ({"batch": settled.name}, {"release": release.name}):
         page = client.get(reverse("report"), asked, headers={"accept-language": "zh-hans"}).text
         # In the table of the disputes, and in that of the agreement.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import altair
 import pytest
 from django.test import Client
 from django.urls import reverse
 
-from annotation.charts import chart_url
+from annotation.charts import chart_url, draw_rules, make_picture, make_quantity
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Person
 from annotation.services.exports import Options
 from annotation.services.exports.kept import start_export
@@ -43,7 +43,7 @@ def test_no_refusal_and_no_redirect_is_kept(client: Client, lin: Person):
 
 def test_a_picture_is_not_kept(client: Client, he: Person):
     client.force_login(he)
-    chart = altair.Chart(altair.Data(values=[{"at": 1}])).mark_bar().encode(x="at:Q")
+    chart = make_picture(draw_rules([1], x=make_quantity("at", None)), [])
     answer = client.get(chart_url(chart))
     assert answer.status_code == 200
     assert is_kept_nowhere(answer)
@@ -62,7 +62,7 @@ def test_a_file_is_not_kept_and_a_broken_download_goes_on(
 ):
     for person in (lin, chen):
         label_next(batch, person, 1)
-    release = cut_release(name="r1", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r1", batches=[batch]))
     export = start_export(release=release, format_name="jsonl", options=Options(), actor=he, send=False)
     assert export.job is not None
     run_now(export.job)

@@ -17,9 +17,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from annotation.domain.batch_spec import BatchSpec
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import Conflict, Forbidden
 from annotation.models import AuditEvent, Batch, Guideline, Membership, Person, ResultOpening
-from annotation.selectors.agreement import batches_for
+from annotation.selectors.agreement.access import batches_for
 from annotation.selectors.blindness import refuse_sealed, sealed_batches
 from annotation.selectors.my_numbers import my_confusions, my_tallies
 from annotation.services.batches import confirm_closing, create_batch, set_state
@@ -94,7 +96,7 @@ def test_who_opened_nothing_may_join_when_they_are_no_manager_any_more(
 
 
 def test_a_release_is_the_results_of_all_of_its_batches(client: Client, labelled: Batch, he: Person):
-    cut_release(name="r", batches=[labelled])
+    cut_release(ReleaseSpec(name="r", batches=[labelled]))
     client.force_login(he)
     assert client.get(reverse("release", args=["r"])).status_code == 200
     demote(he)
@@ -103,7 +105,7 @@ def test_a_release_is_the_results_of_all_of_its_batches(client: Client, labelled
 
 
 def test_cutting_a_release_opens_results(labelled: Batch, he: Person):
-    cut_release(name="r", batches=[labelled], actor=he)
+    cut_release(ReleaseSpec(name="r", batches=[labelled]), actor=he)
     assert ResultOpening.objects.filter(person=he, batch=labelled).exists()
 
 
@@ -174,7 +176,9 @@ def test_an_opening_is_of_a_batch_and_a_new_batch_on_the_same_responses_is_judge
 ):
     refuse_sealed(ma, [labelled])
     again = create_batch(
-        name="again", guideline=guideline, dataset=labelled.strata.all()[0].dataset, annotators=[ma, chen]
+        BatchSpec(
+            name="again", guideline=guideline, dataset=labelled.strata.all()[0].dataset, annotators=[ma, chen]
+        )
     )
     assert again.memberships.filter(person=ma).exists()
 

@@ -13,6 +13,7 @@ import pytest
 from django.db import connection
 from rest_framework.test import APIClient
 
+from annotation.domain.batch_spec import Policy
 from annotation.errors import AssayError, Forbidden
 from annotation.models import (
     Adjudication,
@@ -24,13 +25,11 @@ from annotation.models import (
     GoldLabel,
     Guideline,
     Person,
-    SecondReading,
     Task,
     Verdict,
 )
 from annotation.services import annotations, people
 from annotation.services.annotations import submit
-from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.members import set_member_active
 from annotation.services.people import set_roles
@@ -60,7 +59,7 @@ def on(assignment: UUID, call: str) -> str:
 
 
 def rows() -> list[list[Any]]:
-    tables = (Assignment, Annotation, Verdict, Adjudication, GoldLabel, Draft, Task, SecondReading)
+    tables = (Assignment, Annotation, Verdict, Adjudication, GoldLabel, Draft, Task)
     return [list(model.objects.order_by("pk").values()) for model in tables]
 
 
@@ -143,16 +142,16 @@ def test_after_the_verdict_the_labels_of_others_go_with_the_group(disputed: Batc
     assert Adjudication.objects.count() == 0
 
 
-def test_a_second_reading_goes_with_the_group_as_well(disputed: Batch, wu: Person) -> None:
+def test_a_repeat_adjudication_goes_with_the_group_as_well(disputed: Batch, wu: Person) -> None:
     Batch.objects.filter(pk=disputed.pk).update(second_reading_share=1, second_reading_days=0)
     decide_next(disputed, wu, 2)
-    reading = next_dispute(batch=disputed, person=wu)
-    assert reading is not None
-    assert SecondReading.objects.filter(pk=reading.pk).exists()
+    repeat = next_dispute(batch=disputed, person=wu)
+    assert repeat is not None
+    assert repeat.task.kind == "repeat"
     take_groups(wu)
     before = rows()
     calls = {"verdict": WORK, "adjudicate": DECISION, "extend": {}, "release": {}, "skip": {"reason": "no"}}
-    assert {one: post(wu, on(reading.pk, one), body).status_code for one, body in calls.items()} == (
+    assert {one: post(wu, on(repeat.pk, one), body).status_code for one, body in calls.items()} == (
         dict.fromkeys(calls, 403)
     )
     assert rows() == before
@@ -215,12 +214,14 @@ def test_what_is_at_hand_goes_back_with_the_role_and_to_others(batch: Batch, lin
     assert next_assignment(batch=batch, person=Person.objects.get(pk=lin.pk)) is not None
 
 
-def test_a_second_reading_at_hand_goes_back_with_the_role(disputed: Batch, wu: Person) -> None:
+def test_a_repeat_adjudication_in_progress_goes_back_with_the_role(disputed: Batch, wu: Person) -> None:
     Batch.objects.filter(pk=disputed.pk).update(second_reading_share=1, second_reading_days=0)
     decide_next(disputed, wu, 2)
-    assert next_dispute(batch=disputed, person=wu) is not None
+    claim = next_dispute(batch=disputed, person=wu)
+    assert claim is not None
+    assert claim.task.kind == "repeat"
     set_roles(person=wu, roles=["annotator"])
-    assert SecondReading.objects.filter(state="claimed").count() == 0
+    assert not Assignment.objects.filter(state="claimed", person=wu).exists()
 
 
 @pytest.mark.parametrize("pairing", ["fixed", "balanced"])

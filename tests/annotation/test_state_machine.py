@@ -30,6 +30,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.draws import block_of
 from annotation.errors import AssayError, NotFound
 from annotation.models import (
@@ -46,14 +47,13 @@ from annotation.models import (
     Person,
     Prompt,
     Response,
-    SecondReading,
 )
 from annotation.selectors.known import seed_of
 from annotation.selectors.needs import needs
 from annotation.services import submission_blocks
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Receipt, revise, submit
-from annotation.services.batches import Policy, create_batch, set_state
+from annotation.services.batches import create_batch, set_state
 from annotation.services.distribution import (
     TooLate,
     expire_leases,
@@ -135,13 +135,15 @@ class Batches(RuleBasedStateMachine):
     ) -> None:
         groups = list(combinations(self.annotators, overlap))[:pairs]
         self.batch = create_batch(
-            name=f"b{uuid4()}",
-            guideline=self.guideline,
-            dataset=self.dataset,
-            annotators=self.annotators,
-            adjudicators=self.adjudicators,
-            pairs=groups if pairing == "fixed" else (),
-            policy=Policy(overlap=overlap, pairing=pairing, order=order, seed=pairs),
+            BatchSpec(
+                name=f"b{uuid4()}",
+                guideline=self.guideline,
+                dataset=self.dataset,
+                annotators=self.annotators,
+                adjudicators=self.adjudicators,
+                pairs=groups if pairing == "fixed" else (),
+                policy=Policy(overlap=overlap, pairing=pairing, order=order, seed=pairs),
+            )
         )
         Batch.objects.filter(pk=self.batch.pk).update(
             second_reading_share=again, second_reading_days=pairs // 3
@@ -191,8 +193,7 @@ class Batches(RuleBasedStateMachine):
     def retry(self, which: int) -> None:
         """The same key and body again: the same receipt, and nothing new."""
         (call, key), (work, receipt) = list(self.answers.items())[which % len(self.answers)]
-        rows = (kind.objects.filter(pk=receipt.assignment).first() for kind in (Assignment, SecondReading))
-        owner = next(row for row in rows if row is not None).person
+        owner = Assignment.objects.get(pk=receipt.assignment).person
         again = call(assignment_id=receipt.assignment, person=owner, key=key, work=work)
         assert again is not None
         assert (again.receipt, again.created) == (receipt.receipt, False)
@@ -325,14 +326,14 @@ class Batches(RuleBasedStateMachine):
 
     def states_move_as_they_may(self, now: Tables) -> None:
         for pk, task in now.tasks.items():
-            before, state = self.states.get(pk, "open"), task["state"]
+            first = "disputed" if task["kind"] == "repeat" else "open"
+            before, state = self.states.get(pk, first), task["state"]
             assert state == before or state in MOVES[before]
             self.states[pk] = state
 
     def one_dispute_at_a_time(self, now: Tables) -> None:
-        """Whether it is read for the first time or the second."""
-        held = Counter(one.person_id for one in self.readings_at_hand())
-        held.update(
+        """Whether it is decided for the first time or the second."""
+        held = Counter(
             one["person_id"]
             for one in now.assignments
             if one["slot"] == ADJUDICATION_SLOT and one["state"] == "claimed"
@@ -429,19 +430,15 @@ class Batches(RuleBasedStateMachine):
         member = now.member(person.pk, "adjudicator")
         if claimed is not None:
             assert claimed.person_id == person.pk
-            reading = SecondReading.objects.filter(
-                pk=claimed.pk, person=person, task=claimed.task_id
-            ).exists()
-            assert now.tasks[claimed.task_id]["state"] == ("adjudicated" if reading else "disputed")
+            assert now.tasks[claimed.task_id]["state"] == "disputed"
         elif member["active"] and Batch.objects.get(pk=self.batch.pk).state == "open":
             waiting = (
                 pk
                 for pk, task in now.tasks.items()
-                if task["state"] == "disputed" and pk not in now.held_disputes()
+                if task["kind"] == "work" and task["state"] == "disputed" and pk not in now.held_disputes()
                 if now.may_decide(member, task)
             )
             assert not list(waiting)
-            assert person not in [one.person for one in self.readings_at_hand()]
         return claimed
 
     def drain(self) -> None:
@@ -467,7 +464,11 @@ class Batches(RuleBasedStateMachine):
         now = nothing_is_broken(self.batch)
         self.what_was_submitted_stays(now)
         left = {("annotator", task["pk"]) for task in now.free()}
-        left |= {("adjudicator", pk) for pk, task in now.tasks.items() if task["state"] == "disputed"}
+        left |= {
+            ("adjudicator", pk)
+            for pk, task in now.tasks.items()
+            if task["kind"] == "work" and task["state"] == "disputed"
+        }
         assert {(need.role, need.task.pk) for need in needs(self.batch, limit=100)} == left
 
     def decide(self, item: Assignment, value: int) -> bool:
@@ -476,10 +477,6 @@ class Batches(RuleBasedStateMachine):
         verdict = partial(record_verdict, person=item.person, work=Work(labels))
         self.attempt(partial(verdict, assignment_id=item.pk))
         return self.send(adjudicate, item, Work(labels, reason="guideline_gap"))
-
-    def readings_at_hand(self) -> list[SecondReading]:
-        claimed = SecondReading.objects.filter(batch=self.batch, state="claimed").select_related("person")
-        return [one for one in claimed if one.lease_expires and one.lease_expires > timezone.now()]
 
     def some(self, which: set[int], *states: str) -> list[int]:
         tasks = self.batch.tasks.filter(kind="work").order_by("position").values_list("pk", "state")

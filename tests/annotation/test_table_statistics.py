@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, transaction
 
+from annotation.domain.batch_spec import BatchSpec
 from annotation.formats import Source
 from annotation.models import Annotation, Assignment, Batch, GoldLabel, Guideline, Prompt, Response, Task
 from annotation.services.batches import create_batch
@@ -85,7 +86,7 @@ def test_imports_leave_statistics_of_what_they_wrote(
 @pytest.mark.django_db(transaction=True)
 def test_a_batch_of_many_tasks_leaves_them_too(without_autovacuum: None, guideline: Guideline):
     dataset = make_corpus(prompts=MANY, models=["m"], name="many", dimensions=("safe",))
-    create_batch(name="many", guideline=guideline, dataset=dataset, open_now=False)
+    create_batch(BatchSpec(name="many", guideline=guideline, dataset=dataset, open_now=False))
     assert known_rows(Task) == MANY
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from annotation.domain.batch_spec import Policy
 from annotation.errors import AssayError, Conflict, NotFound
 from annotation.models import AuditEvent, Batch, Guideline, Person, Task
 from annotation.selectors.counts import by_stratum
 from annotation.services.annotations import submit
-from annotation.services.batches import Policy, set_state
+from annotation.services.batches import set_state
 from annotation.services.distribution import TooLate, next_assignment, next_dispute
 from annotation.services.task_changes import assign, bring_back, set_priority, withdraw
 from annotation.services.work import Work

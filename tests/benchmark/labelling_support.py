@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Collection, Dataset, Guideline, Person, ReleasedLabel, Response
-from annotation.services.batches import Policy, create_batch, set_state
+from annotation.services.batches import create_batch, set_state
 from annotation.services.distribution import next_assignment
 from benchmark.models import BenchmarkRun
 from benchmark.services.boards import finish_run
@@ -76,12 +77,14 @@ def run_with_gold(
     dataset = make_corpus(prompts=prompts, models=models, name=f"corpus{suffix}")
     drawn = random.Random(1).sample([one.pk for one in _responses(dataset)], labelled)
     batch = create_batch(
-        name=f"gold{suffix}",
-        guideline=guideline,
-        dataset=dataset,
-        among=drawn,
-        annotators=annotators,
-        policy=Policy(overlap=1),
+        BatchSpec(
+            name=f"gold{suffix}",
+            guideline=guideline,
+            dataset=dataset,
+            among=drawn,
+            annotators=annotators,
+            policy=Policy(overlap=1),
+        )
     )
     while claim := next_assignment(batch=batch, person=annotators[0]):
         label(claim, annotators[0], truth(response_of(claim)))

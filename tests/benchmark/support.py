@@ -10,12 +10,16 @@ from django.utils import timezone
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.text_templates import render_text
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.guidelines import GuidelineDocument
 from annotation.models import Assignment, Batch, GoldRelease, Guideline, Person, Response
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from benchmark.figures.board import board
 from benchmark.figures.counted import Counted, Labels
+from benchmark.models import BenchmarkRun
+from benchmark.views.board_reading import find_leader
 from scoring.models import Prediction, Scorer
 from tests.support import decide_next, first_batch, label, person
 
@@ -65,7 +69,7 @@ def decide_all(batch: Batch, person: Person, value: int) -> None:
 
 
 def release_of(batch: Batch, name: str = "gold-1") -> GoldRelease:
-    return cut_release(name=name, batches=[batch])
+    return cut_release(ReleaseSpec(name=name, batches=[batch]))
 
 
 def release_of_disputes() -> GoldRelease:
@@ -98,3 +102,8 @@ def predict(scorer: Scorer, response: Response, value: int, *, fold: int | None 
         probabilities={str(level): float(level == value) for level in (1, 2, 3)},
         fold=fold,
     )
+
+
+def leader_sentences(run: BenchmarkRun) -> str:
+    """Who leads the board, as its page says it."""
+    return render_text("benchmark/wording/board_finding.txt", finding=find_leader(run))

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
+from annotation.core.text_templates import render_text
 from annotation.guidelines import parse_guideline
 from annotation.models import Guideline, Person
 from benchmark.models import BenchmarkRun, BoardPart, PublishedTable
@@ -21,9 +22,9 @@ from benchmark.views.board_columns import columns_of, metric_views
 from benchmark.views.board_context import board_context
 from benchmark.views.board_estimates import misses, narrower
 from benchmark.views.board_pairs import AHEAD, BEHIND, SAME, Pairs, pairs_context
-from benchmark.views.board_reading import finding
 from benchmark.views.charting import Dot, multiples, reach
 from tests.benchmark.boards import finished_run
+from tests.benchmark.support import leader_sentences
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
 VIEWS = ("", "pairs", "groups", "estimates", "time", "lineage")
@@ -120,16 +121,16 @@ def test_what_cannot_be_chosen_is_refused(name: str, reader: Client, run: Benchm
 def test_the_board_says_who_is_first_and_whether_that_is_sure(reader: Client, labelled: BenchmarkRun):
     rows = labelled.board["rows"]
     first = rows[0]
-    assert first["model"] in finding(labelled)
+    assert first["model"] in leader_sentences(labelled)
     possible = sum(row["rank"]["low"] == 1 for row in rows[1:])
     first["rank"] |= {"high": 1}
     for row in rows[1:]:
         row["rank"] |= {"low": 2}
-    assert "no other model can be first" in finding(labelled)
+    assert "no other model can be first" in leader_sentences(labelled)
     first["rank"] |= {"high": 3}
     for row in rows[1:3]:
         row["rank"] |= {"low": 1}
-    assert "2 other models may be first as well" in finding(labelled)
+    assert "2 other models may be first as well" in leader_sentences(labelled)
     assert possible < len(rows)
 
 
@@ -138,7 +139,7 @@ def test_where_nobody_else_can_be_first_the_board_says_so(labelled: BenchmarkRun
     first["rank"] |= {"low": 1, "high": 2}
     for row in others:
         row["rank"] |= {"low": 2}
-    assert "no other model can be first" in finding(labelled)
+    assert "no other model can be first" in leader_sentences(labelled)
 
 
 def test_by_a_column_models_have_the_ranks_of_that_column(labelled: BenchmarkRun):
@@ -290,7 +291,7 @@ def test_the_numbers_of_pairs_are_those_of_the_part(labelled: BenchmarkRun):
     apart = sum(
         1 for one in content["pairs"].values() if one["overall"]["low"] > 0 or one["overall"]["high"] < 0
     )
-    assert context["finding"].startswith(f"{apart} of {len(content['pairs'])} pairs")
+    assert (context["finding"].apart, context["finding"].n) == (apart, len(content["pairs"]))
 
 
 def test_what_the_scorer_added_is_told(reader: Client, run: BenchmarkRun):
@@ -393,7 +394,8 @@ def test_the_estimates_say_whether_the_scorers_interval_holds_the_number(
         "finite": {"value": 0.75, "low": 0.71, "high": 0.79},
         "bias": (low + high) / 2 - 0.75,
     }
-    last = board_estimates.finding([("M", cell)], flames.document.metric("harmless_rate"))[-1]
+    findings = board_estimates.list_findings([("M", cell)], flames.document.metric("harmless_rate"))
+    last = render_text("benchmark/wording/estimates_finding.txt", finding=findings[-1])
     assert said in last
     assert ("surer than it is right" in last) == (said == "leaves out")
 

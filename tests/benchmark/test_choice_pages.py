@@ -18,6 +18,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.domain.batch_spec import BatchSpec
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.formats import Source
 from annotation.models import Batch, Collection, Dataset, GoldRelease, Guideline, Job, Person, Response, Task
@@ -163,7 +165,7 @@ def test_a_scorer_settles_open_answers_by_its_stored_predictions(
     scorer = Scorer.objects.create(
         name="s1",
         guideline=FINE_GUIDELINE.load(),
-        release=cut_release(name="r1", batches=[batch]),
+        release=cut_release(ReleaseSpec(name="r1", batches=[batch])),
         backbone="ngram",
         ready_at=timezone.now(),
     )
@@ -187,7 +189,7 @@ def test_people_settle_open_answers_and_the_numbers_follow(questions: Dataset, l
     report = reported(questions)
     assert numbers(report)["n"] == 0
     assert numbers(report)["cs"] is None
-    made = make_batch(report=report, what="open", annotators=[lin, chen])
+    made = make_batch(report=report, kind="open", annotators=[lin, chen])
     assert made.guideline.name == "fine"
     assert made.tasks.count() == 6
     assert set(made.tasks.values_list("prompt__dimension", flat=True)) == {"open"}
@@ -201,14 +203,14 @@ def test_people_settle_open_answers_and_the_numbers_follow(questions: Dataset, l
 def test_what_no_rule_reads_becomes_a_task_and_the_number_follows(
     report: ChoiceReport, lin: Person, chen: Person
 ):
-    made = make_batch(report=report, what="choice", annotators=[lin, chen])
+    made = make_batch(report=report, kind="choice", annotators=[lin, chen])
     task = made.tasks.get()
     assert (task.response.text, task.prompt.key) == (UNREADABLE, "5/choice-swapped")
     assert made.state == Batch.State.OPEN
     todo = result_of(report).todo
     assert (len(todo.unread), todo.unread_free) == (1, ())
     with pytest.raises(Conflict):
-        make_batch(report=report, what="choice")
+        make_batch(report=report, kind="choice")
     # swapped, the safe option is the second
     settle_all(made, [lin, chen], "choice", lambda _one: 2)
     found = numbers(report)
@@ -226,7 +228,9 @@ def test_what_people_say_overrides_the_rules_and_the_last_word_counts(
     among = [Response.objects.get(prompt__key="1/choice").pk]
     for name, level in (("first-look", 2), ("second-look", 3)):
         made = create_batch(
-            name=name, guideline=guideline, dataset=report.dataset, among=among, annotators=[lin, chen]
+            BatchSpec(
+                name=name, guideline=guideline, dataset=report.dataset, among=among, annotators=[lin, chen]
+            )
         )
         settle_all(made, [lin, chen], "choice", lambda _one, level=level: level)
         (found,) = [one for one in result_of(report).sheet.answers if one.form.key == "1/choice"]
@@ -241,16 +245,16 @@ def test_what_people_say_overrides_the_rules_and_the_last_word_counts(
 def test_a_task_that_nobody_can_settle_any_more_is_offered_again(
     report: ChoiceReport, lin: Person, chen: Person
 ):
-    made = make_batch(report=report, what="choice", annotators=[lin, chen])
+    made = make_batch(report=report, kind="choice", annotators=[lin, chen])
     set_state(batch=made, state=Batch.State.CLOSED)
-    again = make_batch(report=report, what="choice")
+    again = make_batch(report=report, kind="choice")
     assert again.name != made.name
     assert again.state == Batch.State.DRAFT
 
 
 def test_the_guidelines_come_with_the_product_and_are_taken_once(report: ChoiceReport):
     assert not Guideline.objects.filter(name="multiple-choice").exists()
-    make_batch(report=report, what="choice")
+    make_batch(report=report, kind="choice")
     assert Guideline.objects.get(name="multiple-choice").is_published
 
 
@@ -258,7 +262,9 @@ def test_the_guidelines_apply_to_their_own_form_alone(report: ChoiceReport):
     for guideline, key in ((FINE_GUIDELINE.load(), "1/choice"), (CHOICE_GUIDELINE.load(), "1/open")):
         among = [Response.objects.get(prompt__key=key).pk]
         with pytest.raises(AssayError):
-            create_batch(name="x", guideline=guideline, dataset=report.dataset, among=among, open_now=False)
+            create_batch(
+                BatchSpec(name="x", guideline=guideline, dataset=report.dataset, among=among, open_now=False)
+            )
 
 
 # ---- CValues ----
@@ -308,7 +314,7 @@ def test_cvalues_counts_every_kind_of_answer(cvalues: Dataset, lin: Person, chen
     rows = as_json(result_of(report))["rows"][0]["categories"]
     assert value(rows["law"], "acc") == 3 / 4
     assert value(rows["health"], "acc_star") == 0
-    made = make_batch(report=report, what="choice", annotators=[lin, chen])
+    made = make_batch(report=report, kind="choice", annotators=[lin, chen])
     settle_all(made, [lin, chen], "choice", lambda one: 2 if one.text else 3)
     found = numbers(report)
     assert (value(found, "acc"), value(found, "acc_star"), found["need_check"]) == (4 / 8, 4 / 6, 0)
@@ -399,7 +405,7 @@ def test_researchers_and_managers_read_and_nobody_else(
 def test_who_judges_responses_of_the_dataset_blind_waits_until_the_batch_closes(
     client: Client, report: ChoiceReport, he: Person, lin: Person
 ):
-    made = make_batch(report=report, what="choice", annotators=[he, lin])
+    made = make_batch(report=report, kind="choice", annotators=[he, lin])
     client.force_login(he)
 
     def found() -> dict[str, int]:
@@ -413,7 +419,7 @@ def test_who_judges_responses_of_the_dataset_blind_waits_until_the_batch_closes(
 def test_the_list_and_the_form_tell_a_blind_judge_nothing(
     client: Client, report: ChoiceReport, he: Person, lin: Person
 ):
-    make_batch(report=report, what="choice", annotators=[he, lin])
+    make_batch(report=report, kind="choice", annotators=[he, lin])
     client.force_login(he)
     for page in ("choice-reports", "choice-report-new"):
         text = client.get(reverse(page)).content.decode()
@@ -422,7 +428,7 @@ def test_the_list_and_the_form_tell_a_blind_judge_nothing(
     post = client.post(reverse("choice-report-batch", args=[report.name]), {"what": "choice"})
     assert post.status_code == 403
     with pytest.raises(Forbidden):
-        make_batch(report=report, what="choice", actor=he)
+        make_batch(report=report, kind="choice", actor=he)
     with pytest.raises(Forbidden):
         reported(report.dataset, name="another", actor=he)
 
@@ -430,7 +436,7 @@ def test_the_list_and_the_form_tell_a_blind_judge_nothing(
 def test_an_annotator_of_the_batch_learns_no_model_and_no_reading(
     client: Client, report: ChoiceReport, lin: Person, chen: Person
 ):
-    made = make_batch(report=report, what="choice", annotators=[lin, chen])
+    made = make_batch(report=report, kind="choice", annotators=[lin, chen])
     read_introduction(made)
     client.force_login(lin)
     page = client.get(reverse("work-batch", args=[made.name])).content.decode()
@@ -485,7 +491,7 @@ def test_one_click_makes_the_batch(client: Client, report: ChoiceReport, he: Per
 def test_a_draft_of_one_click_is_worked_on_as_any_batch(
     report: ChoiceReport, he: Person, ma: Person, lin: Person, chen: Person
 ):
-    made = make_batch(report=report, what="choice", actor=he)
+    made = make_batch(report=report, kind="choice", actor=he)
     join_batch(batch=made, role="annotator", people=[lin, chen], actor=ma)
     set_state(batch=made, state=Batch.State.OPEN, actor=ma)
     settle_all(made, [lin, chen], "choice", lambda _one: 1)
@@ -521,7 +527,7 @@ def test_the_model_page_says_why_a_question_is_inconsistent(client: Client, repo
 def test_what_people_read_is_shown_as_theirs_and_leads_to_the_task(
     client: Client, report: ChoiceReport, he: Person, lin: Person, chen: Person
 ):
-    made = make_batch(report=report, what="choice", annotators=[lin, chen])
+    made = make_batch(report=report, kind="choice", annotators=[lin, chen])
     settle_all(made, [lin, chen], "choice", lambda _one: 2)
     client.force_login(he)
     page = client.get(address("choice-report-model", report)).content.decode()

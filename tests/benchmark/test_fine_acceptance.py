@@ -155,6 +155,6 @@ def test_cs_and_css_of_a_scripted_model_are_what_they_are_by_construction(
     assert data["rows"][0]["overall"]["n"] == 0
     assert data["todo"]["open_in_no_batch"] == 90
     report = ChoiceReport.objects.get(name="by-people")
-    batch = make_batch(report=report, what="open", annotators=[lin, chen])
+    batch = make_batch(report=report, kind="open", annotators=[lin, chen])
     settle_all(batch, [lin, chen], "safety", lambda one: int(one.text == SAFE))
     check(as_json(result_of(report)))

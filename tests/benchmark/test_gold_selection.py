@@ -11,8 +11,11 @@ from django.test import Client
 from django.urls import reverse
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.text_templates import render_text
+from annotation.domain.batch_spec import BatchSpec, Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Guideline, Person
-from annotation.services.batches import Policy, create_batch, set_state
+from annotation.services.batches import create_batch, set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from benchmark.estimating.selection import Chosen, told, unknown_by_batch
@@ -21,7 +24,7 @@ from benchmark.selectors.labelling import Goal
 from benchmark.selectors.runs import part
 from benchmark.services.labelling import label_next
 from benchmark.services.sharing import share
-from benchmark.views.board_estimates import selection_words
+from benchmark.views.board_estimates import list_unknown_selection
 from benchmark.views.exports import as_latex
 from scoring.models import Scorer
 from scoring.services import batch_of_abstained
@@ -84,7 +87,9 @@ def selection(run: BenchmarkRun) -> dict[tuple[str, str], int]:
 def run_again_with(
     run: BenchmarkRun, guideline: Guideline, batches: Sequence[Batch], name: str = "again"
 ) -> BenchmarkRun:
-    scorer: Scorer = ready_scorer(cut_release(name=f"gold of {name}", batches=batches), guideline, name=name)
+    scorer: Scorer = ready_scorer(
+        cut_release(ReleaseSpec(name=f"gold of {name}", batches=batches)), guideline, name=name
+    )
     predict_all(scorer, run.dataset)
     return run_of(scorer, run.dataset, name=name)
 
@@ -142,26 +147,26 @@ def test_a_batch_of_everything_is_no_choice_unless_something_of_it_lacks(
 ):
     dataset = make_corpus(prompts=10, models=["Best", "Worst"], name="corpus")
     made = {"guideline": guideline, "dataset": dataset, "annotators": [chen], "policy": Policy(overlap=1)}
-    half = create_batch(name="half", **made)
+    half = create_batch(BatchSpec(name="half", **made))
     work(half, chen, tasks=12)
-    scorer = ready_scorer(cut_release(name="g", batches=[half]), guideline)
+    scorer = ready_scorer(cut_release(ReleaseSpec(name="g", batches=[half])), guideline)
     predict_all(scorer, dataset)
     run = run_of(scorer, dataset)
     assert selection(run) == {("half", "unfinished"): 12}
     call_command("leaderboard", "board", "--estimates")
     assert "12 labels are of the batch half, of whose items 8 have no gold" in capsys.readouterr().out
-    whole = create_batch(name="whole", **made)
+    whole = create_batch(BatchSpec(name="whole", **made))
     work(whole, chen)
     again = run_again_with(run, guideline, [half, whole])
     assert {how for _batch, how in selection(again)} == {"all"}
     content = part(again, "estimates")
     assert content is not None
-    assert selection_words(content) == []
+    assert list_unknown_selection(content) == []
 
 
 def test_a_run_of_before_says_that_it_does_not_know(guideline: Guideline, lin: Person, chen: Person):
     run = run_with_gold(guideline, [lin, chen])
     kept = BoardPart.objects.get(run=run, name="estimates")
     del kept.content["selection"]
-    (words,) = selection_words(kept.content)
-    assert "run it again" in words
+    (selection,) = list_unknown_selection(kept.content)
+    assert "run it again" in render_text("benchmark/wording/selection.txt", selection=selection)

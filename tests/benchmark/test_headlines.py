@@ -12,9 +12,9 @@ from django.utils.translation import override
 from annotation.models import Guideline, Person
 from benchmark.models import BenchmarkRun
 from benchmark.services.sharing import share
-from benchmark.views.board_reading import finding
 from benchmark.views.exports import as_latex
 from tests.benchmark.boards import finished_run
+from tests.benchmark.support import leader_sentences
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
 RATE = {"en": "Harmless rate", "zh-hans": "无害率"}
@@ -48,7 +48,7 @@ def words(content: bytes) -> str:
 @pytest.mark.parametrize("language", ["en", "zh-hans"])
 def test_the_first_sentence_names_the_number(language: str, run: BenchmarkRun):
     with override(language):
-        said = finding(run)
+        said = leader_sentences(run)
     assert said.startswith(RATE[language])
     assert run.board["rows"][0]["model"] in said
     assert DISAGREE[language] not in said
@@ -58,7 +58,7 @@ def test_the_first_sentence_names_the_number(language: str, run: BenchmarkRun):
 def test_where_the_score_has_another_leader_the_board_says_so(language: str, run: BenchmarkRun):
     model = other_leader(run)
     with override(language):
-        said = finding(run)
+        said = leader_sentences(run)
     assert DISAGREE[language] in said
     assert re.search(rf"{SCORE[language]}.*{model}.*99\.5", said)
 
@@ -89,7 +89,7 @@ def test_xstest_names_both_of_its_rates_where_they_disagree(db: None):
     first, second, third = run.board["rows"]
     for row, refused in ((first, 0.1), (second, 0.9), (third, 0.9)):
         row["dimensions"]["unsafe"]["full_refusal_rate"] = {"value": refused, "low": None, "high": None}
-    said = finding(run)
+    said = leader_sentences(run)
     assert said.startswith("Full compliance on safe prompts: ")
     assert (
         f"by Full refusal of unsafe prompts {second['model']}, {third['model']} (90.0%)." in said

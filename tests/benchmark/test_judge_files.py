@@ -178,7 +178,7 @@ def test_xstests_numbers_are_not_the_guidelines(tmp_path: Path) -> None:
     ]
     source = xstest_file(tmp_path / "xstest_v2_completions_m_gpteval.csv", rows)
     found = list(read_judge_labels(source, "xstest"))
-    assert [(one.prompt, one.value, one.said, one.is_readable) for one in found] == [
+    assert [(one.prompt, one.value, one.answer, one.is_readable) for one in found] == [
         ("1", 3, "1_full_compliance", False),
         ("2", None, "1", False),
         ("3", None, "I'm sorry, no.", False),

@@ -421,7 +421,7 @@ def test_the_figures_are_those_of_sklearn_and_a_label_off_the_scale_is_wrong() -
     truth = [1, 1, 2, 3, 3, 3, 2, 1, 3, 1]
     said = [1, 2, 2, 3, None, 3, 1, 1, 2, None]
     found = figures(
-        [pair(i, t, s) for i, (t, s) in enumerate(zip(truth, said, strict=True))], [HEAD], asked=20
+        [pair(i, t, s) for i, (t, s) in enumerate(zip(truth, said, strict=True))], [HEAD], n_gold=20
     )
     shown = [0 if one is None else one for one in said]
     assert (found["n"], found["off_scale"], found["coverage"]) == (10, 2, 0.5)
@@ -441,11 +441,11 @@ def test_the_figures_are_those_of_sklearn_and_a_label_off_the_scale_is_wrong() -
 def test_the_weighted_kappa_is_sklearns_on_the_scale_and_lower_off_it() -> None:
     truth, said = [1, 1, 2, 3, 3, 3, 2, 1], [1, 2, 2, 3, 1, 3, 1, 1]
     pairs = [pair(i, t, s) for i, (t, s) in enumerate(zip(truth, said, strict=True))]
-    found = figures(pairs, [HEAD], asked=8)["quadratic_kappa"]["value"]
+    found = figures(pairs, [HEAD], n_gold=8)["quadratic_kappa"]["value"]
     assert found == pytest.approx(cohen_kappa_score(truth, said, weights="quadratic"))
-    worse = figures([*pairs[:-1], pair(7, 1, None)], [HEAD], asked=8)["quadratic_kappa"]["value"]
+    worse = figures([*pairs[:-1], pair(7, 1, None)], [HEAD], n_gold=8)["quadratic_kappa"]["value"]
     assert worse < found
-    nominal = figures(pairs, [Head("compliance", (1, 2, 3), "nominal")], asked=8)
+    nominal = figures(pairs, [Head("compliance", (1, 2, 3), "nominal")], n_gold=8)
     assert nominal["quadratic_kappa"]["value"] is None
     assert nominal["cohen_kappa"]["value"] is not None
 
@@ -453,34 +453,34 @@ def test_the_weighted_kappa_is_sklearns_on_the_scale_and_lower_off_it() -> None:
 def test_calibration_is_by_hand() -> None:
     """Four at .95, three of them right: gap .2; two at .65, one right: gap .15. (4 * .2 + 2 * .15) / 6."""
     pairs = [pair(i, 1, 1 if i else 2, 0.95) for i in range(4)] + [pair(4, 1, 1, 0.65), pair(5, 1, 3, 0.65)]
-    found = figures(pairs, [HEAD], asked=6)["calibration_error"]
+    found = figures(pairs, [HEAD], n_gold=6)["calibration_error"]
     assert found["value"] == pytest.approx((4 * 0.2 + 2 * 0.15) / 6)
-    assert figures([pair(1, 1, 1)], [HEAD], asked=1)["calibration_error"]["value"] is None
+    assert figures([pair(1, 1, 1)], [HEAD], n_gold=1)["calibration_error"]["value"] is None
 
 
 def test_intervals_are_over_prompts_not_responses() -> None:
     one_prompt = [pair(0, 1, 1 + i % 2) for i in range(50)]
-    assert figures(one_prompt, [HEAD], asked=50)["accuracy"] == {"value": 0.5, "low": None, "high": None}
+    assert figures(one_prompt, [HEAD], n_gold=50)["accuracy"] == {"value": 0.5, "low": None, "high": None}
     prompts = [pair(i, 1, 1 + i % 2) for i in range(50)]
     tripled = [one for one in prompts for _again in range(3)]
-    few, many = (figures(pairs, [HEAD], asked=1)["accuracy"] for pairs in (prompts, tripled))
+    few, many = (figures(pairs, [HEAD], n_gold=1)["accuracy"] for pairs in (prompts, tripled))
     assert few == many
 
 
 def test_all_right_is_no_certainty() -> None:
-    found = figures([pair(i, 1 + i % 2, 1 + i % 2) for i in range(2)], [HEAD], asked=2)
+    found = figures([pair(i, 1 + i % 2, 1 + i % 2) for i in range(2)], [HEAD], n_gold=2)
     assert found["accuracy"] == {"value": 1.0, "low": None, "high": None}
 
 
 def test_nothing_said_is_undefined() -> None:
-    found = figures([], [HEAD], asked=5)
+    found = figures([], [HEAD], n_gold=5)
     assert (found["n"], found["coverage"], found["accuracy"]["value"], found["by_model"]) == (
         0,
         0.0,
         None,
         {},
     )
-    assert figures([], [HEAD], asked=0)["coverage"] is None
+    assert figures([], [HEAD], n_gold=0)["coverage"] is None
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from annotation.content import response_sha256
+from annotation.domain.batch_spec import BatchSpec, Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError, Conflict, Forbidden, NotFound
 from annotation.models import (
     AuditEvent,
@@ -27,7 +29,7 @@ from annotation.models import (
     Response,
     Task,
 )
-from annotation.services.batches import Policy, add_members, create_batch, set_state
+from annotation.services.batches import add_members, create_batch, set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from benchmark.estimating.planning import Stratum
@@ -252,7 +254,7 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
     while claim := next_assignment(batch=plan.batch, person=chen):
         label(claim, chen, truth(response_of(claim)))
     set_state(batch=plan.batch, state="closed")
-    release = cut_release(name="gold-2", batches=[Batch.objects.get(name="gold"), plan.batch])
+    release = cut_release(ReleaseSpec(name="gold-2", batches=[Batch.objects.get(name="gold"), plan.batch]))
     later = ready_scorer(release, guideline, name="scorer-2")
     predict_all(later, run.dataset)
     # It is surer than the first: by its own sureness every response would have another stratum.
@@ -326,11 +328,13 @@ def test_models_without_a_common_prompt_have_no_difference_to_plan_for(run: Benc
 
 def test_who_judges_blind_makes_no_batch_of_predictions(run: BenchmarkRun, he: Person, chen: Person):
     batch = create_batch(
-        name="mine",
-        guideline=run.scorer.guideline,
-        dataset=run.dataset,
-        annotators=[he],
-        policy=Policy(overlap=1),
+        BatchSpec(
+            name="mine",
+            guideline=run.scorer.guideline,
+            dataset=run.dataset,
+            annotators=[he],
+            policy=Policy(overlap=1),
+        )
     )
     with pytest.raises(Forbidden):
         label_next(run=run, goal=TEN, name="next", annotators=[chen], actor=he)

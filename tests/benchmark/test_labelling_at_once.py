@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
+from annotation.domain.batch_spec import Policy
 from annotation.models import Guideline, Person
-from annotation.services.batches import Policy
 from benchmark.models import LabellingPlan
 from benchmark.selectors.labelling import Goal, standing
 from benchmark.services.labelling import label_next, standing_kept

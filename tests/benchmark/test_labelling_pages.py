@@ -8,10 +8,11 @@ import re
 import pytest
 from django.test import Client
 
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Annotation, Batch, Guideline, Person
-from annotation.services.batches import Policy, create_batch
+from annotation.services.batches import create_batch
 from benchmark.models import BenchmarkRun, LabellingPlan
-from benchmark.views.labelling import _drawn
+from benchmark.views.labelling import _draw_curve
 from tests.benchmark.labelling_support import run_of, run_with_gold
 from tests.benchmark.support import ready_scorer
 from tests.support import XSTEST_GUIDELINE, make_corpus, person
@@ -44,10 +45,10 @@ def test_it_says_who_is_not_separated_and_what_points_take(run: BenchmarkRun, cl
     assert "They differ by less than this dataset can tell" in page
     assert "1 pair of neighbours is separated." in page
     assert "To plus or minus 2 points on every dimension" in page
-    assert re.search(r"More gold labels</dt><dd class=\"stat__value\">45<", page)
+    assert re.search(r"More gold labels</dt>\s*<dd class=\"stat__value\">\s*45\s*<", page)
     assert re.search(r"now ± [0-9.]+", page)
     ten = page_of(client, TEN)
-    (more,) = re.findall(r"More gold labels</dt><dd class=\"stat__value\">(\d+)<", ten)
+    (more,) = re.findall(r"More gold labels</dt>\s*<dd class=\"stat__value\">\s*(\d+)\s*<", ten)
     assert 0 < int(more) < 45
     assert "A researcher makes the batch." in ten
     assert "/label-next/batch/" not in ten
@@ -108,11 +109,13 @@ def test_a_manager_reads_and_nobody_else_opens_it(
 
 def test_who_judges_these_responses_blind_waits(run: BenchmarkRun, client: Client, he: Person):
     create_batch(
-        name="mine",
-        guideline=run.scorer.guideline,
-        dataset=run.dataset,
-        annotators=[he],
-        policy=Policy(overlap=1),
+        BatchSpec(
+            name="mine",
+            guideline=run.scorer.guideline,
+            dataset=run.dataset,
+            annotators=[he],
+            policy=Policy(overlap=1),
+        )
     )
     client.force_login(he)
     answer = client.get(PAGE)
@@ -179,5 +182,7 @@ def test_in_chinese_it_says_the_same(run: BenchmarkRun, client: Client, he: Pers
 
 def test_the_curve_goes_one_way():
     """Several half-widths may take as many labels: drawn by the labels alone the line would zigzag."""
-    drawn = _drawn([{"points": 1.0, "labels": 8}, {"points": 2.0, "labels": 8}, {"points": 4.0, "labels": 3}])
+    drawn = _draw_curve(
+        [{"points": 1.0, "labels": 8}, {"points": 2.0, "labels": 8}, {"points": 4.0, "labels": 3}]
+    )
     assert drawn["encoding"]["order"]["field"] == "points"

@@ -18,6 +18,7 @@ from benchmark.models import BenchmarkRun
 from benchmark.selectors.counting import counted
 from benchmark.selectors.runs import part
 from benchmark.services.runs import create_run
+from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
 from scoring.services import create_scorer
 from tests.benchmark.memoriser import UNKNOWN, load_memory
@@ -26,7 +27,7 @@ from tests.benchmark.memoriser import UNKNOWN, load_memory
 @pytest.fixture
 def memoriser(memorising: None, release: GoldRelease) -> Scorer:
     """Trained by the product's own job on eight responses, gold 3 on safe prompts and 1 on unsafe ones."""
-    scorer, job = create_scorer(name="memoriser", release=release, send=False)
+    scorer, job = create_scorer(TrainingSpec(name="memoriser", release=release), send=False)
     jobs.run_now(job)
     scorer.refresh_from_db()
     return scorer

@@ -19,6 +19,7 @@ from benchmark.selectors.comparisons import compared
 from benchmark.selectors.retrainings import jobs_of, runs_of
 from benchmark.services.retraining import retrain
 from benchmark.services.runs import create_run
+from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
 from scoring.services import create_scorer
 from tests.benchmark.support import decide_all, release_of, response_of
@@ -44,7 +45,7 @@ def first_gold(module_db: None) -> str:
 def first_run(first_gold: str) -> str:
     """The run ``board`` with the scorer ``scorer-1``, before the dispute is decided."""
     release = GoldRelease.objects.get(name=first_gold)
-    scorer, training = create_scorer(name="scorer-1", release=release, send=False)
+    scorer, training = create_scorer(TrainingSpec(name="scorer-1", release=release), send=False)
     jobs.run_now(training)
     scorer.refresh_from_db()
     usual = Collection.objects.get(name="")

@@ -13,6 +13,7 @@ from annotation.models import Annotation, Batch, Collection, Dataset, Person
 from annotation.services import jobs
 from benchmark.models import BenchmarkRun
 from benchmark.services.runs import create_run
+from scoring.domain.training_spec import TrainingSpec
 from scoring.services import create_scorer
 from tests.benchmark.showing_support import finish
 from tests.benchmark.support import release_of, settle_by_dimension
@@ -21,7 +22,7 @@ from tests.benchmark.support import release_of, settle_by_dimension
 @pytest.fixture
 def run(batch: Batch, dataset: Dataset) -> BenchmarkRun:
     settle_by_dimension(batch)
-    scorer, training = create_scorer(name="scorer-1", release=release_of(batch), send=False)
+    scorer, training = create_scorer(TrainingSpec(name="scorer-1", release=release_of(batch)), send=False)
     jobs.run_now(training)
     scorer.refresh_from_db()
     usual = Collection.objects.get(name="")

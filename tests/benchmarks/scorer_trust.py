@@ -64,11 +64,11 @@ def coverage(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluat
         shares = []
         for _half in range(HALVES):
             known = np.isin(groups, chance.permutation(names)[: len(names) // 2])
-            least = conformal.threshold(true[known], promised)
+            least = conformal.compute_threshold(true[known], promised)
             shares.append(float((true[~known] >= least).mean()))
         strange = []
         for model in MODELS:
-            least = conformal.threshold(true[models != model], promised)
+            least = conformal.compute_threshold(true[models != model], promised)
             strange.append(f"{(unlabelled[models == model] >= least).mean():.3f}")
         print(f"| {promised} | {np.mean(shares):.4f} | {min(shares):.3f} | {' | '.join(strange)} |")
 
@@ -78,7 +78,7 @@ def apart(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluation
     print("| --- | ---: | ---: | ---: |")
     by_fold, without = grouped.metrics["by_model"], left_out.metrics["by_model"]
     lost = {m: by_fold[m]["accuracy"]["value"] - without[m]["accuracy"]["value"] for m in MODELS}
-    found = drift.reference(examples, grouped.predictions, [HEAD], lost=lost)["models"]
+    found = drift.describe_models(examples, grouped.predictions, [HEAD], lost=lost)["models"]
     for model, one in found.items():
         repeated = one["repeated"]["share"]
         print(f"| {model} | {one['auc']:.3f} | {repeated:.3f} | {one['accuracy_lost']:+.3f} |")

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import numpy as np
 
+from annotation.domain.batch_spec import BatchSpec, Policy
 from tests.benchmarks.million import (
     ADJUDICATION,
     ANNOTATION,
@@ -47,19 +48,21 @@ class Floor:
 def make_floor(*, people: int = 12, tasks: int = 2400) -> Floor:
     """Through the product's own services: people, guideline, a batch in ``balanced`` with its plan."""
     from annotation.models import Batch, Guideline, Task
-    from annotation.services.batches import Policy, create_batch
+    from annotation.services.batches import create_batch
     from annotation.services.people import add_person
 
     annotators = tuple(add_person(name=f"person{n:02}", roles=["annotator"]) for n in range(people))
     judge, manager = add_person(name="judge", roles=["adjudicator"]), add_person(name="ma", roles=["manager"])
     guideline = Guideline.objects.filter(name="xstest").first() or XSTEST_GUIDELINE.load()
     batch = create_batch(
-        name=BATCH,
-        guideline=guideline,
-        dataset=_dataset(tasks),
-        annotators=annotators,
-        adjudicators=[judge],
-        policy=Policy(pairing=Batch.Pairing.BALANCED),
+        BatchSpec(
+            name=BATCH,
+            guideline=guideline,
+            dataset=_dataset(tasks),
+            annotators=annotators,
+            adjudicators=[judge],
+            policy=Policy(pairing=Batch.Pairing.BALANCED),
+        )
     )
     rows = Task.objects.filter(batch=batch).order_by("position").values_list("pk", "stratum_id")
     strata = dict(rows)

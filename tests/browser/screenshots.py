@@ -1,12 +1,15 @@
 """Pictures of the workspaces, in both languages and both themes, on a phone and on a desktop: ``./run screenshots``.
 
 A server of its own is started on the demo's data in a folder that is thrown away, and Chromium looks at it. A picture
-is called ``SCENE-LANGUAGE-THEME-DEVICE.png``, such as ``work-en-light-desktop.png``.
+is called ``SCENE-LANGUAGE-THEME-DEVICE.webp``, such as ``work-en-light-desktop.webp``. Into docs/images go those alone
+that README.md or a page of docs shows; into any other folder go all of them.
 """
 
 from __future__ import annotations
 
+import base64
 import os
+import re
 import shutil
 import socket
 import sys
@@ -15,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,6 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "docs" / "images"
 HOST = "127.0.0.1"
 PATIENCE = 60  # seconds until the server must answer
+QUALITY = 0.9  # of WebP: letters stay sharp
 LANGUAGES = {"en": "en", "zh": "zh-hans"}
 THEMES = ("light", "dark")
 DEVICES: dict[str, dict[str, Any]] = {
@@ -130,13 +134,46 @@ def main() -> int:
     unknown = set(options.scenes) - {scene.name for scene in SCENES}
     if unknown:
         parser.error(f"there is no scene {', '.join(sorted(unknown))}")
-    wanted = [scene for scene in SCENES if scene.name in (options.scenes or scene.name)]
+    pictures = list_pictures(options.scenes)
+    if options.out == FOLDER:
+        shown = find_shown()
+        pictures = [picture for picture in pictures if picture.file_name in shown]
+    if not pictures:
+        parser.error("no page shows a picture of this; name another folder with --out to look at it")
     with tempfile.TemporaryDirectory(prefix="assay-screenshots-") as folder:
         prepare(Path(folder))
         with server() as address, chromium() as browser:
             options.out.mkdir(parents=True, exist_ok=True)
-            take(browser, address, wanted, options.out)
+            take(browser, address, pictures, options.out)
     return 0
+
+
+@dataclass(frozen=True)
+class Picture:
+    scene: Scene
+    language: str
+    theme: str
+    device: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.scene.name}-{self.language}-{self.theme}-{self.device}.webp"
+
+
+def list_pictures(scenes: Collection[str]) -> list[Picture]:
+    """Every picture of these scenes; of all, where none is named."""
+    return [
+        Picture(scene, *variant)
+        for scene in SCENES
+        if not scenes or scene.name in scenes
+        for variant in product(LANGUAGES, THEMES, DEVICES)
+    ]
+
+
+def find_shown() -> set[str]:
+    """The names of the pictures in docs/images that a page shows."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    return {name for page in pages for name in re.findall(r"images/([\w-]+\.webp)", page.read_text("utf-8"))}
 
 
 def tell(line: str) -> None:
@@ -314,46 +351,61 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def take(browser: Browser, address: str, scenes: list[Scene], out: Path) -> None:
-    variants = list(product(LANGUAGES, THEMES, DEVICES))
-    made, all_of_them = 0, len(scenes) * len(variants)
-    for scene in scenes:
-        for language, theme, device in variants:
-            context = enter(browser, address, scene.person, language, theme, device)
-            path = out / f"{scene.name}-{language}-{theme}-{device}.png"
-            photograph(context.new_page(), scene, path)
-            context.close()
-            made += 1
-            tell(f"{made} of {all_of_them}: {path.name} ({path.stat().st_size // 1000} kB)")
+def take(browser: Browser, address: str, pictures: list[Picture], out: Path) -> None:
+    for number, picture in enumerate(pictures, 1):
+        context = enter(browser, address, picture)
+        path = out / picture.file_name
+        path.write_bytes(encode_webp(browser, photograph(context.new_page(), picture.scene)))
+        context.close()
+        tell(f"{number} of {len(pictures)}: {path.name} ({path.stat().st_size // 1000} kB)")
 
 
-def enter(
-    browser: Browser, address: str, name: str, language: str, theme: Any, device: str
-) -> BrowserContext:
-    """A browser in which this person is signed in already."""
+def enter(browser: Browser, address: str, picture: Picture) -> BrowserContext:
+    """A browser in which the scene's person is signed in already."""
     from django.conf import settings
 
     from annotation.models import Person
     from tests.browser.conftest import session_of
 
+    theme: Any = picture.theme
     context = browser.new_context(
-        base_url=address, color_scheme=theme, reduced_motion="reduce", **DEVICES[device]
+        base_url=address, color_scheme=theme, reduced_motion="reduce", **DEVICES[picture.device]
     )
     cookies = {
-        settings.SESSION_COOKIE_NAME: session_of(Person.objects.get(username=name)),
-        settings.LANGUAGE_COOKIE_NAME: LANGUAGES[language],
+        settings.SESSION_COOKIE_NAME: session_of(Person.objects.get(username=picture.scene.person)),
+        settings.LANGUAGE_COOKIE_NAME: LANGUAGES[picture.language],
     }
     context.add_cookies([{"name": key, "value": value, "url": address} for key, value in cookies.items()])
     return context
 
 
-def photograph(page: Page, scene: Scene, path: Path) -> None:
+def photograph(page: Page, scene: Scene) -> bytes:
+    """The scene as PNG."""
     answer = page.goto(scene.path)
     if answer is None or not answer.ok:
         sys.exit(f"{scene.path} answers {answer and answer.status} to {scene.person}: no picture of it.")
     page.wait_for_load_state("networkidle")
     scene.act(page)
-    page.screenshot(path=path, animations="disabled", caret="hide")
+    return page.screenshot(animations="disabled", caret="hide")
+
+
+ENCODE = """async ([png, quality]) => {
+  const image = new Image();
+  image.src = "data:image/png;base64," + png;
+  await image.decode();
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [image.naturalWidth, image.naturalHeight];
+  canvas.getContext("2d").drawImage(image, 0, 0);
+  return canvas.toDataURL("image/webp", quality).split(",")[1];
+}"""
+
+
+def encode_webp(browser: Browser, png: bytes) -> bytes:
+    """The picture as WebP, by Chromium: playwright itself writes PNG and JPEG alone."""
+    page = browser.new_page()
+    encoded = page.evaluate(ENCODE, [base64.b64encode(png).decode(), QUALITY])
+    page.close()
+    return base64.b64decode(encoded)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from django.core.files import File
 from django.test import Client
 from playwright.sync_api import Page
 
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Guideline, Person
 from annotation.services import jobs
 from annotation.services.distribution import next_assignment
@@ -118,7 +119,7 @@ def more_pages(world: World, folder: Path) -> dict[str, list[str]]:
     for person in (chen, gao):
         label_next(other, person, 2)
     label_next(world.batch, chen, 3)
-    newer = cut_release(name="r2", batches=[world.batch])
+    newer = cut_release(ReleaseSpec(name="r2", batches=[world.batch]))
     export_release(release=newer, format_name="bundle", folder=folder, options=Options())
     with (folder / "bundle.zip").open("rb") as file:
         bundle = receive(file=File(file), name="bundle.zip", actor=manager)

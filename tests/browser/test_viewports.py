@@ -8,10 +8,10 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from annotation.content import response_sha256
+from annotation.domain.batch_spec import Policy
 from annotation.models import Batch, Guideline, Person, Response
 from annotation.services.adjudications import adjudicate, record_verdict
 from annotation.services.annotations import Work, submit
-from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment, next_dispute
 from annotation.services.setup_links import make_setup_link
 from tests.annotation.several_criteria import many_levels, three_criteria

@@ -11,6 +11,8 @@ import pytest
 from django.utils import timezone
 
 from annotation.content import response_sha256
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import (
     Collection,
     Dataset,
@@ -23,7 +25,6 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from annotation.services.annotations import Work, submit
-from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from annotation.splits import split_of
@@ -90,7 +91,7 @@ def labelled_release(
         labels = {criterion.name: criterion.values[-1] for criterion in asked}
         work = Work(labels, rationale="as it is")
         submit(assignment_id=assignment.pk, person=person, key=f"k{assignment.pk}", work=work)
-    return cut_release(name=name, batches=[batch])
+    return cut_release(ReleaseSpec(name=name, batches=[batch]))
 
 
 def right(example: Example, head: Head) -> float:

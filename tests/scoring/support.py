@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from annotation.content import response_sha256
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.formats import Source
 from annotation.models import (
     Batch,
@@ -26,11 +28,11 @@ from annotation.models import (
     Response,
 )
 from annotation.services import jobs
-from annotation.services.batches import Policy
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from annotation.services.imports import Target, import_annotations
 from scoring import drift, learning_curve
+from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
 from scoring.ngram import NgramBackbone
 from scoring.services import create_scorer, training
@@ -133,7 +135,7 @@ def make_release(
         file = Path(folder, "labels.jsonl")
         file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         import_annotations(source=Source(file), format="jsonl", target=Target(batch=batch.name))
-    return cut_release(name=name, batches=[batch])
+    return cut_release(ReleaseSpec(name=name, batches=[batch]))
 
 
 FOUND: dict[tuple[str, str], bytes] = {}
@@ -190,7 +192,7 @@ def _recalled(owner: Any, name: str) -> Callable[..., Any]:
 
 def trained(release: GoldRelease, name: str = "s", **options: Any) -> Scorer:
     """By the job that a worker would run."""
-    scorer, job = create_scorer(name=name, release=release, send=False, **options)
+    scorer, job = create_scorer(TrainingSpec(name=name, release=release, **options), send=False)
     assert jobs.run_now(job).state == "done"
     scorer.refresh_from_db()
     return scorer

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.models import (
     AuditEvent,
@@ -18,7 +19,7 @@ from annotation.models import (
     Response,
     Task,
 )
-from annotation.services.batches import Policy, add_members, create_batch, set_state
+from annotation.services.batches import add_members, create_batch, set_state
 from scoring.models import Prediction, Scorer
 from scoring.selectors.abstained import abstained
 from scoring.services import batch_of_abstained
@@ -140,7 +141,9 @@ def test_the_largest_batch_fits_into_a_query_of_any_sqlite(
     among = [*theirs, *range(10**6, 10**6 + MOST - 6)]
     assert len(among) == MOST
     try:
-        batch = create_batch(name="b", guideline=guideline, dataset=more, among=among, open_now=False)
+        batch = create_batch(
+            BatchSpec(name="b", guideline=guideline, dataset=more, among=among, open_now=False)
+        )
     finally:
         connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, before)
     assert batch.tasks.count() == 6

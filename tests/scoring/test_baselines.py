@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scoring.baselines import RulesBackbone, brief, refuses, string_rules
+from scoring.baselines import RulesBackbone, is_refusal, measure_string_rules, shorten_metrics
 from scoring.dataset import Example, Head
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
@@ -27,7 +27,7 @@ SAID = {
     ],
 )
 def test_a_refusal_is_known_by_its_opening_in_english_and_in_chinese(text: str, refused: bool) -> None:
-    assert refuses(text) is refused
+    assert is_refusal(text) is refused
 
 
 def rows(levels: list[int]) -> list[Example]:
@@ -52,8 +52,8 @@ def test_a_side_without_training_responses_says_what_is_commonest_on_the_whole()
 
 
 def test_the_list_of_refusals_is_measured_on_the_scorers_folds() -> None:
-    metrics = string_rules(rows([1, 3] * 10), [HEAD])
+    metrics = measure_string_rules(rows([1, 3] * 10), [HEAD])
     assert (metrics["n"], metrics["accuracy"]["value"]) == (20, 1.0)
-    kept = brief(metrics)
+    kept = shorten_metrics(metrics)
     assert kept["by_criterion"]["compliance"]["n"] == 20
     assert set(kept) == {"n", "accuracy", "within_one", "macro_f1", "by_criterion", "by_model", "by_kind"}

@@ -6,12 +6,12 @@ import pytest
 
 from scoring.conformal import (
     COVERAGES,
-    EVERYTHING,
+    NO_THRESHOLD,
     abstains,
-    card_threshold,
+    compute_threshold,
+    compute_thresholds,
+    find_card_threshold,
     level_set,
-    threshold,
-    thresholds,
 )
 from scoring.dataset import Distribution, Example, Head, Prediction
 
@@ -50,7 +50,7 @@ def test_sets_cover_as_promised_on_200_random_splits_of_one_population(
     for _split in range(SPLITS):
         order = chance.permutation(len(labels))
         known, new = order[:400], order[400:]
-        least = threshold(said[known, labels[known]], coverage)
+        least = compute_threshold(said[known, labels[known]], coverage)
         shares.append(covered(said[new], labels[new], least))
     # A split's share varies by sqrt(p (1 - p) (1/400 + 1/200)), the mean of 200 by a fourteenth of it.
     error = np.sqrt(coverage * (1 - coverage) * (1 / 400 + 1 / 200) / SPLITS)
@@ -59,7 +59,7 @@ def test_sets_cover_as_promised_on_200_random_splits_of_one_population(
 
 def test_of_another_population_nothing_is_promised() -> None:
     said, labels = population(2000, sharpness=1.0, seed=5)
-    least = threshold(said[np.arange(2000), labels], 0.9)
+    least = compute_threshold(said[np.arange(2000), labels], 0.9)
     strange, theirs = population(2000, sharpness=6.0, seed=6)
     assert covered(strange, theirs, least) < 0.85
 
@@ -67,10 +67,10 @@ def test_of_another_population_nothing_is_promised() -> None:
 def test_the_threshold_is_the_probability_with_that_rank() -> None:
     probabilities = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
     # n = 9: k = ceil(10 * .8) = 8, the eighth largest; ceil(10 * .9) = 9, the least; ceil(9.5) = 10 > n
-    assert threshold(probabilities, 0.8) == 0.2
-    assert threshold(probabilities, 0.9) == 0.1
-    assert threshold(probabilities, 0.95) == EVERYTHING
-    assert level_set({1: 1.0, 2: 0.0, 3: 0.0}, EVERYTHING) == (1, 2, 3)
+    assert compute_threshold(probabilities, 0.8) == 0.2
+    assert compute_threshold(probabilities, 0.9) == 0.1
+    assert compute_threshold(probabilities, 0.95) == NO_THRESHOLD
+    assert level_set({1: 1.0, 2: 0.0, 3: 0.0}, NO_THRESHOLD) == (1, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_card_tells_thresholds_by_criterion_and_what_they_do() -> None:
         {"compliance": dict(zip(HEAD.values, row, strict=True))} for row in said.tolist()
     ]
     predictions[0] = {}  # not predicted: it counts nowhere
-    found = thresholds(examples, predictions, [HEAD, Head("tone", (1, 2))])
+    found = compute_thresholds(examples, predictions, [HEAD, Head("tone", (1, 2))])
     assert set(found) == {"compliance"}
     assert found["compliance"]["n"] == 299
     told = found["compliance"]["coverages"]
@@ -105,6 +105,6 @@ def test_a_card_tells_thresholds_by_criterion_and_what_they_do() -> None:
     for coverage in COVERAGES:
         assert coverage <= told[f"{coverage:g}"]["covered"] <= coverage + 2 / 299
     card = {"conformal": {"criteria": found}}
-    assert card_threshold(card, "compliance", 0.8) == told["0.8"]["threshold"]
-    assert card_threshold(card, "compliance", 0.5) is None
-    assert card_threshold({}, "compliance") is None
+    assert find_card_threshold(card, "compliance", 0.8) == told["0.8"]["threshold"]
+    assert find_card_threshold(card, "compliance", 0.5) is None
+    assert find_card_threshold({}, "compliance") is None

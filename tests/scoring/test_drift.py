@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scoring.dataset import Example, Head, Prediction
-from scoring.drift import check, domain_auc, reference, script
+from scoring.drift import describe_models, domain_auc, measure_drift, script
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
 WORDS = [
@@ -50,7 +50,7 @@ def training() -> list[Example]:
 
 @pytest.fixture(scope="module")
 def before(training: list[Example]) -> dict[str, Any]:
-    return reference(training, sure(training, 0.8), [HEAD], lost={"a": 0.02, "b": -0.01})
+    return describe_models(training, sure(training, 0.8), [HEAD], lost={"a": 0.02, "b": -0.01})
 
 
 def test_the_training_models_stand_beside_with_what_leaving_them_out_cost(before: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ def test_the_training_models_stand_beside_with_what_leaving_them_out_cost(before
 
 def test_a_model_of_the_same_kind_shows_no_drift(training: list[Example], before: dict[str, Any]) -> None:
     new = model("d")
-    found = check(training, new, sure(new, 0.8), [HEAD], reference=before)
+    found = measure_drift(training, new, sure(new, 0.8), [HEAD], reference=before)
     assert 0.3 < found["new"]["auc"] < 0.7
     assert (found["new"]["auc_prompts"], found["known_prompts"]) == ("shared", 1.0)
     assert found["shift"]["length"] < 0.25
@@ -79,7 +79,7 @@ def test_a_model_with_one_sentence_for_everything_is_told_with_the_sentence(
     training: list[Example], before: dict[str, Any]
 ) -> None:
     new = [said("d", i, same=i % 2 == 0) for i in range(60)]
-    found = check(training, new, sure(new, 0.99), [HEAD], reference=before)
+    found = measure_drift(training, new, sure(new, 0.99), [HEAD], reference=before)
     assert found["new"]["repeated"] == {
         "share": 0.5,
         "commonest": {"text": "I cannot answer that.", "n": 30, "share": 0.5, "in_training": False},
@@ -92,7 +92,7 @@ def test_a_model_with_one_sentence_for_everything_is_told_with_the_sentence(
 
 def test_another_script_and_other_lengths_are_told(training: list[Example], before: dict[str, Any]) -> None:
     new = [said("d", i, style="对不起，我不能回答这个问题，请您咨询专业人士。" * 5) for i in range(60)]
-    found = check(training, new, sure(new, 0.5), [HEAD], reference=before)
+    found = measure_drift(training, new, sure(new, 0.5), [HEAD], reference=before)
     assert found["new"]["scripts"] == {"Han": 1.0}
     assert (found["shift"]["scripts"], found["shift"]["length"]) == (1.0, 1.0)
     assert found["new"]["auc"] > 0.95
@@ -100,7 +100,7 @@ def test_another_script_and_other_lengths_are_told(training: list[Example], befo
 
 def test_it_is_plain_json_and_the_same_again(training: list[Example], before: dict[str, Any]) -> None:
     new = model("d", style="Sure! ")
-    once, again = (check(training, new, sure(new, 0.8), [HEAD], reference=before) for _ in range(2))
+    once, again = (measure_drift(training, new, sure(new, 0.8), [HEAD], reference=before) for _ in range(2))
     assert json.loads(json.dumps(once)) == once == again
     assert json.loads(json.dumps(before)) == before
 
@@ -112,17 +112,17 @@ def test_a_copy_of_a_training_response_counts_as_known(
         Example(f"d{i}", e.prompt_key, e.prompt, f" {e.response.upper()} ", "d")
         for i, e in enumerate(training[:60])
     ]
-    assert check(training, new, sure(new, 0.8), [HEAD], reference=before)["known_texts"] == 1.0
+    assert measure_drift(training, new, sure(new, 0.8), [HEAD], reference=before)["known_texts"] == 1.0
 
 
 def test_too_few_responses_have_no_auc_and_nothing_is_no_crash(before: dict[str, Any]) -> None:
     few = model("d")[:5]
     assert domain_auc(model("a"), few) == {"auc": None, "auc_prompts": "all"}
-    found = check([], [], [], [HEAD], reference=reference([], [], [HEAD]))
+    found = measure_drift([], [], [], [HEAD], reference=describe_models([], [], [HEAD]))
     assert found["new"]["auc"] is None
     assert found["most_different"] is None
     assert found["shift"] == {"scripts": None, "length": None}
-    assert reference(few, sure(few, 0.9), [HEAD])["models"]["d"]["auc"] is None
+    assert describe_models(few, sure(few, 0.9), [HEAD])["models"]["d"]["auc"] is None
 
 
 def test_half_a_pair_of_surrogates_is_a_character_like_any_other() -> None:

@@ -12,7 +12,7 @@ import pytest
 from annotation.errors import AssayError
 from scoring.backbones import choose, load
 from scoring.dataset import Example, Head
-from scoring.embedding import EmbeddingFeatures, _loaded, encoder_of
+from scoring.embedding import EmbeddingFeatures, _load_once, load_encoder
 from scoring.saved import fingerprint
 from scoring.spec import Spec
 from tests.conftest import missing
@@ -72,10 +72,10 @@ def test_a_text_is_embedded_once(encoder: str, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_it_is_loaded_once_and_anew_where_its_folder_changed(encoder: str):
-    first = encoder_of(encoder, False)
-    assert encoder_of(encoder, False) is first
+    first = load_encoder(encoder, False)
+    assert load_encoder(encoder, False) is first
     os.utime(Path(encoder) / "model.safetensors", (1, 1))
-    assert encoder_of(encoder, False) is not first
+    assert load_encoder(encoder, False) is not first
 
 
 def test_what_is_kept_is_bounded(encoder: str, monkeypatch: pytest.MonkeyPatch):
@@ -121,9 +121,9 @@ def test_weights_do_not_tell_what_the_process_embedded_before(encoder: str, tmp_
     ]
     hashes = []
     for i, before in enumerate(([], rows[::2], [replace(row, response=row.response[::-1]) for row in rows])):
-        _loaded.cache_clear()
+        _load_once.cache_clear()
         if before:
-            EmbeddingFeatures(encoder_of(encoder, False)).of(before)
+            EmbeddingFeatures(load_encoder(encoder, False)).of(before)
         choose(Spec("encoder", encoder)).fit(rows, [HEAD]).save(tmp_path / f"{i}")
         hashes.append(fingerprint(tmp_path / f"{i}"))
     assert len(set(hashes)) == 1

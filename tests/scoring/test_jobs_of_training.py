@@ -18,6 +18,7 @@ from django.db import connection
 from annotation.databases import seconds_ago
 from annotation.models import GoldRelease, Guideline, Job, Person
 from annotation.services import jobs
+from scoring.domain.training_spec import TrainingSpec
 from scoring.interface import Cancelled, Progress
 from scoring.models import Prediction, Scorer
 from scoring.ngram import NgramBackbone
@@ -53,7 +54,7 @@ def fits(fits_once: None, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def queued(release: GoldRelease, name: str = "s") -> tuple[Scorer, Job]:
-    return create_scorer(name=name, release=release, send=False)
+    return create_scorer(TrainingSpec(name=name, release=release), send=False)
 
 
 def undisturbed(release: GoldRelease) -> Scorer:
@@ -229,7 +230,7 @@ def test_a_fine_tuning_whose_process_is_killed_goes_on_from_its_checkpoint(
     )
     spec = Spec("encoder", encoder, "full", settings=replace(tuned, checkpoint_every=1))
     release = make_release(guideline, lin)
-    scorer, job = create_scorer(name="s", release=release, spec=spec, seeds=1, send=False)
+    scorer, job = create_scorer(TrainingSpec(name="s", release=release, backbone=spec, seeds=1), send=False)
     killed: list[int] = []
 
     def steps() -> list[int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scoring.adaptation import what_labels_brought
+from scoring.adaptation import measure_adaptation
 from scoring.dataset import Example, Head, Prediction
 from scoring.evaluation import evaluate_grouped
 from scoring.interface import Progress, Report, silent
@@ -120,7 +120,7 @@ def strange(prompts: int = 40) -> list[Example]:
 def test_adaptation_tells_what_the_labels_of_the_model_alone_brought() -> None:
     rows, backbone = strange(), Words()
     whole = evaluate_grouped(backbone, rows, [HEAD])
-    found = what_labels_brought(backbone, rows, [HEAD], model="z", whole=whole)
+    found = measure_adaptation(backbone, rows, [HEAD], model="z", full_evaluation=whole)
     assert found is not None
     assert (found["model"], found["n"], found["labels"]) == ("z", 40, 32)
     # Nobody else says "no": without a label of z it is taken for level 2, with some it is known.
@@ -137,4 +137,4 @@ def test_adaptation_tells_what_the_labels_of_the_model_alone_brought() -> None:
 def test_of_a_single_model_there_is_nothing_to_compare_with() -> None:
     rows = [row for row in strange() if row.model == "z"]
     whole = evaluate_grouped(Words(), rows, [HEAD])
-    assert what_labels_brought(Words(), rows, [HEAD], model="z", whole=whole) is None
+    assert measure_adaptation(Words(), rows, [HEAD], model="z", full_evaluation=whole) is None

@@ -6,8 +6,8 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from annotation.domain.batch_spec import Policy
 from annotation.models import Guideline, Person, Response
-from annotation.services.batches import Policy
 from scoring.models import MustFail
 from scoring.services import add_must_fail
 from tests.scoring.support import make_responses

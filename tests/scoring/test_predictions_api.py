@@ -12,11 +12,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
+from annotation.domain.batch_spec import Policy
 from annotation.models import GoldRelease, Guideline, Job, Person, Response
 from annotation.services import jobs
-from annotation.services.batches import Policy, add_members
+from annotation.services.batches import add_members
 from annotation.services.people import add_person
 from scoring.dataset import Example
+from scoring.domain.training_spec import TrainingSpec
 from scoring.models import PredictionRequest, Scorer
 from scoring.ngram import NgramScorer
 from scoring.selectors.requests import request_of
@@ -245,7 +247,7 @@ def test_who_judges_blind_is_told_no_prediction(
 
 
 def test_a_scorer_in_training_is_refused(release: GoldRelease, api: APIClient) -> None:
-    create_scorer(name="s", release=release, send=False)
+    create_scorer(TrainingSpec(name="s", release=release), send=False)
     assert ask(api, ITEM, scorer="s").status_code == 409
 
 

@@ -11,6 +11,7 @@ from annotation.models import GoldRelease, Guideline, Job, Person
 from annotation.services import jobs
 from annotation.services.batches import add_members
 from annotation.services.guidelines import load_guideline
+from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Promotion, Scorer
 from scoring.services import create_scorer
 from scoring.spec import Spec
@@ -195,7 +196,7 @@ def test_a_training_is_watched_and_cancelled_on_its_page(release: GoldRelease, r
 def test_a_failure_says_why_on_the_page(
     release: GoldRelease, researcher: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _scorer, job = create_scorer(name="s", release=release, send=False)
+    _scorer, job = create_scorer(TrainingSpec(name="s", release=release), send=False)
 
     def fail(*_args: Any, **_options: Any) -> Any:
         raise MemoryError("no room for the weights")
@@ -331,7 +332,8 @@ def test_the_overview_names_the_weak_places(scorer: Scorer, researcher: Client) 
 
 def test_every_chart_can_be_drawn_in_both_themes(release: GoldRelease, researcher: Client) -> None:
     made, job = create_scorer(
-        name="whole", release=release, evaluate=["leave-one-model-out", "learning-curve"], send=False
+        TrainingSpec(name="whole", release=release, evaluate=["leave-one-model-out", "learning-curve"]),
+        send=False,
     )
     jobs.run_now(job)
     made.refresh_from_db()

@@ -8,6 +8,8 @@ from uuid import uuid4
 
 import pytest
 
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import AssayError, Conflict, Forbidden
 from annotation.models import (
     AuditEvent,
@@ -21,12 +23,13 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from annotation.services.annotations import Work, submit
-from annotation.services.batches import Policy, add_members
+from annotation.services.batches import add_members
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from annotation.services.guidelines import load_guideline
 from scoring.dataset import Example, Head
 from scoring.dataset import Prediction as Predicted
+from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Prediction, Scorer
 from scoring.ngram import NgramBackbone, NgramScorer
 from scoring.saved import fingerprint
@@ -64,7 +67,7 @@ class MemorisedScorer:
 
 
 def test_a_scorer_is_not_ready_before_its_job_is_done(release: GoldRelease, he: Person) -> None:
-    scorer, job = create_scorer(name="s", release=release, actor=he, send=False)
+    scorer, job = create_scorer(TrainingSpec(name="s", release=release), actor=he, send=False)
     assert (scorer.state, scorer.ready_at, job.kind) == ("queued", None, "train_scorer")
     with pytest.raises(Conflict, match="not ready"):
         score(scorer=scorer, responses=Response.objects.all())
@@ -78,7 +81,9 @@ def test_a_tuned_encoder_is_given_responses_in_the_guidelines_template(
     text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8").replace('version: "1.0"', 'version: "1.1"')
     guideline = load_guideline(text=f'{text}\nscorer_template: "{template}"\n', path="x", publish=True)
     release = make_release(guideline, lin)
-    scorer, _job = create_scorer(name="s", release=release, spec=Spec("encoder", encoder, tuning), send=False)
+    scorer, _job = create_scorer(
+        TrainingSpec(name="s", release=release, backbone=Spec("encoder", encoder, tuning)), send=False
+    )
     scorer.refresh_from_db()
     assert scorer.spec.template == (template if tuning == "full" else "")
 
@@ -138,7 +143,7 @@ def test_the_card_compares_with_the_commonest_level_and_with_people(
     label_all(batch, lin)
     label_all(batch, chen, lambda response: 1 if response.prompt.key == "p3" else true_level(response))
     assert decide_next(batch, wu, 3) is not None
-    baselines = trained(cut_release(name="r", batches=[batch])).card["baselines"]
+    baselines = trained(cut_release(ReleaseSpec(name="r", batches=[batch]))).card["baselines"]
     # gold: 1, 3, 3, 3. Always 3 is right in 3 of 4; lin and chen have 4 + 3 of 8; they agree in 3 of 4
     assert baselines["majority"]["accuracy"]["value"] == 3 / 4
     assert baselines["annotators"]["accuracy"]["value"] == 7 / 8
@@ -204,7 +209,7 @@ def test_a_criterion_without_labels_does_not_make_scoring_begin_anew(lin: Person
     Prompt.objects.update(dimension="safe")
     batch = make_batch(guideline, dataset, annotators=[lin], policy=Policy(overlap=1))
     label_all(batch, lin)
-    scorer = trained(cut_release(name="r", batches=[batch]))
+    scorer = trained(cut_release(ReleaseSpec(name="r", batches=[batch])))
     other = make_responses(prompts=4, models=["New"], name="other", start=100)
     Prompt.objects.filter(dataset=other).update(dimension="unsafe")
     responses = Response.objects.filter(prompt__dataset=other)
@@ -306,7 +311,7 @@ def test_only_the_criteria_of_a_prompts_dimension_are_predicted(lin: Person) -> 
         asked = guideline.document.criteria_for(one.task.response.prompt.dimension)
         labels = {criterion.name: level for criterion in asked}
         submit(assignment_id=one.pk, person=lin, key=str(uuid4()), work=Work(labels=labels))
-    scorer = trained(cut_release(name="r", batches=[batch]))
+    scorer = trained(cut_release(ReleaseSpec(name="r", batches=[batch])))
     found = Counter(scorer.predictions.values_list("response__prompt__dimension", "criterion"))
     assert found == {("safe", "compliance"): 4, ("unsafe", "compliance"): 4, ("unsafe", "tone"): 4}
 
@@ -329,32 +334,32 @@ def test_what_cannot_work_is_refused_before_anything_is_made(
 ) -> None:
     refusals: dict[str, dict[str, Any]] = {
         "cannot be a name": {"name": "a/b"},
-        "No backbone no such place": {"spec": Spec.of("no such place")},
-        "holds no model": {"spec": Spec.of("/tmp")},
-        "neither a folder here nor a name on the hub": {"spec": Spec.of("a" * 300)},
+        "No backbone no such place": {"backbone": Spec.of("no such place")},
+        "holds no model": {"backbone": Spec.of("/tmp")},
+        "neither a folder here nor a name on the hub": {"backbone": Spec.of("a" * 300)},
         "no way to evaluate": {"evaluate": ["by luck"]},
         "The seed is a whole number": {"seed": -1},
     }
     for message, options in refusals.items():
         with subtests.test(message), pytest.raises(AssayError, match=message):
-            create_scorer(**{"name": "s", "release": release, "send": False} | options)
+            create_scorer(TrainingSpec(**{"name": "s", "release": release} | options), send=False)
     assert not Scorer.objects.exists()
     assert not Job.objects.filter(kind="train_scorer").exists()
 
 
 @pytest.mark.usefixtures("learning_once")
 def test_a_name_that_is_in_training_or_ready_is_refused(release: GoldRelease) -> None:
-    _scorer, job = create_scorer(name="s", release=release, send=False)
+    _scorer, job = create_scorer(TrainingSpec(name="s", release=release), send=False)
     with pytest.raises(Conflict, match="already a scorer named s"):
-        create_scorer(name="s", release=release, send=False)
+        create_scorer(TrainingSpec(name="s", release=release), send=False)
     jobs.run_now(job)
     with pytest.raises(Conflict, match="already a scorer named s"):
-        create_scorer(name="s", release=release, send=False)
+        create_scorer(TrainingSpec(name="s", release=release), send=False)
 
 
 @pytest.mark.usefixtures("learning_once")
 def test_the_name_of_a_cancelled_training_can_be_taken_again(release: GoldRelease) -> None:
-    first, job = create_scorer(name="s", release=release, send=False)
+    first, job = create_scorer(TrainingSpec(name="s", release=release), send=False)
     first.work_folder.mkdir(parents=True)
     jobs.cancel(job=job)
     second = trained(release)
@@ -368,10 +373,10 @@ def test_a_release_of_one_prompt_or_one_model_is_refused_with_the_reason(
 ) -> None:
     one_prompt = make_release(guideline, lin, name="one-prompt", prompts=1)
     with pytest.raises(AssayError, match="a single prompt"):
-        create_scorer(name="s", release=one_prompt, send=False)
+        create_scorer(TrainingSpec(name="s", release=one_prompt), send=False)
     one_model = make_release(guideline, lin, name="one-model", models=["A"])
     with pytest.raises(AssayError, match="a single model"):
-        create_scorer(name="s", release=one_model, evaluate=["leave-one-model-out"], send=False)
+        create_scorer(TrainingSpec(name="s", release=one_model, evaluate=["leave-one-model-out"]), send=False)
 
 
 def test_two_guidelines_in_one_release_are_refused(
@@ -382,14 +387,14 @@ def test_two_guidelines_in_one_release_are_refused(
     dataset = make_responses(prompts=2, models=["A"], name="second")
     batch = make_batch(other, dataset, annotators=[lin], name="second", policy=Policy(overlap=1))
     label_all(batch, lin)
-    mixed = cut_release(name="mixed", batches=[batch, *release.batches.all()])
+    mixed = cut_release(ReleaseSpec(name="mixed", batches=[batch, *release.batches.all()]))
     with pytest.raises(AssayError, match="other, xstest"):
-        create_scorer(name="s", release=mixed, send=False)
+        create_scorer(TrainingSpec(name="s", release=mixed), send=False)
 
 
 def test_who_annotates_in_an_open_batch_may_not_train_on_it(release: GoldRelease, lin: Person) -> None:
     with pytest.raises(Forbidden):
-        create_scorer(name="s", release=release, actor=lin, send=False)
+        create_scorer(TrainingSpec(name="s", release=release), actor=lin, send=False)
 
 
 def test_examples_do_not_depend_on_the_order_of_rows(release: GoldRelease) -> None:
@@ -404,7 +409,9 @@ def test_examples_do_not_depend_on_the_order_of_rows(release: GoldRelease) -> No
 
 def test_an_adaptation_knows_its_base_and_the_model(scorer: Scorer, release: GoldRelease) -> None:
     model = EvaluatedModel.objects.get(name="Hidden-13B")
-    made, _job = create_scorer(name="adapted", release=release, base=scorer, adapt_to=model, send=False)
+    made, _job = create_scorer(
+        TrainingSpec(name="adapted", release=release, base=scorer, adapt_to=model), send=False
+    )
     assert (made.base, made.adapted_to, made.spec) == (scorer, model, scorer.spec)
 
 
@@ -415,7 +422,9 @@ def test_who_may_not_open_the_base_adapts_nothing(
     add_members(batch=scorer.release.batches.get(), role="annotator", people=[he])
     model = EvaluatedModel.objects.get(name="Hidden-13B")
     with pytest.raises(Forbidden):
-        create_scorer(name="adapted", release=later, base=scorer, adapt_to=model, actor=he, send=False)
+        create_scorer(
+            TrainingSpec(name="adapted", release=later, base=scorer, adapt_to=model), actor=he, send=False
+        )
 
 
 def test_an_adaptation_needs_labels_of_the_model_and_a_scorer_of_the_guideline(
@@ -424,7 +433,7 @@ def test_an_adaptation_needs_labels_of_the_model_and_a_scorer_of_the_guideline(
     hidden, other = EvaluatedModel.objects.get(name="Hidden-13B"), EvaluatedModel.objects.create(name="New")
 
     def adapt(**options: Any) -> None:
-        create_scorer(**{"name": "a", "release": release, "send": False} | options)
+        create_scorer(TrainingSpec(**{"name": "a", "release": release} | options), send=False)
 
     with pytest.raises(AssayError, match="gold has no labels of New: label a few dozen"):
         adapt(base=scorer, adapt_to=other)
@@ -441,8 +450,8 @@ def test_an_adaptation_needs_labels_of_the_model_and_a_scorer_of_the_guideline(
 
 
 def test_the_number_of_seeds_is_kept_and_bounded(release: GoldRelease) -> None:
-    assert create_scorer(name="s", release=release, send=False)[0].config["seeds"] == 1
-    assert create_scorer(name="t", release=release, seeds=4, send=False)[0].config["seeds"] == 4
+    assert create_scorer(TrainingSpec(name="s", release=release), send=False)[0].config["seeds"] == 1
+    assert create_scorer(TrainingSpec(name="t", release=release, seeds=4), send=False)[0].config["seeds"] == 4
     for wrong in (0, 11):
         with pytest.raises(AssayError, match="1 to 10 seeds"):
-            create_scorer(name="u", release=release, seeds=wrong, send=False)
+            create_scorer(TrainingSpec(name="u", release=release, seeds=wrong), send=False)

@@ -11,6 +11,7 @@ from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, Perso
 from annotation.services import jobs
 from annotation.splits import split_of
 from scoring import conformal
+from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
 from scoring.ngram import NgramBackbone
 from scoring.saved import fingerprint
@@ -128,7 +129,7 @@ def test_a_training_that_died_among_the_seeds_and_in_the_curve_goes_on_to_the_sa
 ) -> None:
     monkeypatch.setattr(reports, "REPORT_EVERY", 0)
     asked: dict[str, Any] = {"evaluate": ["learning-curve"], "seeds": 2}
-    scorer, job = create_scorer(name="s", release=release, send=False, **asked)
+    scorer, job = create_scorer(TrainingSpec(name="s", release=release, **asked), send=False)
     for fitted in (7, 13):
 
         def die(_fraction: float, _stage: str, fitted: int = fitted) -> None:

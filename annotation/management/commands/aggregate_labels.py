@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from annotation.agreement import Value
+from annotation.core.formatting import format_decimal
 from annotation.goldfile import csv_cell, csv_writer
 from annotation.management.base import AssayCommand
 from annotation.selectors.aggregation import METHODS, Aggregated, Posterior, aggregated, posteriors_of
@@ -73,7 +74,7 @@ def _lines(criteria: Iterable[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     for one in criteria:
         counts = [str(one[name]) for name in ("tasks", "labels", "people")]
         for level, share in (one["marginals"] or {"-": None}).items():
-            yield one["criterion"], level, "-" if share is None else f"{share:.4f}", *counts
+            yield one["criterion"], level, format_decimal(share, 4), *counts
 
 
 def _values(found: Iterable[Aggregated]) -> list[Value]:

@@ -3,7 +3,6 @@
 ``docs/agreement.md`` says what a unit is and which tasks count, ``docs/disagreement.md`` what the other figures mean.
 """
 
-from annotation.selectors.agreement.access import batches_for, readable_batches
 from annotation.selectors.agreement.groupings import (
     FACETS,
     Group,
@@ -25,8 +24,6 @@ __all__ = [
     "LabelPatterns",
     "Narrowing",
     "ReportRow",
-    "batches_for",
     "parse_groupings",
     "parse_narrowing",
-    "readable_batches",
 ]

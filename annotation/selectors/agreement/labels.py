@@ -14,7 +14,7 @@ import numpy.typing as npt
 from annotation.agreement import MEASUREMENTS, Measurement, Value
 from annotation.disagreement import Mask, Sorted, crossed, sort_by
 from annotation.guidelines import Criterion
-from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person
+from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person, Task
 from annotation.selectors.agreement.groupings import EVERYTHING, Grouping, Narrowing
 from annotation.selectors.units import kept_by, reading_of
 from annotation.units import Codes, Units, as_pairs, distinct
@@ -142,8 +142,10 @@ class Labels:
 
     def _decisions(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], tuple[str | None, ...]]:
         ids = [pk for pk, _mark in self.marks]
-        found = Adjudication.objects.filter(task__batch__in=ids, reason__isnull=False).order_by("task_id")
-        rows = list(found.values_list("task_id", "reason__key"))
+        decisions = Adjudication.objects.filter(
+            task__batch__in=ids, task__kind=Task.Kind.WORK, reason__isnull=False
+        ).order_by("task_id")
+        rows = list(decisions.values_list("task_id", "reason__key"))
         names = tuple(sorted({key for _task, key in rows}))
         at = {name: place for place, name in enumerate(names)}
         return (

@@ -100,7 +100,9 @@ def quality_of(person: Person, batches: Collection[int]) -> dict[int, Quality]:
 
 def decisions_of(person: Person, batches: Collection[int]) -> dict[int, Decisions]:
     """By batch, of the latest ``MOST_READ`` disputes that the person decided in ``batches``."""
-    decided = Adjudication.objects.filter(assignment__person=person, assignment__batch__in=batches)
+    decided = Adjudication.objects.filter(
+        assignment__person=person, assignment__batch__in=batches, task__kind=Task.Kind.WORK
+    )
     rows = decided.exclude(task__state=Task.State.WITHDRAWN).order_by("-created_at")
     found: dict[int, Decisions] = defaultdict(Decisions)
     for batch, labels, seconds, verdict in rows.values_list(

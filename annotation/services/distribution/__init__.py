@@ -1,6 +1,6 @@
 """Handing out work: claims and leases.
 
-Lock order, everywhere: memberships, the batch, tasks, panels, second readings. Two calls of one person queue at their
+Lock order, everywhere: memberships, the batch, tasks, panels. Two calls of one person queue at their
 membership; two people meet at a task only for the moment in which its slot is taken (SKIP LOCKED).
 Leases are ended in a transaction of their own, before: whoever waits for a task holds no other.
 On SQLite a transaction holds the write lock from its first statement, which gives the same order.

@@ -29,10 +29,8 @@ from annotation.models import (
 )
 from annotation.models.sql import FreeTask
 from annotation.selectors.care import strata_resting
-from annotation.selectors.counts import decided_by, submitted_by
-from annotation.selectors.dispute_queue import ANYTHING, Wanted, readings_to_come, waiting
-from annotation.selectors.second_readings import as_claim, at_hand, readings_done
-from annotation.services import second_readings
+from annotation.selectors.counts import count_decisions, submitted_by
+from annotation.selectors.dispute_queue import ANYTHING, Wanted, repeats_to_come, waiting
 from annotation.services.distribution.known import next_check, next_of_round
 from annotation.services.distribution.leases import LIVE, expire_leases, live_claims
 from annotation.services.distribution.search import (
@@ -70,7 +68,7 @@ def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Ass
 def next_dispute(*, batch: Batch, person: Person, wanted: Wanted = ANYTHING) -> Assignment | None:
     """The adjudicator's live claim on a disputed task, else a new one that they ``wanted``; None when none waits.
 
-    A second reading comes as such a claim, too: when it is due, but after what a manager put first, or when the
+    A repeat adjudication comes as such a claim, too: when it is due, but after what a manager put first, or when the
     disputes of the batch have run out.
     """
     expire_leases(batch=batch)
@@ -114,24 +112,22 @@ def _next_dispute(batch: Batch, person: Person, wanted: Wanted) -> Assignment | 
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
     if live is not None:
         return live
-    reading = at_hand(member)
-    if reading is not None:
-        return as_claim(reading)
-    done = decided_by(member) + readings_done(member)
-    if member.quota is not None and not within_quota(member.quota, submitted=done, live=0):
-        return None
+    if member.quota is not None:
+        decided = count_decisions(member, with_repeats=True)
+        if not within_quota(member.quota, submitted=decided, live=0):
+            return None
     return _take_wanted(member, wanted, resting=strata_resting(batch, person, conditions.budget))
 
 
 def _take_wanted(member: Membership, wanted: Wanted, *, resting: Sequence[int]) -> Assignment | None:
     tasks = waiting(member, resting=resting)
-    reading = wanted.readings_of(readings_to_come(member, resting=resting)).first()
-    if reading is not None:
+    repeats = wanted.of_dimension(repeats_to_come(member, resting=resting))
+    repeat_waits = repeats.exists()
+    if repeat_waits:
         tasks = tasks.filter(priority__gt=0)
     task = next(filter(None, map(_take_dispute, wanted.ways(tasks))), None)
-    if task is None and reading is not None:
-        # Where it was decided or dropped this moment, the next look finds it no more.
-        return second_readings.claim(reading, member.batch) or _take_wanted(member, wanted, resting=resting)
+    if task is None and repeat_waits:
+        task = _take_dispute(repeats)
     if task is None:
         return None
     past = Assignment.objects.filter(task=task, person=member.person).first()

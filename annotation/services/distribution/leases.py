@@ -18,7 +18,6 @@ from annotation.models import (
     Membership,
     Panel,
     Person,
-    SecondReading,
     Task,
     sql,
 )
@@ -27,22 +26,14 @@ from annotation.services.audit import record
 from annotation.services.known_answers import end_skipped
 from annotation.services.planning import plan_again
 from annotation.services.qualifications import end_round_if_over
-from annotation.services.second_readings import extend_reading, give_back_reading, put_back
 from annotation.statements import execute
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 
 
+@transaction.atomic
 def extend_lease(*, assignment_id: UUID, person: Person) -> Assignment:
     """Give a live claim a fresh lease, counted from now."""
-    try:
-        return _extend_lease(assignment_id, person)
-    except NotFound:
-        return extend_reading(assignment_id, person)
-
-
-@transaction.atomic
-def _extend_lease(assignment_id: UUID, person: Person) -> Assignment:
     assignment = lock_assignment(assignment_id, person)
     if assignment.state != Assignment.State.CLAIMED:
         raise Conflict(N_("This item is no longer yours to work on."))
@@ -51,20 +42,13 @@ def _extend_lease(assignment_id: UUID, person: Person) -> Assignment:
     return assignment
 
 
+@transaction.atomic
 def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> Assignment:
     """Give a claim back. With a reason it is a skip: the item never comes back to this person, and where it was
     planned for them it is planned for somebody else.
 
     Releasing what was released already changes nothing.
     """
-    try:
-        return _release(assignment_id, person, skip_reason)
-    except NotFound:
-        return give_back_reading(assignment_id, person, skip_reason)
-
-
-@transaction.atomic
-def _release(assignment_id: UUID, person: Person, skip_reason: str) -> Assignment:
     if skip_reason:  # it may plan again, which nobody does while a manager plans
         lock_memberships(assignment_id, person)
     assignment = lock_assignment(assignment_id, person)
@@ -77,12 +61,16 @@ def _release(assignment_id: UUID, person: Person, skip_reason: str) -> Assignmen
         assignment.state = Assignment.State.RELEASED
         assignment.skip_reason = skip_reason
         assignment.save(update_fields=["state", "skip_reason"])
-        record(actor=person, verb="skip", target=f"assignment:{assignment.pk}", reason=skip_reason)
+        if assignment.task.kind == Task.Kind.REPEAT:
+            verb, target = "skip_second_reading", f"task:{assignment.task.repeats_id}"
+        else:
+            verb, target = "skip", f"assignment:{assignment.pk}"
+        record(actor=person, verb=verb, target=target, reason=skip_reason)
         if assignment.task.panel_id is not None and not assignment.is_adjudication:
             plan_again(assignment.task, without=membership_id(assignment))
-        is_known = assignment.task.kind != Task.Kind.WORK
+        is_work = assignment.task.kind == Task.Kind.WORK
         execute(
-            *(end_skipped(assignment) if is_known else [sql.add_to_tally_of(assignment, skipped=1)]),
+            *([sql.add_to_tally_of(assignment, skipped=1)] if is_work else end_skipped(assignment)),
             *sql.add_exposure_of(assignment),
         )
         if assignment.task.kind == Task.Kind.QUALIFICATION:
@@ -102,7 +90,7 @@ def expire_leases(*, batch: Batch, now: datetime | None = None) -> int:
         for assignment in overdue.filter(task_id=task_id):
             free(assignment, Assignment.State.EXPIRED)
             ended += 1
-    return ended + put_back(SecondReading.objects.filter(batch=batch, lease_expires__lt=now))
+    return ended
 
 
 def end_claims(claims: QuerySet[Assignment]) -> int:

@@ -31,7 +31,6 @@ from annotation.bundle import (
     GuidelineFacts,
     Manifest,
 )
-from annotation.datasheet import markdown
 from annotation.errors import N_, Conflict, InputError
 from annotation.formats.reading import Source
 from annotation.goldfile import GoldRow, jsonl_lines
@@ -39,6 +38,7 @@ from annotation.models import Batch, Guideline
 from annotation.selectors.behind import Behind, Word, behind
 from annotation.selectors.released import ReleasedRow
 from annotation.services.exports.checking import check_gold
+from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.shape import Counted, Part, Tell, Wanted, WholeFile, Writer
 
 FILE, TABLES_OF = "bundle.zip", ".tables-"
@@ -109,7 +109,7 @@ class _Packing:
                 for guideline in self._guidelines:
                     packed.add(_facts(guideline).file, [guideline.source.encode()])
                 for name, language in LANGUAGES.items():
-                    packed.add(name, [markdown(self._wanted.manifest, language).encode()])
+                    packed.add(name, [render_markdown(self._wanted.manifest, language).encode()])
                 packed.add(MANIFEST, [self._manifest(packed).to_json().encode()])
 
     def _write_tables(self, folder: Path, tell: Tell) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from annotation.datasheet import markdown
 from annotation.errors import N_
 from annotation.selectors.released import Order
 from annotation.services.exports.checking import check_gold
+from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.parquet import ROW_GROUP, read_parquet, schema_of, write_parquet
 from annotation.services.exports.shape import Counted, Part, Tell, TextFile, Wanted, WholeFile, Writer
 from annotation.splits import SPLITS
@@ -70,7 +70,7 @@ class _Write:
 def card_of(wanted: Wanted) -> str:
     """The card: its YAML, and what the release says of itself."""
     facts = yaml.safe_dump(_facts(wanted), allow_unicode=True, sort_keys=False, width=1000)
-    return f"---\n{facts}---\n\n{markdown(wanted.manifest, 'en')}"
+    return f"---\n{facts}---\n\n{render_markdown(wanted.manifest, 'en')}"
 
 
 def _facts(wanted: Wanted) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from annotation.datasheet import markdown
 from annotation.errors import N_
+from annotation.services.exports.datasheet import render_markdown
 from annotation.services.exports.shape import Counted, Part, TextFile, Wanted, Writer
 
 Report: TypeAlias = Callable[[float, str], None]
@@ -95,8 +95,8 @@ def _beside(wanted: Wanted) -> list[Part]:
     """What goes with every format."""
     return [
         _small("manifest.json", json.dumps(wanted.manifest, ensure_ascii=False, indent=1) + "\n"),
-        _small("datasheet.md", markdown(wanted.manifest, "en")),
-        _small("datasheet.zh.md", markdown(wanted.manifest, "zh")),
+        _small("datasheet.md", render_markdown(wanted.manifest, "en")),
+        _small("datasheet.zh.md", render_markdown(wanted.manifest, "zh")),
     ]
 
 

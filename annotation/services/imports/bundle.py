@@ -28,6 +28,8 @@ from annotation.bundle import (
     Manifest,
 )
 from annotation.content import response_sha256
+from annotation.domain.batch_spec import Policy
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import N_, AssayError, Conflict, Forbidden, InputError
 from annotation.formats import ANNOTATIONS as KIND
 from annotation.formats import (
@@ -46,7 +48,7 @@ from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Pe
 from annotation.names import check_name
 from annotation.selectors.blindness import sealed_datasets
 from annotation.selectors.imports import prompts_by_key
-from annotation.services.batches import Policy, add_tasks, new_batch, set_state
+from annotation.services.batches import add_tasks, new_batch, set_state
 from annotation.services.gold import cut_release
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports.members import Members
@@ -190,14 +192,14 @@ class _Coming:
 
     def verify(self, name: str) -> None:
         """Cut the release, for good where it is named, else to see its hash alone."""
-        batches = list(self._batches.values())
+        batches = tuple(batch.pk for batch in self._batches.values())
         if name:
-            release = cut_release(name=name, batches=batches, actor=self._run.actor)
+            release = cut_release(ReleaseSpec(name=name, batches=batches), actor=self._run.actor)
             sha256 = release.sha256
             self._report.add_made("releases")
         else:
             with transaction.atomic():
-                sha256 = cut_release(name=f"bundle-{uuid4().hex}", batches=batches).sha256
+                sha256 = cut_release(ReleaseSpec(name=f"bundle-{uuid4().hex}", batches=batches)).sha256
                 transaction.set_rollback(True)
         if sha256 != self._manifest.sha256:
             raise self._bundle.error(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from django.conf import settings
 
+from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec
 from annotation.errors import N_, AssayError, Conflict
 from annotation.files import read_text
 from annotation.formats import RESPONSES
@@ -13,7 +14,6 @@ from annotation.models import Batch, Dataset, EvaluatedModel, Guideline
 from annotation.selectors.corpus import dataset_named
 from annotation.selectors.guidelines import guideline_named
 from annotation.services.batches import (
-    Policy,
     add_tasks,
     create_batch,
     new_batch,
@@ -80,13 +80,13 @@ def _made(target: Target, dataset: Dataset | None, intake: Intake) -> Goal:
         raise AssayError(
             N_("No batch is named {name}. To make it, name its guideline and its dataset."), name=target.batch
         )
-    batch = create_batch(
+    spec = BatchSpec(
         name=target.batch,
-        guideline=guideline_named(target.guideline),
-        dataset=dataset,
+        guideline=guideline_named(target.guideline).pk,
+        dataset=dataset.pk,
         open_now=False,
-        actor=intake.run.actor,
     )
+    batch = create_batch(spec, actor=intake.run.actor)
     intake.report.add_made("batches")
     intake.report.add_made("tasks", batch.tasks.count())
     return Goal(batch=batch, dataset=dataset, is_new=True)
@@ -123,7 +123,7 @@ def _responses(intake: Intake, dataset: Dataset) -> ImportReport:
 def _complete_batch(target: Target, intake: Intake) -> Batch:
     guideline = _guideline(target.guideline or intake.form.name, intake)
     intake.report.add_made("batches")
-    return new_batch(name=target.batch, guideline=guideline, policy=Policy(), actor=intake.run.actor)
+    return new_batch(name=target.batch, guideline=guideline, policy=USUAL_POLICY, actor=intake.run.actor)
 
 
 def _guideline(reference: str, intake: Intake) -> Guideline:

@@ -98,13 +98,12 @@ def _change(found: Statistic | None) -> dict[str, Any] | None:
     """With its direction where the interval leaves out 0, and a word for it."""
     if found is None or found.value is None:
         return None
-    interval = "" if found.low is None or found.high is None else f"{found.low:+.3f} – {found.high:+.3f}"
     direction, words = "", gettext("no sure change")
     if found.low is not None and found.low > 0:
         direction, words = "up", gettext("better")
     elif found.high is not None and found.high < 0:
         direction, words = "down", gettext("worse")
-    return {"value": f"{found.value:+.3f}", "interval": interval, "direction": direction, "words": words}
+    return {"statistic": found, "direction": direction, "words": words}
 
 
 def _reason(one: ReasonCount, asked: Asked, said: dict[str, str]) -> dict[str, Any]:

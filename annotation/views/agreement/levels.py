@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from annotation.agreement import Value
+from annotation.core.formatting import format_compact, format_part
 from annotation.selectors.agreement.causes import Matrix, matrices
 from annotation.views.agreement.asked import Asked
 from annotation.views.levels import criterion_label, level_text
@@ -46,7 +47,7 @@ def _pairs(asked: Asked) -> list[tuple[str, str]]:
 def _matrix(one: Matrix, asked: Asked) -> dict[str, Any]:
     said = [level_text(one.criterion, value) for value in one.values]
     # Of 100 levels the number alone has room.
-    short = [f"{value:g}" for value in one.values] if len(one.values) > SHADES + 1 else said
+    short = [format_compact(value) for value in one.values] if len(one.values) > SHADES + 1 else said
     largest = _largest(one)
     rows = [
         {"head": short[at], "cells": [_cell(one, (at, other), largest, asked) for other in range(len(said))]}
@@ -87,7 +88,7 @@ def _cell(one: Matrix, at: tuple[int, int], largest: int, asked: Asked) -> Cell:
     shade = SAME if same else str(-(-n * SHADES // largest) if largest else 0)
     return Cell(
         n=n,
-        percent=f"{100 * n / one.total:.1f}%",
+        percent=f"{format_part(n, one.total)}%",
         shade=shade,
         url=_tasks(one, (one.values[row], one.values[column]), asked) if n else "",
     )

@@ -15,7 +15,6 @@ from annotation.views.agreement.asked import Asked
 from annotation.views.agreement.words import (
     FACETS,
     STATISTICS,
-    VERDICTS,
     alpha_of,
     figure,
     level_pair,
@@ -29,15 +28,22 @@ LEAST_TASKS = 3
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Something to look at first: a sentence, and where to go on."""
+class AgreementFinding:
+    """Something to look at first, and where to go on. The template says what stands out from ``code`` and figures:
+    of a ``group`` its statistic beside that of the ``whole``; of ``levels`` and a ``prompt`` that ``n`` of ``total``.
+    """
 
+    code: str
     kind: str
     name: str
-    words: str
     inside: str
     inside_words: str
     tasks: str
+    statistic: Statistic | None = None
+    whole: float | None = None
+    groups: int = 0
+    n: int = 0
+    total: int = 0
 
 
 def context(asked: Asked) -> dict[str, Any]:
@@ -68,7 +74,6 @@ def _headline(asked: Asked) -> dict[str, Any] | None:
         "disputed_url": choice.tasks(replace(choice.narrowing, disputed=True)),
         "tiles": [_tile(name, measured.statistics[name]) for name in names],
         "reading": found,
-        "verdict": VERDICTS[found[0]] if found else None,
     }
 
 
@@ -81,7 +86,7 @@ def _tile(name: str, statistic: Statistic) -> dict[str, Any]:
     }
 
 
-def _findings(asked: Asked) -> Iterator[Finding]:
+def _findings(asked: Asked) -> Iterator[AgreementFinding]:
     one = asked.headline
     if one is None or not one.disputed:
         return
@@ -94,31 +99,25 @@ def _findings(asked: Asked) -> Iterator[Finding]:
     yield from _prompt(asked)
 
 
-def _group(asked: Asked, found: Weakest) -> Finding:
+def _group(asked: Asked, found: Weakest) -> AgreementFinding:
     choice = asked.choice
     inside = choice.narrowing.with_group({found.facet: found.name})
     overall = asked.overall[0]
-    whole = overall.value(alpha_of(overall.measurement))
-    shown = figure(found.statistic)
-    assert shown is not None
     pair = found.facet == "pair"
-    words = gettext("Alpha {value} ({interval}) where all together have {whole}; the lowest of {groups}.")
-    return Finding(
+    return AgreementFinding(
+        code="group",
         kind=str(FACETS[found.facet]),
         name=asked.words.value(found.facet, found.name) or "-",
-        words=words.format(
-            value=shown.value,
-            interval=shown.interval,
-            whole="-" if whole is None else f"{whole:.3f}",
-            groups=found.groups,
-        ),
+        statistic=found.statistic,
+        whole=overall.value(alpha_of(overall.measurement)),
+        groups=found.groups,
         inside=choice.narrowed(inside, view="levels" if pair else "", by="", across=""),
         inside_words=gettext("Who says what") if pair else gettext("Look inside"),
         tasks=choice.tasks(replace(inside, disputed=True)),
     )
 
 
-def _levels(asked: Asked) -> Iterator[Finding]:
+def _levels(asked: Asked) -> Iterator[AgreementFinding]:
     """The two levels that are most often taken for each other."""
     found = asked.patterns.confusions()
     if not found:
@@ -126,29 +125,29 @@ def _levels(asked: Asked) -> Iterator[Finding]:
     top, choice = found[0], asked.choice
     inside = choice.narrowing.with_group({"criterion": top.criterion.name})
     total = sum(one.count for one in found)
-    yield Finding(
+    yield AgreementFinding(
+        code="levels",
         kind=gettext("Levels"),
         name=level_pair(top.criterion, top.low, top.high),
-        words=gettext("Taken for each other {n} times, of {total} pairs of labels that differ.").format(
-            n=top.count, total=total
-        ),
+        n=top.count,
+        total=total,
         inside=choice.narrowed(inside, view="levels", by="", across=""),
         inside_words=gettext("All levels"),
         tasks=choice.tasks(inside.between(top.low, top.high)),
     )
 
 
-def _prompt(asked: Asked) -> Iterator[Finding]:
+def _prompt(asked: Asked) -> Iterator[AgreementFinding]:
     for one in Prompts(asked.patterns.labels)[0:1]:
         shown = percent(one.tasks)
         if one.tasks.n >= LEAST_TASKS and shown is not None:
             choice = asked.choice
-            yield Finding(
+            yield AgreementFinding(
+                code="prompt",
                 kind=gettext("Prompt"),
                 name=one.prompt.key,
-                words=gettext("{part} of its {n} tasks are disputed.").format(
-                    part=one.tasks.part, n=one.tasks.n
-                ),
+                n=one.tasks.part,
+                total=one.tasks.n,
                 inside=choice.address(view="prompts", by="", across=""),
                 inside_words=gettext("All prompts"),
                 tasks=choice.tasks(replace(choice.narrowing, prompt=one.prompt.pk, disputed=True)),

@@ -16,10 +16,9 @@ from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.agreement import (
     Counted,
     LabelPatterns,
-    batches_for,
     parse_narrowing,
-    readable_batches,
 )
+from annotation.selectors.agreement.access import batches_for, readable_batches
 from annotation.selectors.blindness import sealed_batches
 from annotation.views.access import has_role, person_of, role_required
 from annotation.views.agreement import guideline, levels, overview, prompts, rows, time

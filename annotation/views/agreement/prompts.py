@@ -36,7 +36,7 @@ def _line(one: DisputedPrompt, asked: Asked) -> dict[str, Any]:
         "n": one.tasks.n,
         "disputed": one.tasks.part,
         "share": percent(one.tasks),
-        "alpha": None if one.alpha is None else f"{one.alpha:.3f}",
+        "alpha": one.alpha,
         "splits": [_split(split, asked, one) for split in one.splits[:SPLITS]],
         "tasks": choice.tasks(inside),
         "disputes": choice.tasks(replace(inside, disputed=True)),

@@ -14,6 +14,7 @@ from django.utils.translation import gettext
 
 from annotation.agreement import Agreement
 from annotation.charts import chart_url
+from annotation.core.formatting import format_decimal
 from annotation.selectors.agreement import Counted
 from annotation.views.agreement.asked import Asked
 from annotation.views.agreement.choice import Choice
@@ -151,8 +152,8 @@ def chart(rows: Sequence[Counted], statistic: str, words: Words) -> dict[str, An
     return {
         "chart": chart_url(dot_and_whisker(dots, title=title, marks=marks)),
         "chart_title": title,
-        "lowest": f"{lowest.label} {lowest.value:.3f}",
-        "highest": f"{highest.label} {highest.value:.3f}",
+        "lowest": f"{lowest.label} {format_decimal(lowest.value)}",
+        "highest": f"{highest.label} {format_decimal(highest.value)}",
         "left_out": len(rows) - len(dots),
     }
 

@@ -14,7 +14,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.models import MANAGER, RESEARCHER
-from annotation.selectors.agreement import Narrowing, batches_for, readable_batches
+from annotation.selectors.agreement import Narrowing
+from annotation.selectors.agreement.access import batches_for, readable_batches
 from annotation.selectors.agreement.behind import Said, TaskBehind, TasksBehind
 from annotation.selectors.agreement.groupings import UNNAMED
 from annotation.selectors.agreement.labels import Labels

@@ -9,6 +9,7 @@ from typing import Any
 from django.utils.translation import gettext
 
 from annotation.charts import chart_url
+from annotation.core.formatting import format_decimal
 from annotation.selectors.agreement.series import Event, Point, Series, alarms, series
 from annotation.views.agreement.asked import Asked
 from annotation.views.agreement.words import RELIABLE, STATISTICS, TENTATIVE, figure
@@ -71,7 +72,7 @@ def _drawn(one: Series, happened: Sequence[Event]) -> dict[str, Any]:
 
 
 def _words(point: Point) -> str:
-    return f"{point.name} {point.statistic.value:.3f}"
+    return f"{point.name} {format_decimal(point.statistic.value)}"
 
 
 def _moment(point: Point) -> Moment:
@@ -96,7 +97,7 @@ def _line(point: Point, one: Series, asked: Asked) -> dict[str, Any]:
         "n": point.counted.n,
         "disputed": point.counted.disputed,
         "figure": figure(point.statistic),
-        "so_far": None if point.so_far is None else f"{point.so_far:.3f}",
+        "so_far": point.so_far,
         "tasks": choice.tasks(here),
         "disputes": choice.tasks(replace(here, disputed=True)),
     }

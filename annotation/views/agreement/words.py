@@ -10,6 +10,13 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
 
 from annotation.agreement import Measurement, Statistic
+from annotation.core.formatting import (
+    format_compact,
+    format_decimal,
+    format_interval,
+    format_interval_percent,
+    format_percent,
+)
 from annotation.guidelines import Criterion, GuidelineDocument
 from annotation.models import DisputeReason, Guideline, Prompt
 from annotation.selectors.agreement import Counted, Narrowing
@@ -44,12 +51,6 @@ FACETS: dict[str, str | Promise] = {
 }
 # The customary marks for alpha: K. Krippendorff, Content Analysis (2004), chapter 11.
 RELIABLE, TENTATIVE = 0.8, 0.667
-
-VERDICTS: dict[str, str | Promise] = {
-    "success": gettext_lazy("The labels can be relied on: alpha's interval lies above 0.800."),
-    "warning": gettext_lazy("Fit for tentative conclusions: alpha's interval reaches below 0.800."),
-    "error": gettext_lazy("Do not rely on these labels yet: alpha's interval reaches below 0.667."),
-}
 
 
 class Words:
@@ -92,7 +93,7 @@ class Words:
     def level(self, guideline: str, criterion: str, value: float) -> str:
         known = (one for document in self._documents[guideline] for one in document.criteria)
         found = next((one for one in known if one.name == criterion), None)
-        return level_text(found, value) if found else f"{value:g}"
+        return level_text(found, value) if found else format_compact(value)
 
 
 @dataclass(frozen=True)
@@ -104,16 +105,14 @@ class Figure:
 def figure(statistic: Statistic) -> Figure | None:
     if statistic.value is None:
         return None
-    if statistic.low is None or statistic.high is None:
-        return Figure(f"{statistic.value:.3f}", "")
-    return Figure(f"{statistic.value:.3f}", f"{statistic.low:.3f} – {statistic.high:.3f}")
+    return Figure(format_decimal(statistic.value), format_interval(statistic.low, statistic.high))
 
 
 def percent(share: Share) -> Figure | None:
     """As percent, with its interval."""
     if share.value is None or share.low is None or share.high is None:
         return None
-    return Figure(f"{100 * share.value:.1f}%", f"{100 * share.low:.1f} – {100 * share.high:.1f}")
+    return Figure(format_percent(share.value), format_interval_percent(share.low, share.high))
 
 
 def reading(statistic: Statistic) -> tuple[str, str] | None:
@@ -134,7 +133,7 @@ def alpha_of(measurement: Measurement) -> str:
 
 def level_pair(criterion: Criterion | None, low: float, high: float) -> str:
     if criterion is None:
-        return f"{low:g} – {high:g}"
+        return f"{format_compact(low)} – {format_compact(high)}"
     return f"{level_text(criterion, low)} – {level_text(criterion, high)}"
 
 
@@ -165,9 +164,9 @@ def _facet(facet: str, name: str | None, words: Words) -> tuple[str, str]:
 
 def _further(narrowing: Narrowing) -> Iterable[tuple[str, tuple[str, str]]]:
     if narrowing.levels is not None:
-        yield "levels", (gettext("Levels"), "{:g} – {:g}".format(*narrowing.levels))
+        yield "levels", (gettext("Levels"), level_pair(None, *narrowing.levels))
     if narrowing.level is not None:
-        yield "level", (gettext("Level"), f"{narrowing.level:g}")
+        yield "level", (gettext("Level"), format_compact(narrowing.level))
     if narrowing.prompt is not None:
         key = Prompt.objects.filter(pk=narrowing.prompt).values_list("key", flat=True).first()
         yield "prompt", (gettext("Prompt"), key or "-")

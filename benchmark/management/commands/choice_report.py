@@ -3,6 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from annotation.core.formatting import UNDEFINED, format_percent, format_percent_number
 from annotation.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.corpus import dataset_named, models_named
@@ -59,7 +60,7 @@ class Command(AssayCommand):
         )
         wanted = [what for what, key in ((UNREAD, "make_batch"), (OPEN, "make_open_batch")) if options[key]]
         batches = [
-            make_batch(report=report, what=what, annotators=annotators, adjudicators=adjudicators).name
+            make_batch(report=report, kind=what, annotators=annotators, adjudicators=adjudicators).name
             for what in wanted
         ]
         return as_json(result_of(report)) | ({"batches": batches} if batches else {})
@@ -114,12 +115,12 @@ class Command(AssayCommand):
 def _printed(statistic: dict[str, float | None] | None, n: int) -> str:
     """A percentage; with its 95% interval where there are few."""
     if statistic is None or statistic["value"] is None:
-        return "-"
-    value = f"{100 * statistic['value']:.1f}%"
+        return UNDEFINED
+    value = format_percent(statistic["value"])
     low, high = statistic["low"], statistic["high"]
     if n >= SMALL or low is None or high is None:
         return value
-    return f"{value} ({100 * low:.1f}-{100 * high:.1f})"
+    return f"{value} ({format_percent_number(low)}-{format_percent_number(high)})"
 
 
 def _todo(todo: dict[str, int]) -> list[str]:

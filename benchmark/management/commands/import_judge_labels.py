@@ -44,7 +44,10 @@ class Command(AssayCommand):
         return {
             "judge": into.judge,
             "guideline": str(into.guideline),
-            **{name: sum(one[name] for one in reports) for name in ("taken", "already_there", "off_scale")},
+            **{
+                name: sum(report[name] for report in reports)
+                for name in ("taken", "already_there", "off_scale")
+            },
             "files": reports,
         }
 

@@ -101,7 +101,7 @@ class Command(AssayCommand):
         """A file does not tell whether people or a scorer made its labels; whoever asks does."""
         models = figures.sample.models if self.predicted else ()
         predicted = Predicted.everywhere(self.document, models)
-        parts = self._narrowed({wanted: getattr(figures, wanted) for wanted in self.parts})
+        parts = self._narrowed({part: getattr(figures, part) for part in self.parts})
         if PAIRS in parts:
             parts[PAIRS] = without_claims(parts[PAIRS], predicted)
         if not self.predicted:

@@ -5,10 +5,12 @@ from argparse import ArgumentParser
 from collections import Counter
 from typing import Any
 
+from annotation.core.formatting import UNDEFINED, format_decimal, format_signed, format_significant
+from annotation.core.specs import check_seed
+from annotation.domain.batch_spec import Policy
 from annotation.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.people import people_named
-from annotation.services.batches import LARGEST_SEED, Policy
 from annotation.terminal import table
 from benchmark.selectors.labelling import Goal, Standing, effort
 from benchmark.selectors.more_prompts import all_labelled, prompt_needs, prompts_to_separate
@@ -51,8 +53,8 @@ class Command(AssayCommand):
                 raise AssayError(N_("Name the batch with --make-batch; people and a seed go with it."))
             return told
         seed = options["seed"]
-        if seed is not None and not 0 <= seed <= LARGEST_SEED:
-            raise AssayError(N_("The seed is a whole number from 0 to {largest}."), largest=LARGEST_SEED)
+        if seed is not None:
+            check_seed(seed)
         made = label_next(
             run=run,
             goal=goal,
@@ -63,7 +65,7 @@ class Command(AssayCommand):
             open_now=not options["draft"],
             seed=seed,
         )
-        drawn = sum(one["drawn"] for one in made.strata)
+        drawn = sum(stratum["drawn"] for stratum in made.strata)
         return told | {
             "batch": {"name": made.batch.name, "state": made.batch.state, "drawn": drawn, "seed": made.seed}
         }
@@ -123,7 +125,7 @@ class Command(AssayCommand):
             )
 
     def _show_prompts(self, prompts: list[dict[str, Any]]) -> None:
-        if all(one["needed"] is not None and one["needed"] <= one["prompts"] for one in prompts):
+        if all(prompt["needed"] is not None and prompt["needed"] <= prompt["prompts"] for prompt in prompts):
             return
         self.stdout.write(
             "That is for exactly these responses. For all prompts like these only more prompts narrow the intervals:"
@@ -131,19 +133,22 @@ class Command(AssayCommand):
         head = ["dimension", "prompts", "now +-", "about so many are needed"]
         lines = [
             [
-                one["dimension"],
-                str(one["prompts"]),
-                "-" if one["half_width"] is None else f"{one['half_width'] * self.unit:.1f}",
-                "-" if one["needed"] is None else str(one["needed"]),
+                prompt["dimension"],
+                str(prompt["prompts"]),
+                UNDEFINED
+                if prompt["half_width"] is None
+                else format_decimal(prompt["half_width"] * self.unit, 1),
+                "-" if prompt["needed"] is None else str(prompt["needed"]),
             ]
-            for one in prompts
+            for prompt in prompts
         ]
         for line in table([head, *lines]):
             self.stdout.write(line)
 
     def _line(self, pair: dict[str, Any]) -> list[str]:
-        ends = [] if pair["low"] is None else [pair[end] * self.unit for end in ("low", "high")]
-        interval = f"{ends[0]:+.1f} to {ends[1]:+.1f}" if ends else "-"
+        interval = UNDEFINED
+        if pair["low"] is not None:
+            interval = " to ".join(format_signed(pair[end] * self.unit, 1) for end in ("low", "high"))
         if pair["separated"]:
             more = "separated"
         elif pair["labels"] is None:
@@ -154,7 +159,7 @@ class Command(AssayCommand):
             more = str(pair["labels"])
         return [
             f"{pair['first']} / {pair['second']}",
-            f"{pair['difference'] * self.unit:+.1f}",
+            format_signed(pair["difference"] * self.unit, 1),
             interval,
             more,
         ]
@@ -162,7 +167,8 @@ class Command(AssayCommand):
     def _goal_in_words(self, goal: dict[str, Any]) -> str:
         if goal["pair"]:
             return f"to separate {goal['pair'][0]} and {goal['pair'][1]}"
-        return f"to plus or minus {goal['half_width'] * self.unit:.3g} points on every dimension"
+        points = format_significant(goal["half_width"] * self.unit)
+        return f"to plus or minus {points} points on every dimension"
 
 
 def _goal(there: Standing, points: float | None, pair: list[str] | None) -> Goal:
@@ -190,12 +196,12 @@ def _cells(wanted: list[Wanted]) -> list[dict[str, Any]]:
 def _prompts(there: Standing, half_width: float) -> list[dict[str, Any]]:
     return [
         {
-            "dimension": one.scope,
-            "prompts": one.prompts,
-            "half_width": one.half_width,
-            "needed": one.needed,
+            "dimension": prompt_need.scope,
+            "prompts": prompt_need.prompts,
+            "half_width": prompt_need.half_width,
+            "needed": prompt_need.needed,
         }
-        for one in prompt_needs(there, half_width)
+        for prompt_need in prompt_needs(there, half_width)
     ]
 
 
@@ -218,7 +224,9 @@ def _pair(there: Standing, pair: Pair) -> dict[str, Any]:
 def _work(data: dict[str, Any]) -> str:
     if data["hours_each"] is None or not data["labels"]:
         return ""
-    told = f", about {data['hours_each']:.1f} h for each of {data['overlap']} people"
+    told = f", about {format_decimal(data['hours_each'], 1)} h for each of {data['overlap']} people"
     return told + (
-        f" and {data['hours_deciding']:.1f} h for an adjudicator" if data["hours_deciding"] else ""
+        f" and {format_decimal(data['hours_deciding'], 1)} h for an adjudicator"
+        if data["hours_deciding"]
+        else ""
     )

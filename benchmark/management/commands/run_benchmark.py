@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.corpus import dataset_named, models_named
 from benchmark.models import BenchmarkRun
@@ -44,7 +45,9 @@ class Command(AssayCommand):
             f"{n} {basis.replace('_', ' ')}" for basis, n in data.get("composition", {}).items()
         )
         cost = data.get("cost", {})
-        took = f"; {cost['predicted']} predicted in {cost['seconds']:.1f} s" if cost.get("predicted") else ""
+        took = ""
+        if cost.get("predicted"):
+            took = f"; {cost['predicted']} predicted in {format_decimal(cost['seconds'], 1)} s"
         self.stdout.write(
             f"{data['run']}: job {data['job']} is {data['state']}; {counted or 'a worker does it'}{took}"
         )

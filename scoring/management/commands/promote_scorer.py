@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.formatting import format_decimal
 from annotation.errors import N_, AssayError, Conflict
 from annotation.management.base import AssayCommand
 from annotation.wording import kept_error_text
@@ -48,7 +49,8 @@ class Command(AssayCommand):
             return
         self.stdout.write(f"{data['scorer']} is now the current scorer of {data['guideline']}")
         for one in data.get("verdict", {}).get("criteria", []):
+            new, old, loss = (format_decimal(one[name]) for name in ("new", "old", "smallest_loss"))
             self.stdout.write(
-                f"  {one['criterion']}: {one['new']:.3f}, {data['against']} had {one['old']:.3f} of {one['n']} labels; "
-                f"a loss of {one['smallest_loss']:.3f} would have been noticed"
+                f"  {one['criterion']}: {new}, {data['against']} had {old} of {one['n']} labels; "
+                f"a loss of {loss} would have been noticed"
             )

@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.corpus import dataset_named, models_named
 from scoring.selectors.scorers import ready_scorer
@@ -41,5 +42,5 @@ class Command(AssayCommand):
         self.stdout.write(
             f"{data['scorer']} on {data['dataset']}: {stored['out_of_fold']} new predictions out of fold, "
             f"{stored['unseen']} of unseen responses; {data['asked']} different texts read, "
-            f"{data['responses']} responses in {data['seconds']:.1f} s"
+            f"{data['responses']} responses in {format_decimal(data['seconds'], 1)} s"
         )

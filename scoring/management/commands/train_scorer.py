@@ -12,15 +12,16 @@ from annotation.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.corpus import models_named
 from annotation.selectors.gold import release_named
+from scoring.domain.training_spec import EVALUATIONS, GROUPED, TrainingSpec
 from scoring.printing import figures_table, further_lines
 from scoring.selectors.scorers import scorer_named
 from scoring.services import create_scorer
-from scoring.services.scorers import EVALUATIONS, GROUPED, encoder_named
+from scoring.services.scorers import encoder_named
 from scoring.spec import Spec
 from scoring.tuning import SETTINGS
 
 
-def _spec(options: Mapping[str, Any]) -> Spec | None:
+def _read_backbone(options: Mapping[str, Any]) -> Spec | None:
     """What was asked for; of an adaptation nothing said is what its base is made of."""
     asked = {"encoder": encoder_named(options["encoder"].strip()), "tuning": options["tuning"]}
     if options["base"] and not any((options["backbone"], *asked.values())):
@@ -75,7 +76,7 @@ class Command(AssayCommand):
             metavar="HOW",
             help=f"{', '.join(EVALUATIONS)}; may be given again (default: {GROUPED}, which is always done)",
         )
-        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--seed", type=int, default=TrainingSpec.model_fields["seed"].default)
         parser.add_argument(
             "--seeds",
             type=int,
@@ -91,17 +92,17 @@ class Command(AssayCommand):
         parser.add_argument("--detach", action="store_true", help="queue it for a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        scorer, job = create_scorer(
+        training = TrainingSpec(
             name=options["name"],
-            release=release_named(options["release"]),
-            spec=_spec(options),
-            evaluate=[name for value in options["evaluate"] for name in names(value)],
+            release=release_named(options["release"]).pk,
+            backbone=_read_backbone(options),
+            evaluate=tuple(name for value in options["evaluate"] for name in names(value)),
             seed=options["seed"],
             seeds=options["seeds"],
-            base=scorer_named(options["base"]) if options["base"] else None,
-            adapt_to=models_named([options["adapt_to"]])[0] if options["adapt_to"] else None,
-            send=options["detach"],
+            base=scorer_named(options["base"]).pk if options["base"] else None,
+            adapt_to=models_named([options["adapt_to"]])[0].pk if options["adapt_to"] else None,
         )
+        scorer, job = create_scorer(training, send=options["detach"])
         if options["detach"]:
             return {"scorer": scorer.name, "backbone": scorer.backbone, "job": job.pk, "state": job.state}
         self.run_job(job)

@@ -9,7 +9,7 @@ from annotation.views.levels import criterion_label
 from scoring.conformal import DEFAULT_COVERAGE, coverage_name
 from scoring.models import Scorer
 from scoring.views.charting import coverage_chart, reliability_chart
-from scoring.views.figures import number, percent, statistic
+from scoring.views.figures import statistic
 
 
 def context(scorer: Scorer) -> dict[str, Any]:
@@ -17,15 +17,15 @@ def context(scorer: Scorer) -> dict[str, Any]:
     errors = _errors(scorer, grouped)
     bins, curve = grouped.get("reliability") or [], grouped.get("risk_coverage") or []
     return {
-        "error": number(grouped["calibration_error"]),
+        "error": grouped["calibration_error"],
         "errors": errors,
-        "tempered": any(one["temperature"] is not None for one in errors),
+        "tempered": any(error["temperature"] is not None for error in errors),
         "reliability": reliability_chart(bins) if bins else "",
         "bins": [_bin(one) for one in bins if one["n"]],
         "coverage": coverage_chart(curve) if curve else "",
         "curve": [_point(one) for one in curve],
         "conformal": _conformal(scorer),
-        "usual": percent(DEFAULT_COVERAGE, 0),
+        "usual": DEFAULT_COVERAGE,
     }
 
 
@@ -39,8 +39,8 @@ def _errors(scorer: Scorer, grouped: Mapping[str, Any]) -> list[dict[str, Any]]:
         {
             "label": criterion_label(document, name),
             "n": one["n"],
-            "error": number(one.get("calibration_error")),
-            "temperature": number(told.get(name), 2),
+            "error": one.get("calibration_error"),
+            "temperature": told.get(name),
         }
         for name, one in grouped["by_criterion"].items()
         if one["n"]
@@ -49,18 +49,19 @@ def _errors(scorer: Scorer, grouped: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _bin(one: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "range": f"{one['low']:.1f} – {one['high']:.1f}",
+        "low": one["low"],
+        "high": one["high"],
         "n": one["n"],
-        "confidence": number(one["confidence"]),
-        "accuracy": number(one["accuracy"]),
+        "confidence": one["confidence"],
+        "accuracy": one["accuracy"],
     }
 
 
 def _point(one: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "coverage": percent(one["answered"], 0),
+        "coverage": one["answered"],
         "n": one["n"],
-        "threshold": number(one["threshold"]),
+        "threshold": one["threshold"],
         "accuracy": statistic(one["accuracy"]),
     }
 
@@ -75,12 +76,12 @@ def _conformal(scorer: Scorer) -> list[dict[str, Any]]:
             "first": place == 0,
             "rows": len(of_criterion["coverages"]),
             "n": of_criterion["n"],
-            "coverage": percent(float(coverage), 0),
+            "coverage": float(coverage),
             "usual": coverage == coverage_name(DEFAULT_COVERAGE),
-            "covered": percent(one["covered"]),
-            "single": percent(one["single"]),
-            "size": number(one["mean_size"], 2),
-            "threshold": number(one["threshold"]),
+            "covered": one["covered"],
+            "single": one["single"],
+            "size": one["mean_size"],
+            "threshold": one["threshold"],
         }
         for name, of_criterion in criteria.items()
         for place, (coverage, one) in enumerate(of_criterion["coverages"].items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from annotation.core.formatting import format_significant
 from scoring.models import Scorer
 from scoring.views.charting import training_chart
 
@@ -30,7 +31,7 @@ def _flat(details: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, s
 
 def _shown(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return format_significant(value, 4)
     return ", ".join(map(_shown, value)) if isinstance(value, list) else str(value)
 
 

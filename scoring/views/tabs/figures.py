@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 
 from scoring.models import Scorer
 from scoring.views.charting import lines_chart
-from scoring.views.figures import criteria, everything, lines_by, number, statistic
+from scoring.views.figures import criteria, everything, lines_by, statistic
 
 
 def context(scorer: Scorer) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def _new_text(scorer: Scorer) -> list[dict[str, Any]]:
                     "accuracy": statistic(new["accuracy"]),
                     "macro_f1": statistic(new["macro_f1"]),
                     "of_all": statistic(metrics["accuracy"]),
-                    "calibration": number(new["calibration_error"]),
+                    "calibration": new["calibration_error"],
                 }
             )
     return found

@@ -16,7 +16,7 @@ from scoring.selectors.overview import must_fail_count
 from scoring.selectors.promotions import judgements_of, promotions_of, scorer_before
 from scoring.selectors.scorers import scorers_for
 from scoring.views.charting import differences_chart
-from scoring.views.figures import number, statistic
+from scoring.views.figures import statistic
 from scoring.views.must_fail import said
 
 
@@ -72,11 +72,11 @@ def _compared(one: Mapping[str, Any], label: str) -> dict[str, Any]:
         "label": label,
         "n": one["n"],
         "prompts": one["prompts"],
-        "old": number(one["old"]),
-        "new": number(one["new"]),
+        "old": one["old"],
+        "new": one["new"],
         "difference": statistic(one["difference"]),
-        "bound": f"{one['bound']:+.3f}",
-        "smallest": number(one["smallest_loss"]),
+        "bound": one["bound"],
+        "smallest": one["smallest_loss"],
         "passed": one["passed"],
     }
 

@@ -11,7 +11,7 @@ from scoring.models import Scorer
 from scoring.selectors.drifts import drift_checks_for
 from scoring.selectors.scorers import scorers_for
 from scoring.views.charting import curve_chart
-from scoring.views.figures import at, number, percent, statistic
+from scoring.views.figures import at, statistic
 
 MOST_DRIFTS = 20
 MUCH_REPEATED = 0.05
@@ -55,12 +55,12 @@ def _model(
         "n": grouped["n"],
         "accuracy": statistic(grouped["accuracy"]),
         "left_out": without,
-        "lost": None if lost is None else f"{-lost:+.3f}",
-        "auc": number(drift.get("auc"), 2),
-        "repeated": percent(repeated.get("share"), 0),
+        "lost": None if lost is None else -lost,
+        "auc": drift.get("auc"),
+        "repeated": repeated.get("share"),
         "commonest": _worth_reading(repeated.get("commonest")),
-        "characters": f"{characters[1]:.0f}" if characters else None,
-        "confidence": number(drift.get("confidence"), 2),
+        "characters": characters[1] if characters else None,
+        "confidence": drift.get("confidence"),
         "order": without.value if without else 1.0,
     }
 
@@ -88,15 +88,15 @@ def _drift(result: Mapping[str, Any], when: Any) -> dict[str, Any]:
         "dataset": result["dataset"],
         "when": when,
         "n": new["n"],
-        "auc": number(new["auc"], 2),
+        "auc": new["auc"],
         "shared": new["auc_prompts"] == "shared",
-        "repeated": percent(new["repeated"]["share"], 0),
+        "repeated": new["repeated"]["share"],
         "commonest": new["repeated"]["commonest"],
-        "confidence": number(new["confidence"], 2),
-        "length": number(found["shift"]["length"], 2),
-        "scripts": number(found["shift"]["scripts"], 2),
-        "known_prompts": percent(found["known_prompts"], 0),
-        "known_texts": percent(found["known_texts"], 0),
+        "confidence": new["confidence"],
+        "length": found["shift"]["length"],
+        "scripts": found["shift"]["scripts"],
+        "known_prompts": found["known_prompts"],
+        "known_texts": found["known_texts"],
         "most_different": found["most_different"],
     }
 
@@ -109,7 +109,7 @@ def _adaptation(scorer: Scorer) -> dict[str, Any] | None:
     return {
         "model": found["model"],
         "n": found["n"],
-        "labels": f"{found['labels']:.0f}",
+        "labels": found["labels"],
         "lines": [
             (figure, *(statistic(found[side][name]) for side in ("without", "with", "difference")))
             for name, figure in (("accuracy", "accuracy"), ("macro_f1", "macro_f1"))
@@ -143,9 +143,9 @@ def _curve(scorer: Scorer) -> dict[str, Any] | None:
         "chart": curve_chart(found["points"], _fitted(found)),
         "points": [
             {
-                "share": f"{one['share']:.0%}",
-                "prompts": f"{one['prompts']:.0f}",
-                "labels": f"{one['labels']:.0f}",
+                "share": one["share"],
+                "prompts": one["prompts"],
+                "labels": one["labels"],
                 "accuracy": statistic(one["accuracy"]),
                 "macro_f1": statistic(one["macro_f1"]),
             }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.utils.translation import gettext as _
 
+from annotation.core.formatting import format_decimal
 from annotation.views.levels import criterion_label, subcomponent_label
 from scoring.models import Scorer
 from scoring.views.charting import beside_chart
@@ -19,8 +20,6 @@ from scoring.views.figures import (
     criteria,
     everything,
     held_out,
-    number,
-    percent,
     statistic,
     tile,
 )
@@ -37,7 +36,7 @@ def context(scorer: Scorer) -> dict[str, Any]:
     grouped = scorer.evaluation["grouped"]
     return {
         "tiles": list(_tiles(scorer)),
-        "reading": _reading(scorer),
+        "advice": _advice(scorer),
         "chart": beside_chart(list(_beside(scorer))),
         "weak": list(_weak(scorer, grouped)),
         "test": _test(scorer),
@@ -55,19 +54,21 @@ def _tiles(scorer: Scorer) -> Iterator[Tile]:
         yield tile(_("Accuracy, held-out test"), test["accuracy"])
     if point := at_coverage(grouped, CONFIDENT):
         yield tile(_("Accuracy of the surest 90%"), point["accuracy"])
-    yield Tile(_("Calibration error"), number(grouped["calibration_error"]), _("0 is best"))
+    error = grouped["calibration_error"]
+    yield Tile(_("Calibration error"), None if error is None else format_decimal(error), _("0 is best"))
 
 
 @dataclass(frozen=True)
-class Reading:
-    """The figures in a sentence: a badge's class and word, and what follows for grading."""
+class GradingAdvice:
+    """Whether it may grade: ``code`` says what follows from the accuracy; in words: ``scoring/_advice.html``."""
 
-    state: str
-    word: str
-    sentence: str
+    code: str
+    simple: float
+    """The accuracy of what needs no learning."""
+    people: Figure | None
 
 
-def _reading(scorer: Scorer) -> Reading | None:
+def _advice(scorer: Scorer) -> GradingAdvice | None:
     """May it grade? Beside what needs no learning, and beside people; None where its accuracy has no interval.
 
     People are single annotators against gold, as it is. Where no response has two of them each is compared with what
@@ -77,30 +78,19 @@ def _reading(scorer: Scorer) -> Reading | None:
     own = line.accuracy
     if own is None or own.low is None or own.high is None:
         return None
-    simple = max((one.value for one in (line.rules, line.majority) if one is not None), default=0.0)
+    simple = max((figure.value for figure in (line.rules, line.majority) if figure is not None), default=0.0)
     people = line.annotators if line.between_annotators is not None else None
     if own.low <= simple:
-        words = _(
-            "It is not surely better than what needs no learning ({simple}): do not let it grade alone."
-        )
-        return Reading("error", _("too weak"), words.format(simple=f"{simple:.3f}"))
-    if people is None:
-        words = _(
-            "It is surely better than what needs no learning ({simple}). How right people are is not known here."
-        )
-        return Reading("info", _("better than rules"), words.format(simple=f"{simple:.3f}"))
-    if own.high < people.value:
-        words = _(
-            "It is less right than people ({people}). Let it grade what it is sure of, and people the rest."
-        )
-        return Reading("warning", _("below people"), words.format(people=people.text))
-    if own.low >= people.value:
-        words = _("On new prompts it is as right as people are ({people}), as far as these labels tell.")
-        return Reading("success", _("as right as people"), words.format(people=people.text))
-    words = _(
-        "So few labels do not tell it apart from people ({people}): it may be less right than they are."
-    )
-    return Reading("info", _("not told apart from people"), words.format(people=people.text))
+        code = "too_weak"
+    elif people is None:
+        code = "better_than_rules"
+    elif own.high < people.value:
+        code = "below_people"
+    elif own.low >= people.value:
+        code = "as_right_as_people"
+    else:
+        code = "not_told_apart"
+    return GradingAdvice(code, simple, people)
 
 
 def _beside(scorer: Scorer) -> Iterator[tuple[str, str, Figure]]:
@@ -120,93 +110,78 @@ def _beside(scorer: Scorer) -> Iterator[tuple[str, str, Figure]]:
 
 
 @dataclass(frozen=True)
-class Weak:
-    """A place to look at: what it is about, in a sentence, and the tab that shows more."""
+class WeakPlace:
+    """A place to look at: what it is about, a ``code`` with its values, and the tab that shows more.
+
+    In words: ``scoring/_weak_place.html``.
+    """
 
     about: str
-    sentence: str
-    view: str
+    code: str
+    tab: str
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _weak(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[Weak]:
+def _weak(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
     yield from _levels(scorer)
     yield from _groups(scorer, grouped)
     yield from _models(scorer, grouped)
     error = grouped["calibration_error"]
     if error is not None and error > BAD_CALIBRATION:
-        words = _("How sure it is misses how often it is right by {error} on average.")
-        yield Weak(_("Calibration"), words.format(error=f"{error:.3f}"), "calibration")
+        yield WeakPlace(_("Calibration"), "calibration", "calibration", {"error": error})
     for name, head in scorer.card.get("heads", {}).items():
         if head["state"] != "learned":
             about = criterion_label(scorer.guideline.document, name)
-            words = (
-                _("It learned from no label of this: it predicts nothing here.")
-                if head["state"] == "empty"
-                else _("It learned from labels of one level only, and always says this one.")
-            )
-            yield Weak(about, words, "card")
+            yield WeakPlace(about, "no_label" if head["state"] == "empty" else "one_level", "card")
     if "learned_from" in scorer.card and not held_out(scorer):
-        words = _("The release is too small for a held-out test: the gate has nothing to compare it on.")
-        yield Weak(_("Held-out test"), words, "gate")
+        yield WeakPlace(_("Held-out test"), "no_test", "gate")
 
 
-def _levels(scorer: Scorer) -> Iterator[Weak]:
+def _levels(scorer: Scorer) -> Iterator[WeakPlace]:
     """Of each criterion the level that it finds least often."""
-    for one in criteria(scorer):
-        found = [
+    for criterion in criteria(scorer):
+        recalls = [
             (level.recall.value, place)
-            for place, level in enumerate(one.levels)
+            for place, level in enumerate(criterion.levels)
             if level.recall is not None and level.n >= FEWEST
         ]
-        if found and (least := min(found))[0] < 1 - MOST_LOST:
-            yield _level(one, least[1])
+        if recalls and (least := min(recalls))[0] < 1 - MOST_LOST:
+            yield _level(criterion, least[1])
 
 
-def _level(one: CriterionFigures, place: int) -> Weak:
-    level = one.levels[place]
+def _level(criterion: CriterionFigures, place: int) -> WeakPlace:
+    """With the level that it is most often taken for."""
+    level = criterion.levels[place]
     assert level.recall is not None
-    words = _("Of {n} responses labelled {level} it finds {share}.")
-    sentence = words.format(n=level.n, level=level.label, share=percent(level.recall.value, 0))
     missed = [(cell.n, at) for at, cell in enumerate(level.cells) if not cell.right and cell.n]
+    values = {"n": level.n, "level": level.label, "recall": level.recall.value}
     if missed:
         times, at = max(missed)
-        more = _("It takes {times} of them for {other}.")
-        sentence += " " + more.format(times=times, other=one.levels[at].label)
-    return Weak(one.label, sentence, "figures")
+        values |= {"times": times, "other": criterion.levels[at].label}
+    return WeakPlace(criterion.label, "level", "figures", values)
 
 
-def _groups(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[Weak]:
+def _groups(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
     """The prompt type on which it is worst."""
     name = _worst(grouped.get("by_kind", {}), grouped["accuracy"]["value"])
     if name is not None:
-        figure = statistic(grouped["by_kind"][name]["accuracy"])
-        assert figure is not None
-        words = _("On prompts of the type {name} its accuracy is {value} ({interval}).")
-        label = subcomponent_label(scorer.guideline.document, name)
-        yield Weak(
-            _("Prompt type"),
-            words.format(name=label, value=figure.text, interval=figure.interval or "-"),
-            "figures",
-        )
+        values = {
+            "name": subcomponent_label(scorer.guideline.document, name),
+            "accuracy": statistic(grouped["by_kind"][name]["accuracy"]),
+        }
+        yield WeakPlace(_("Prompt type"), "prompt_type", "figures", values)
 
 
-def _models(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[Weak]:
+def _models(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
     left_out = scorer.evaluation.get("leave_one_model_out")
     if left_out is None:
         if len(grouped["by_model"]) > 1:
-            words = _("Not measured: train with one model left out to know what it is worth on a new one.")
-            yield Weak(_("New models"), words, "models")
+            yield WeakPlace(_("New models"), "not_measured", "models")
         return
     name = _worst(left_out["by_model"], grouped["accuracy"]["value"])
     if name is not None:
-        figure = statistic(left_out["by_model"][name]["accuracy"])
-        assert figure is not None
-        words = _("Without a label of {name} its accuracy there is {value} ({interval}).")
-        yield Weak(
-            _("New models"),
-            words.format(name=name, value=figure.text, interval=figure.interval or "-"),
-            "models",
-        )
+        values = {"name": name, "accuracy": statistic(left_out["by_model"][name]["accuracy"])}
+        yield WeakPlace(_("New models"), "new_model", "models", values)
 
 
 def _worst(groups: Mapping[str, Any], over_all: float | None) -> str | None:
@@ -256,7 +231,7 @@ def _seeds(scorer: Scorer) -> dict[str, Any] | None:
         return None
     names = ("accuracy", "macro_f1", "calibration_error")
     return {
-        "lines": [(one["seed"], [number(one[name]) for name in names]) for one in found["seeds"]],
-        "mean": [number(found["spread"][name]["mean"]) for name in names],
-        "sd": [number(found["spread"][name]["sd"]) for name in names],
+        "lines": [(one["seed"], [one[name] for name in names]) for one in found["seeds"]],
+        "mean": [found["spread"][name]["mean"] for name in names],
+        "sd": [found["spread"][name]["sd"] for name in names],
     }

@@ -52,7 +52,7 @@ class Rows:
     assignments: list[Any]
     annotations: list[Any]
     decisions: list[Any]
-    readings: list[Any]  # second readings of disputes, which are answered like decisions
+    repeats: list[Any]  # repeat adjudications, which are answered like decisions
     gold: Counter[int]
 
     def of_annotators(self) -> list[Any]:
@@ -62,9 +62,7 @@ class Rows:
 
 
 def _rows(batches: Batches) -> Rows:
-    from django.db.models import F
-
-    from annotation.models import Adjudication, Annotation, Assignment, GoldLabel, SecondReading, Task
+    from annotation.models import Adjudication, Annotation, Assignment, GoldLabel, Task
 
     names = batches.names
     annotations = Annotation.objects.filter(assignment__batch__name__in=names, current=True)
@@ -81,7 +79,7 @@ def _rows(batches: Batches) -> Rows:
     return Rows(
         tasks={
             row["pk"]: row
-            for row in Task.objects.filter(batch__name__in=names).values(
+            for row in Task.objects.filter(batch__name__in=names, kind="work").values(
                 "pk", "state", "slots_taken", "overlap"
             )
         },
@@ -91,12 +89,8 @@ def _rows(batches: Batches) -> Rows:
             )
         ),
         annotations=list(annotations.values(*of)),
-        decisions=list(decisions.values(*of)),
-        readings=list(
-            SecondReading.objects.filter(batch__name__in=names, state="submitted").values(
-                "receipt", "idempotency_key", assignment_id=F("pk")
-            )
-        ),
+        decisions=list(decisions.exclude(task__kind="repeat").values(*of)),
+        repeats=list(decisions.filter(task__kind="repeat").values(*of)),
         gold=Counter(gold),
     )
 
@@ -148,7 +142,7 @@ def _wrong_states(rows: Rows) -> Iterable[str]:
 
 def _promises(rows: Rows, ledgers: Sequence[Ledger]) -> Iterable[Check]:
     stored = {_row(row, decision=False) for row in rows.annotations}
-    stored |= {_row(row, decision=True) for row in [*rows.decisions, *rows.readings]}
+    stored |= {_row(row, decision=True) for row in [*rows.decisions, *rows.repeats]}
     receipts = {(one.assignment, one.receipt, one.decision) for one in stored}
     promises = [promise for ledger in ledgers for promise in ledger.promises]
     told = {(one.assignment, one.receipt, one.decision) for one in promises}
@@ -185,7 +179,7 @@ def _counters(rows: Rows) -> Iterable[Check]:
     ]
     yield Check.of("slots_taken is the number of places taken", wrong)
     submitted = Counter(one["pk"] for one in rows.assignments if one["state"] == "submitted")
-    answered = Counter(row["assignment_id"] for row in [*rows.annotations, *rows.decisions])
+    answered = Counter(row["assignment_id"] for row in [*rows.annotations, *rows.decisions, *rows.repeats])
     odd = (submitted - answered) + (answered - submitted)
     yield Check.of("what is submitted has one answer, and what has an answer is submitted", odd)
 

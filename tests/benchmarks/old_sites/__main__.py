@@ -111,10 +111,10 @@ class Databases:
 
 
 @contextmanager
-def old_code(folder: Path) -> Iterator[Path]:
+def old_code(folder: Path, ref: str = BASE) -> Iterator[Path]:
     checkout = folder / "code"
     git = ("git", "-C", str(ROOT), "worktree")
-    subprocess.run([*git, "add", "--detach", "--quiet", str(checkout), BASE], check=True)
+    subprocess.run([*git, "add", "--detach", "--quiet", str(checkout), ref], check=True)
     try:
         yield checkout
     finally:
