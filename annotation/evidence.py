@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from annotation.errors import N_, Unprocessable
-from annotation.guidelines import Criterion
+from annotation.guidelines import Criterion, GuidelineDocument
 from annotation.plaintext import is_blank
 
 MOST_SPANS = 200
@@ -48,6 +48,26 @@ def markable_texts(text: str, turns: Sequence[Mapping[str, str]]) -> list[str | 
 def can_be_marked(texts: Iterable[str | None]) -> bool:
     """Whether any of the turns holds something to mark."""
     return any(text is not None and not is_blank(text) for text in texts)
+
+
+def check_annotation(
+    document: GuidelineDocument,
+    dimension: str,
+    labels: Mapping[str, Any],
+    *,
+    evidence: Sequence[Mapping[str, Any]],
+    rationale: str,
+    texts: Callable[[], Sequence[str | None]],
+) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
+    """The labels and the spans of evidence as they are stored; Unprocessable where the guideline does not allow them.
+
+    The ``texts`` of the response are read only where there are spans, or some are missing.
+    """
+    values = document.check_labels(dimension, labels)
+    criteria = document.criteria_for(dimension)
+    spans = checked(evidence, texts=texts(), criteria=criteria, labels=values) if evidence else []
+    refuse_what_is_missing(criteria, values, evidence=spans, rationale=rationale, texts=texts)
+    return values, spans
 
 
 def checked(

@@ -1,7 +1,7 @@
 """Who may act in a role: the one rule of pages, programs and services. Membership in a batch is asked for besides.
 
-The annotation loop asks it in SQL, in the statements that it sends anyway and after its locks: a role that was taken
-away in the meantime counts no more.
+The annotation loop asks it in the statements that it sends anyway and after its locks (``HAS_ROLE`` of models/sql.py):
+a role that was taken away in the meantime counts no more.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ from django.db.models import Exists, OuterRef, Q
 from annotation.errors import N_, Forbidden
 from annotation.models import ADJUDICATOR, ANNOTATOR, Person
 
-# Of the person "p"; {role} is SQL that gives the group's name.
-HAS_ROLE = """(p.is_active AND (p.is_superuser OR EXISTS (
-    SELECT 1 FROM annotation_person_groups pg JOIN auth_group g ON g.id = pg.group_id
-    WHERE pg.person_id = p.id AND g.name = {role})))"""
 WITHOUT_ROLE = {
     ANNOTATOR: N_("You are not among the annotators, or no longer. Ask a manager."),
     ADJUDICATOR: N_("You are not among the adjudicators, or no longer. Ask a manager."),

@@ -3,17 +3,15 @@ from __future__ import annotations
 from django.db.models import QuerySet
 
 from annotation.errors import N_, NotFound
-from annotation.models import Batch
-from annotation.statements import first, loaded
+from annotation.models import Batch, sql
 
 
 def batch_at_work(name: str) -> Batch:
     """The batch with what handing out and submitting ask of it; the rest is read when it is asked for."""
-    columns = ("id", "name", "state", "pairing", "overlap", "tolerance", "lease_seconds", "guideline_id")
-    found = first(f"SELECT {', '.join(columns)} FROM annotation_batch WHERE name = %s", [name])
-    if found is None:
+    batch = sql.find_batch(name)
+    if batch is None:
         raise NotFound(N_("No batch is named {name}."), name=name)
-    return loaded(Batch, **dict(zip(columns, found, strict=True)))
+    return batch
 
 
 def batches_named(name: str) -> QuerySet[Batch]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -16,7 +15,6 @@ from annotation.guidelines import GuidelineDocument, localized
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
-    Assignment,
     Batch,
     CareSettings,
     Exposure,
@@ -24,9 +22,9 @@ from annotation.models import (
     Membership,
     Person,
     Stratum,
+    sql,
 )
 from annotation.selectors.blindness import sealed_batches
-from annotation.statements import first, loaded, rows, stored
 
 # From this severity on an item counts as severe: the middle of the scale of ``Dimension.severity``.
 SEVERE = 2
@@ -46,17 +44,17 @@ class Care:
     @property
     def break_minutes(self) -> int | None:
         """None: no break is proposed."""
-        return self._settings[0]
+        return self._settings.break_minutes
 
     @property
     def contacts(self) -> str:
         """Whom to turn to, in the reader's language: plain text with line breaks, or empty."""
-        return in_words(json.loads(self._settings[1]))
+        return in_words(self._settings.help_contacts)
 
     @cached_property
-    def _settings(self) -> tuple[int | None, str]:
-        break_minutes, contacts = first(SETTINGS, [CareSettings.ONE]) or (None, "{}")
-        return break_minutes, contacts
+    def _settings(self) -> CareSettings:
+        settings = CareSettings.objects.only("break_minutes", "help_contacts")
+        return settings.filter(pk=CareSettings.ONE).first() or CareSettings()
 
 
 def care_for(person: Person, severity: int) -> Care:
@@ -66,9 +64,6 @@ def care_for(person: Person, severity: int) -> Care:
         severity=severity,
         single_keys=person.single_keys,
     )
-
-
-SETTINGS = "SELECT break_minutes, help_contacts FROM annotation_caresettings WHERE id = %s"
 
 
 def in_words(contacts: Mapping[str, str]) -> str:
@@ -153,26 +148,8 @@ def strata_resting(batch: Batch, person: Person, budget: int | None) -> list[int
 
 
 def _exposure_with_claims(person: Person) -> int:
-    """Today's points, and those of what the person has at hand in any batch: in one statement, because an item that
-    is submitted meanwhile goes from here to there.
-    """
-    today = stored(Exposure, "day", timezone.localdate())
-    now = stored(Assignment, "lease_expires", timezone.now())
-    found = rows(READ_AND_AT_HAND, [person.pk, today, now, person.pk])
-    at_hand = [one for one in found if one[1] is not None]
-    severities = (
-        loaded(Guideline, id=guideline, sha256=sha256).document.severity_of(dimension)
-        for _points, guideline, sha256, dimension in at_hand
+    """Today's points, and those of what the person has at hand in any batch."""
+    exposure = sql.read_exposure(person.pk)
+    return exposure.points + sum(
+        guideline.document.severity_of(dimension) for guideline, dimension in exposure.at_hand
     )
-    return int(found[0][0]) + sum(severities)
-
-
-READ_AND_AT_HAND = """
-SELECT COALESCE((SELECT e.points FROM annotation_exposure e WHERE e.person_id = %s AND e.day = %s), 0),
-    g.id, g.sha256, s.dimension
-FROM annotation_person p
-LEFT JOIN annotation_assignment a ON a.person_id = p.id AND a.state = 'claimed' AND a.lease_expires > %s
-LEFT JOIN annotation_task t ON t.id = a.task_id LEFT JOIN annotation_stratum s ON s.id = t.stratum_id
-LEFT JOIN annotation_batch b ON b.id = t.batch_id LEFT JOIN annotation_guideline g ON g.id = b.guideline_id
-WHERE p.id = %s
-"""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from django.db.models import F, Q, QuerySet, Sum
 
 from annotation.models import Batch, Membership, Stratum, Tally, Task
-from annotation.statements import first, rows
 
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
 COUNTED = (*STATES, "submitted")
@@ -75,50 +73,8 @@ def counts_for_quota(counts: Counter[str] | None) -> int:
 
 def submitted_by(membership: Membership) -> int:
     """What counts for the member's quota: annotations of the work and of checks, not of the round before it."""
-    row = first(SUBMITTED, [membership.pk])
-    assert row is not None
-    return int(row[0])
-
-
-SUBMITTED = """
-SELECT COALESCE(SUM(t.submitted), 0) FROM annotation_tally t JOIN annotation_stratum s ON s.id = t.stratum_id
-WHERE t.membership_id = %s AND s.kind <> 'qualification'
-"""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How a stratum stands, and one member in it. ``every``: its tasks but for the withdrawn ones."""
-
-    kind: str
-    every: int
-    open: int
-    disputed: int
-    submitted: int
-    my_submitted: int
-    my_adjudicated: int
-    my_skipped: int
-
-
-def standing(membership: Membership) -> dict[int, Standing]:
-    """For each stratum of the batch, in one query: each page of the annotation loop asks for it."""
-    found = rows(STANDING, [membership.pk, membership.pk, membership.pk, membership.batch_id])
-    return {pk: Standing(kind, *map(int, numbers)) for pk, kind, *numbers in found}
-
-
-STANDING = """
-SELECT s.id, s.kind,
-    s.open + s.agreed + s.disputed + s.adjudicated
-        + COALESCE(SUM(t.open + t.agreed + t.disputed + t.adjudicated), 0),
-    s.open + COALESCE(SUM(t.open), 0),
-    s.disputed + COALESCE(SUM(t.disputed), 0),
-    s.submitted + COALESCE(SUM(t.submitted), 0),
-    COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.submitted END), 0),
-    COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.adjudicated END), 0),
-    COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.skipped END), 0)
-FROM annotation_stratum s LEFT JOIN annotation_tally t ON t.stratum_id = s.id
-WHERE s.batch_id = %s GROUP BY s.id
-"""
+    tallies = Tally.objects.filter(membership=membership).exclude(stratum__kind=Task.Kind.QUALIFICATION)
+    return tallies.aggregate(n=Sum("submitted"))["n"] or 0
 
 
 def count_decisions(membership: Membership, *, with_repeats: bool = False) -> int:

@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from django.db import connection
 from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
-from annotation.models import ADJUDICATION_SLOT, Assignment, Membership, Stratum, Task
+from annotation.models import ADJUDICATION_SLOT, Assignment, Membership, Stratum, Task, sql
 from annotation.selectors.eligibility import strata_ruled_out
-from annotation.statements import stored
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 # The younger ages end here, in days; what is older is in the last.
@@ -151,15 +149,12 @@ def dimensions_of(member: Membership) -> list[str]:
 
 def _disputes_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
     """Counted by the database: there may be very many."""
-    tasks = waiting(member).order_by().values("pk", topic=F("stratum__dimension"))
-    aged, params = tasks.annotate(since=LAST_SUBMITTED).query.sql_with_params()
-    younger = ", ".join(["COUNT(CASE WHEN since > %s THEN 1 END)"] * len(AGES))
-    sql = f"SELECT topic, MIN(since), {younger}, COUNT(*) FROM ({aged}) AS waiting GROUP BY topic"
-    days = [stored(Assignment, "submitted_at", now - timedelta(days=days)) for days in AGES]
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [*days, *params])
-        for topic, oldest, *counts in cursor.fetchall():
-            yield _row(topic, _time(oldest), counts)
+    tasks = (
+        waiting(member).order_by().values("pk", topic=F("stratum__dimension")).annotate(since=LAST_SUBMITTED)
+    )
+    bounds = [now - timedelta(days=days) for days in AGES]
+    for topic, oldest, *counts in sql.count_by_age(tasks, bounds):
+        yield _row(topic, oldest, counts)
 
 
 def _repeats_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
@@ -182,11 +177,6 @@ def _row(dimension: str, oldest: datetime, counts: Sequence[int]) -> Waiting:
 def _together(one: Waiting, other: Waiting) -> Waiting:
     ages = tuple(map(sum, zip(one.ages, other.ages, strict=True)))
     return Waiting(one.dimension, one.n + other.n, min(one.oldest, other.oldest), ages)
-
-
-def _time(given: datetime | str) -> datetime:
-    """SQLite gives what it works out of times as text, in UTC."""
-    return given if isinstance(given, datetime) else datetime.fromisoformat(given).replace(tzinfo=UTC)
 
 
 def _barring(member: Membership) -> QuerySet[Assignment]:

@@ -5,56 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
-from django.db import connection
 from django.db.models import F, Max, Min, QuerySet
 
-from annotation.gold import LabelKey, SettledLabel, Value, number
+from annotation.gold import LabelKey, SettledLabel, number
 from annotation.goldfile import csv_cell, csv_writer
-from annotation.models import Batch, Dataset, EvaluatedModel, GoldLabel, GoldRelease, Task
+from annotation.models import Batch, Dataset, EvaluatedModel, GoldLabel, GoldRelease, Task, sql
+from annotation.models.sql import FrozenLabel
 
 CHUNK = 10_000
-
-# The ids of a new release's labels follow each other, so that a range of them is a part of it. The sum keeps the
-# planner, which has no statistics of rows that are not committed, from reading the whole release for each part.
-LABELS = """
-SELECT l.id, t.prompt_id, r.model_id, t.batch_id, l.criterion, l.value, l.source, t.position, r.sha256, p.key,
-    p.dataset_id, p.dimension, p.subcomponent, p.language
-FROM annotation_releasedlabel l
-JOIN annotation_task t ON t.id = l.task_id
-JOIN annotation_response r ON r.id = t.response_id
-JOIN annotation_prompt p ON p.id = t.prompt_id
-WHERE l.id > %s AND l.id <= %s AND l.release_id + 0 = %s
-ORDER BY l.id
-"""
-
-
-class FrozenLabel(NamedTuple):
-    """A released label with the ids of what it is about, in the order of the query above."""
-
-    pk: int
-    prompt: int
-    model: int
-    batch: int
-    criterion: str
-    value: Value
-    source: str
-    position: int
-    response_sha256: str
-    key: str
-    dataset: int
-    dimension: str
-    subcomponent: str
-    language: str
 
 
 def frozen_labels(release: GoldRelease, *, after: int, to: int) -> Iterator[list[FrozenLabel]]:
     """The release's labels with ids above ``after`` and up to ``to``, part by part."""
     for start in range(after, to, CHUNK):
-        with connection.cursor() as cursor:
-            cursor.execute(LABELS, [start, min(start + CHUNK, to), release.pk])
-            yield [FrozenLabel(*row) for row in cursor.fetchall()]
+        yield sql.fetch_frozen_labels(release.pk, after=start, to=min(start + CHUNK, to))
 
 
 class Names:

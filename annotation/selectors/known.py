@@ -6,7 +6,6 @@ who may see the batch's results (``blindness.refuse_sealed``).
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,65 +39,13 @@ from annotation.models import (
     Person,
     Qualification,
     Task,
+    sql,
 )
+from annotation.models.sql import KnownCandidate
 from annotation.selectors.eligibility import strata_ruled_out
-from annotation.statements import first, rows
 
 # Beside the round's state: the batch asks for no qualification.
 NO_ROUND = ""
-# From the items on, which are few: a dataset may have very many prompts of a stratum.
-OF_ITEM = """
-FROM annotation_knownitem i JOIN annotation_response r ON r.id = i.response_id
-WHERE i.batch_id = %s AND i.kind = %s
-    AND (SELECT w.id FROM annotation_task w
-        WHERE w.batch_id = i.batch_id AND w.response_id = i.response_id AND w.kind = 'work' LIMIT 1) IS NULL
-"""
-STRATUM = """
-(SELECT s.id FROM annotation_prompt p JOIN annotation_stratum s ON s.batch_id = i.batch_id AND s.kind = i.kind
-    AND s.dataset_id = p.dataset_id AND s.dimension = p.dimension AND s.language = p.language
-    AND s.model_id = r.model_id WHERE p.id = r.prompt_id)
-"""
-CANDIDATE = f"""
-i.id, i.response_id, r.prompt_id, {STRATUM},
-    (SELECT p.dimension FROM annotation_prompt p WHERE p.id = r.prompt_id),
-    (SELECT p.language FROM annotation_prompt p WHERE p.id = r.prompt_id)
-"""
-# A subquery for each row that is looked at, by the keys of that row. As joins, PostgreSQL might read all that the
-# person has ever done, and all of the batch, for each item.
-HAD = "(SELECT a.id FROM annotation_assignment a WHERE a.task_id = t.id AND a.person_id = %s LIMIT 1)"
-# Nothing of a response that the person was ever given, in whatever batch and role.
-UNSEEN_CHECKS = f"""
-SELECT {CANDIDATE} {OF_ITEM} AND i.active
-    AND (SELECT COUNT({HAD}) FROM annotation_task t WHERE t.response_id = i.response_id) = 0
-ORDER BY i.id
-"""
-GIVEN_IN = """
-(SELECT {what} FROM annotation_knowntask k JOIN annotation_assignment a ON a.task_id = k.task_id
-    WHERE k.item_id = i.id AND k.person_id = %s AND k.attempt {which} %s LIMIT 1)
-"""
-# How a claim of the round stands: given back, or its lease ran out; at hand; submitted or skipped.
-GIVEN_BACK, AT_HAND, ENDED = range(3)
-STANDS = (
-    f"CASE WHEN a.state = 'submitted' OR a.skip_reason <> '' THEN {ENDED}"
-    f" WHEN a.state = 'claimed' THEN {AT_HAND} ELSE {GIVEN_BACK} END"
-)
-OF_ROUND = f"""
-SELECT {CANDIDATE}, i.active,
-    EXISTS {GIVEN_IN.format(what="1", which="<")},
-    {GIVEN_IN.format(what=STANDS, which="=")}
-{OF_ITEM} AND (i.active OR EXISTS {GIVEN_IN.format(what="1", which="=")})
-    AND (SELECT COUNT({HAD}) FROM annotation_task t LEFT JOIN annotation_knowntask k ON k.task_id = t.id
-        WHERE t.response_id = i.response_id AND (k.item_id IS NULL OR k.item_id <> i.id)) = 0
-ORDER BY i.id
-"""
-# A check that was given back without a reason does not count as given: it comes last of all. One whose lease ran out
-# does, for it comes again first.
-HAD_CHECK = """
-SELECT 1 FROM annotation_knowntask k JOIN annotation_task t ON t.id = k.task_id
-JOIN annotation_assignment a ON a.task_id = t.id
-WHERE k.person_id = %s AND t.batch_id = %s AND t.kind = 'check' AND t.position BETWEEN %s AND %s
-    AND (a.state <> 'released' OR a.skip_reason <> '') LIMIT 1
-"""
 
 
 def has_known(batch: Batch) -> bool:
@@ -112,21 +59,10 @@ def of_work(found: QuerySet[Assignment], *, known: bool) -> QuerySet[Assignment]
     return found.filter(task__kind=Task.Kind.WORK) if known else found
 
 
-class Candidate(NamedTuple):
-    """A known item that the member may be given."""
-
-    item: int
-    response: int
-    prompt: int
-    stratum: int
-    dimension: str
-    language: str
-
-
 class OfRound(NamedTuple):
     """An item of a member's round. ``given``: it was handed out in this round; ``ended``: submitted or skipped."""
 
-    candidate: Candidate
+    candidate: KnownCandidate
     seen: bool
     given: bool
     ended: bool
@@ -137,17 +73,25 @@ def seed_of(membership: int) -> str:
     return salted_hmac("annotation.known", str(membership)).hexdigest()
 
 
-def unseen_checks(member: Membership, *, without: Iterable[int]) -> list[Candidate]:
+def unseen_checks(member: Membership, *, without: Iterable[int]) -> list[KnownCandidate]:
     """The checks that the member may be given now; those of the strata ``without`` are not for them."""
-    out = set(without)
-    found = rows(UNSEEN_CHECKS, [member.batch_id, KnownItem.Kind.CHECK.value, member.person_id])
-    return [one for one in map(Candidate._make, found) if one.stratum not in out]
+    ruled_out = set(without)
+    return [check for check in sql.fetch_unseen_checks(member) if check.stratum not in ruled_out]
 
 
 def had_check(member: Membership, block: Block) -> bool:
-    """Whether one of the member's items of this block was a check."""
-    found = first(HAD_CHECK, [member.person_id, member.batch_id, block.first, block.last])
-    return found is not None
+    """Whether one of the member's items of this block was a check.
+
+    One that was given back without a reason does not count: it comes last of all. One whose lease ran out does, for
+    it comes again first.
+    """
+    checks = Assignment.objects.filter(
+        task__known__person=member.person_id,
+        task__batch=member.batch_id,
+        task__kind=Task.Kind.CHECK,
+        task__position__range=(block.first, block.last),
+    )
+    return checks.exclude(state=Assignment.State.RELEASED, skip_reason="").exists()
 
 
 def checks_left(member: Membership, *, given: int, work: int, without: Iterable[int]) -> int:
@@ -183,16 +127,21 @@ def round_items(member: Membership, attempt: int, *, without: Iterable[int]) -> 
     What was taken out meanwhile, or is not for them any more, is of it only where they have it at hand or are done
     with it: else the round could never end.
     """
-    me, out = member.person_id, set(without)
-    params = [me, attempt, me, attempt, member.batch_id, KnownItem.Kind.QUALIFICATION.value, me, attempt, me]
-    mine = []
-    for *of_item, active, seen, stands in rows(OF_ROUND, params):
-        one = OfRound(Candidate(*of_item), bool(seen), stands is not None, stands == ENDED)
-        if (active and one.candidate.stratum not in out) or stands in (AT_HAND, ENDED):
-            mine.append(one)
-    if sum(not one.seen for one in mine) < LEAST_ITEMS:
-        return mine
-    return [one for one in mine if one.given or not one.seen]
+    ruled_out = set(without)
+    items = [
+        OfRound(
+            item.candidate,
+            seen=item.seen,
+            given=item.standing is not None,
+            ended=item.standing == sql.STANDS_ENDED,
+        )
+        for item in sql.fetch_round_items(member, attempt)
+        if (item.active and item.candidate.stratum not in ruled_out)
+        or item.standing in (sql.STANDS_AT_HAND, sql.STANDS_ENDED)
+    ]
+    if sum(not item.seen for item in items) < LEAST_ITEMS:
+        return items
+    return [item for item in items if item.given or not item.seen]
 
 
 @dataclass(frozen=True)
@@ -213,19 +162,19 @@ def feedback_on(assignment: Assignment) -> Feedback | None:
     """Of an assignment whose labels its person was told; None of every other."""
     if assignment.task.kind != Task.Kind.CHECK:
         return None
-    told = first(TOLD, [assignment.task_id])
+    known = "assignment__task__known__item__"
+    told = _told_answers(assignment).values_list("labels", f"{known}labels", f"{known}explanation").first()
     if told is None:
         return None
-    labels, explanation, given = told
-    return Feedback(assignment.pk, json.loads(given), json.loads(labels), explanation)
+    given, labels, explanation = told
+    return Feedback(assignment.pk, given, labels, explanation)
 
 
-TOLD = """
-SELECT i.labels, i.explanation, n.labels FROM annotation_knowntask k JOIN annotation_knownitem i ON i.id = k.item_id
-JOIN annotation_assignment a ON a.task_id = k.task_id
-JOIN annotation_annotation n ON n.assignment_id = a.id AND n.current
-WHERE k.task_id = %s AND k.told_at IS NOT NULL
-"""
+def _told_answers(assignment: Assignment) -> QuerySet[Annotation]:
+    """What was submitted of the assignment's known task, where its person was told the right labels."""
+    return Annotation.objects.filter(
+        assignment__task=assignment.task_id, assignment__task__known__told_at__isnull=False, current=True
+    )
 
 
 def feedback_in(batch: Batch, person: Any) -> Feedback | None:
@@ -238,7 +187,7 @@ def feedback_in(batch: Batch, person: Any) -> Feedback | None:
 
 
 def was_told(assignment: Assignment) -> bool:
-    return assignment.task.kind == Task.Kind.CHECK and first(TOLD, [assignment.task_id]) is not None
+    return assignment.task.kind == Task.Kind.CHECK and _told_answers(assignment).exists()
 
 
 def open_checks(batch: Batch) -> QuerySet[Task]:

@@ -26,9 +26,10 @@ from annotation.models import (
     Prompt,
     Task,
 )
+from annotation.models.sql import FrozenLabel
 from annotation.sametext import SameTexts
 from annotation.selectors.agreement import LabelPatterns
-from annotation.selectors.freezing import FrozenLabel, Names
+from annotation.selectors.freezing import Names
 from annotation.selectors.origins import imported_work
 from annotation.splits import SPLITS, split_of
 from annotation.version import code_version

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +15,6 @@ from annotation.guidelines import GuidelineDocument
 from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, Draft, Membership, Person
 from annotation.selectors.closings import is_closed
 from annotation.selectors.work import MyProgress, my_progress
-from annotation.statements import first, loaded, stored
 from annotation.wording import kept_error_text
 
 
@@ -76,33 +74,31 @@ def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
 
 def _of_kind(assignment_id: UUID, person: Person, *, adjudication: bool) -> Assignment:
     """With what the loop needs of it and of its batch; the rest is read when asked for."""
-    row = first(MINE, [stored(Assignment, "id", assignment_id), person.pk])
-    if row is None or (row[1] == ADJUDICATION_SLOT) != adjudication:
+    assignment = AT_HAND.filter(pk=assignment_id, person=person).first()
+    if assignment is None or assignment.is_adjudication != adjudication:
         raise NotFound(N_("There is no such item among yours."))
-    task, slot, state, *of_batch = row
-    batch = loaded(Batch, **dict(zip(OF_BATCH, of_batch, strict=True)))
-    found = loaded(
-        Assignment,
-        id=assignment_id,
-        task_id=task,
-        person_id=person.pk,
-        batch_id=batch.pk,
-        slot=slot,
-        state=state,
+    assignment.person = person
+    return assignment
+
+
+AT_HAND = (
+    Assignment.objects.order_by()
+    .select_related("batch")
+    .only(
+        *(
+            "task",
+            "person",
+            "slot",
+            "state",
+            "batch__name",
+            "batch__state",
+            "batch__pairing",
+            "batch__overlap",
+        ),
+        *("batch__lease_seconds", "batch__due_date", "batch__check_share", "batch__check_feedback"),
+        "batch__qualifying",
     )
-    found.batch, found.person = batch, person
-    return found
-
-
-OF_BATCH = (
-    *("id", "name", "state", "pairing", "overlap", "lease_seconds", "due_date"),
-    *("check_share", "check_feedback", "qualifying"),
 )
-MINE = """
-SELECT a.task_id, a.slot, a.state, b.id, b.name, b.state, b.pairing, b.overlap, b.lease_seconds, b.due_date,
-    b.check_share, b.check_feedback, b.qualifying
-FROM annotation_assignment a JOIN annotation_batch b ON b.id = a.batch_id WHERE a.id = %s AND a.person_id = %s
-"""
 
 
 def claimed_besides(batch: Batch, person: Person, had: Collection[UUID]) -> Assignment | None:
@@ -113,29 +109,22 @@ def claimed_besides(batch: Batch, person: Person, had: Collection[UUID]) -> Assi
 
 def saved_draft(assignment_id: UUID) -> Saved | None:
     """One look by primary key: most items have none."""
-    row = first(SAVED, [stored(Assignment, "id", assignment_id)])
-    if row is None:
+    draft = Draft.objects.filter(pk=assignment_id).defer("why").first()
+    if draft is None:
         return None
-    labels, rationale, evidence, flags, seconds, at = row
     return Saved(
-        labels=json.loads(labels),
-        rationale=rationale,
-        evidence=json.loads(evidence),
-        flags=json.loads(flags),
-        seconds=seconds,
-        at=milliseconds(at),
+        labels=draft.labels,
+        rationale=draft.rationale,
+        evidence=draft.evidence,
+        flags=draft.flags,
+        seconds=draft.seconds,
+        at=milliseconds(draft.updated_at),
     )
 
 
 def milliseconds(at: datetime) -> int:
-    """Since 1970; a time without a zone, as SQLite gives it, is UTC."""
-    aware = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1000)
-
-
-SAVED = """
-SELECT labels, rationale, evidence, flags, seconds, updated_at FROM annotation_draft WHERE assignment_id = %s
-"""
+    """Since 1970."""
+    return round(at.timestamp() * 1000)
 
 
 def my_drafts(person: Person) -> list[KeptDraft]:

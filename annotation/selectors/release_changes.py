@@ -1,8 +1,4 @@
-"""What differs between two releases, in plain SQL: a release may hold a million labels.
-
-Two labels are about the same thing when their ``LabelKey`` is the same. Nearly always they come from the same task,
-which an index finds at once; only what is left over on either side is compared by the key.
-"""
+"""What differs between two releases. Two labels are about the same thing when their ``LabelKey`` is the same."""
 
 from __future__ import annotations
 
@@ -12,115 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.cache import caches
-from django.db import connection
 
 from annotation.gold import number
 from annotation.goldfile import csv_cell, csv_writer
-from annotation.models import GoldRelease
+from annotation.models import GoldRelease, sql
+from annotation.models.sql import LabelChange, LabelChangeCount, LabelSide
 
 ADDED, REMOVED, VALUE, SOURCE, VERSION = "added", "removed", "value", "source", "version"
 KINDS = (VALUE, SOURCE, VERSION, ADDED, REMOVED)
-FILTERS = ("kind", "criterion", "dimension")
-CHUNK = 2000
+FILTERS = sql.CHANGE_FILTERS
 KEPT_SECONDS = 24 * 60 * 60
-
-PAIRS = """
-WITH left_over AS (
-    SELECT o.id AS before_id, CAST(NULL AS BIGINT) AS after_id, o.task_id, o.criterion
-    FROM annotation_releasedlabel o
-    WHERE o.release_id = %(before)s AND NOT EXISTS (
-        SELECT 1 FROM annotation_releasedlabel n
-        WHERE n.release_id = %(after)s AND n.task_id = o.task_id AND n.criterion = o.criterion)
-    UNION ALL
-    SELECT NULL, n.id, n.task_id, n.criterion
-    FROM annotation_releasedlabel n
-    WHERE n.release_id = %(after)s AND NOT EXISTS (
-        SELECT 1 FROM annotation_releasedlabel o
-        WHERE o.release_id = %(before)s AND o.task_id = n.task_id AND o.criterion = n.criterion)
-),
-pairs AS (
-    SELECT o.id AS before_id, n.id AS after_id
-    FROM annotation_releasedlabel o
-    JOIN annotation_releasedlabel n
-        ON n.release_id = %(after)s AND n.task_id = o.task_id AND n.criterion = o.criterion
-    WHERE o.release_id = %(before)s AND (n.value <> o.value OR n.source <> o.source)
-    UNION ALL
-    SELECT MAX(l.before_id), MAX(l.after_id)
-    FROM left_over l
-    JOIN annotation_task t ON t.id = l.task_id
-    JOIN annotation_response r ON r.id = t.response_id
-    JOIN annotation_batch b ON b.id = t.batch_id
-    JOIN annotation_guideline g ON g.id = b.guideline_id
-    GROUP BY g.name, t.prompt_id, r.model_id, r.sha256, l.criterion
-),
-changes AS (
-    SELECT c.*,
-        CASE WHEN old_value IS NULL THEN 'added' WHEN new_value IS NULL THEN 'removed'
-            WHEN old_value <> new_value THEN 'value' WHEN old_source <> new_source THEN 'source'
-            WHEN old_version <> new_version THEN 'version' END AS kind
-    FROM (
-        SELECT p.dimension, COALESCE(n.criterion, o.criterion) AS criterion, d.name AS dataset, p.id AS prompt_id,
-            p.key, p.text, p.language, m.name AS model, t.id AS task_id,
-            o.value AS old_value, o.source AS old_source, og.version AS old_version, o.task_id AS old_task,
-            n.value AS new_value, n.source AS new_source, ng.version AS new_version, n.task_id AS new_task
-        FROM pairs
-        LEFT JOIN annotation_releasedlabel o ON o.id = pairs.before_id
-        LEFT JOIN annotation_task ot ON ot.id = o.task_id
-        LEFT JOIN annotation_batch ob ON ob.id = ot.batch_id
-        LEFT JOIN annotation_guideline og ON og.id = ob.guideline_id
-        LEFT JOIN annotation_releasedlabel n ON n.id = pairs.after_id
-        LEFT JOIN annotation_task nt ON nt.id = n.task_id
-        LEFT JOIN annotation_batch nb ON nb.id = nt.batch_id
-        LEFT JOIN annotation_guideline ng ON ng.id = nb.guideline_id
-        JOIN annotation_task t ON t.id = COALESCE(n.task_id, o.task_id)
-        JOIN annotation_response r ON r.id = t.response_id
-        JOIN annotation_evaluatedmodel m ON m.id = r.model_id
-        JOIN annotation_prompt p ON p.id = t.prompt_id
-        JOIN annotation_dataset d ON d.id = p.dataset_id
-    ) c
-)
-"""
-COUNTED = f"""
-{PAIRS}
-SELECT kind, dimension, criterion, old_value, new_value, COUNT(*)
-FROM changes WHERE kind IS NOT NULL
-GROUP BY kind, dimension, criterion, old_value, new_value
-"""  # noqa: S608 (no value is part of it)
-LISTED = f"""
-{PAIRS}
-SELECT kind, dimension, criterion, dataset, key, text, language, model, old_value, old_source, old_version, old_task,
-    new_value, new_source, new_version, new_task
-FROM changes
-WHERE kind IS NOT NULL AND %(kind)s IN ('', kind) AND %(criterion)s IN ('', criterion)
-    AND %(dimension)s IN ('', dimension)
-ORDER BY prompt_id, model, criterion, task_id
-"""  # noqa: S608
-
-
-@dataclass(frozen=True)
-class Side:
-    """A label as one of the two releases has it."""
-
-    value: float
-    source: str
-    guideline_version: str
-    task: int
-
-
-@dataclass(frozen=True)
-class Change:
-    """``before`` is None for what was added, ``after`` for what was removed."""
-
-    kind: str
-    dimension: str
-    criterion: str
-    dataset: str
-    prompt: str
-    text: str
-    language: str
-    model: str
-    before: Side | None
-    after: Side | None
 
 
 @dataclass(frozen=True)
@@ -214,50 +111,31 @@ def difference(before: GoldRelease, after: GoldRelease) -> Difference:
     cache = caches["process"]
     rows = cache.get(key)
     if rows is None:
-        rows = [] if before.sha256 == after.sha256 else _counted(before, after)
+        rows = [] if before.sha256 == after.sha256 else _count_changes(before, after)
         cache.set(key, rows, KEPT_SECONDS)
     return Difference(before, after, tuple(Group(*row) for row in rows))
 
 
-def _counted(before: GoldRelease, after: GoldRelease) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(COUNTED, {"before": before.pk, "after": after.pk})
-        return sorted(cursor.fetchall(), key=lambda row: (row[0], row[1], row[2], -row[5]))
+def _count_changes(before: GoldRelease, after: GoldRelease) -> list[LabelChangeCount]:
+    counts = sql.count_label_changes(before.pk, after.pk)
+    return sorted(counts, key=lambda row: (row.kind, row.dimension, row.criterion, -row.labels))
 
 
 def changes(
     before: GoldRelease, after: GoldRelease, filters: Mapping[str, str], *, start: int, count: int
-) -> list[Change]:
+) -> list[LabelChange]:
     """A page of the changes, prompt by prompt."""
     if before.sha256 == after.sha256:
         return []
-    with connection.cursor() as cursor:
-        page = {"start": start, "count": count}
-        cursor.execute(f"{LISTED} LIMIT %(count)s OFFSET %(start)s", _asked(before, after, filters) | page)
-        return [_change(row) for row in cursor.fetchall()]
+    return sql.fetch_label_changes(before.pk, after.pk, filters, start=start, count=count)
 
 
 def all_changes(
     before: GoldRelease, after: GoldRelease, filters: Mapping[str, str] | None = None
-) -> Iterator[Change]:
+) -> Iterator[LabelChange]:
     """Every change, a chunk at a time."""
-    if before.sha256 == after.sha256:
-        return
-    pooled = connection.settings_dict.get("DISABLE_SERVER_SIDE_CURSORS")
-    with connection.cursor() if pooled else connection.chunked_cursor() as cursor:
-        cursor.execute(LISTED, _asked(before, after, filters or {}))
-        while rows := cursor.fetchmany(CHUNK):
-            yield from map(_change, rows)
-
-
-def _asked(before: GoldRelease, after: GoldRelease, filters: Mapping[str, str]) -> dict[str, Any]:
-    return {"before": before.pk, "after": after.pk, **{name: filters.get(name, "") for name in FILTERS}}
-
-
-def _change(row: tuple[Any, ...]) -> Change:
-    kind, dimension, criterion, dataset, key, text, language, model = row[:8]
-    before, after = (None if side[0] is None else Side(*side) for side in (row[8:12], row[12:16]))
-    return Change(kind, dimension, criterion, dataset, key, text, language, model, before, after)
+    if before.sha256 != after.sha256:
+        yield from sql.iterate_label_changes(before.pk, after.pk, filters or {})
 
 
 HEADER = (
@@ -271,7 +149,7 @@ HEADER = (
 )
 
 
-def csv_lines(found: Iterable[Change]) -> Iterator[str]:
+def csv_lines(found: Iterable[LabelChange]) -> Iterator[str]:
     """A line for each change, under a header; no text starts a formula (``safe_cell``)."""
     line = csv_writer()
     yield line(HEADER)
@@ -280,5 +158,5 @@ def csv_lines(found: Iterable[Change]) -> Iterator[str]:
         yield line([csv_cell(cell) for cell in (*about, *_cells(one.before), *_cells(one.after))])
 
 
-def _cells(side: Side | None) -> tuple[Any, ...]:
+def _cells(side: LabelSide | None) -> tuple[Any, ...]:
     return (None,) * 3 if side is None else (number(side.value), side.source, side.guideline_version)

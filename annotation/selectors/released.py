@@ -20,7 +20,7 @@ from django.db.models.functions import Collate, DenseRank
 
 from annotation.gold import Value, number
 from annotation.goldfile import GoldRow
-from annotation.models import ADJUDICATION_SLOT, Assignment, Dataset, EvaluatedModel, GoldRelease, Task
+from annotation.models import ADJUDICATION_SLOT, Assignment, Dataset, EvaluatedModel, GoldRelease, Task, sql
 from annotation.splits import SPLITS, split_of
 
 # Of rows: each chunk costs the two threads of _ahead a wait for one another of some milliseconds.
@@ -28,16 +28,6 @@ CHUNK = 4000
 PLACES = 20_000
 # The order of the bytes in UTF-8, which is that of the code points.
 BYTES = {"postgresql": "C", "sqlite": "BINARY"}
-# Plain SQL: for a million rows, building these queries with the ORM takes longer than answering them.
-IN = {"postgresql": "= ANY(%s)", "sqlite": "IN (SELECT value FROM json_each(%s))"}
-_LABELS = "SELECT task_id, criterion, value, source FROM annotation_releasedlabel WHERE release_id = %s AND task_id "
-_SHOWN = """
-    SELECT task.id, task.batch_id, response.model_id, prompt.dataset_id, prompt.key, prompt.dimension,
-        prompt.subcomponent, response.text, response.turns
-    FROM annotation_task task
-    JOIN annotation_response response ON response.id = task.response_id
-    JOIN annotation_prompt prompt ON prompt.id = response.prompt_id
-    WHERE task.id """
 NO_TURNS = "[]"
 T = TypeVar("T")
 # Of the values of scales, which are few.
@@ -105,12 +95,12 @@ class Released:
 
     def _read(self, rows: Sequence[tuple[int, ...]]) -> list[ReleasedRow]:
         labels = self._labels(list(chain.from_iterable(rows)))
-        shown = {task: more for task, *more in _found(_SHOWN, [tasks[0] for tasks in rows])}
+        shown = {task: more for task, *more in sql.fetch_released_texts([tasks[0] for tasks in rows])}
         return [self._row(shown[tasks[0]], [(task, labels[task]) for task in tasks]) for tasks in rows]
 
     def _labels(self, tasks: Sequence[int]) -> dict[int, list[Label]]:
         found: dict[int, list[Label]] = {task: [] for task in tasks}
-        for task, criterion, value, source in _found(_LABELS, tasks, self.release.pk):
+        for task, criterion, value, source in sql.fetch_released_values(self.release.pk, tasks):
             found[task].append((criterion, value, source))
         return found
 
@@ -221,14 +211,6 @@ def _ahead(items: Iterator[T]) -> Iterator[T]:
 def _leave() -> None:
     """Close the connection of the thread that this runs in."""
     connection.close()
-
-
-def _found(sql: str, tasks: Sequence[int], *before: Any) -> list[tuple[Any, ...]]:
-    """The rows of these tasks; JSON comes as text."""
-    ids = list(tasks) if connection.vendor == "postgresql" else json.dumps(list(tasks))
-    with connection.cursor() as cursor:
-        cursor.execute(sql + IN[connection.vendor], [*before, ids])
-        return list(cursor.fetchall())
 
 
 def _places(release: GoldRelease) -> QuerySet[Any]:

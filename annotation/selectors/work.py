@@ -5,7 +5,6 @@ Blindness lives here: a view never holds the Response, so it cannot tell whose i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,19 +20,18 @@ from annotation.models import (
     ADJUDICATION_SLOT,
     Assignment,
     Batch,
-    Guideline,
     Membership,
     Person,
     Qualification,
     Task,
+    sql,
 )
+from annotation.models.sql import StratumStanding
 from annotation.selectors.access import has_role
-from annotation.selectors.counts import Standing, standing
 from annotation.selectors.dispute_queue import claims_of, repeats_to_come, waiting
 from annotation.selectors.eligibility import strata_ruled_out
-from annotation.selectors.free import FreeTasks
+from annotation.selectors.free import free_tasks_for
 from annotation.selectors.known import NO_ROUND, checks_left, latest_round, round_items
-from annotation.statements import first, loaded
 
 # Up to here disputes are counted one by one for each adjudicator.
 MANY = 1000
@@ -89,48 +87,30 @@ class MyProgress:
 
 def handout(assignment: Assignment) -> Handout:
     """One query, beside the guideline's document, which is kept by its hash."""
-    found = first(HANDOUT, [assignment.task_id])
-    assert found is not None
-    batch, guideline, sha256, prompt, dimension, subcomponent, language, text, turns = found
-    document = loaded(Guideline, id=guideline, sha256=sha256).document
-    said = json.loads(turns) or [{"role": "assistant", "text": text}]
+    read = sql.read_handout(assignment.task_id)
+    document = read.guideline.document
+    turns = read.turns or [{"role": "assistant", "text": read.text}]
     return Handout(
         assignment=assignment.pk,
-        batch=batch,
+        batch=read.batch,
         lease_expires=assignment.lease_expires,
-        prompt=prompt,
-        turns=tuple(Turn(role=turn["role"], text=turn["text"]) for turn in said),
-        criteria=document.criteria_for(dimension),
-        dimension=dimension,
-        subcomponent=subcomponent,
+        prompt=read.prompt,
+        turns=tuple(Turn(role=turn["role"], text=turn["text"]) for turn in turns),
+        criteria=document.criteria_for(read.dimension),
+        dimension=read.dimension,
+        subcomponent=read.subcomponent,
         document=document,
-        language=language,
-        guideline=sha256,
-        severity=document.severity_of(dimension),
-        topic=document.topic_of(dimension, subcomponent),
+        language=read.language,
+        guideline=read.guideline.sha256,
+        severity=document.severity_of(read.dimension),
+        topic=document.topic_of(read.dimension, read.subcomponent),
     )
-
-
-HANDOUT = """
-SELECT b.name, g.id, g.sha256, p.text, p.dimension, p.subcomponent, p.language, r.text, r.turns
-FROM annotation_task t JOIN annotation_batch b ON b.id = t.batch_id
-JOIN annotation_guideline g ON g.id = b.guideline_id
-JOIN annotation_response r ON r.id = t.response_id JOIN annotation_prompt p ON p.id = r.prompt_id
-WHERE t.id = %s
-"""
 
 
 def texts_to_mark(task: int) -> list[str | None]:
     """The turns of a task's response, as they are handed out; None for one that is not judged."""
-    found = first(TEXTS, [task])
-    assert found is not None
-    text, turns = found
-    return markable_texts(text, json.loads(turns))
-
-
-TEXTS = """
-SELECT r.text, r.turns FROM annotation_task t JOIN annotation_response r ON r.id = t.response_id WHERE t.id = %s
-"""
+    text, turns = Task.objects.values_list("response__text", "response__turns").get(pk=task)
+    return markable_texts(text, turns)
 
 
 def my_assignment(assignment_id: UUID, person: Person) -> Assignment:
@@ -166,7 +146,7 @@ def my_progress(membership: Membership) -> MyProgress:
     adjudicating = membership.role == Membership.Role.ADJUDICATOR
     if not adjudicating and membership.batch.qualifying:
         return _qualifying_progress(membership)
-    here = standing(membership)
+    here = sql.count_by_stratum(membership)
     done = sum(one.my_adjudicated if adjudicating else one.my_submitted for one in _asked(here))
     return MyProgress(
         batch=membership.batch,
@@ -182,7 +162,7 @@ def _qualifying_progress(membership: Membership) -> MyProgress:
     latest = latest_round(batch.pk, membership.person_id)
     state = latest.state if latest else Qualification.State.RUNNING
     if state in (Qualification.State.PASSED, Qualification.State.WAIVED):
-        here = standing(membership)
+        here = sql.count_by_stratum(membership)
         done, left = sum(one.my_submitted for one in _asked(here)), _annotations_left(membership, here)
     elif state == Qualification.State.FAILED:
         done = left = 0
@@ -194,12 +174,12 @@ def _qualifying_progress(membership: Membership) -> MyProgress:
     return MyProgress(batch, membership.role, done, left, batch.due_date, state)
 
 
-def _asked(here: Mapping[int, Standing]) -> list[Standing]:
+def _asked(here: Mapping[int, StratumStanding]) -> list[StratumStanding]:
     """All but the round before the work."""
     return [one for one in here.values() if one.kind != Task.Kind.QUALIFICATION]
 
 
-def _annotations_left(membership: Membership, here: Mapping[int, Standing]) -> int:
+def _annotations_left(membership: Membership, here: Mapping[int, StratumStanding]) -> int:
     if not _anything_there(membership):
         return 0
     done = sum(one.my_submitted for one in _asked(here))
@@ -223,7 +203,7 @@ def _in_a_pool(membership: Membership) -> bool:
     return membership.batch.pairing == Batch.Pairing.POOL
 
 
-def _left_in(stratum: Standing, batch: Batch) -> int:
+def _left_in(stratum: StratumStanding, batch: Batch) -> int:
     """What one person can get of a stratum at most: places that are left, and tasks that they have not had."""
     not_had = stratum.every - stratum.my_submitted - stratum.my_skipped
     return max(0, min(stratum.every * batch.overlap - stratum.submitted, not_had, stratum.open))
@@ -235,11 +215,11 @@ def _anything_there(membership: Membership) -> bool:
     )
     if claimed.exists():
         return True
-    tasks = FreeTasks.of(membership)
+    tasks = free_tasks_for(membership)
     return any(tasks.first_rank(start=membership.cursor, requeued=way) is not None for way in (False, True))
 
 
-def _disputes_left(membership: Membership, here: Mapping[int, Standing]) -> int:
+def _disputes_left(membership: Membership, here: Mapping[int, StratumStanding]) -> int:
     """Those that this adjudicator may decide; beyond ``MANY`` all that there are."""
     repeats, claimed = repeats_to_come(membership).count(), claims_of(membership)
     disputed = sum(one.disputed for one in here.values() if one.kind == Task.Kind.WORK)

@@ -27,19 +27,18 @@ from annotation.models import (
     Stratum,
     Task,
     Verdict,
+    sql,
 )
 from annotation.selectors.counts import count_decisions
 from annotation.services.annotations import (
     AlreadySubmitted,
     Receipt,
-    gold_written,
     outcome_of,
     refuse_other_body,
 )
 from annotation.services.audit import record
 from annotation.services.distribution import lock_assignment, lock_memberships, retake_slot
 from annotation.services.notes import leave_note
-from annotation.services.tallies import count_for, counted, exposed
 from annotation.services.work import Work
 from annotation.statements import execute
 
@@ -97,12 +96,12 @@ def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Work) -> 
         target = f"task:{assignment.task.repeats_id}"
         record(actor=person, verb="second_reading", target=target, labels=labels)
     else:
-        execute(*gold_written(assignment.task, resolve(tuple(labels), labels), decision.created_at))
+        execute(*sql.write_gold(assignment.task, resolve(tuple(labels), labels), decision.created_at))
         if reason.makes_note:
             _leave_notes(assignment, labels, work.rationale)
         record(actor=person, verb="adjudicate", target=f"task:{assignment.task_id}", labels=labels)
         _draw_repeat(assignment, decision.created_at)
-    execute(*exposed(assignment))
+    execute(*sql.add_exposure_of(assignment))
     return _receipt(decision, created=True)
 
 
@@ -126,7 +125,7 @@ def _write_decision(
     assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, now
     assignment.save(update_fields=["state", "submitted_at", "slot"])
     Task.objects.filter(pk=assignment.task_id).update(state=Task.State.ADJUDICATED, settled_at=now)
-    execute(counted(assignment, disputed=-1, adjudicated=1))
+    execute(sql.add_to_tally_of(assignment, disputed=-1, adjudicated=1))
     return decision
 
 
@@ -156,7 +155,7 @@ def _draw_repeat(assignment: Assignment, now: datetime) -> None:
         repeats=dispute,
         due_at=now + timedelta(days=days),
     )
-    count_for(member.pk, stratum.pk, disputed=1)
+    execute(sql.add_to_tally(member.pk, stratum.pk, disputed=1))
 
 
 def _find_or_make_stratum(work: Stratum) -> Stratum:

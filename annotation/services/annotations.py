@@ -5,7 +5,6 @@ One transaction each: lock the task, save, and if that was the last annotation l
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,21 +15,19 @@ from uuid import UUID, uuid4
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.adjudication import Outcome, Settled, settle
+from annotation.adjudication import Outcome, settle
 from annotation.errors import N_, Conflict, Unprocessable
-from annotation.evidence import checked, refuse_what_is_missing
+from annotation.evidence import check_annotation
 from annotation.flags import GUIDELINE_UNCLEAR
 from annotation.models import (
-    ADJUDICATION_SLOT,
     Annotation,
     Assignment,
     Batch,
     CorrectionRequest,
-    Draft,
-    GoldLabel,
     Note,
     Person,
     Task,
+    sql,
 )
 from annotation.selectors.closings import is_closed
 from annotation.selectors.known import Feedback, feedback_on
@@ -39,12 +36,11 @@ from annotation.selectors.work import texts_to_mark
 from annotation.services.audit import record
 from annotation.services.distribution import TooLate, lock_assignment, refuse_who_left, retake_slot
 from annotation.services.drafts import A_DISPUTE, keep_draft
-from annotation.services.known_answers import answered, refuse_who_was_told
+from annotation.services.known_answers import end_answered, refuse_who_was_told
 from annotation.services.notes import leave_note
 from annotation.services.qualifications import end_round_if_over
-from annotation.services.tallies import counted, exposed
 from annotation.services.work import Work
-from annotation.statements import Statement, execute, insert_of, rows, stored, update
+from annotation.statements import Statement, execute
 
 
 @dataclass(frozen=True)
@@ -91,21 +87,16 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     if assignment.is_adjudication:
         raise Conflict(A_DISPUTE)
     if assignment.state == Assignment.State.SUBMITTED:
-        return _submitted_before(assignment, key, work)
+        return _answer_again(assignment, key, work)
     _refuse_unless_open(assignment)
-    labels = _checked_labels(assignment, work.labels)
-    evidence = _checked_evidence(assignment, work, labels)
+    labels, evidence = _check(assignment, work)
     if assignment.state != Assignment.State.CLAIMED:
         retake_slot(assignment)
-    annotation = _annotation(assignment, work, labels, evidence, key=key, revision=1)
-    now = annotation.created_at
-    submitted = {"slot": assignment.slot, "state": Assignment.State.SUBMITTED, "submitted_at": now}
+    annotation = _build_annotation(assignment, work, labels, evidence, key=key, revision=1)
     execute(
-        insert_of(annotation),
-        update(Assignment, assignment.pk, submitted),
-        Statement(NO_DRAFT, [stored(Draft, "assignment_id", assignment.pk)]),
-        *_ended(assignment, labels, now),
-        *exposed(assignment),
+        *sql.write_annotation(annotation, slot=assignment.slot),
+        *_settle_and_count(assignment, labels, annotation.created_at),
+        *sql.add_exposure_of(assignment),
     )
     if assignment.task.kind == Task.Kind.QUALIFICATION:
         end_round_if_over(assignment.batch, assignment.person)
@@ -113,20 +104,22 @@ def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receip
     return _receipt(annotation, created=True, feedback=feedback_on(assignment))
 
 
-def _ended(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
-    """What becomes of the task, and what is counted."""
+def _settle_and_count(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
+    """What a submission writes beside itself: the counts, and with a task's last annotation its gold and state."""
     if assignment.task.kind != Task.Kind.WORK:
-        return answered(assignment, now)
+        return end_answered(assignment, now)
     outcome = _outcome_with(assignment, labels)
-    return _settled(assignment, outcome, now) if outcome else [counted(assignment, submitted=1)]
+    if outcome is None:
+        return [sql.add_to_tally_of(assignment, submitted=1)]
+    return [
+        *sql.write_gold(assignment.task, outcome.settled, now),
+        sql.end_task(assignment.task_id, outcome.state, settled_at=None if outcome.disputed else now),
+        sql.add_to_tally_of(assignment, submitted=1, **{Task.State.OPEN.value: -1, outcome.state: 1}),
+    ]
 
 
-# What was kept when it came too late is no longer needed once it is taken.
-NO_DRAFT = "DELETE FROM annotation_draft WHERE assignment_id = %s"
-
-
-def _submitted_before(assignment: Assignment, key: str, work: Work) -> Receipt:
-    earlier = _by_key(assignment, key, work)
+def _answer_again(assignment: Assignment, key: str, work: Work) -> Receipt:
+    earlier = _find_receipt(assignment, key, work)
     if earlier is not None:
         return earlier
     latest = latest_annotation(assignment)
@@ -143,27 +136,28 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
     """
     _refuse_without_key(key)
     assignment = lock_assignment(assignment_id, person)
-    earlier = _by_key(assignment, key, work)
+    earlier = _find_receipt(assignment, key, work)
     if earlier is not None:
         return earlier
-    if _was_asked(assignment, key, work):
+    if _is_asked_before(assignment, key, work):
         return None
     latest = latest_annotation(assignment)
     if latest is None:
         raise Conflict(N_("Nothing was submitted for this item yet."))
     refuse_who_left(assignment)
     refuse_who_was_told(assignment)
-    labels = _checked_labels(assignment, work.labels)
+    document, dimension = assignment.batch.guideline.document, assignment.task.stratum.dimension
+    labels = document.check_labels(dimension, work.labels)
     if is_closed(assignment):
-        _ask(assignment, work=work, labels=labels, key=key)
+        _ask_manager(assignment, work=work, labels=labels, key=key)
         return None
-    evidence = _checked_evidence(assignment, work, labels)
-    annotation = _annotation(assignment, work, labels, evidence, key=key, revision=latest.revision + 1)
+    labels, evidence = _check(assignment, work)
+    annotation = _build_annotation(assignment, work, labels, evidence, key=key, revision=latest.revision + 1)
     if assignment.task.state == Task.State.OPEN:
         Annotation.objects.filter(assignment=assignment, current=True).update(current=False)
     else:
         annotation.current = False
-        _ask(assignment, work=work, labels=labels, key=key)
+        _ask_manager(assignment, work=work, labels=labels, key=key)
     annotation.save()
     _note_what_is_unclear(assignment, work, labels)
     return _receipt(annotation, created=True)
@@ -171,7 +165,7 @@ def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Rece
 
 def outcome_of(task: Task, batch: Batch) -> Outcome:
     """What the pure rule says of the task's current annotations (all of them submitted), in slot order."""
-    return _outcome([labels for _slot, labels in _submitted_labels(task)], batch)
+    return _outcome([labels for _slot, labels in sql.fetch_submitted_labels(task.pk)], batch)
 
 
 def _outcome_with(assignment: Assignment, labels: Mapping[str, Any]) -> Outcome | None:
@@ -179,10 +173,10 @@ def _outcome_with(assignment: Assignment, labels: Mapping[str, Any]) -> Outcome 
     task = assignment.task
     if task.slots_taken < task.overlap:
         return None
-    given = [*_submitted_labels(task), (assignment.slot, labels)]
-    if len(given) < task.overlap:
+    submitted = [*sql.fetch_submitted_labels(task.pk), (assignment.slot, labels)]
+    if len(submitted) < task.overlap:
         return None
-    return _outcome([labels for _slot, labels in sorted(given, key=itemgetter(0))], assignment.batch)
+    return _outcome([labels for _slot, labels in sorted(submitted, key=itemgetter(0))], assignment.batch)
 
 
 def _outcome(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
@@ -190,40 +184,7 @@ def _outcome(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
     return settle(labels, tolerance=batch.tolerance, nominal=nominal)
 
 
-def _submitted_labels(task: Task) -> list[tuple[int, Mapping[str, Any]]]:
-    """Slot and labels of what was submitted, in the order of the slots."""
-    found = rows(
-        """
-        SELECT a.slot, n.labels FROM annotation_assignment a JOIN annotation_annotation n ON n.assignment_id = a.id
-        WHERE a.task_id = %s AND a.state = 'submitted' AND a.slot < %s AND n.current ORDER BY a.slot
-        """,
-        [task.pk, ADJUDICATION_SLOT],
-    )
-    return [(slot, json.loads(labels)) for slot, labels in found]
-
-
-def _settled(assignment: Assignment, outcome: Outcome, now: datetime) -> list[Statement]:
-    """What a task's last annotation writes beside itself: gold, the task's state, the counts."""
-    task = assignment.task
-    state = {"state": outcome.state, "settled_at": None if outcome.disputed else now}
-    return [
-        *gold_written(task, outcome.settled, now),
-        update(Task, task.pk, state),
-        counted(assignment, submitted=1, **{Task.State.OPEN.value: -1, outcome.state: 1}),
-    ]
-
-
-def gold_written(task: Task, settled: Mapping[str, Settled], now: datetime) -> list[Statement]:
-    """The statements that write the gold labels of the ``settled`` criteria."""
-    return [
-        insert_of(
-            GoldLabel(task=task, criterion=criterion, value=gold.value, source=gold.source, created_at=now)
-        )
-        for criterion, gold in settled.items()
-    ]
-
-
-def _annotation(
+def _build_annotation(
     assignment: Assignment,
     work: Work,
     labels: dict[str, int | float],
@@ -255,7 +216,7 @@ def _refuse_without_key(key: str) -> None:
         raise Unprocessable(N_("Send an Idempotency-Key header, so that a retry cannot submit twice."))
 
 
-def _by_key(assignment: Assignment, key: str, work: Work) -> Receipt | None:
+def _find_receipt(assignment: Assignment, key: str, work: Work) -> Receipt | None:
     earlier = Annotation.objects.filter(assignment=assignment, idempotency_key=key).first()
     if earlier is None:
         return None
@@ -263,7 +224,7 @@ def _by_key(assignment: Assignment, key: str, work: Work) -> Receipt | None:
     return _receipt(earlier, created=False, feedback=feedback_on(assignment))
 
 
-def _was_asked(assignment: Assignment, key: str, work: Work) -> bool:
+def _is_asked_before(assignment: Assignment, key: str, work: Work) -> bool:
     """Whether this key brought a request to the manager before, handled by now or not."""
     asked = CorrectionRequest.objects.filter(assignment=assignment, idempotency_key=key).first()
     if asked is not None:
@@ -271,7 +232,7 @@ def _was_asked(assignment: Assignment, key: str, work: Work) -> bool:
     return asked is not None
 
 
-def _ask(assignment: Assignment, *, work: Work, labels: dict[str, int | float], key: str) -> None:
+def _ask_manager(assignment: Assignment, *, work: Work, labels: dict[str, int | float], key: str) -> None:
     """A request for the manager; the same wish under another key is the same request while it waits."""
     _request, created = CorrectionRequest.objects.get_or_create(
         assignment=assignment,
@@ -305,28 +266,16 @@ def _refuse_unless_open(assignment: Assignment) -> None:
         raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
 
 
-def _checked_labels(assignment: Assignment, labels: Mapping[str, Any]) -> dict[str, int | float]:
-    document = assignment.batch.guideline.document
-    return document.check_labels(assignment.task.stratum.dimension, labels)
-
-
-def _checked_evidence(
-    assignment: Assignment, work: Work, labels: Mapping[str, int | float]
-) -> list[dict[str, Any]]:
-    """The spans as they are stored, and all there that the levels require; the text is read for spans alone."""
-    criteria = assignment.batch.guideline.document.criteria_for(assignment.task.stratum.dimension)
-    evidence = []
-    if work.evidence:
-        texts = texts_to_mark(assignment.task_id)
-        evidence = checked(work.evidence, texts=texts, criteria=criteria, labels=labels)
-    refuse_what_is_missing(
-        criteria,
-        labels,
-        evidence=evidence,
+def _check(assignment: Assignment, work: Work) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
+    """The labels and the evidence as they are stored."""
+    return check_annotation(
+        assignment.batch.guideline.document,
+        assignment.task.stratum.dimension,
+        work.labels,
+        evidence=work.evidence,
         rationale=work.rationale,
         texts=lambda: texts_to_mark(assignment.task_id),
     )
-    return evidence
 
 
 def _note_what_is_unclear(assignment: Assignment, work: Work, labels: Mapping[str, int | float]) -> None:

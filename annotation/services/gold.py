@@ -8,14 +8,15 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import TypeAlias
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Max, QuerySet
 
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.errors import N_, Conflict, NotFound
 from annotation.gold import number, release_sha256
-from annotation.models import Batch, GoldRelease, Person, ReleasedLabel
-from annotation.selectors.freezing import FrozenLabel, Names, frozen_labels
+from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, sql
+from annotation.models.sql import FrozenLabel
+from annotation.selectors.freezing import Names, frozen_labels
 from annotation.selectors.gold import refuse_sealed_gold
 from annotation.selectors.manifests import Tally, manifest_of
 from annotation.services.audit import record
@@ -26,18 +27,6 @@ NAMED = 10
 CONTRADICTED = N_("{count} labels are settled in two ways; leave out one of their batches: {listed}")
 DROPPED_AT_ONCE = 500
 Report: TypeAlias = Callable[[float, str], object]  # from 0 to 1, and what is being done
-
-# In the order of the prompts, in which they are read again: the ids are given in the order of the rows.
-FREEZE = """
-INSERT INTO annotation_releasedlabel (release_id, gold_label_id, task_id, criterion, value, source, adjudication_id)
-SELECT %s, g.id, g.task_id, g.criterion, g.value, g.source, CASE WHEN g.source = 'adjudicated' THEN a.id END
-FROM annotation_goldlabel g
-JOIN annotation_task t ON t.id = g.task_id
-LEFT JOIN annotation_adjudication a ON a.task_id = t.id
-WHERE t.batch_id IN (SELECT batch_id FROM annotation_goldrelease_batches WHERE goldrelease_id = %s)
-    AND t.kind = 'work' AND t.state <> 'withdrawn'
-ORDER BY t.prompt_id, g.id
-"""
 
 
 class Contradicted(Conflict):
@@ -147,9 +136,7 @@ def _new_release(spec: ReleaseSpec, batches: Sequence[Batch], actor: Person | No
 def _freeze(release: GoldRelease) -> tuple[int, int]:
     """Write the released labels. Their ids are above the first and up to the second number."""
     last = ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"] or 0
-    with connection.cursor() as cursor:
-        cursor.execute(FREEZE, [release.pk, release.pk])
-        written = cursor.rowcount
+    written = sql.freeze_labels(release.pk)
     if not written:
         chosen = ", ".join(sorted(release.batches.values_list("name", flat=True)))
         raise Conflict(

@@ -14,39 +14,38 @@ from django.db.models import OuterRef, Subquery
 from django.utils import timezone
 
 from annotation.errors import N_, Conflict
-from annotation.models import Assignment, Batch, KnownTask, Membership, Task
+from annotation.models import Assignment, Batch, KnownTask, Membership, Task, sql
 from annotation.selectors.known import open_checks, was_told
-from annotation.services.tallies import counted, counted_for
-from annotation.statements import Statement, execute, update
+from annotation.statements import Statement, execute
 
 TOLD = N_("You have read the right labels of this item, so what you submitted stands.")
 
 
-def answered(assignment: Assignment, now: datetime) -> list[Statement]:
+def end_answered(assignment: Assignment, now: datetime) -> list[Statement]:
     """What the submission of a known item writes beside itself; the tasks of a round close when the round ends."""
     task = assignment.task
     if task.kind == Task.Kind.QUALIFICATION:
-        return [counted(assignment, submitted=1)]
+        return [sql.add_to_tally_of(assignment, submitted=1)]
     tells, overlap = Batch.objects.values_list("check_feedback", "overlap").get(pk=assignment.batch_id)
     if not (tells or overlap == 1):
-        return [counted(assignment, submitted=1)]
+        return [sql.add_to_tally_of(assignment, submitted=1)]
     return [
-        *([update(KnownTask, task.pk, {"told_at": now})] if tells else []),
-        update(Task, task.pk, {"state": Task.State.AGREED, "settled_at": now}),
-        counted(assignment, submitted=1, open=-1, agreed=1),
+        *([sql.tell_answer(task.pk, now)] if tells else []),
+        sql.end_task(task.pk, Task.State.AGREED, settled_at=now),
+        sql.add_to_tally_of(assignment, submitted=1, open=-1, agreed=1),
     ]
 
 
-def skipped(assignment: Assignment) -> list[Statement]:
+def end_skipped(assignment: Assignment) -> list[Statement]:
     """A task of one person's own, a known item or a repeat adjudication, is over once they skipped it: nobody else is
     given it. It may be over already, with its round.
     """
     state = assignment.task.state
     if state not in (Task.State.OPEN, Task.State.DISPUTED):
-        return [counted(assignment, skipped=1)]
+        return [sql.add_to_tally_of(assignment, skipped=1)]
     return [
-        update(Task, assignment.task_id, {"state": Task.State.WITHDRAWN}),
-        counted(assignment, skipped=1, withdrawn=1, **{state: -1}),
+        sql.end_task(assignment.task_id, Task.State.WITHDRAWN),
+        sql.add_to_tally_of(assignment, skipped=1, withdrawn=1, **{state: -1}),
     ]
 
 
@@ -61,7 +60,7 @@ def withdraw(membership: int, tasks: Iterable[int]) -> None:
     locked = list(free.select_for_update(no_key=True).order_by("pk").values_list("pk", "stratum"))
     Task.objects.filter(pk__in=[pk for pk, _stratum in locked]).update(state=Task.State.WITHDRAWN)
     strata = sorted(stratum for _pk, stratum in locked)
-    execute(*(counted_for(membership, stratum, open=-1, withdrawn=1) for stratum in strata))
+    execute(*(sql.add_to_tally(membership, stratum, open=-1, withdrawn=1) for stratum in strata))
 
 
 def close_checks(batch: Batch) -> int:
@@ -83,5 +82,5 @@ def close(tasks: Iterable[int]) -> int:
     )
     known = KnownTask.objects.filter(pk__in=ids).annotate(member=Subquery(owners.values("pk")))
     counts = sorted(known.values_list("member", "task__stratum"))
-    execute(*(counted_for(member, stratum, open=-1, agreed=1) for member, stratum in counts))
+    execute(*(sql.add_to_tally(member, stratum, open=-1, agreed=1) for member, stratum in counts))
     return len(ids)

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET
 from annotation.core.formatting import format_compact
 from annotation.guidelines import GuidelineDocument
 from annotation.models import MANAGER, RESEARCHER, GoldRelease, Guideline, Person
+from annotation.models.sql import LabelChange, LabelSide
 from annotation.selectors.gold import heir_of, release_for, releases_for
 from annotation.selectors.release_changes import (
     ADDED,
@@ -25,9 +26,7 @@ from annotation.selectors.release_changes import (
     SOURCE,
     VALUE,
     VERSION,
-    Change,
     Difference,
-    Side,
     agreement_beside,
     all_changes,
     changes,
@@ -201,7 +200,7 @@ def _beside(documents: dict[str, GuidelineDocument], row: dict[str, Any]) -> dic
     }
 
 
-def _line(documents: dict[str, GuidelineDocument], one: Change) -> dict[str, Any]:
+def _line(documents: dict[str, GuidelineDocument], one: LabelChange) -> dict[str, Any]:
     return {
         "change": one,
         "word": WORDS[one.kind](),
@@ -212,7 +211,7 @@ def _line(documents: dict[str, GuidelineDocument], one: Change) -> dict[str, Any
 
 
 def _side(
-    documents: dict[str, GuidelineDocument], criterion: str, side: Side | None
+    documents: dict[str, GuidelineDocument], criterion: str, side: LabelSide | None
 ) -> dict[str, Any] | None:
     if side is None:
         return None

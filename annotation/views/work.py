@@ -111,22 +111,24 @@ def ahead(request: HttpRequest, name: str) -> HttpResponse:
 @never_cache
 @annotator_only
 def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    """What is no item of the person's to annotate does not exist for them, whatever the service says of it."""
     person = person_of(request)
-    assignment = my_item(assignment_id, person)
     form = WorkForm(request.POST)
     if not form.is_valid():
+        assignment = my_item(assignment_id, person)
         answer = show_item(request, assignment, form=form, error=Refusal(form.first_error()), status=422)
         return _came_of(answer, "refused")
     try:
         receipt = answers.submit(
-            assignment_id=assignment.pk, person=person, key=form.cleaned_data["key"], work=form.work()
+            assignment_id=assignment_id, person=person, key=form.cleaned_data["key"], work=form.work()
         )
     except TooLate as error:
+        batch = my_item(assignment_id, person).batch
         _say_kept(request, error)
-        return _came_of(_after(request, assignment.batch), "kept")
+        return _came_of(_after(request, batch), "kept")
     except AssayError as error:
-        return _not_taken(request, assignment, form, error)
-    return _taken(request, assignment, receipt)
+        return _not_taken(request, my_item(assignment_id, person), form, error)
+    return _taken(request, my_item(assignment_id, person), receipt)
 
 
 @require_POST
@@ -284,7 +286,6 @@ def _not_taken(
     """Where an earlier answer arrived after all, what is on the page becomes its correction, if it is another one;
     nothing typed is lost.
     """
-    assignment.refresh_from_db()
     done = given(assignment)
     if done is None:
         answer = show_item(request, assignment, form=form, error=refusal_of(error), status=error.status)

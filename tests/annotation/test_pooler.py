@@ -155,40 +155,40 @@ def prepared() -> dict[str, str]:
 
 @pytest.mark.parametrize("order", [(ONE, TWO), (TWO, ONE)])
 def test_a_name_means_the_same_text_in_every_process(preparing: None, order: tuple[str, str]):
-    assert {sql: statements.first(sql, [1]) for sql in order} == {ONE: (2,), TWO: (3,)}
+    assert {sql: statements.fetch_first(sql, [1]) for sql in order} == {ONE: (2,), TWO: (3,)}
     text = {"1": "SELECT 1 + $1::int", "2": "SELECT 2 + $1::int"}
     named = {f"assay_{hashlib.sha256(one.encode()).hexdigest()[:40]}": one for one in text.values()}
     assert {name: sql.partition(" AS ")[2] for name, sql in prepared().items()} == named
 
 
 def test_without_a_pooler_it_is_prepared(preparing: None):
-    assert statements.first(ONE, [1]) == (2,)
+    assert statements.fetch_first(ONE, [1]) == (2,)
     assert len(prepared()) == 1
     assert not connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]
 
 
 def test_a_statement_that_is_gone_is_asked_without(preparing: None):
     """As behind a pooler that cannot be told from a server."""
-    assert statements.first(ONE, [1]) == (2,)
+    assert statements.fetch_first(ONE, [1]) == (2,)
     with connection.cursor() as cursor:
         cursor.execute("DEALLOCATE ALL")
-    assert statements.first(ONE, [5]) == (6,)
-    assert statements.rows(ONE, [6]) == [(7,)]
+    assert statements.fetch_first(ONE, [5]) == (6,)
+    assert statements.fetch_rows(ONE, [6]) == [(7,)]
     assert prepared() == {}
 
 
 def test_within_a_transaction_that_costs_one_answer_and_no_more(preparing: None):
-    assert statements.first(ONE, [1]) == (2,)
+    assert statements.fetch_first(ONE, [1]) == (2,)
     with connection.cursor() as cursor:
         cursor.execute("DEALLOCATE ALL")
     with pytest.raises(DatabaseError, match="does not exist"), transaction.atomic():
-        statements.first(ONE, [5])
+        statements.fetch_first(ONE, [5])
     with transaction.atomic():
-        assert statements.first(ONE, [5]) == (6,)
+        assert statements.fetch_first(ONE, [5]) == (6,)
 
 
 def test_a_statement_that_another_process_left_is_no_error(preparing: None):
     with connection.cursor() as cursor:
         text = "SELECT 1 + $1::int"
         cursor.execute(f"PREPARE assay_{hashlib.sha256(text.encode()).hexdigest()[:40]} AS {text}")
-    assert statements.first(ONE, [5]) == (6,)
+    assert statements.fetch_first(ONE, [5]) == (6,)

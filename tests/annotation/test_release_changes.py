@@ -15,8 +15,8 @@ from annotation.domain.batch_spec import Policy
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.gold import LabelKey
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Person, Response, Task
+from annotation.models.sql import LabelChange
 from annotation.selectors.release_changes import (
-    Change,
     all_changes,
     changes,
     csv_lines,
@@ -68,7 +68,7 @@ def kinds(before: GoldRelease, after: GoldRelease) -> dict[LabelKey, str]:
     return found
 
 
-def told(found: list[Change]) -> list[tuple[str, str, str]]:
+def told(found: list[LabelChange]) -> list[tuple[str, str, str]]:
     return sorted((one.kind, one.prompt, one.model) for one in found)
 
 

@@ -241,7 +241,7 @@ def test_the_last_use_is_written_at_most_once_a_minute(lin: Person) -> None:
     def call() -> int:
         with CaptureQueriesContext(connection) as queries:
             assert client.get("/api/v1/batches/").status_code == 200
-        return len([one for one in queries if one["sql"].startswith("UPDATE annotation_apitoken")])
+        return len([one for one in queries if one["sql"].startswith('UPDATE "annotation_apitoken"')])
 
     assert [call() for _ in range(3)] == [1, 0, 0]
     used = ApiToken.objects.get().last_used_at

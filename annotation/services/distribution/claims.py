@@ -25,26 +25,21 @@ from annotation.models import (
     Person,
     Qualification,
     Task,
+    sql,
 )
+from annotation.models.sql import FreeTask
 from annotation.selectors.care import strata_resting
 from annotation.selectors.counts import count_decisions, submitted_by
 from annotation.selectors.dispute_queue import ANYTHING, Wanted, repeats_to_come, waiting
-from annotation.selectors.free import FreeTask
 from annotation.services.distribution.known import next_check, next_of_round
-from annotation.services.distribution.leases import LIVE, expire_leases, live_claims, slots_taken
+from annotation.services.distribution.leases import LIVE, expire_leases, live_claims
 from annotation.services.distribution.search import (
     OthersAreTakingError,
     Search,
     lock_membership,
-    now_in,
+    read_conditions,
 )
-from annotation.statements import (
-    Raw,
-    Statement,
-    execute,
-    insert,
-    update,
-)
+from annotation.statements import execute
 
 RUNNING = Qualification.State.RUNNING
 LET_IN = (Qualification.State.PASSED, Qualification.State.WAIVED)
@@ -85,10 +80,10 @@ def _next_assignment(
     batch: Batch, person: Person, *, ahead: bool, expired: bool, careful: bool
 ) -> Assignment | None:
     locked = lock_membership(batch, person, Membership.Role.ANNOTATOR)
-    now = now_in(locked.membership)
-    if now.leases_ran_out and not expired:
+    conditions = read_conditions(locked.membership)
+    if conditions.leases_ran_out and not expired:
         raise _LeasesRanOutError
-    live = list(_annotating(batch, person)) if now.live else []
+    live = list(_annotating(batch, person)) if conditions.has_live else []
     if claims_to_keep(len(live), ahead=ahead):
         return live[-1] if ahead else live[0]
     # The claims were counted before: one submitted meanwhile counts twice for a moment, and never not at all.
@@ -97,14 +92,14 @@ def _next_assignment(
         member.quota, submitted=submitted_by(member), live=len(live)
     ):
         return None
-    resting = strata_resting(batch, person, now.budget)
-    search = Search.of(locked, now=now, careful=careful, resting=resting)
-    if now.round == RUNNING:
+    resting = strata_resting(batch, person, conditions.budget)
+    search = Search.of(locked, conditions=conditions, careful=careful, resting=resting)
+    if conditions.round == RUNNING:
         task = search.take_begun() or next_of_round(search) or search.take_given_back()
         if task is not None:
             return _claim_free(task, search)
-        now = now_in(locked.membership)  # the round may have ended now
-    if now.round not in LET_IN or (live and not search.leaves_enough_for_all()):
+        conditions = read_conditions(locked.membership)  # the round may have ended now
+    if conditions.round not in LET_IN or (live and not search.leaves_enough_for_all()):
         return None
     task = search.take_begun() or next_check(search, live=len(live)) or search.take_next()
     return None if task is None else _claim_free(task, search)
@@ -113,7 +108,7 @@ def _next_assignment(
 @transaction.atomic
 def _next_dispute(batch: Batch, person: Person, wanted: Wanted) -> Assignment | None:
     member = lock_membership(batch, person, Membership.Role.ADJUDICATOR).membership
-    now = now_in(member)
+    conditions = read_conditions(member)
     live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
     if live is not None:
         return live
@@ -121,7 +116,7 @@ def _next_dispute(batch: Batch, person: Person, wanted: Wanted) -> Assignment | 
         decided = count_decisions(member, with_repeats=True)
         if not within_quota(member.quota, submitted=decided, live=0):
             return None
-    return _take_wanted(member, wanted, resting=strata_resting(batch, person, now.budget))
+    return _take_wanted(member, wanted, resting=strata_resting(batch, person, conditions.budget))
 
 
 def _take_wanted(member: Membership, wanted: Wanted, *, resting: Sequence[int]) -> Assignment | None:
@@ -137,7 +132,7 @@ def _take_wanted(member: Membership, wanted: Wanted, *, resting: Sequence[int]) 
         return None
     past = Assignment.objects.filter(task=task, person=member.person).first()
     assignment = _claimed(task.pk, member.person, past, slot=ADJUDICATION_SLOT, batch=member.batch)
-    execute(_written(assignment))
+    execute(sql.write_claim(assignment))
     return assignment
 
 
@@ -149,15 +144,15 @@ def _annotating(batch: Batch, person: Person) -> QuerySet[Assignment]:
 def _claim_free(task: FreeTask, search: Search) -> Assignment:
     """Take the lowest free slot of a task whose row is locked; all that is written goes in one round trip."""
     member = search.member
-    slot = free_slot(slots_taken(task.id) if task.slots_taken else (), task.overlap)
+    slot = free_slot(sql.fetch_taken_slots(task.id) if task.slots_taken else (), task.overlap)
     if slot is None:  # the counter said otherwise: refuse rather than break what never breaks
         raise Conflict(N_("This task has no free place."))
     past = Assignment.objects.get(task=task.id, person=member.person) if search.had else None
     assignment = _claimed(task.id, member.person, past, slot=slot, batch=member.batch)
     execute(
-        update(Task, task.id, {"slots_taken": Raw("slots_taken + 1")}),
-        update(Membership, member.pk, {"last_prompt": task.prompt, "cursor": search.cursor}),
-        _written(assignment),
+        sql.take_slot(task.id),
+        sql.remember_place(member.pk, last_prompt=task.prompt, cursor=search.cursor),
+        sql.write_claim(assignment),
         *search.beside,
     )
     return assignment
@@ -198,15 +193,6 @@ def _claimed(task: int, person: Person, past: Assignment | None, *, slot: int, b
     assignment.batch, assignment.slot, assignment.state = batch, slot, Assignment.State.CLAIMED
     assignment.claimed_at, assignment.lease_expires = now, now + timedelta(seconds=batch.lease_seconds)
     return assignment
-
-
-def _written(assignment: Assignment) -> Statement:
-    claim = {name: getattr(assignment, name) for name in ("slot", "state", "claimed_at", "lease_expires")}
-    if not assignment._state.adding:
-        return update(Assignment, assignment.pk, claim)
-    assignment._state.adding = False
-    whose = {name: getattr(assignment, name) for name in ("id", "batch_id", "task_id", "person_id")}
-    return insert(Assignment, {**whose, **claim, "skip_reason": ""})
 
 
 def _past(assignment: Assignment | None) -> PastClaim | None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from annotation.draws import block_of
 from annotation.known import pick
-from annotation.models import KnownTask, Qualification, Task
-from annotation.selectors.free import FreeTask
-from annotation.selectors.known import Candidate, had_check, round_items, seed_of, unseen_checks
+from annotation.models import KnownTask, Qualification, Task, sql
+from annotation.models.sql import FreeTask, KnownCandidate
+from annotation.selectors.known import had_check, round_items, seed_of, unseen_checks
 from annotation.services.distribution.search import Search
 from annotation.services.qualifications import end_round_if_over, running_round
-from annotation.services.tallies import counted_for
-from annotation.statements import insert_of
 
 
 def next_check(search: Search, *, live: int) -> FreeTask | None:
@@ -20,10 +18,10 @@ def next_check(search: Search, *, live: int) -> FreeTask | None:
     of the language and the dimension of that work, as far as there is such a one: else it would stand out where the
     work comes in the order of its prompts, dimension by dimension.
     """
-    member, share = search.member, search.now.check_share
-    if search.now.ended is None:
+    member, share = search.member, search.conditions.check_share
+    if search.conditions.ended is None:
         return None
-    number = int(search.now.ended) + live + 1  # a sum comes as a decimal
+    number = int(search.conditions.ended) + live + 1  # a sum comes as a decimal
     seed = seed_of(member.pk)
     block = block_of(number, share=share, seed=seed)
     if block is None or number < block.drawn or had_check(member, block):
@@ -59,7 +57,9 @@ def next_of_round(search: Search) -> FreeTask | None:
     return _made(search, chosen, Task.Kind.QUALIFICATION, turn + 1, attempt=current.attempt)
 
 
-def _made(search: Search, item: Candidate, kind: Task.Kind, position: int, *, attempt: int = 1) -> FreeTask:
+def _made(
+    search: Search, item: KnownCandidate, kind: Task.Kind, position: int, *, attempt: int = 1
+) -> FreeTask:
     """A task of its own for this member; what belongs to it is written with the claim."""
     member = search.member
     task = Task.objects.create(
@@ -73,7 +73,7 @@ def _made(search: Search, item: Candidate, kind: Task.Kind, position: int, *, at
         rank=position,
     )
     known = KnownTask(task=task, item_id=item.item, person_id=member.person_id, attempt=attempt)
-    search.beside += [insert_of(known), counted_for(member.pk, item.stratum, open=1)]
+    search.beside += [sql.insert_object(known), sql.add_to_tally(member.pk, item.stratum, open=1)]
     return FreeTask(
         id=task.pk,
         stratum=item.stratum,

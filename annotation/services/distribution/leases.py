@@ -9,35 +9,24 @@ from django.db import transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from annotation.distribution import (
-    free_slot,
-)
+from annotation.distribution import free_slot
 from annotation.errors import N_, Conflict, NotFound, TooLate
 from annotation.models import (
     ADJUDICATION_SLOT,
     Assignment,
     Batch,
-    Guideline,
     Membership,
     Panel,
     Person,
-    Stratum,
     Task,
+    sql,
 )
-from annotation.selectors.access import HAS_ROLE, refuse_role
+from annotation.selectors.access import refuse_role
 from annotation.services.audit import record
-from annotation.services.known_answers import skipped
+from annotation.services.known_answers import end_skipped
 from annotation.services.planning import plan_again
 from annotation.services.qualifications import end_round_if_over
-from annotation.services.tallies import counted, exposed
-from annotation.statements import (
-    execute,
-    first,
-    for_update,
-    loaded,
-    rows,
-    stored,
-)
+from annotation.statements import execute
 
 LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
 
@@ -81,7 +70,8 @@ def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> As
             plan_again(assignment.task, without=membership_id(assignment))
         is_work = assignment.task.kind == Task.Kind.WORK
         execute(
-            *(skipped(assignment) if not is_work else [counted(assignment, skipped=1)]), *exposed(assignment)
+            *([sql.add_to_tally_of(assignment, skipped=1)] if is_work else end_skipped(assignment)),
+            *sql.add_exposure_of(assignment),
         )
         if assignment.task.kind == Task.Kind.QUALIFICATION:
             end_round_if_over(assignment.batch, person)
@@ -144,74 +134,15 @@ def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
     Whoever lost the role in which they hold it is refused. The task comes with its stratum, the batch with its
     guideline; columns that are seldom needed are read then.
     """
-    pk = stored(Assignment, "id", assignment_id)
-    whose = first(WHOSE, [pk, person.pk])
-    if whose is None:
+    task = sql.find_task(assignment_id, person)
+    if task is None:
         raise NotFound(N_("There is no such item among yours."))
-    *found, kind = whose
-    if kind == Task.Kind.QUALIFICATION:
+    if task.kind == Task.Kind.QUALIFICATION:
         lock_memberships(assignment_id, person)
-    task = first(LOCKED_TASK + for_update("t"), found)
-    given = first(GIVEN, [pk])
-    assert task is not None
-    assert given is not None
-    stratum, dimension, kind, state, overlap, slots_taken, panel = task
-    in_role, batch, slot, claim_state, skip_reason, name, batch_state, tolerance, lease, guideline, sha256 = (
-        given
-    )
-    if not in_role:
-        refuse_role(role_of_slot(slot))
-    assignment = loaded(
-        Assignment,
-        id=assignment_id,
-        batch_id=batch,
-        task_id=found[0],
-        person_id=person.pk,
-        slot=slot,
-        state=claim_state,
-        skip_reason=skip_reason,
-    )
-    assignment.person = person
-    assignment.task = loaded(
-        Task,
-        id=found[0],
-        batch_id=batch,
-        stratum_id=stratum,
-        kind=kind,
-        state=state,
-        overlap=overlap,
-        slots_taken=slots_taken,
-        panel_id=panel,
-    )
-    assignment.task.stratum = loaded(Stratum, id=stratum, batch_id=batch, dimension=dimension)
-    assignment.batch = loaded(
-        Batch,
-        id=batch,
-        name=name,
-        state=batch_state,
-        tolerance=tolerance,
-        lease_seconds=lease,
-        guideline_id=guideline,
-    )
-    assignment.batch.guideline = loaded(Guideline, id=guideline, sha256=sha256)
+    assignment, has_role = sql.lock_assignment(assignment_id, person, task.id)
+    if not has_role:
+        refuse_role(role_of_slot(assignment.slot))
     return assignment
-
-
-WHOSE = """
-SELECT a.task_id, t.kind FROM annotation_assignment a JOIN annotation_task t ON t.id = a.task_id
-WHERE a.id = %s AND a.person_id = %s
-"""
-LOCKED_TASK = """
-SELECT t.stratum_id, s.dimension, t.kind, t.state, t.overlap, t.slots_taken, t.panel_id
-FROM annotation_task t JOIN annotation_stratum s ON s.id = t.stratum_id WHERE t.id = %s
-"""
-ROLE_OF_SLOT = f"CASE WHEN a.slot = {ADJUDICATION_SLOT} THEN 'adjudicator' ELSE 'annotator' END"
-GIVEN = f"""
-SELECT {HAS_ROLE.format(role=ROLE_OF_SLOT)}, b.id, a.slot, a.state, a.skip_reason,
-    b.name, b.state, b.tolerance, b.lease_seconds, g.id, g.sha256
-FROM annotation_assignment a JOIN annotation_person p ON p.id = a.person_id
-JOIN annotation_batch b ON b.id = a.batch_id JOIN annotation_guideline g ON g.id = b.guideline_id WHERE a.id = %s
-"""
 
 
 def membership_id(assignment: Assignment) -> int:
@@ -251,7 +182,7 @@ def retake_slot(assignment: Assignment) -> None:
     else:
         if task.panel_id is not None and not Panel.objects.filter(pk=task.panel_id, members=member).exists():
             raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
-        slot = free_slot(slots_taken(task.pk), task.overlap)
+        slot = free_slot(sql.fetch_taken_slots(task.pk), task.overlap)
     if slot is None:
         raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
     if slot != ADJUDICATION_SLOT:
@@ -262,12 +193,3 @@ def retake_slot(assignment: Assignment) -> None:
 
 def overdue_claims(batch: Batch, now: datetime) -> QuerySet[Assignment]:
     return Assignment.objects.filter(batch=batch, state=Assignment.State.CLAIMED, lease_expires__lt=now)
-
-
-def slots_taken(task: int) -> frozenset[int]:
-    taken = rows(
-        "SELECT slot FROM annotation_assignment"
-        " WHERE task_id = %s AND slot < %s AND state IN ('claimed', 'submitted')",
-        [task, ADJUDICATION_SLOT],
-    )
-    return frozenset(slot for (slot,) in taken)

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 from django.db import connection, transaction
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from annotation.errors import N_, Forbidden, NotFound
 from annotation.models import (
     ADJUDICATION_SLOT,
     Assignment,
     Batch,
-    CareSettings,
     Membership,
     Person,
+    sql,
 )
-from annotation.selectors.access import HAS_ROLE, refuse_role
+from annotation.models.sql import ClaimConditions, FreeTask, FreeTasks, LockedMembership
+from annotation.selectors.access import refuse_role
 from annotation.selectors.counts import tasks_in
-from annotation.selectors.free import FreeTask, FreeTasks, anything_requeued
-from annotation.statements import (
-    Statement,
-    first,
-    for_update,
-    stored,
-)
+from annotation.selectors.free import free_tasks_for
+from annotation.statements import Statement
 
 # The cursor follows when the claim was made this far beyond it.
 CURSOR_STEP = 200
@@ -46,124 +39,29 @@ def given_back(batch: Batch, person: Person, state: Assignment.State) -> QuerySe
     )
 
 
-class Member(NamedTuple):
-    """A locked membership. ``planned``: it is in a panel; ``limited``: something may be ruled out for it."""
-
-    membership: Membership
-    planned: bool
-    limited: bool
-
-
-def lock_membership(batch: Batch, person: Person, role: str) -> Member:
+def lock_membership(batch: Batch, person: Person, role: str) -> LockedMembership:
     """Whoever is no active member is told that the batch does not exist."""
-    row = first(
-        """
-        SELECT m.id, m.quota, m.excluded_dimensions, m.cursor, m.last_prompt,
-            EXISTS (SELECT 1 FROM annotation_panel_members p WHERE p.membership_id = m.id),
-            EXISTS (SELECT 1 FROM annotation_person_own_models o WHERE o.person_id = m.person_id)
-        FROM annotation_membership m
-        WHERE m.batch_id = %s AND m.person_id = %s AND m.role = %s AND m.active
-        """
-        + for_update("m"),
-        [batch.pk, person.pk, role],
-    )
-    if row is None:
+    locked = sql.lock_membership(batch, person, role)
+    if locked is None:
         raise NotFound(N_("No batch is named {name}."), name=batch.name)
-    pk, quota, excluded, cursor, last_prompt, planned, authored = row
-    member = Membership(
-        pk=pk,
-        batch=batch,
-        person=person,
-        role=role,
-        quota=quota,
-        excluded_dimensions=json.loads(excluded),
-        cursor=cursor,
-        last_prompt=last_prompt,
-    )
-    limited = bool(authored or member.excluded_dimensions or person.languages)
-    return Member(member, planned=bool(planned), limited=limited)
+    return locked
 
 
-# The condition of the partial index assignment_given_back, word for word.
-GIVEN_BACK = "a.state IN ('released', 'expired') AND a.skip_reason = ''"
-
-
-class Now(NamedTuple):
-    """``in_role``: whether the person has the role of the membership; ``live``: whether they have claims at hand,
-    ``expired``: whether some of theirs ran out.
-
-    ``requeued``: whether any task of the batch came back and is free. ``budget``: the points of exposure that the
-    person may come to in a day, None without a limit. ``check_share``: the batch's, and ``ended``: what the person was
-    given as annotator and is done with, None where the share is 0. ``round``: how the person's latest
-    round of the batch's qualification stands, running before it begins; passed where the batch asks for none.
-    """
-
-    state: str
-    active: bool
-    in_role: bool
-    live: bool
-    expired: bool
-    requeued: bool
-    leases_ran_out: bool
-    budget: int | None
-    check_share: float
-    ended: int | None
-    round: str
-
-
-# Submitted or skipped, checks among it as they are among the work; not of the round before it.
-ENDED = """
-SELECT COALESCE(SUM(t.submitted + t.skipped), 0) FROM annotation_membership m
-JOIN annotation_tally t ON t.membership_id = m.id JOIN annotation_stratum s ON s.id = t.stratum_id
-WHERE m.batch_id = b.id AND m.person_id = p.id AND m.role = 'annotator' AND s.kind <> 'qualification'
-"""
-
-
-def now_in(member: Membership) -> Now:
+def read_conditions(member: Membership) -> ClaimConditions:
     """Read after the membership is locked: a batch that closed or paused meanwhile says so, whoever was shut out
     meanwhile is told nothing, whoever lost the role is refused, and a topic that the person opted out of meanwhile
     stands in ``person.opted_out``.
     """
     batch, person = member.batch, member.person
-    mine = "SELECT 1 FROM annotation_assignment a WHERE a.person_id = %s AND a.batch_id = %s AND a.slot < %s"
-    row = first(
-        f"""
-        SELECT b.state, p.is_active, {HAS_ROLE.format(role="%s")},
-            EXISTS ({mine} AND a.state = 'claimed'),
-            EXISTS ({mine} AND {GIVEN_BACK} AND a.state = 'expired'),
-            {anything_requeued()},
-            EXISTS (SELECT 1 FROM annotation_assignment a
-                WHERE a.batch_id = %s AND a.state = 'claimed' AND a.lease_expires < %s),
-            COALESCE(p.daily_exposure, (SELECT c.daily_exposure FROM annotation_caresettings c WHERE c.id = %s)),
-            b.check_share,
-            CASE WHEN b.check_share > 0 THEN ({ENDED}) END,
-            CASE WHEN b.qualifying = '' THEN 'passed' ELSE COALESCE((SELECT q.state FROM annotation_qualification q
-                WHERE q.batch_id = b.id AND q.person_id = p.id ORDER BY q.attempt DESC LIMIT 1), 'running') END,
-            p.opted_out
-        FROM annotation_batch b, annotation_person p WHERE b.id = %s AND p.id = %s
-        """,
-        [
-            member.role,
-            *(person.pk, batch.pk, ADJUDICATION_SLOT),
-            *(person.pk, batch.pk, ADJUDICATION_SLOT),
-            batch.pk,
-            batch.pk,
-            stored(Assignment, "lease_expires", timezone.now()),
-            CareSettings.ONE,
-            batch.pk,
-            person.pk,
-        ],
-    )
-    assert row is not None
-    *fields, opted_out = row
-    now, person.opted_out = Now(*fields), json.loads(opted_out)
-    if not now.active:
+    conditions = sql.read_claim_conditions(member)
+    person.opted_out = conditions.opted_out
+    if not conditions.is_active:
         raise NotFound(N_("No batch is named {name}."), name=batch.name)
-    if not now.in_role:
+    if not conditions.has_role:
         refuse_role(member.role)
-    if now.state != Batch.State.OPEN:
+    if conditions.batch_state != Batch.State.OPEN:
         raise Forbidden(N_("The batch {name} is not open."), name=batch.name)
-    return now
+    return conditions
 
 
 @dataclass
@@ -178,7 +76,7 @@ class Search:
 
     member: Membership
     tasks: FreeTasks
-    now: Now
+    conditions: ClaimConditions
     cursor: int
     resting: Sequence[int] = ()
     careful: bool = False  # whether to wait for others
@@ -186,17 +84,30 @@ class Search:
     beside: list[Statement] = field(default_factory=list)  # to be written with the claim
 
     @classmethod
-    def of(cls, locked: Member, *, now: Now, careful: bool, resting: Sequence[int]) -> Search:
+    def of(
+        cls,
+        locked: LockedMembership,
+        *,
+        conditions: ClaimConditions,
+        careful: bool,
+        resting: Sequence[int],
+    ) -> Search:
         member = locked.membership
-        limited = locked.limited or bool(member.person.opted_out)
-        tasks = FreeTasks.of(member, limited=limited, planned=locked.planned, resting=resting)
+        is_limited = locked.is_limited or bool(member.person.opted_out)
         return cls(
-            member=member, tasks=tasks, now=now, cursor=member.cursor, resting=resting, careful=careful
+            member=member,
+            tasks=free_tasks_for(
+                member, is_limited=is_limited, is_planned=locked.is_planned, resting=resting
+            ),
+            conditions=conditions,
+            cursor=member.cursor,
+            resting=resting,
+            careful=careful,
         )
 
     def take_begun(self) -> FreeTask | None:
         """What the member had begun when the lease ran out, if nobody took it over; locked. It comes first."""
-        return self._take_again(Assignment.State.EXPIRED) if self.now.expired else None
+        return self._take_again(Assignment.State.EXPIRED) if self.conditions.has_expired else None
 
     def take_next(self) -> FreeTask | None:
         """The next task in order, locked.
@@ -219,7 +130,7 @@ class Search:
 
     def kind_of_next(self) -> tuple[str, str] | None:
         """The dimension and the language of the next task in order, locked by others or not; None without one."""
-        ways = (True, False) if self.now.requeued else (False,)
+        ways = (True, False) if self.conditions.requeued else (False,)
         found = (self.tasks.first_kind(start=self.cursor, requeued=way) for way in ways)
         return next((kind for kind in found if kind is not None), None)
 
@@ -244,8 +155,10 @@ class Search:
         Where all are being taken by others this moment, wait for what becomes of them.
         """
         for wait in self._ways():
-            for requeued in (True, False) if self.now.requeued else (False,):
-                take = partial(self.tasks.take, start=self.cursor, requeued=requeued, not_prompt=not_prompt)
+            for requeued in (True, False) if self.conditions.requeued else (False,):
+                take = partial(
+                    self.tasks.lock_first, start=self.cursor, requeued=requeued, not_prompt=not_prompt
+                )
                 found = self._tried(partial(take, wait=wait))
                 if found is not None:
                     return found
@@ -255,7 +168,7 @@ class Search:
         """A task that the member had, whose claim ``ended`` so without a reason, and that nobody else took."""
         mine = list(given_back(self.member.batch, self.member.person, ended).values_list("task", flat=True))
         for wait in self._ways() if mine else ():
-            found = self._tried(partial(self.tasks.take_of, mine, wait=wait))
+            found = self._tried(partial(self.tasks.lock_first_of, mine, wait=wait))
             if found is not None:
                 self.had = True
                 return found
