@@ -32,7 +32,8 @@ from annotation.models import (
     Person,
     Task,
 )
-from annotation.selectors.counts import by_member, by_stratum, count_decisions, standing, tasks_in
+from annotation.models.sql import count_by_stratum
+from annotation.selectors.counts import by_member, by_stratum, count_decisions, tasks_in
 from annotation.selectors.dispute_queue import queue, waiting
 from annotation.selectors.disputes import reasons_and_their_use
 from annotation.selectors.lineage import task_history
@@ -212,7 +213,7 @@ def test_their_adjudicator_counts_and_sees_them_as_others(settled: Batch, wu: Pe
     assert claims["decided"].pk in shown
     assert len(shown) == 5
     assert my_pace(wu).days[-1].decisions == 5
-    kinds = {one.kind for one in standing(member).values()}
+    kinds = {standing.kind for standing in count_by_stratum(member).values()}
     assert kinds == {"work", "repeat"}
 
 
