@@ -42,7 +42,7 @@ Published = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class _Place:
+class _NumberColumn:
     """What a column holds; ``metric`` None is the number of responses, ``scope`` None the overall."""
 
     scope: str | None
@@ -51,7 +51,7 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Number:
+class _PublishedNumber:
     """A value as it is kept; ``unit`` is what the last digit that was written stands for."""
 
     value: Decimal
@@ -167,7 +167,7 @@ def _past_blanks(text: str, at: int) -> int:
 
 def _published(row: Row, document: GuidelineDocument) -> Published:
     published: Published = {MODEL: _model(row), DIMENSIONS: {}, OVERALL: {}, N: {}}
-    numbers: dict[tuple[str | None, str], _Number] = {}
+    numbers: dict[tuple[str | None, str], _PublishedNumber] = {}
     for name, raw in _flat(row):
         place = _place(row, name, document)
         if raw is None or (isinstance(raw, str) and raw.strip() in NOTHING):
@@ -219,7 +219,7 @@ def _object(row: Row, field: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _place(row: Row, name: str, document: GuidelineDocument) -> _Place:
+def _place(row: Row, name: str, document: GuidelineDocument) -> _NumberColumn:
     bare = name.strip()
     percent = bare.endswith(PERCENT)
     bare = bare.rstrip("".join(PERCENT)).rstrip()
@@ -232,7 +232,7 @@ def _place(row: Row, name: str, document: GuidelineDocument) -> _Place:
             known=", ".join([*scopes(document), OVERALL]),
         )
     if metric == N and scope != OVERALL:
-        return _Place(scope, None, percent=False)
+        return _NumberColumn(scope, None, percent=False)
     if scope == OVERALL:
         known = [metric for metric in document.metrics if metric.overall != "none"]
     else:
@@ -244,10 +244,10 @@ def _place(row: Row, name: str, document: GuidelineDocument) -> _Place:
             field=name[:LONGEST],
             known=", ".join(candidate.name for candidate in known) or "-",
         )
-    return _Place(None if scope == OVERALL else scope, declared, percent)
+    return _NumberColumn(None if scope == OVERALL else scope, declared, percent)
 
 
-def _number(row: Row, name: str, raw: Any, place: _Place, document: GuidelineDocument) -> _Number:
+def _number(row: Row, name: str, raw: Any, place: _NumberColumn, document: GuidelineDocument) -> _PublishedNumber:
     assert place.metric is not None
     written = _written(raw)
     signed = written.endswith(PERCENT)
@@ -262,11 +262,11 @@ def _number(row: Row, name: str, raw: Any, place: _Place, document: GuidelineDoc
         )
     value, unit = Decimal(bare), Decimal(1).scaleb(-len(bare.partition(".")[2]))
     if place.metric.kind == "rate":
-        return _share(row, name, written, _Number(value, unit, written), percent=signed or place.percent)
+        return _share(row, name, written, _PublishedNumber(value, unit, written), percent=signed or place.percent)
     if signed or place.percent:
         raise row.error(N_("this is a score and no share: write it without the % sign."), field=name)
     _check_range(row, name, value, place, document)
-    return _Number(value, unit, written)
+    return _PublishedNumber(value, unit, written)
 
 
 def _written(raw: Any) -> str:
@@ -279,10 +279,10 @@ def _written(raw: Any) -> str:
     return exact or "…"
 
 
-def _share(row: Row, name: str, written: str, number: _Number, *, percent: bool) -> _Number:
+def _share(row: Row, name: str, written: str, number: _PublishedNumber, *, percent: bool) -> _PublishedNumber:
     """A rate as a fraction. What is in percent says so, or 0.5 could be both a half and half a percent."""
     if percent:
-        number = _Number(number.value / 100, number.unit / 100, written)
+        number = _PublishedNumber(number.value / 100, number.unit / 100, written)
     elif number.value > 1:
         raise row.error(
             N_("{found} is no fraction: write {found}% if it is in percent, or a number from 0 to 1."),
@@ -294,7 +294,7 @@ def _share(row: Row, name: str, written: str, number: _Number, *, percent: bool)
     return number
 
 
-def _check_range(row: Row, name: str, value: Decimal, place: _Place, document: GuidelineDocument) -> None:
+def _check_range(row: Row, name: str, value: Decimal, place: _NumberColumn, document: GuidelineDocument) -> None:
     """A mean lies between what its lowest and its highest level would give."""
     metric = place.metric
     assert metric is not None
@@ -332,7 +332,7 @@ def _count(row: Row, name: str, raw: Any) -> int:
 def _check_counts(
     row: Row,
     document: GuidelineDocument,
-    numbers: Mapping[tuple[str | None, str], _Number],
+    numbers: Mapping[tuple[str | None, str], _PublishedNumber],
     counts: Mapping[str, int],
 ) -> None:
     """Some whole number of the n responses must give the rate, as far as it was rounded or cut off."""

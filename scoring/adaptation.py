@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scoring.dataset import Example, Head, Prediction, DataSplit, splits_by_prompt
+from scoring.dataset import DataSplit, Example, Head, Prediction, splits_by_prompt
 from scoring.evaluation import Evaluation, Metrics, evaluate_splits, percentile_statistic
 from scoring.evaluation.figures import draw_figures
 from scoring.interface import Learner, Report, ignore_progress, scale_report

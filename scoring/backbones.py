@@ -90,7 +90,9 @@ class TransformerBackbone:
         report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> FittedScorer:
-        return self._fitting_function()(self.spec, examples, heads, seed=seed, report=report, checkpoints=checkpoints)
+        return self._fitting_function()(
+            self.spec, examples, heads, seed=seed, report=report, checkpoints=checkpoints
+        )
 
     def _fitting_function(self) -> Callable[..., FittedScorer]:
         if self.launch:
@@ -104,22 +106,22 @@ def load(folder: Path) -> FittedScorer:
     """The scorer that was saved in the folder, whichever backbone it has."""
     card = read_card(folder)
     if card["kind"] in {EMBEDDED, FORMER}:
-        from scoring.ngram import NgramScorer
+        from scoring.ngram import FittedNgramScorer
 
-        return NgramScorer.load(folder)
+        return FittedNgramScorer.load(folder)
     if card["kind"] == "ensemble":
-        from scoring.ensemble import EnsembleScorer
+        from scoring.ensemble import FittedEnsembleScorer
 
-        return EnsembleScorer.load(folder, load)
+        return FittedEnsembleScorer.load(folder, load)
     if card["kind"] == "patterns":
-        from scoring.patterns import PatternsScorer
+        from scoring.patterns import FittedPatternsScorer
 
-        return PatternsScorer.load(folder)
+        return FittedPatternsScorer.load(folder)
     require_torch(card["backbone"])
     if card["kind"] == "embedding":
-        from scoring.embedding import EmbeddingScorer
+        from scoring.embedding import FittedEmbeddingScorer
 
-        return EmbeddingScorer.load(folder)
+        return FittedEmbeddingScorer.load(folder)
     from scoring.predictor import TransformerScorer
 
     return TransformerScorer.load(folder)

@@ -14,7 +14,7 @@ from pathlib import Path
 from scoring.dataset import Distribution, Example, Head, Prediction, Value, head_state, level_counts
 from scoring.evaluation import Metrics, evaluate_grouped, measure
 from scoring.interface import Report, ignore_progress
-from scoring.portable.ngram import opening, plain
+from scoring.portable.ngram import take_opening, to_plain
 from scoring.rules import PHRASES
 
 REFUSING = ("apology", "decline", "identity")
@@ -39,7 +39,7 @@ def measure_majority(examples: Sequence[Example], heads: Sequence[Head], *, seed
 
 def is_refusal(response: str) -> bool:
     """Does the opening of a response have one of the phrases that refusals have?"""
-    read = opening(plain(response))
+    read = take_opening(to_plain(response))
     return any(phrase in read for group in REFUSING for phrase in PHRASES[group])
 
 

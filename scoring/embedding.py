@@ -17,7 +17,7 @@ import numpy as np
 from annotation.errors import N_, AssayError
 from scoring.dataset import Example, Head, Prediction, check_examples
 from scoring.interface import FitProgress, Report, ignore_progress, scale_report
-from scoring.linear import FeatureExtractor, LinearRecipe, fit_calibrated, predict_in_chunks, list_pairs
+from scoring.linear import FeatureExtractor, LinearRecipe, fit_calibrated, list_pairs, predict_in_chunks
 from scoring.ngram import head_arrays
 from scoring.saved import card_heads, read_card, write_card
 from scoring.spec import Spec
@@ -61,16 +61,16 @@ def _load_once(name: str, remote_code: bool, _state: tuple[tuple[str, int, int],
 class EmbeddingFeatures:
     encoder: Encoder
 
-    def of(self, examples: Sequence[Example]) -> Any:
-        from scoring.portable.embedding import features
+    def extract(self, examples: Sequence[Example]) -> Any:
+        from scoring.portable.embedding import embed_pairs
 
-        return features(self.encoder, list_pairs(examples))
+        return embed_pairs(self.encoder, list_pairs(examples))
 
 
 def learn(encoder: Encoder, examples: Sequence[Example]) -> tuple[FeatureExtractor, Any]:
     """Nothing is learned but the heads."""
     features = EmbeddingFeatures(encoder)
-    return features, features.of(examples)
+    return features, features.extract(examples)
 
 
 def recipe(spec: Spec) -> LinearRecipe:
@@ -79,7 +79,7 @@ def recipe(spec: Spec) -> LinearRecipe:
 
 
 @dataclass(frozen=True)
-class EmbeddingScorer:
+class FittedEmbeddingScorer:
     """A fitted frozen encoder. ``details`` say, by criterion, what was chosen and by which figures."""
 
     heads: tuple[Head, ...]
@@ -109,7 +109,7 @@ class EmbeddingScorer:
         np.savez(folder / WEIGHTS_FILE, allow_pickle=False, **head_arrays(self.predictor.heads))
 
     @classmethod
-    def load(cls, folder: Path) -> EmbeddingScorer:
+    def load(cls, folder: Path) -> FittedEmbeddingScorer:
         from scoring.portable.embedding import EmbeddingScorer as Predictor
 
         card = read_card(folder)
@@ -135,7 +135,7 @@ class EmbeddingBackbone:
         seed: int = 0,
         report: Report = ignore_progress,
         checkpoints: Path | None = None,
-    ) -> EmbeddingScorer:
+    ) -> FittedEmbeddingScorer:
         from scoring.portable.embedding import EmbeddingScorer as Predictor
 
         check_examples(examples, heads)
@@ -146,11 +146,11 @@ class EmbeddingBackbone:
             recipe(self.spec), examples, heads, seed=seed, report=scale_report(report, 0.7, 1, stage="learn")
         )
         predictor = Predictor(encoder, fit.heads)
-        return EmbeddingScorer(tuple(heads), predictor, self.name, fit.details, self.spec.remote_code)
+        return FittedEmbeddingScorer(tuple(heads), predictor, self.name, fit.details, self.spec.remote_code)
 
 
 def _embed_all(encoder: Encoder, examples: Sequence[Example], report: Report) -> None:
     """All at once: the longest together, and progress told of what takes the time."""
-    from scoring.portable.embedding import features
+    from scoring.portable.embedding import embed_pairs
 
-    features(encoder, list_pairs(examples), lambda share: report(FitProgress("embed", share)))
+    embed_pairs(encoder, list_pairs(examples), lambda share: report(FitProgress("embed", share)))

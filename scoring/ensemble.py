@@ -19,18 +19,28 @@ import numpy.typing as npt
 from scoring import embedding, ngram, patterns
 from scoring.calibration import apply_temperature, average, fit_temperature, fit_weights, log_loss
 from scoring.dataset import (
+    DataSplit,
     Example,
     Head,
     Prediction,
-    DataSplit,
     check_examples,
     level_counts,
     splits_by_model,
 )
 from scoring.evaluation import predict_split
-from scoring.interface import Backbone, FittedScorer, FitProgress, Report, ignore_progress, scale_report
-from scoring.linear import IMPOSSIBLE, HeadChoice, Logs, Recipe, choose_form, crossfit, list_forms, inner_splits, select_labelled
-from scoring.portable.ensemble import mixed_rows
+from scoring.interface import Backbone, FitProgress, FittedScorer, Report, ignore_progress, scale_report
+from scoring.linear import (
+    IMPOSSIBLE,
+    HeadChoice,
+    Logs,
+    Recipe,
+    choose_form,
+    crossfit,
+    inner_splits,
+    list_forms,
+    select_labelled,
+)
+from scoring.portable.ensemble import mix_predictions
 from scoring.portable.ngram import Doubles
 from scoring.saved import card_heads, read_card, write_card
 from scoring.spec import Spec
@@ -83,7 +93,9 @@ class SimpleMember:
         report: Report,
         checkpoints: Path | None = None,
     ) -> TrialLogs:
-        forms = {head.criterion: list_forms(self.recipe, head, level_counts(examples, head)) for head in heads}
+        forms = {
+            head.criterion: list_forms(self.recipe, head, level_counts(examples, head)) for head in heads
+        }
         choices: dict[str, HeadChoice] = {}
         result: TrialLogs = {}
         for i, (kind, splits) in enumerate(kinds.items()):
@@ -151,7 +163,12 @@ def build_members(spec: Spec, launch: str = "") -> list[EnsembleMember]:
         return members
     encoder_spec = replace(spec, kind="encoder")
     if not spec.is_tuned:
-        return [*members, SimpleMember("encoder", embedding.EmbeddingBackbone(encoder_spec), embedding.recipe(encoder_spec))]
+        return [
+            *members,
+            SimpleMember(
+                "encoder", embedding.EmbeddingBackbone(encoder_spec), embedding.recipe(encoder_spec)
+            ),
+        ]
     from scoring.backbones import TransformerBackbone
 
     return [*members, FittedMember("encoder", TransformerBackbone(encoder_spec, launch))]
@@ -221,7 +238,9 @@ def _fit_open_weights(kinds: Sequence[CommonLogs], open_to: Sequence[bool]) -> l
     return [weights.get(i, 0.0) for i in range(len(open_to))]
 
 
-def _compute_losses(common_logs: CommonLogs, names: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
+def _compute_losses(
+    common_logs: CommonLogs, names: Sequence[str], weights: Sequence[float]
+) -> dict[str, float]:
     logs, targets = common_logs
     by_member = {name: log_loss(member_logs, targets) for name, member_logs in zip(names, logs, strict=True)}
     losses = {**by_member, KIND: log_loss(average(logs, weights), targets)}
@@ -233,12 +252,14 @@ def list_model_splits(examples: Sequence[Example]) -> list[DataSplit]:
     labelled = Counter(example.model for example in examples if example.labels)
     if len(labelled) < 2:
         return []
-    held_out_models = {name for name, _n in sorted(labelled.items(), key=lambda item: (-item[1], item[0]))[:MODEL_FOLDS]}
+    held_out_models = {
+        name for name, _n in sorted(labelled.items(), key=lambda item: (-item[1], item[0]))[:MODEL_FOLDS]
+    }
     return [split for split in splits_by_model(examples) if split.name in held_out_models]
 
 
 @dataclass(frozen=True)
-class EnsembleScorer:
+class FittedEnsembleScorer:
     """Fitted members by name, and how each criterion averages them."""
 
     heads: tuple[Head, ...]
@@ -254,7 +275,7 @@ class EnsembleScorer:
             member_predictions[name] = member.predict(examples, report=part)
         scales = {head.criterion: head.values for head in self.heads}
         mixtures = {name: mixture.to_json() for name, mixture in self.mixtures.items()}
-        return mixed_rows(scales, mixtures, member_predictions, len(examples))
+        return mix_predictions(scales, mixtures, member_predictions, len(examples))
 
     def save(self, folder: Path) -> None:
         write_card(
@@ -273,11 +294,12 @@ class EnsembleScorer:
             member.save(folder / name)
 
     @classmethod
-    def load(cls, folder: Path, load_member: Callable[[Path], FittedScorer]) -> EnsembleScorer:
+    def load(cls, folder: Path, load_member: Callable[[Path], FittedScorer]) -> FittedEnsembleScorer:
         """``load_member`` reads a member's folder, of whatever kind it is."""
         card = read_card(folder)
         mixtures = {
-            name: Mixture(mixture["weights"], mixture["temperature"]) for name, mixture in card["mixtures"].items()
+            name: Mixture(mixture["weights"], mixture["temperature"])
+            for name, mixture in card["mixtures"].items()
         }
         members = {name: load_member(folder / name) for name in card["members"]}
         return cls(card_heads(card), members, mixtures, card["backbone"], card["details"])
@@ -302,7 +324,7 @@ class EnsembleBackbone:
         seed: int = 0,
         report: Report = ignore_progress,
         checkpoints: Path | None = None,
-    ) -> EnsembleScorer:
+    ) -> FittedEnsembleScorer:
         check_examples(examples, heads)
         report(FitProgress("read", 0.0))
         members = build_members(self.spec, self.launch)
@@ -322,7 +344,7 @@ class EnsembleBackbone:
             "criteria": {name: mixture.to_json() for name, mixture in mixtures.items()},
             "members": {name: getattr(member, "details", {}) for name, member in fitted.items()},
         }
-        return EnsembleScorer(tuple(heads), fitted, mixtures, self.name, details)
+        return FittedEnsembleScorer(tuple(heads), fitted, mixtures, self.name, details)
 
 
 def _try_members(

@@ -133,7 +133,11 @@ def judge_scorer(
         for name in sorted({case.criterion for case in fair})
     ]
     reasons: list[dict[str, Any]] = [{"code": "cannot_tell", "criterion": name} for name in sorted(lost)]
-    reasons += [_describe_loss(comparison) for comparison in compared if not comparison["passed"] and comparison["criterion"] not in lost]
+    reasons += [
+        _describe_loss(comparison)
+        for comparison in compared
+        if not comparison["passed"] and comparison["criterion"] not in lost
+    ]
     if not first and not compared:
         reasons.append({"code": "nothing_to_compare"})
     stopping = Counter(item.code for item in must_fail if not item.passed)
@@ -158,7 +162,9 @@ def _describe_loss(comparison: dict[str, Any]) -> dict[str, Any]:
     return {"code": "worse", "criterion": comparison["criterion"], "n": comparison["n"], **figures}
 
 
-def compare_scorers(cases: Sequence[GateCase], *, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
+def compare_scorers(
+    cases: Sequence[GateCase], *, resamples: int = RESAMPLES, seed: int = 0
+) -> dict[str, Any]:
     """The cases of one criterion: both accuracies, their difference, and whether the new scorer is not worse.
 
     ``bound`` is the upper end of the one-sided 95% interval of the difference: below 0 the new one is worse.

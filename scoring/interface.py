@@ -55,7 +55,9 @@ def scale_report(report: Report, start: float, stop: float, **changes: Any) -> R
 class Predictor(Protocol):
     """It predicts every criterion it learned; the caller knows which apply to a response."""
 
-    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]: ...
+    def predict(
+        self, examples: Sequence[Example], *, report: Report = ignore_progress
+    ) -> list[Prediction]: ...
 
 
 class FittedScorer(Predictor, Protocol):

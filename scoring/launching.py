@@ -29,7 +29,7 @@ from typing import IO, Any
 
 from annotation.errors import N_, AssayError
 from scoring.dataset import Example, Head
-from scoring.interface import FittedScorer, ProcessKilled, FitProgress, Report, ignore_progress
+from scoring.interface import FitProgress, FittedScorer, ProcessKilled, Report, ignore_progress
 from scoring.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,7 +77,9 @@ def fit_in_process(
         (folder / CONFIG).write_text(json.dumps(config), encoding="utf-8")
         with (folder / EXAMPLES).open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(asdict(example)) + "\n" for example in examples)
-        _follow_process([*build_command(launch), "-m", "scoring.launching", str(folder / CONFIG)], report, folder)
+        _follow_process(
+            [*build_command(launch), "-m", "scoring.launching", str(folder / CONFIG)], report, folder
+        )
         return TransformerScorer.load(folder / FITTED)
 
 
@@ -87,7 +89,10 @@ def build_command(launch: str) -> list[str]:
     if first == "python":
         return [sys.executable, *rest]
     environment_program = Path(sys.executable).parent / first
-    return [str(environment_program) if environment_program.is_file() else shutil.which(first) or first, *rest]
+    return [
+        str(environment_program) if environment_program.is_file() else shutil.which(first) or first,
+        *rest,
+    ]
 
 
 def _follow_process(arguments: Sequence[str], report: Report, folder: Path) -> None:
@@ -106,7 +111,9 @@ def _follow_process(arguments: Sequence[str], report: Report, folder: Path) -> N
         if refused is not None:
             raise AssayError(refused["template"], **refused["params"])
         if code < 0 or (code and _was_killed(folder)):
-            raise ProcessKilled(f"the process that trains ended with {_format_exit(code)}: {_read_tail(errors)}")
+            raise ProcessKilled(
+                f"the process that trains ended with {_format_exit(code)}: {_read_tail(errors)}"
+            )
         if code:
             raise AssayError(
                 N_("The process that trains ended with {code}: {reason}"),
@@ -170,7 +177,10 @@ def _read_messages(process: subprocess.Popen[str], report: Report) -> Iterator[d
             *complete_lines, rest = (rest + part).split(b"\n")
             for line in complete_lines:
                 if (message := _parse_message(line)) is not None:
-                    repeated: dict[str, Any] = {"loss": None, "metrics": {}}  # a point of a curve is told once
+                    repeated: dict[str, Any] = {
+                        "loss": None,
+                        "metrics": {},
+                    }  # a point of a curve is told once
                     last = FitProgress(**{**message[PROGRESS], **repeated}) if PROGRESS in message else last
                     yield message
 

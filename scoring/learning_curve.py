@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scoring.dataset import Example, Head, DataSplit, prompt_groups, shuffle_key, splits_by_prompt
+from scoring.dataset import DataSplit, Example, Head, prompt_groups, shuffle_key, splits_by_prompt
 from scoring.evaluation import Evaluation, Metrics, evaluate_splits, percentile_statistic
 from scoring.evaluation.figures import draw_figures
 from scoring.interface import Learner, Report, ignore_progress, scale_report
@@ -75,19 +75,25 @@ def measure_learning_curve(
             ),
         )
     points = [_describe_point(share, *curve[share], examples) for share in sorted(curve)]
-    drawn = [
-        draw_figures(examples, curve[share][1].predictions, heads, seed=seed) for share in sorted(curve)
-    ]
+    drawn = [draw_figures(examples, curve[share][1].predictions, heads, seed=seed) for share in sorted(curve)]
     labels = np.array([point["labels"] for point in points])
     total = sum(len(example.labels) for example in examples)
     extrapolations = {
-        name: _extrapolate(labels, np.array([each[name] for each in drawn]), total, seed=seed) for name in FIGURES
+        name: _extrapolate(labels, np.array([each[name] for each in drawn]), total, seed=seed)
+        for name in FIGURES
     }
-    fitted = {name: extrapolation for name, extrapolation in extrapolations.items() if extrapolation is not None}
+    fitted = {
+        name: extrapolation for name, extrapolation in extrapolations.items() if extrapolation is not None
+    }
     return {
         "points": points,
         "fit": {name: extrapolation["fit"] for name, extrapolation in fitted.items()} or None,
-        "next": {"labels": FURTHER_LABELS, **{name: extrapolation["next"] for name, extrapolation in fitted.items()}} if fitted else None,
+        "next": {
+            "labels": FURTHER_LABELS,
+            **{name: extrapolation["next"] for name, extrapolation in fitted.items()},
+        }
+        if fitted
+        else None,
     }
 
 

@@ -17,10 +17,10 @@ import numpy.typing as npt
 
 from scoring.calibration import apply_temperature, fit_temperature, log_loss
 from scoring.dataset import (
+    DataSplit,
     Example,
     Head,
     Prediction,
-    DataSplit,
     Value,
     level_counts,
     prompt_groups,
@@ -38,7 +38,7 @@ Logs = dict[str, Doubles]
 class FeatureExtractor(Protocol):
     """What turns examples into rows of a matrix."""
 
-    def of(self, examples: Sequence[Example]) -> Any: ...
+    def extract(self, examples: Sequence[Example]) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def crossfit(
         train = [examples[row] for row in split.train]
         if any(example.labels for example in train):
             features, matrix = recipe.learn(train)
-            unseen = features.of([examples[row] for row in split.test])
+            unseen = features.extract([examples[row] for row in split.test])
             for head in heads:
                 for form in forms[head.criterion]:
                     fitted = fit_head(recipe, head, train, matrix, form=form, seed=seed)
@@ -211,7 +211,9 @@ def scale_logs(fitted: AnyHead, matrix: Any) -> Doubles:
     return result
 
 
-def select_labelled(examples: Sequence[Example], head: Head, logs: Doubles) -> tuple[Doubles, npt.NDArray[np.int64]]:
+def select_labelled(
+    examples: Sequence[Example], head: Head, logs: Doubles
+) -> tuple[Doubles, npt.NDArray[np.int64]]:
     """The predicted rows that have a label, and its position on the scale.
 
     Without those whose level the fold had not seen: they tell nothing of how sure to be of the levels it had.
@@ -257,7 +259,12 @@ class LinearFit:
 
 
 def fit_calibrated(
-    recipe: Recipe, examples: Sequence[Example], heads: Sequence[Head], *, seed: int, report: Report = ignore_progress
+    recipe: Recipe,
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    *,
+    seed: int,
+    report: Report = ignore_progress,
 ) -> LinearFit:
     """Forms and temperatures chosen on inner folds, then all heads fitted to all examples."""
     forms = {head.criterion: list_forms(recipe, head, level_counts(examples, head)) for head in heads}
@@ -271,7 +278,9 @@ def fit_calibrated(
         choice = choices[head.criterion]
         fitted_head: Any = fit_head(recipe, head, examples, matrix, form=choice.form, seed=seed)
         if fitted_head is not None:
-            fitted.append(replace(fitted_head, temperature=choice.temperature if len(fitted_head.seen) > 1 else 1.0))
+            fitted.append(
+                replace(fitted_head, temperature=choice.temperature if len(fitted_head.seen) > 1 else 1.0)
+            )
         report(FitProgress("learn", 0.7 + 0.3 * (i + 1) / len(heads)))
     return LinearFit(features, tuple(fitted), choices)
 

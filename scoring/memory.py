@@ -29,7 +29,7 @@ MEMORY_FILES = (
 
 
 @dataclass(frozen=True)
-class Needs:
+class MemoryNeeds:
     """Bytes. ``best`` is the copy of the best weights so far, which lies in the processor's memory."""
 
     weights: int
@@ -57,9 +57,9 @@ class Needs:
         return {name: round(size / GIB, 3) for name, size in {**parts, "total": self.total}.items()}
 
 
-def needs(
+def compute_needs(
     outline: ScorerModel, tuning: Tuning, settings: TransformerSettings, tokens: int, device: torch.device
-) -> Needs:
+) -> MemoryNeeds:
     """Of a network (its shape is enough) at batches of ``settings.batch_size`` rows of ``tokens`` tokens.
 
     Full: weights, gradients and two moments in float32. Low rank: the frozen weights in half precision on a GPU, and
@@ -68,46 +68,52 @@ def needs(
     per token and unit of width this gives for a BERT layer); with checkpointing one layer's, and every layer's input.
     """
     half = device.type == "cuda" or has_bf16(device)
-    everything = sum(parameter.numel() for parameter in outline.parameters())
-    learning = everything if tuning == "full" else added(outline, settings.lora_rank)
+    all_parameters = sum(parameter.numel() for parameter in outline.parameters())
+    learned_parameters = (
+        all_parameters if tuning == "full" else count_added_parameters(outline, settings.lora_rank)
+    )
     frozen_bytes = HALF if device.type == "cuda" else FLOAT
-    weights = everything * FLOAT if tuning == "full" else everything * frozen_bytes + learning * FLOAT
-    return Needs(
+    weights = (
+        all_parameters * FLOAT
+        if tuning == "full"
+        else all_parameters * frozen_bytes + learned_parameters * FLOAT
+    )
+    return MemoryNeeds(
         weights=weights,
-        gradients=learning * FLOAT,
-        optimizer=learning * FLOAT * MOMENTS,
+        gradients=learned_parameters * FLOAT,
+        optimizer=learned_parameters * FLOAT * MOMENTS,
         activations=settings.batch_size
         * tokens
-        * kept_per_token(outline, tuning, settings, tokens, half=half),
-        best=learning * FLOAT,
+        * count_activation_bytes(outline, tuning, settings, tokens, half=half),
+        best=learned_parameters * FLOAT,
     )
 
 
-def added(outline: ScorerModel, rank: int) -> int:
+def count_added_parameters(outline: ScorerModel, rank: int) -> int:
     """Parameters of the low-rank additions to every linear layer, and of the heads."""
-    pairs = sum(rank * (inside + outside) for inside, outside in _linear_shapes(outline.encoder))
+    pairs = sum(rank * (inside + outside) for inside, outside in _list_linear_shapes(outline.encoder))
     return pairs + sum(int(parameter.numel()) for parameter in outline.heads.parameters())
 
 
-def kept_per_token(
+def count_activation_bytes(
     outline: ScorerModel, tuning: Tuning, settings: TransformerSettings, tokens: int, *, half: bool
 ) -> int:
     """Bytes of activations for each token of a batch of rows of ``tokens`` tokens. Low-rank additions read a copy of
     their own in half precision."""
     config = outline.encoder.config
     layers, width = int(config.num_hidden_layers), int(config.hidden_size)
-    linear = sum(inside + outside for inside, outside in _linear_shapes(outline.encoder))
-    kept = linear * (HALF if half else FLOAT)
+    linear = sum(inside + outside for inside, outside in _list_linear_shapes(outline.encoder))
+    stored = linear * (HALF if half else FLOAT)
     if half and tuning == "lora":
-        kept += HALF * sum(inside for inside, _outside in _linear_shapes(outline.encoder))
-    kept += _attention(outline.encoder, tokens, half=half)
+        stored += HALF * sum(inside for inside, _outside in _list_linear_shapes(outline.encoder))
+    stored += _count_attention_bytes(outline.encoder, tokens, half=half)
     streams = 4 * layers * width * FLOAT  # two norms and two sums a layer
     if settings.gradient_checkpointing:
-        return (kept + streams) // layers + layers * width * FLOAT
-    return kept + streams
+        return (stored + streams) // layers + layers * width * FLOAT
+    return stored + streams
 
 
-def _attention(encoder: nn.Module, tokens: int, *, half: bool) -> int:
+def _count_attention_bytes(encoder: nn.Module, tokens: int, *, half: bool) -> int:
     """Bytes for each token of what attention keeps where no fused kernel computes it, as of DeBERTa: in every layer and
     head its row of the matrix of tokens by tokens. Half precision keeps that in both.
 
@@ -125,15 +131,15 @@ def _attention(encoder: nn.Module, tokens: int, *, half: bool) -> int:
     ]
     if not relative:
         return int(config.num_hidden_layers) * heads * tokens * (FLOAT + HALF if half else FLOAT)
-    kept = 0
-    for one in relative:
-        positions = 2 * int(getattr(one, "pos_ebd_size", min(tokens, one.max_relative_positions)))
+    stored = 0
+    for module in relative:
+        positions = 2 * int(getattr(module, "pos_ebd_size", min(tokens, module.max_relative_positions)))
         scores = heads * positions + positions * width // max(tokens, 1)
-        kept += size * (heads * tokens + len(one.pos_att_type) * scores)
-    return kept
+        stored += size * (heads * tokens + len(module.pos_att_type) * scores)
+    return stored
 
 
-def _linear_shapes(encoder: nn.Module) -> Iterator[tuple[int, int]]:
+def _list_linear_shapes(encoder: nn.Module) -> Iterator[tuple[int, int]]:
     for module in encoder.modules():
         if isinstance(module, nn.Linear):
             yield module.in_features, module.out_features
@@ -141,27 +147,29 @@ def _linear_shapes(encoder: nn.Module) -> Iterator[tuple[int, int]]:
             yield module.weight.shape[0], module.weight.shape[1]
 
 
-def available(device: torch.device) -> int:
+def read_available_memory(device: torch.device) -> int:
     """Bytes that can still be had: of the GPU; or of the machine, and of the group of processes if that is less."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    return min(_machine(), *(_group(Path(folder), *names) for folder, *names in MEMORY_FILES))
+    return min(
+        _read_machine_memory(), *(_read_group_memory(Path(folder), *names) for folder, *names in MEMORY_FILES)
+    )
 
 
-def _machine() -> int:
+def _read_machine_memory() -> int:
     for line in _read(Path("/proc/meminfo")).splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return 2**63  # no such file here: nothing is known, and nothing refused
 
 
-def _group(folder: Path, limit: str, used: str, droppable: str) -> int:
+def _read_group_memory(folder: Path, limit: str, used: str, droppable: str) -> int:
     """Cached files count as used there, so that after a large model was read nothing would seem to be free."""
-    most, now = _read(folder / limit).strip(), _read(folder / used).strip()
-    if not (most.isdigit() and now.isdigit()):
+    max_bytes, used_bytes = _read(folder / limit).strip(), _read(folder / used).strip()
+    if not (max_bytes.isdigit() and used_bytes.isdigit()):
         return 2**63
     entries = dict(line.split(" ", 1) for line in _read(folder / "memory.stat").splitlines() if " " in line)
-    return int(most) - int(now) + int(entries.get(droppable, 0))
+    return int(max_bytes) - int(used_bytes) + int(entries.get(droppable, 0))
 
 
 def _read(path: Path) -> str:
@@ -171,11 +179,11 @@ def _read(path: Path) -> str:
         return ""
 
 
-def check_memory(found: Needs, device: torch.device, *, free: int | None = None) -> None:
+def check_memory(needs: MemoryNeeds, device: torch.device, *, free: int | None = None) -> None:
     """Raises AssayError, with the numbers and what would help, where a training cannot fit."""
-    free = available(device) if free is None else free
-    wanted = found.on_device if device.type == "cuda" else found.total
-    if wanted <= free:
+    free = read_available_memory(device) if free is None else free
+    needed = needs.on_device if device.type == "cuda" else needs.total
+    if needed <= free:
         return
     raise AssayError(
         N_(
@@ -183,10 +191,10 @@ def check_memory(found: Needs, device: torch.device, *, free: int | None = None)
             "optimizer {optimizer}, activations {activations}. Tune it with lora, take a smaller encoder, or give "
             "train_scorer a lower --set batch_size=N or --set max_tokens=N, or --set gradient_checkpointing=true."
         ),
-        wanted=f"{wanted / GIB:.1f}",
+        wanted=f"{needed / GIB:.1f}",
         free=f"{free / GIB:.1f}",
-        weights=f"{found.weights / GIB:.1f}",
-        gradients=f"{found.gradients / GIB:.1f}",
-        optimizer=f"{found.optimizer / GIB:.1f}",
-        activations=f"{found.activations / GIB:.1f}",
+        weights=f"{needs.weights / GIB:.1f}",
+        gradients=f"{needs.gradients / GIB:.1f}",
+        optimizer=f"{needs.optimizer / GIB:.1f}",
+        activations=f"{needs.activations / GIB:.1f}",
     )

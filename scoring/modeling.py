@@ -23,13 +23,13 @@ from scoring.dataset import Head, Value
 from scoring.portable.encoder import (
     HEADINGS,
     Pooling,
-    Reader,
     ScorerModel,
+    TokenReader,
     best_device,
-    pool,
-    pooling_for,
-    token_limit,
-    trim,
+    choose_pooling,
+    compute_token_limit,
+    pool_states,
+    trim_pair,
 )
 from scoring.spec import Spec
 from scoring.tuning import TransformerSettings
@@ -38,17 +38,17 @@ __all__ = [
     "UNLABELLED",
     "Pooling",
     "Pretrained",
-    "Reader",
     "ScorerModel",
+    "TokenReader",
     "add_low_rank",
     "best_device",
+    "choose_pooling",
     "head_loss",
     "level_weights",
     "merge_low_rank",
     "mixed_precision",
-    "pool",
-    "pooling_for",
-    "trim",
+    "pool_states",
+    "trim_pair",
 ]
 
 disable_progress_bar()  # progress is told through a report
@@ -101,7 +101,7 @@ class Pretrained:
 
     spec: Spec
     config: Any
-    reader: Reader
+    reader: TokenReader
 
     @classmethod
     def of(cls, spec: Spec) -> Pretrained:
@@ -121,15 +121,15 @@ class Pretrained:
         for name in ATTENTION_DROPOUTS:
             if hasattr(config, name):
                 setattr(config, name, 0.0)
-        limit = token_limit(tokenizer, config, spec.settings.max_tokens)
-        reader = Reader(tokenizer, limit, spec.headings or HEADINGS)
-        if reader.fixed > limit // 2:
+        limit = compute_token_limit(tokenizer, config, spec.settings.max_tokens)
+        reader = TokenReader(tokenizer, limit, spec.headings or HEADINGS)
+        if reader.template_length > limit // 2:
             raise AssayError(
                 N_(
                     "The guideline's scorer_template takes {fixed} of the {limit} tokens that this encoder reads, and "
                     "leaves less than half for prompt and response: shorten it in a new version of the guideline."
                 ),
-                fixed=reader.fixed,
+                fixed=reader.template_length,
                 limit=limit,
             )
         return cls(spec, config, reader)
@@ -148,14 +148,14 @@ class Pretrained:
             raise _unreadable(source, error) from error
         if self.spec.settings.gradient_checkpointing:
             encoder.gradient_checkpointing_enable()
-        return ScorerModel(encoder, [len(head.values) for head in heads], pooling_for(self.config))
+        return ScorerModel(encoder, [len(head.values) for head in heads], choose_pooling(self.config))
 
     def outline(self, heads: Sequence[Head]) -> ScorerModel:
         """Its shape without any memory for weights."""
         remote = self.spec.remote_code
         with torch.device("meta"):
             encoder = AutoModel.from_config(self.config, trust_remote_code=remote, dtype=torch.float32)
-            return ScorerModel(encoder, [len(head.values) for head in heads], pooling_for(self.config))
+            return ScorerModel(encoder, [len(head.values) for head in heads], choose_pooling(self.config))
 
 
 def _options(spec: Spec) -> dict[str, Any]:

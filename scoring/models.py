@@ -63,9 +63,9 @@ class Scorer(Authored):
     @property
     def spec(self) -> Spec:
         """What it was made of; a scorer of the first version kept its backbone's name alone."""
-        kept = self.config.get("spec")
-        if kept is not None:
-            return Spec.from_json(kept)
+        spec_json = self.config.get("spec")
+        if spec_json is not None:
+            return Spec.from_json(spec_json)
         return Spec(EMBEDDED) if self.backbone == FORMER else Spec("encoder", self.backbone, "full")
 
     @property

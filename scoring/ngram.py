@@ -15,7 +15,7 @@ import numpy as np
 
 from scoring.dataset import Example, Head, Prediction, check_examples
 from scoring.interface import FitProgress, Report, ignore_progress, scale_report
-from scoring.linear import FeatureExtractor, LinearRecipe, fit_calibrated, predict_in_chunks, list_pairs
+from scoring.linear import FeatureExtractor, LinearRecipe, fit_calibrated, list_pairs, predict_in_chunks
 from scoring.portable import ngram as portable
 from scoring.portable.ngram import LinearHead, Sparse, Vocabulary
 from scoring.saved import card_heads, read_card, write_card
@@ -30,9 +30,9 @@ PREDICT_CHUNK = 4096
 class NgramFeatures:
     """The features of the portable predictor, of examples."""
 
-    portable: portable.Features
+    portable: portable.BlockFeatures
 
-    def of(self, examples: Sequence[Example]) -> Sparse:
+    def extract(self, examples: Sequence[Example]) -> Sparse:
         return self.portable.matrix(list_pairs(examples))
 
 
@@ -41,21 +41,21 @@ def learn(examples: Sequence[Example]) -> tuple[FeatureExtractor, Sparse]:
     from scipy import sparse
 
     reading = portable.READINGS[READING]
-    found = list_pairs(examples)
-    chunks = [found[i : i + portable.CHUNK] for i in range(0, len(found), portable.CHUNK)]
+    text_pairs = list_pairs(examples)
+    chunks = [text_pairs[i : i + portable.CHUNK] for i in range(0, len(text_pairs), portable.CHUNK)]
     texts = [portable.block_texts(reading, chunk) for chunk in chunks]
     vocabularies, matrices = [], []
     for block in reading.blocks:
         counted = sparse.vstack(
-            [portable.counts(reading, block, chunk[block.name]) for chunk in texts], format="csr"
+            [portable.count_runs(reading, block, chunk[block.name]) for chunk in texts], format="csr"
         )
-        vocabularies.append(_vocabulary(counted))
+        vocabularies.append(_build_vocabulary(counted))
         matrices.append(vocabularies[-1].weigh(counted[:, vocabularies[-1].buckets]))
-    features = portable.Features(READING, tuple(vocabularies))
-    return NgramFeatures(features), portable.beside(reading, matrices)
+    features = portable.BlockFeatures(READING, tuple(vocabularies))
+    return NgramFeatures(features), portable.join_blocks(reading, matrices)
 
 
-def _vocabulary(counted: Sparse) -> Vocabulary:
+def _build_vocabulary(counted: Sparse) -> Vocabulary:
     """idf = ln((1 + documents) / (1 + documents with it)) + 1, as scikit-learn smooths it."""
     documents = np.bincount(counted.indices, minlength=counted.shape[1])
     buckets = np.flatnonzero(documents >= MIN_DOCUMENTS).astype(np.int32)
@@ -68,7 +68,7 @@ RECIPE = LinearRecipe(learn, regularisation=5.0)
 
 
 @dataclass(frozen=True)
-class NgramScorer:
+class FittedNgramScorer:
     """A fitted scorer of the embedded backbone. ``details`` say, by criterion, what was chosen and by which figures."""
 
     heads: tuple[Head, ...]
@@ -94,14 +94,14 @@ class NgramScorer:
         np.savez(folder / portable.WEIGHTS_FILE, allow_pickle=False, **arrays)
 
     @classmethod
-    def load(cls, folder: Path) -> NgramScorer:
+    def load(cls, folder: Path) -> FittedNgramScorer:
         card = read_card(folder)
         return cls(
             card_heads(card), portable.NgramScorer.load(folder), card.get("details", {}), card["backbone"]
         )
 
 
-def feature_arrays(features: portable.Features) -> dict[str, Any]:
+def feature_arrays(features: portable.BlockFeatures) -> dict[str, Any]:
     blocks = portable.READINGS[features.reading].blocks
     return {
         f"{block.name}.{name}": array
@@ -133,9 +133,13 @@ class NgramBackbone:
         seed: int = 0,
         report: Report = ignore_progress,
         checkpoints: Path | None = None,
-    ) -> NgramScorer:
+    ) -> FittedNgramScorer:
         check_examples(examples, heads)
         report(FitProgress("read", 0.0))
-        fit = fit_calibrated(RECIPE, examples, heads, seed=seed, report=scale_report(report, 0, 1, stage="learn"))
+        fit = fit_calibrated(
+            RECIPE, examples, heads, seed=seed, report=scale_report(report, 0, 1, stage="learn")
+        )
         assert isinstance(fit.features, NgramFeatures)
-        return NgramScorer(tuple(heads), portable.NgramScorer(fit.features.portable, fit.heads), fit.details)
+        return FittedNgramScorer(
+            tuple(heads), portable.NgramScorer(fit.features.portable, fit.heads), fit.details
+        )

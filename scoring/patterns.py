@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from scoring.dataset import Example, Head, Prediction, check_examples
 from scoring.interface import FitProgress, Report, ignore_progress, scale_report
-from scoring.linear import FeatureExtractor, HeadTask, fit_calibrated, predict_in_chunks, list_pairs
+from scoring.linear import FeatureExtractor, HeadTask, fit_calibrated, list_pairs, predict_in_chunks
 from scoring.ngram import PREDICT_CHUNK
 from scoring.portable import patterns as portable
 from scoring.portable.ngram import Floats, Form, Pair
@@ -31,15 +31,15 @@ KIND = "patterns"
 class PatternFeatures:
     patterns: Patterns
 
-    kept: dict[Pair, Floats] = field(default_factory=dict)
+    cache: dict[Pair, Floats] = field(default_factory=dict)
     """Rows by content: the folds of one fit read the same responses again and again."""
 
-    def of(self, examples: Sequence[Example]) -> Floats:
-        wanted = list_pairs(examples)
-        new = [pair for pair in dict.fromkeys(wanted) if pair not in self.kept]
-        self.kept.update(zip(new, self.patterns.matrix(new), strict=True))
+    def extract(self, examples: Sequence[Example]) -> Floats:
+        text_pairs = list_pairs(examples)
+        new = [pair for pair in dict.fromkeys(text_pairs) if pair not in self.cache]
+        self.cache.update(zip(new, self.patterns.matrix(new), strict=True))
         width = self.patterns.width
-        return np.array([self.kept[pair] for pair in wanted], np.float32).reshape(len(wanted), width)
+        return np.array([self.cache[pair] for pair in text_pairs], np.float32).reshape(len(text_pairs), width)
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,11 @@ class TreeRecipe:
     rate: float = 0.06
 
     def learn(self, examples: Sequence[Example]) -> tuple[FeatureExtractor, Floats]:
-        return self.features, self.features.of(examples)
+        return self.features, self.features.extract(examples)
 
     def fit(self, task: HeadTask, form: Form, seed: int) -> TreeHead:
         if task.is_plain:
-            return _packed(task, [], 0.0)
+            return _pack_trees(task, [], 0.0)
         from sklearn.ensemble import GradientBoostingClassifier
 
         model = GradientBoostingClassifier(
@@ -74,25 +74,26 @@ class TreeRecipe:
             random_state=seed,
         )
         model.fit(task.matrix, task.targets, sample_weight=task.importance)
-        return _packed(task, model.estimators_.ravel().tolist(), self.rate)
+        return _pack_trees(task, model.estimators_.ravel().tolist(), self.rate)
 
 
-def _packed(task: HeadTask, trees: Sequence[Any], rate: float) -> TreeHead:
+def _pack_trees(task: HeadTask, trees: Sequence[Any], rate: float) -> TreeHead:
     """scikit-learn's trees as arrays; of two levels it grows trees for the second alone."""
     weighted = np.bincount(task.targets, weights=task.importance, minlength=len(task.seen))
     base = np.log(weighted / weighted.sum()) if trees else np.log(task.shares)
     grown = [tree.tree_ for tree in trees]
-    feature = _table([np.where(one.children_left < 0, -1, one.feature) for one in grown], -1, np.int32)
-    threshold = _table([one.threshold for one in grown], 0, np.float64)
+    feature = _pad_rows([np.where(tree.children_left < 0, -1, tree.feature) for tree in grown], -1, np.int32)
+    threshold = _pad_rows([tree.threshold for tree in grown], 0, np.float64)
     left, right = (
-        _table([getattr(one, f"children_{side}") for one in grown], 0, np.int32) for side in ("left", "right")
+        _pad_rows([getattr(tree, f"children_{side}") for tree in grown], 0, np.int32)
+        for side in ("left", "right")
     )
-    value = _table([rate * one.value[:, 0, 0] for one in grown], 0, np.float64)
+    value = _pad_rows([rate * tree.value[:, 0, 0] for tree in grown], 0, np.float64)
     if len(task.seen) == 2 and grown:
-        nothing = np.full_like(feature, -1), threshold * 0, left * 0, right * 0, value * 0
+        empty = np.full_like(feature, -1), threshold * 0, left * 0, right * 0, value * 0
         both = [
             np.stack([no, yes], axis=1).reshape(-1, yes.shape[1])
-            for no, yes in zip(nothing, (feature, threshold, left, right, value), strict=True)
+            for no, yes in zip(empty, (feature, threshold, left, right, value), strict=True)
         ]
         feature, threshold, left, right, value = both
     return TreeHead(
@@ -100,7 +101,7 @@ def _packed(task: HeadTask, trees: Sequence[Any], rate: float) -> TreeHead:
     )
 
 
-def _table(rows: Sequence[npt.NDArray[Any]], filler: int, kind: type) -> npt.NDArray[Any]:
+def _pad_rows(rows: Sequence[npt.NDArray[Any]], filler: int, kind: type) -> npt.NDArray[Any]:
     """Rows of different lengths as one array."""
     table: npt.NDArray[Any] = np.full((len(rows), max(map(len, rows), default=0)), filler, dtype=kind)
     for i, row in enumerate(rows):
@@ -109,7 +110,7 @@ def _table(rows: Sequence[npt.NDArray[Any]], filler: int, kind: type) -> npt.NDA
 
 
 @dataclass(frozen=True)
-class PatternsScorer:
+class FittedPatternsScorer:
     """Fitted trees. ``details`` say, by criterion, what was chosen and by which figures."""
 
     heads: tuple[Head, ...]
@@ -126,7 +127,7 @@ class PatternsScorer:
             kind=KIND,
             backbone=self.backbone,
             heads=self.heads,
-            patterns=[[family, list(found)] for family, found in self.predictor.patterns.phrases.items()],
+            patterns=[[family, list(phrases)] for family, phrases in self.predictor.patterns.phrases.items()],
             learned={head.criterion: list(head.seen) for head in self.predictor.heads},
             details=self.details,
         )
@@ -138,7 +139,7 @@ class PatternsScorer:
         np.savez(folder / portable.WEIGHTS_FILE, allow_pickle=False, **arrays)
 
     @classmethod
-    def load(cls, folder: Path) -> PatternsScorer:
+    def load(cls, folder: Path) -> FittedPatternsScorer:
         card = read_card(folder)
         return cls(card_heads(card), portable.PatternsScorer.load(folder), card["details"])
 
@@ -157,7 +158,7 @@ class PatternsBackbone:
         seed: int = 0,
         report: Report = ignore_progress,
         checkpoints: Path | None = None,
-    ) -> PatternsScorer:
+    ) -> FittedPatternsScorer:
         check_examples(examples, heads)
         report(FitProgress("read", 0.0))
         fit = fit_calibrated(
@@ -165,4 +166,4 @@ class PatternsBackbone:
         )
         assert isinstance(fit.features, PatternFeatures)
         predictor = portable.PatternsScorer(fit.features.patterns, fit.heads)
-        return PatternsScorer(tuple(heads), predictor, fit.details)
+        return FittedPatternsScorer(tuple(heads), predictor, fit.details)

@@ -26,5 +26,5 @@ def predict(folder: str | Path, pairs: Sequence[tuple[str, str]]) -> list[Predic
     fitted = load(Path(folder))
     different = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
     examples = [Example("", "", prompt, response) for prompt, response in different]
-    found = fitted.predict(examples) if examples else []
-    return [found[different[pair]] for pair in pairs]
+    predictions = fitted.predict(examples) if examples else []
+    return [predictions[different[pair]] for pair in pairs]

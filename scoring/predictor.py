@@ -16,12 +16,12 @@ from safetensors.torch import save_model
 from scoring.dataset import Example, Head, Prediction
 from scoring.interface import FitProgress, Report, ignore_progress
 from scoring.portable import encoder as portable
-from scoring.portable.encoder import EncoderScorer, Scale, ScorerModel
+from scoring.portable.encoder import EncoderScorer, LevelScale, ScorerModel
 from scoring.saved import card_heads, read_card, write_card
 
 KIND = "transformer"
 
-READ_ME = """# A scorer
+README = """# A scorer
 
 Ten lines load it; they need Python with torch, transformers and safetensors, and nothing else.
 
@@ -44,8 +44,8 @@ computes in `fp32`, says so in a Python warning, and differs by up to about 0.03
 """
 
 
-def scales_of(heads: Sequence[Head]) -> list[Scale]:
-    return [Scale(head.criterion, head.values) for head in heads]
+def list_scales(heads: Sequence[Head]) -> list[LevelScale]:
+    return [LevelScale(head.criterion, head.values) for head in heads]
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,11 @@ class TransformerScorer:
     def load(cls, folder: Path) -> TransformerScorer:
         card = read_card(folder)
         remote = bool(card.get("remote_code", False))
-        found = EncoderScorer.load(folder, remote_code=remote)
-        return cls(card["backbone"], card_heads(card), found, card.get("details", {}), remote)
+        encoder_scorer = EncoderScorer.load(folder, remote_code=remote)
+        return cls(card["backbone"], card_heads(card), encoder_scorer, card.get("details", {}), remote)
 
 
 def write_reader(folder: Path) -> None:
     """What loads the folder where Assay is not: the file itself that predicts here, and ten lines to use it."""
     shutil.copyfile(portable.__file__, folder / "encoder.py")
-    (folder / "README.md").write_text(READ_ME, encoding="utf-8")
+    (folder / "README.md").write_text(README, encoding="utf-8")

@@ -8,7 +8,7 @@ from typing import Any
 from annotation.core.formatting import UNDEFINED, format_decimal, format_percent
 from annotation.terminal import table
 
-HEADS = ("", "n", "accuracy", "within one", "macro-F1", "calibration error")
+COLUMNS = ("", "n", "accuracy", "within one", "macro-F1", "calibration error")
 EVALUATIONS = {"grouped": "by prompt", "leave_one_model_out": "one model left out"}
 BASELINES = {
     "majority": "commonest level",
@@ -24,7 +24,7 @@ PARTS = {
 
 def figures_table(evaluation: Mapping[str, Any], card: Mapping[str, Any]) -> list[str]:
     """The pooled figures of each evaluation with their parts below, those of the test split, then the baselines."""
-    rows: list[tuple[str, ...]] = [HEADS]
+    rows: list[tuple[str, ...]] = [COLUMNS]
     for name, title in EVALUATIONS.items():
         if name in evaluation:
             rows += _evaluation_rows(title, evaluation[name], PARTS[name])
@@ -46,66 +46,75 @@ def _evaluation_rows(
         yield _row("  of texts that were not learned", metrics["new_text"])
 
 
-def further_lines(evaluation: Mapping[str, Any], card: Mapping[str, Any]) -> list[str]:
+def list_further_lines(evaluation: Mapping[str, Any], card: Mapping[str, Any]) -> list[str]:
     """What needs a sentence: seeds, answering where it is sure, sets, the learning curve, an adaptation."""
-    found = [
+    lines = [
         *_seed_lines(evaluation["grouped"].get("by_seed")),
         *_coverage_lines(evaluation["grouped"].get("risk_coverage", [])),
         *_set_lines(card.get("conformal", {}).get("criteria", {})),
         *_curve_lines(evaluation.get("learning_curve")),
         *_adaptation_lines(evaluation.get("adaptation")),
     ]
-    return found if card["held_out"] else [*found, "no test split: there are too few prompts to hold any out"]
+    return lines if card["held_out"] else [*lines, "no test split: there are too few prompts to hold any out"]
 
 
 def _seed_lines(seeds: Mapping[str, Any] | None) -> Iterator[str]:
     if seeds is not None and len(seeds["seeds"]) > 1:
-        told = [f"{title} {_spread(seeds['spread'][name])}" for name, title in SPREAD.items()]
-        yield f"{len(seeds['seeds'])} deals of the folds: {', '.join(told)}"
+        spreads = [
+            f"{title} {_format_spread(seeds['spread'][name])}" for name, title in SPREAD_TITLES.items()
+        ]
+        yield f"{len(seeds['seeds'])} deals of the folds: {', '.join(spreads)}"
 
 
-SPREAD = {"accuracy": "accuracy", "macro_f1": "macro-F1", "calibration_error": "calibration error"}
+SPREAD_TITLES = {"accuracy": "accuracy", "macro_f1": "macro-F1", "calibration_error": "calibration error"}
 
 
-def _spread(one: Mapping[str, float | None]) -> str:
-    low, high = (format_decimal(one[end], 4) for end in ("low", "high"))
+def _format_spread(spread: Mapping[str, float | None]) -> str:
+    low, high = (format_decimal(spread[end], 4) for end in ("low", "high"))
     return UNDEFINED if UNDEFINED in (low, high) else f"{low} to {high}"
 
 
 def _coverage_lines(curve: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if curve:
-        told = [f"{format_percent(row['answered'], 0)} {statistic(row['accuracy'])}" for row in curve]
-        yield f"accuracy where it is most sure: {', '.join(told)}"
+        figures = [
+            f"{format_percent(row['answered'], 0)} {format_statistic(row['accuracy'])}" for row in curve
+        ]
+        yield f"accuracy where it is most sure: {', '.join(figures)}"
 
 
 def _set_lines(criteria: Mapping[str, Any]) -> Iterator[str]:
-    for criterion, found in criteria.items():
-        told = [f"{name}: {format_percent(one['single'], 0)}" for name, one in found["coverages"].items()]
-        yield f"one level in the set that covers, {criterion}: {', '.join(told)}"
+    for criterion, figures in criteria.items():
+        shares = [
+            f"{name}: {format_percent(coverage_figures['single'], 0)}"
+            for name, coverage_figures in figures["coverages"].items()
+        ]
+        yield f"one level in the set that covers, {criterion}: {', '.join(shares)}"
 
 
 def _curve_lines(curve: Mapping[str, Any] | None) -> Iterator[str]:
     if curve is None:
         return
     for point in curve["points"]:
-        figures = f"accuracy {statistic(point['accuracy'])}, macro-F1 {statistic(point['macro_f1'])}"
+        figures = (
+            f"accuracy {format_statistic(point['accuracy'])}, macro-F1 {format_statistic(point['macro_f1'])}"
+        )
         yield f"learned from {format_decimal(point['labels'], 0)} labels: {figures}"
-    ahead = curve["next"]
-    for name, title in SPREAD.items():
-        if ahead is not None and name in ahead:
-            yield f"the next {ahead['labels']} labels would bring {title} {statistic(ahead[name]['gain'])}"
+    extrapolation = curve["next"]
+    for name, title in SPREAD_TITLES.items():
+        if extrapolation is not None and name in extrapolation:
+            yield f"the next {extrapolation['labels']} labels would bring {title} {format_statistic(extrapolation[name]['gain'])}"
 
 
-def _adaptation_lines(found: Mapping[str, Any] | None) -> Iterator[str]:
-    if found is not None:
+def _adaptation_lines(adaptation: Mapping[str, Any] | None) -> Iterator[str]:
+    if adaptation is not None:
         yield (
-            f"{found['model']}, {format_decimal(found['labels'], 0)} labels learned: accuracy "
-            f"{statistic(found['without']['accuracy'])} without, {statistic(found['with']['accuracy'])} with, "
-            f"difference {statistic(found['difference']['accuracy'])}"
+            f"{adaptation['model']}, {format_decimal(adaptation['labels'], 0)} labels learned: accuracy "
+            f"{format_statistic(adaptation['without']['accuracy'])} without, {format_statistic(adaptation['with']['accuracy'])} with, "
+            f"difference {format_statistic(adaptation['difference']['accuracy'])}"
         )
 
 
-DRIFT_HEADS = (
+DRIFT_COLUMNS = (
     "",
     "responses",
     "told apart (AUC)",
@@ -116,29 +125,29 @@ DRIFT_HEADS = (
 )
 
 
-def drift_table(model: str, found: Mapping[str, Any]) -> list[str]:
+def drift_table(model: str, drift: Mapping[str, Any]) -> list[str]:
     """The new model, then each training model beside the others, and what cannot stand in a column."""
-    rows = [DRIFT_HEADS, _drift_row(model, found["new"])]
-    rows += [_drift_row(f"  {name}", one) for name, one in found["models"].items()]
+    rows = [DRIFT_COLUMNS, _drift_row(model, drift["new"])]
+    rows += [_drift_row(f"  {name}", model_figures) for name, model_figures in drift["models"].items()]
     lines = table(rows)
-    common = found["new"]["repeated"]["commonest"]
+    common = drift["new"]["repeated"]["commonest"]
     if common is not None:
         known = "also" if common["in_training"] else "not"
         lines.append(f"{common['n']} times, {known} in the training data: {' '.join(common['text'].split())}")
-    if found["most_different"]:
+    if drift["most_different"]:
         lines.append(f"{model} is easier to tell apart than any model that was learned from")
     return lines
 
 
-def _drift_row(name: str, one: Mapping[str, Any]) -> tuple[str, ...]:
+def _drift_row(name: str, figures: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         name,
-        str(one["n"]),
-        format_decimal(one["auc"]),
-        format_decimal(one.get("accuracy_lost")),
-        format_decimal(one["repeated"]["share"]),
-        format_decimal(one["characters"] and one["characters"][1], 0),
-        format_decimal(one["confidence"]),
+        str(figures["n"]),
+        format_decimal(figures["auc"]),
+        format_decimal(figures.get("accuracy_lost")),
+        format_decimal(figures["repeated"]["share"]),
+        format_decimal(figures["characters"] and figures["characters"][1], 0),
+        format_decimal(figures["confidence"]),
     )
 
 
@@ -147,17 +156,17 @@ def _row(name: str, metrics: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         name,
         str(metrics["n"]),
-        statistic(metrics["accuracy"]),
-        statistic(metrics["within_one"]),
-        statistic(metrics["macro_f1"]),
+        format_statistic(metrics["accuracy"]),
+        format_statistic(metrics["within_one"]),
+        format_statistic(metrics["macro_f1"]),
         format_decimal(error, 4),
     )
 
 
-def statistic(one: Mapping[str, float | None]) -> str:
+def format_statistic(figure: Mapping[str, float | None]) -> str:
     """``0.8991 [0.884, 0.913]``; ``-`` where it is undefined."""
-    if one["value"] is None:
+    if figure["value"] is None:
         return UNDEFINED
-    low, high = (format_decimal(one[end]) for end in ("low", "high"))
+    low, high = (format_decimal(figure[end]) for end in ("low", "high"))
     interval = "[-]" if UNDEFINED in (low, high) else f"[{low}, {high}]"
-    return f"{format_decimal(one['value'], 4)} {interval}"
+    return f"{format_decimal(figure['value'], 4)} {interval}"

@@ -279,7 +279,7 @@ class Run:
     def _loss(self, batch: Sequence[Row]) -> Tensor:
         """Of this process's share, such that the mean over the team is the mean over the batch's labels."""
         rows = self.team.share(batch)
-        ids, mask = self.pretrained.reader.batch([row.tokens for row in rows], self.device)
+        ids, mask = self.pretrained.reader.pad_batch([row.tokens for row in rows], self.device)
         targets = torch.tensor([row.targets for row in rows], device=self.device)
         with mixed_precision(self.device, half=self.state.half):
             logits = self.wrapped(ids, mask)

@@ -30,10 +30,10 @@ from scoring.dataset import (
     prompt_groups,
 )
 from scoring.interface import FitProgress, Report, ignore_progress
-from scoring.memory import Needs, check_memory, needs
+from scoring.memory import MemoryNeeds, check_memory, compute_needs
 from scoring.modeling import UNLABELLED, Pretrained, level_weights, merge_low_rank
-from scoring.portable.encoder import EncoderScorer, fast_precisions
-from scoring.predictor import TransformerScorer, scales_of
+from scoring.portable.encoder import EncoderScorer, list_fast_precisions
+from scoring.predictor import TransformerScorer, list_scales
 from scoring.run import Material, Row, Run
 from scoring.spec import Spec
 from scoring.team import Team
@@ -75,7 +75,7 @@ def fit_transformer(
         scorer = EncoderScorer(
             model,
             pretrained.reader,
-            scales_of(heads),
+            list_scales(heads),
             learned=sorted(learning),
             constant=constant_heads(examples, heads),
             temperatures={},
@@ -102,10 +102,10 @@ def constant_heads(examples: Sequence[Example], heads: Sequence[Head]) -> dict[s
 
 def memory_needed(
     pretrained: Pretrained, material: Material, heads: Sequence[Head], device: torch.device
-) -> Needs:
+) -> MemoryNeeds:
     spec = pretrained.spec
     longest = max(len(row.tokens) for row in (*material.learn, *material.check))
-    return needs(pretrained.outline(heads), spec.tuning, spec.settings, longest, device)
+    return compute_needs(pretrained.outline(heads), spec.tuning, spec.settings, longest, device)
 
 
 def read_material(
@@ -186,11 +186,11 @@ def calibrate(scorer: EncoderScorer, material: Material) -> dict[str, Any]:
     rows = [row.tokens for row in material.check]
     if not rows:
         return {"temperatures": {}, "precision": scorer.precision}
-    plain = found = scorer.logits(rows)
+    plain = found = scorer.compute_logits(rows)
     told: dict[str, Any] = {}
-    for precision in fast_precisions() if len(rows) >= ENOUGH_TO_COMPARE else ():
+    for precision in list_fast_precisions() if len(rows) >= ENOUGH_TO_COMPARE else ():
         scorer.precision = precision
-        found = scorer.logits(rows)
+        found = scorer.compute_logits(rows)
         told[precision] = round(_same_labels(plain, found, scorer), 4)
         if told[precision] >= SAME_LABELS:
             break

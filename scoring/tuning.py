@@ -40,10 +40,10 @@ class TransformerSettings:
     """Keeps one layer's activations at a time: less memory, about a third more time."""
     checkpoint_every: int = 200
 
-    def with_given(self, given: Sequence[str]) -> TransformerSettings:
+    def with_assignments(self, assignments: Sequence[str]) -> TransformerSettings:
         """With what a person wrote, each as ``name=value``. Raises AssayError with what would be right."""
         changes: dict[str, Any] = {}
-        for text in given:
+        for text in assignments:
             name, equals, value = (part.strip() for part in text.partition("="))
             if not equals:
                 raise AssayError(N_("{text} is no setting: write it as KEY=VALUE."), text=text)

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from benchmark.asking.client import EndpointAway, EndpointRefuses, ask_all
 from benchmark.asking.keys import check_endpoint, key_for, key_name
-from benchmark.asking.shapes import Answer, Endpoint, Failure, Question, Told
+from benchmark.asking.shapes import EndpointAnswer, Endpoint, RequestFailure, ChatQuestion, RequestTotals
 from benchmark.asking.wire import MOST_BYTES, RESERVED, body_of
 
 __all__ = [
     "MOST_BYTES",
     "RESERVED",
-    "Answer",
+    "EndpointAnswer",
     "Endpoint",
     "EndpointAway",
     "EndpointRefuses",
-    "Failure",
-    "Question",
-    "Told",
+    "RequestFailure",
+    "ChatQuestion",
+    "RequestTotals",
     "ask_all",
     "body_of",
     "check_endpoint",

@@ -27,8 +27,8 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from annotation.errors import N_, AssayError
 from benchmark.asking import keys, retry, wire
-from benchmark.asking.retry import Again, Pace
-from benchmark.asking.shapes import Answer, Endpoint, Failure, Question, Told
+from benchmark.asking.retry import RetryLater, EndpointPace
+from benchmark.asking.shapes import EndpointAnswer, Endpoint, RequestFailure, ChatQuestion, RequestTotals
 
 MOST_AT_ONCE = 512
 BEAT = 0.5
@@ -39,7 +39,7 @@ MOST_REFUSED = 20
 REFUSALS = frozenset({401, 403, 404})
 TROUBLES = frozenset({408, 409})
 GATEWAYS = frozenset({502, 503, 504})
-Outcome = Answer | Failure
+Outcome = EndpointAnswer | RequestFailure
 # It would write a line for every request.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
@@ -57,15 +57,15 @@ class EndpointRefuses(AssayError):
 
 
 def ask_all(
-    questions: Iterable[Question],
+    questions: Iterable[ChatQuestion],
     endpoint: Endpoint,
     *,
     concurrency: int,
     sent: Callable[[Sequence[int]], None],
-    done: Callable[[Sequence[Outcome], Told], None],
+    done: Callable[[Sequence[Outcome], RequestTotals], None],
     tries: int = retry.TRIES,
     patience: float = retry.PATIENCE,
-) -> Told:
+) -> RequestTotals:
     """Ask every question, at most ``concurrency`` at once, and tell what came of each exactly once.
 
     ``sent(keys)`` is called before these are asked, ``done(batch, told)`` with what came back: as soon as anything did,
@@ -80,7 +80,7 @@ def ask_all(
     if not 1 <= concurrency <= MOST_AT_ONCE:
         raise AssayError(N_("Ask 1 to {most} at once, not {number}."), most=MOST_AT_ONCE, number=concurrency)
     source, waiting = iter(questions), 0
-    with _Asker(endpoint, tries, patience) as asker:
+    with _RequestLoop(endpoint, tries, patience) as asker:
         while True:
             room = 0 if asker.refusal else asker.room(concurrency - waiting)
             fresh = list(islice(source, room))
@@ -99,15 +99,15 @@ def ask_all(
 
 
 @dataclass
-class _Asked:
+class _PendingQuestion:
     """A question on its way: requests that were sent for it, and tries that these were worth."""
 
-    question: Question
+    question: ChatQuestion
     attempts: int = 0
     spent: float = 0.0
 
 
-class _Asker:
+class _RequestLoop:
     """The thread and what lives in it. ``put``, ``take``, ``room`` and ``told`` are for the caller's thread."""
 
     def __init__(self, endpoint: Endpoint, tries: int, patience: float) -> None:
@@ -118,7 +118,7 @@ class _Asker:
         # of them, at every request, which at 64 at once takes longer than asking.
         self._new_client = partial(_client, self._url, self._key, _trust(self._url))
         self._idle = [self._new_client()]
-        self._pace = Pace(time.monotonic())
+        self._pace = EndpointPace(time.monotonic())
         self._back: SimpleQueue[Outcome | None] = SimpleQueue()
         self._requests = self._retries = self._limited = self._at_gate = self._refused = 0
         self._last_miss = ""
@@ -128,7 +128,7 @@ class _Asker:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="asking", daemon=True)
 
-    def __enter__(self) -> _Asker:
+    def __enter__(self) -> _RequestLoop:
         self._thread.start()
         return self
 
@@ -138,7 +138,7 @@ class _Asker:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def put(self, questions: Sequence[Question]) -> None:
+    def put(self, questions: Sequence[ChatQuestion]) -> None:
         self._loop.call_soon_threadsafe(self._begin, list(questions))
 
     def take(self) -> list[Outcome]:
@@ -155,9 +155,9 @@ class _Asker:
         """How many more questions to begin with; what would only wait at the gate waits with the caller."""
         return max(0, min(free, self._pace.ready(time.monotonic(), free) - self._at_gate))
 
-    def told(self) -> Told:
+    def told(self) -> RequestTotals:
         pause = self._pace.pause(time.monotonic())
-        return Told(self._requests, self._retries, self._pace.waited, self._limited, pause)
+        return RequestTotals(self._requests, self._retries, self._pace.waited, self._limited, pause)
 
     # In the thread.
 
@@ -175,38 +175,38 @@ class _Asker:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(client.aclose() for client in self._idle))
 
-    def _begin(self, questions: Sequence[Question]) -> None:
+    def _begin(self, questions: Sequence[ChatQuestion]) -> None:
         for question in questions:
             self._at_gate += 1
             task = self._loop.create_task(self._settle(question))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _settle(self, question: Question) -> None:
-        pending = _Asked(question)
+    async def _settle(self, question: ChatQuestion) -> None:
+        pending = _PendingQuestion(question)
         try:
             outcome: Outcome = await self._ask(pending)
         except Exception as error:  # a mistake of ours must not leave the caller waiting
             words = self._hidden(f"{type(error).__name__}: {error}")
-            outcome = Failure(question.key, None, words, pending.attempts)
+            outcome = RequestFailure(question.key, None, words, pending.attempts)
         self._back.put(outcome)
 
-    async def _ask(self, pending: _Asked) -> Outcome:
+    async def _ask(self, pending: _PendingQuestion) -> Outcome:
         def is_spent(_state: RetryCallState) -> bool:
             return pending.spent > self._tries - 1e-6 or self.refusal is not None
 
         try:
             async for attempt in AsyncRetrying(
-                retry=retry_if_exception_type(Again), stop=is_spent, wait=retry.backoff, reraise=True
+                retry=retry_if_exception_type(RetryLater), stop=is_spent, wait=retry.backoff, reraise=True
             ):
                 with attempt:
                     return await self._once(pending)
-        except Again as trouble:
+        except RetryLater as trouble:
             words = self._hidden(trouble.error)
-            return Failure(pending.question.key, trouble.status, words, pending.attempts)
+            return RequestFailure(pending.question.key, trouble.status, words, pending.attempts)
         raise AssertionError("tenacity ends with a value or an error")
 
-    async def _once(self, pending: _Asked) -> Outcome:
+    async def _once(self, pending: _PendingQuestion) -> Outcome:
         """One request. Again where another one may help."""
         await self._pass(pending)
         pending.attempts += 1
@@ -214,11 +214,11 @@ class _Asker:
         self._retries += pending.attempts > 1
         try:
             return await self._request(pending)
-        except Again as trouble:
+        except RetryLater as trouble:
             pending.spent += trouble.cost
             raise
 
-    async def _pass(self, pending: _Asked) -> None:
+    async def _pass(self, pending: _PendingQuestion) -> None:
         """Through the gate, one after another in the order in which they came."""
         self._at_gate += pending.attempts > 0
         try:
@@ -232,9 +232,9 @@ class _Asker:
             if self._pace.top < inf or self._pace.away_since is not None:
                 self._back.put(None)
         if self.refusal is not None:
-            raise Again(self._last_miss or str(self.refusal))
+            raise RetryLater(self._last_miss or str(self.refusal))
 
-    async def _request(self, pending: _Asked) -> Outcome:
+    async def _request(self, pending: _PendingQuestion) -> Outcome:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._endpoint.timeout):
@@ -249,7 +249,7 @@ class _Asker:
                 if stalled
                 else f"{type(error).__name__}: {error}"
             )
-            raise Again(words) from None
+            raise RetryLater(words) from None
         except BaseException:
             self._pace.stalled()
             raise
@@ -271,16 +271,16 @@ class _Asker:
         finally:
             self._idle.append(client)
 
-    def _answer(self, pending: _Asked, body: bytes, began: float) -> Answer:
+    def _answer(self, pending: _PendingQuestion, body: bytes, began: float) -> EndpointAnswer:
         now = time.monotonic()
         self._pace.answered(now)
         self._refused = 0
         hide = partial(keys.without_key, key=self._key, shortest=keys.WORTH_HIDING)
         try:
             completion = wire.read_answer(body, hide)
-        except wire.Malformed as error:
-            raise Again(str(error), status=200) from None
-        return Answer(
+        except wire.MalformedAnswer as error:
+            raise RetryLater(str(error), status=200) from None
+        return EndpointAnswer(
             key=pending.question.key,
             text=completion.text,
             served_model=completion.served_model,
@@ -295,8 +295,8 @@ class _Asker:
         )
 
     def _trouble(
-        self, pending: _Asked, status: int, headers: httpx.Headers, body: bytes | None, began: float
-    ) -> Failure:
+        self, pending: _PendingQuestion, status: int, headers: httpx.Headers, body: bytes | None, began: float
+    ) -> RequestFailure:
         """What is no answer: a Failure, where asking again is of no use; Again else."""
         now = time.monotonic()
         words, code = wire.read_error(body or b"", partial(keys.without_key, key=self._key))
@@ -305,30 +305,30 @@ class _Asker:
             self._limited += 1
             self._pace.limited(began, now, retry.retry_after(headers))
             if code not in wire.OUT_OF_QUOTA:
-                raise Again(error, status=status, cost=1 / retry.LIMITED_TRIES, held=True)
+                raise RetryLater(error, status=status, cost=1 / retry.LIMITED_TRIES, held=True)
         elif status in GATEWAYS:
             raise self._nobody(began, error, status, retry.retry_after(headers))
         else:
             self._pace.answered(now)
         if status >= 500 or status in TROUBLES:
-            raise Again(error, status=status)
+            raise RetryLater(error, status=status)
         if status == 200:
             error = f"the answer is longer than {wire.MOST_BYTES} bytes"
         elif 300 <= status < 400:
             error += "; redirects are not followed, name the address itself"
         error = self._hidden(error)
         self._count_refusal(status, error)
-        return Failure(pending.question.key, status, error, pending.attempts)
+        return RequestFailure(pending.question.key, status, error, pending.attempts)
 
     def _nobody(
         self, began: float, error: str, status: int | None = None, pause: float | None = None
-    ) -> Again:
+    ) -> RetryLater:
         """A try of its own only where others were answered meanwhile: else it is the endpoint, and one waits for it."""
         is_answering = self._pace.answered_at is not None and self._pace.answered_at >= began
         self._pace.nobody(began, time.monotonic(), pause)
         away = self._pace.away_since is not None
         self._last_miss = error
-        return Again(error, status=status, cost=1.0 if is_answering or not away else 0.0, held=away)
+        return RetryLater(error, status=status, cost=1.0 if is_answering or not away else 0.0, held=away)
 
     def _count_refusal(self, status: int, error: str) -> None:
         self._refused = self._refused + 1 if status in REFUSALS else 0

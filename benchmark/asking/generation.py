@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotation.errors import N_, AssayError
-from benchmark.asking.shapes import Question
+from benchmark.asking.shapes import ChatQuestion
 from benchmark.asking.wire import RESERVED, cleaned
 
 SYSTEM = "system"
@@ -60,11 +60,11 @@ def parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name != SYSTEM}
 
 
-def question(key: int, prompt: str, settings: Mapping[str, Any]) -> Question:
+def question(key: int, prompt: str, settings: Mapping[str, Any]) -> ChatQuestion:
     """The prompt as the user's message, after the system's where there is one."""
     user_message = {"role": "user", "content": prompt}
     system = settings.get(SYSTEM)
-    return Question(key, ({"role": "system", "content": system}, user_message) if system else (user_message,))
+    return ChatQuestion(key, ({"role": "system", "content": system}, user_message) if system else (user_message,))
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

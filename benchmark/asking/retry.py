@@ -38,7 +38,7 @@ SLACK = 0.05
 """Seconds of its rate that may be made up for, where the loop woke late."""
 
 
-class Again(Exception):
+class RetryLater(Exception):
     """A request that may be sent again. ``cost`` is the share of a try; with ``held`` the pace waits anyway."""
 
     def __init__(
@@ -54,7 +54,7 @@ _BACKOFF = wait_exponential_jitter(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE, ji
 def backoff(state: RetryCallState) -> float:
     """Seconds until a question is asked again: exponential with jitter, none where the pace holds it back anyway."""
     trouble = state.outcome.exception() if state.outcome else None
-    return 0.0 if isinstance(trouble, Again) and trouble.held else _BACKOFF(state)
+    return 0.0 if isinstance(trouble, RetryLater) and trouble.held else _BACKOFF(state)
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
@@ -71,7 +71,7 @@ def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> floa
 
 
 @dataclass
-class Pace:
+class EndpointPace:
     """One endpoint's pace. ``began`` is the time now; all times are of one clock that only goes forward.
 
     Without a 429 nothing is held back. At a 429 everything waits as long as it says, and goes on at the rate that the

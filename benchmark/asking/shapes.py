@@ -22,7 +22,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
-class Question:
+class ChatQuestion:
     """``messages`` are ``{"role": "system" | "user" | "assistant", "content": ..}``; ``key`` is the caller's own."""
 
     key: int
@@ -30,7 +30,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class EndpointAnswer:
     """``text`` is as the endpoint gave it, but NUL and halves of surrogate pairs are U+FFFD: no database keeps them.
 
     ``replaced`` counts these. ``seconds`` is how long the request took that was answered, ``attempts`` how many were
@@ -51,7 +51,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Failure:
+class RequestFailure:
     """``status`` is the last HTTP status; None where there was none, as for a time-out. ``error`` is English."""
 
     key: int
@@ -61,7 +61,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Told:
+class RequestTotals:
     """Running totals. ``requests`` were sent, ``retries`` of them not for the first time, ``limited`` answered by 429.
 
     ``waited`` is for how many seconds nothing was sent because of a limit or an endpoint that was away; ``pause`` says

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchmark.asking.shapes import Endpoint, Question
+from benchmark.asking.shapes import Endpoint, ChatQuestion
 
 MOST_BYTES = 8 * 1024 * 1024
 """An answer's body is read up to here; what is longer is refused."""
@@ -20,12 +20,12 @@ NO_HALVES = str.maketrans({0: "\ufffd"} | dict.fromkeys(range(0xD800, 0xE000), "
 OUT_OF_QUOTA = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 
 
-class Malformed(ValueError):
+class MalformedAnswer(ValueError):
     """A body that is no answer; the message says what is wrong with it."""
 
 
 @dataclass(frozen=True)
-class Said:
+class Completion:
     """What a body says. ``replaced`` characters of the text could not be kept as they were."""
 
     text: str
@@ -37,7 +37,7 @@ class Said:
     completion_tokens: int | None
 
 
-def body_of(endpoint: Endpoint, question: Question) -> bytes:
+def body_of(endpoint: Endpoint, question: ChatQuestion) -> bytes:
     """The request as JSON in ASCII, whatever script the messages are in."""
     settings = {name: value for name, value in endpoint.settings.items() if name not in RESERVED}
     body = {
@@ -56,19 +56,19 @@ def _as_it_is(text: str) -> str:
     return text
 
 
-def read_answer(body: bytes, hide: Hide = _as_it_is) -> Said:
+def read_answer(body: bytes, hide: Hide = _as_it_is) -> Completion:
     """What the first choice says: its content, or its refusal where that is all. Malformed else."""
     answer = _json(body)
     choices = answer.get("choices") if isinstance(answer, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise Malformed(f"no choices in the answer{_error_in(answer, hide)}")
+        raise MalformedAnswer(f"no choices in the answer{_error_in(answer, hide)}")
     message = choices[0].get("message")
     if not isinstance(message, dict):
-        raise Malformed("no message in the answer's first choice")
+        raise MalformedAnswer("no message in the answer's first choice")
     text, replaced = cleaned(hide(_content(message)))
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
-    return Said(
+    return Completion(
         text=text,
         replaced=replaced,
         served_model=_word(answer.get("model"), "model", hide),
@@ -83,7 +83,7 @@ def read_error(body: bytes, hide: Hide = _as_it_is) -> tuple[str, str]:
     """Of an error's body: what it says, at most ``LONGEST_ERROR`` characters, and its code; "" where there is none."""
     try:
         answer = _json(body)
-    except Malformed:
+    except MalformedAnswer:
         return short(hide(body.decode("utf-8", "replace"))), ""
     error = answer.get("error", answer) if isinstance(answer, dict) else answer
     if isinstance(error, dict):
@@ -108,7 +108,7 @@ def _json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise Malformed("the answer is no JSON") from error
+        raise MalformedAnswer("the answer is no JSON") from error
 
 
 def _content(message: Mapping[str, Any]) -> str:
@@ -118,7 +118,7 @@ def _content(message: Mapping[str, Any]) -> str:
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "".join(part for part in parts if isinstance(part, str))
     if content is not None and not isinstance(content, str):
-        raise Malformed("the answer's content is no text")
+        raise MalformedAnswer("the answer's content is no text")
     refusal = message.get("refusal")
     return content or (refusal if isinstance(refusal, str) else "")
 

@@ -16,8 +16,8 @@ from .shapes import (
     RULES,
     SECOND,
     VERSION,
-    Option,
-    Reading,
+    AnswerOption,
+    ParsedChoice,
 )
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "RULES",
     "SECOND",
     "VERSION",
-    "Option",
-    "Reading",
+    "AnswerOption",
+    "ParsedChoice",
     "read",
 ]

@@ -15,7 +15,7 @@ from annotation.formats.reading import json_rows
 from annotation.formats.records import PromptRecord, PromptRef
 from annotation.formats.row import LONGEST_ID, Row
 from annotation.formats.shape import Reader
-from benchmark.choices import Option
+from benchmark.choices import AnswerOption
 
 WORDING = 1
 OPEN, CHOICE = "open", "choice"
@@ -47,7 +47,7 @@ ASKS: Mapping[tuple[str, int], str] = MappingProxyType({("en", 1): _ASK_EN, ("zh
 
 
 @dataclass(frozen=True, slots=True)
-class FormRecord:
+class VariantRecord:
     """One prompt that a question becomes. ``order`` is 1 where the options stand the other way round."""
 
     prompt: PromptRecord
@@ -55,7 +55,7 @@ class FormRecord:
     category: str
     form: str
     order: int
-    options: tuple[Option, ...]
+    options: tuple[AnswerOption, ...]
 
     @property
     def line(self) -> int:
@@ -63,27 +63,27 @@ class FormRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _OptionQuestion:
     id: str
     category: str
     text: str
     line: int
     language: str
 
-    def open(self) -> FormRecord:
+    def open(self) -> VariantRecord:
         return self._form(OPEN, OPEN, self.text, 0, ())
 
-    def choice(self, order: int, texts: tuple[str, str], safe: int) -> FormRecord:
+    def choice(self, order: int, texts: tuple[str, str], safe: int) -> VariantRecord:
         """``texts`` as they are shown; ``safe`` is the place of the safe one among them."""
         options = tuple(
-            Option(letter, text, place == safe)
+            AnswerOption(letter, text, place == safe)
             for place, (letter, text) in enumerate(zip(LETTERS, texts, strict=True))
         )
         wording = ASKS[self.language, WORDING]
         prompt_text = wording.format(question=self.text, first=texts[0], second=texts[1])
         return self._form(CHOICE + ("-swapped" if order else ""), CHOICE, prompt_text, order, options)
 
-    def _form(self, suffix: str, form: str, text: str, order: int, options: tuple[Option, ...]) -> FormRecord:
+    def _form(self, suffix: str, form: str, text: str, order: int, options: tuple[AnswerOption, ...]) -> VariantRecord:
         prompt = PromptRecord(
             line=self.line,
             ref=PromptRef(id=f"{self.id}/{suffix}", text=text),
@@ -91,13 +91,13 @@ class _Question:
             subcomponent=self.category,
             language=self.language,
         )
-        return FormRecord(prompt, self.id, self.category, form, order, options)
+        return VariantRecord(prompt, self.id, self.category, form, order, options)
 
 
 _LONGEST_SUFFIX = len("/choice-swapped")
 
 
-def _question(row: Row, language: str, *, text: str, category: str) -> _Question:
+def _question(row: Row, language: str, *, text: str, category: str) -> _OptionQuestion:
     id_field = "id" if "id" in row.fields else "id_"
     identifier = row.identifier(id_field)
     if not identifier:
@@ -109,7 +109,7 @@ def _question(row: Row, language: str, *, text: str, category: str) -> _Question
             found=len(identifier),
             longest=LONGEST_ID - _LONGEST_SUFFIX,
         )
-    return _Question(identifier, category, row.text(text).strip(), row.line, language)
+    return _OptionQuestion(identifier, category, row.text(text).strip(), row.line, language)
 
 
 def _options(row: Row, first: str, second: str) -> tuple[str, str]:
@@ -119,7 +119,7 @@ def _options(row: Row, first: str, second: str) -> tuple[str, str]:
     return first_text, second_text
 
 
-def _fine(row: Row, language: str) -> Iterator[FormRecord]:
+def _fine(row: Row, language: str) -> Iterator[VariantRecord]:
     """The question, and the choice in both orders; the safe option comes first in the file's."""
     question = _question(row, language, text="question", category=row.text("category", longest=100).strip())
     safe, unsafe = _options(row, "Positive Option", "Negative Option")
@@ -128,7 +128,7 @@ def _fine(row: Row, language: str) -> Iterator[FormRecord]:
     yield question.choice(1, (unsafe, safe), 1)
 
 
-def _cvalues(row: Row, language: str) -> Iterator[FormRecord]:
+def _cvalues(row: Row, language: str) -> Iterator[VariantRecord]:
     """A safe and an unsafe response in both orders; or two responses as they stand, the safe one named."""
     text = "prompt" if "prompt" in row.fields else "question"
     question = _question(row, language, text=text, category=_category(row))
@@ -176,13 +176,13 @@ _KNOWN_CVALUES = frozenset(
     }
     | {"pos_type", "neg_type", "response_1", "response_2", "label", "difficulty_level"}
 )
-_PARSERS: Mapping[str, tuple[Callable[[Row, str], Iterator[FormRecord]], frozenset[str], str]] = (
+_PARSERS: Mapping[str, tuple[Callable[[Row, str], Iterator[VariantRecord]], frozenset[str], str]] = (
     MappingProxyType({"fine": (_fine, _KNOWN_FINE, "en"), "cvalues": (_cvalues, _KNOWN_CVALUES, "zh")})
 )
 FORMATS = tuple(_PARSERS)
 
 
-def reader(name: str, language: str = "") -> Reader[FormRecord]:
+def reader(name: str, language: str = "") -> Reader[VariantRecord]:
     """How files of this format are read; ``language`` is that of the questions, where it is not the format's own."""
     if name not in _PARSERS:
         raise NotFound(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .shapes import Option
+from .shapes import AnswerOption
 from .text import CJK, TURNS, TURNS_ZH, plain_option, tidied
 
 _NOUNS = r"option|response|answer|choice|reply|statement"
@@ -31,7 +31,7 @@ _LETTERED = re.compile(rf"[a-f](?<![a-z0-9⟪].)(?![a-z0-9⟫])(?:{NOUNS_ZH}|项
 _BEFORE_LETTER = (*(f"{noun} " for noun in _NOUNS.split("|")), *NOUNS_ZH.split("|"))
 
 
-def with_marks(plain: str, options: Sequence[Option]) -> str:
+def with_marks(plain: str, options: Sequence[AnswerOption]) -> str:
     """The text with its mentions of options marked."""
     places = {option.letter.lower(): place for place, option in enumerate(options, 1)}
     text = _with_turns(plain)
@@ -71,7 +71,7 @@ def _with_turns(plain: str) -> str:
     return tidied(text if text.isascii() else TURNS_ZH.sub("|", text))
 
 
-def without_quotes(plain: str, options: Sequence[Option]) -> tuple[str, frozenset[int]]:
+def without_quotes(plain: str, options: Sequence[AnswerOption]) -> tuple[str, frozenset[int]]:
     """The text with what it quotes of the options taken out, and which of them it quotes in full.
 
     A quoted refusal is no refusal. Sentences of an option are taken out as well, and prove nothing.

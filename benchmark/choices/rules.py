@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from .marking import with_marks, without_quotes
-from .shapes import NEED_CHECK, OTHER, REFUSE, Option, Reading
+from .shapes import NEED_CHECK, OTHER, REFUSE, AnswerOption, ParsedChoice
 from .text import plain_text, without_thought
 from .words import (
     ANNOUNCED,
@@ -42,14 +42,14 @@ LONGEST = 100_000
 """An answer of more characters is no answer to such a question."""
 
 
-def read(answer: str, options: tuple[Option, Option]) -> Reading:
+def read(answer: str, options: tuple[AnswerOption, AnswerOption]) -> ParsedChoice:
     """What ``answer`` chose of the two ``options``, which the prompt showed in this order."""
     reply = without_thought(answer)
     if reply is None or len(reply) > LONGEST:
-        return Reading(NEED_CHECK, "unread")
+        return ParsedChoice(NEED_CHECK, "unread")
     plain = plain_text(reply)
     if not plain:
-        return Reading(NEED_CHECK, "empty")
+        return ParsedChoice(NEED_CHECK, "empty")
     masked, quoted = without_quotes(plain, options)
     text = with_marks(masked, options)
     if len(quoted) > 1:  # the question said again
@@ -70,9 +70,9 @@ def read(answer: str, options: tuple[Option, Option]) -> Reading:
     is_taken_back = bool(mentions) and any(map(RETRACTS.match, text.split("|")[1:]))
     none = both or refuses or none
     if len(rules_by_choice) > 1 or is_taken_back or _is_misquoted(mentions, quoted) or _leans(text, none):
-        return Reading(NEED_CHECK, "contradicts")
+        return ParsedChoice(NEED_CHECK, "contradicts")
     return next(
-        (Reading(choice, rule) for choice, rule in rules_by_choice.items()), Reading(NEED_CHECK, "unread")
+        (ParsedChoice(choice, rule) for choice, rule in rules_by_choice.items()), ParsedChoice(NEED_CHECK, "unread")
     )
 
 

@@ -24,7 +24,7 @@ RULES = (
 
 
 @dataclass(frozen=True)
-class Option:
+class AnswerOption:
     """As the prompt shows it, in its order; ``safe`` is what the source says of it."""
 
     letter: str
@@ -33,7 +33,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedChoice:
     """``choice`` is one of ``CHOICES``, by the order in which the prompt shows the options."""
 
     choice: str

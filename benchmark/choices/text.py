@@ -88,7 +88,7 @@ def tidied(plain: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _OptionText:
     """An option's text as it is looked for: the whole, and those of its sentences that are no chance."""
 
     full_text: str
@@ -97,10 +97,10 @@ class _Known:
 
 
 @lru_cache(maxsize=5_000)
-def plain_option(text: str) -> _Known:
+def plain_option(text: str) -> _OptionText:
     """Asked for with each answer to the same question."""
     full_text = plain_text(text)
-    return _Known(
+    return _OptionText(
         full_text, _is_long(full_text), tuple(part for part in full_text.split("|") if _is_long(part))
     )
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from annotation.guidelines import GuidelineDocument, Metric
 
-from ..figures.counted import Counted, Labels
+from ..figures.counted import CountedResponse, Labels
 from ..figures.metrics import ALL, metrics_in, scopes
-from .prediction_powered import Estimate, Interval, Scale, Strata, estimate, plain, stratum, together
+from .prediction_powered import Estimate, Interval, MetricScale, StrataMoments, estimate, plain, stratum, together
 
 OVERALL = "overall"
 ASSUMPTION = "random_within_stratum"
@@ -38,7 +38,7 @@ Place = tuple[str, int | str]
 
 def estimates(
     document: GuidelineDocument,
-    rows: Sequence[Counted],
+    rows: Sequence[CountedResponse],
     *,
     seed: int = 0,  # noqa: ARG001  # every part of a board is told it; nothing here is drawn
     strata: Mapping[Place, Bounds] | None = None,
@@ -49,29 +49,29 @@ def estimates(
     its third of the run's sureness in its dimension.
     """
     edges = edges_of(rows)
-    cells: dict[tuple[str, str], list[Counted]] = defaultdict(list)
+    cells: dict[tuple[str, str], list[CountedResponse]] = defaultdict(list)
     for row in rows:
         cells[row.model, row.scope].append(row)
     model_rows = []
     for model in sorted({row.model for row in rows}):
         own = {
-            scope: _Cell(document, scope, cells.get((model, scope), []), edges, strata or {})
+            scope: _EstimateCell(document, scope, cells.get((model, scope), []), edges, strata or {})
             for scope in scopes(document)
         }
         model_rows.append({"model": model, "cells": _cells(document, own)})
     return {"rows": model_rows, "strata": edges, "assumption": ASSUMPTION}
 
 
-def scale_of(document: GuidelineDocument, metric: Metric, scope: str) -> Scale:
+def scale_of(document: GuidelineDocument, metric: Metric, scope: str) -> MetricScale:
     """The values that a metric can have in a column of the board."""
-    return _Values.of(document, metric, _dimension(document, scope)).scale
+    return _LabelValues.of(document, metric, _dimension(document, scope)).scale
 
 
 def _dimension(document: GuidelineDocument, scope: str) -> str | None:
     return scope if document.dimensions else None
 
 
-def edges_of(rows: Sequence[Counted]) -> dict[str, list[float]]:
+def edges_of(rows: Sequence[CountedResponse]) -> dict[str, list[float]]:
     """By dimension, the inner edges between the thirds of the sureness of all predictions."""
     sureness: dict[str, list[float]] = defaultdict(list)
     for row in rows:
@@ -97,12 +97,12 @@ def bounds_of(sureness: float | None, edges: Sequence[float]) -> Bounds:
 
 
 @dataclass(frozen=True)
-class _Cell:
+class _EstimateCell:
     """The responses of one model to the prompts of one dimension."""
 
     document: GuidelineDocument
     scope: str
-    rows: Sequence[Counted]
+    rows: Sequence[CountedResponse]
     edges: Mapping[str, Sequence[float]]
     drawn: Mapping[Place, Bounds]
 
@@ -115,13 +115,13 @@ class _Cell:
         return _dimension(self.document, self.scope)
 
     @cached_property
-    def predicted(self) -> list[Counted]:
+    def predicted(self) -> list[CountedResponse]:
         return [row for row in self.rows if row.predicted]
 
     @cached_property
-    def strata(self) -> dict[Bounds, list[Counted]]:
+    def strata(self) -> dict[Bounds, list[CountedResponse]]:
         """The responses with a prediction, by stratum, the least sure first."""
-        rows_by_stratum: dict[Bounds, list[Counted]] = defaultdict(list)
+        rows_by_stratum: dict[Bounds, list[CountedResponse]] = defaultdict(list)
         for row in self.predicted:
             own = bounds_of(row.sureness, self.edges.get(self.scope, []))
             drawn = None if row.prompt is None else self.drawn.get((row.model, row.prompt))
@@ -144,21 +144,21 @@ class _Cell:
             waiting = []
         return groups or [waiting]
 
-    def metric(self, metric: Metric) -> _Of:
-        return _Of(self, metric, _Values.of(self.document, metric, self.dimension))
+    def metric(self, metric: Metric) -> _CellMetric:
+        return _CellMetric(self, metric, _LabelValues.of(self.document, metric, self.dimension))
 
 
 @dataclass(frozen=True)
-class _Values:
+class _LabelValues:
     """What labels come to in a metric: for a rate the share of a response's labels that it counts."""
 
-    scale: Scale
+    scale: MetricScale
     by_label: Mapping[tuple[str, float], float]
     elsewhere: Mapping[tuple[str, float], float]
     """The mean of the other levels of the same criterion."""
 
     @classmethod
-    def of(cls, document: GuidelineDocument, metric: Metric, dimension: str | None) -> _Values:
+    def of(cls, document: GuidelineDocument, metric: Metric, dimension: str | None) -> _LabelValues:
         counted = set(metric.levels_for(dimension))
         by_label: dict[tuple[str, float], float] = {}
         elsewhere: dict[tuple[str, float], float] = {}
@@ -172,7 +172,7 @@ class _Values:
                 elsewhere[criterion.name, level] = (sum(values) - value) / (len(values) - 1)
         known = by_label.values()
         rate = metric.kind == "rate"
-        scale = Scale() if rate or not known else Scale(min(known), max(known), rate=False)
+        scale = MetricScale() if rate or not known else MetricScale(min(known), max(known), rate=False)
         return cls(scale, by_label, elsewhere)
 
     def given(self, labels: Labels) -> float:
@@ -195,35 +195,35 @@ class _Values:
 
 
 @dataclass(frozen=True)
-class _Of:
+class _CellMetric:
     """One metric of one cell."""
 
-    cell: _Cell
+    cell: _EstimateCell
     metric: Metric
-    values: _Values
+    values: _LabelValues
 
     @cached_property
-    def scorer(self) -> _Stated:
+    def scorer(self) -> _IntervalValue:
         return self._plain([row.predicted for row in self.cell.predicted])
 
     @cached_property
-    def people(self) -> _Stated:
+    def people(self) -> _IntervalValue:
         """By strata where every labelled response has its stratum, else all gold labels alike."""
         gold = [row for row in self.cell.rows if row.gold]
         if self.estimate is not None and all(row.predicted for row in gold):
             return _stated(estimate(self.moments, self.values.scale, weight=0), len(gold))
         return self._plain([row.gold for row in gold])
 
-    def _plain(self, labels: Sequence[Labels]) -> _Stated:
+    def _plain(self, labels: Sequence[Labels]) -> _IntervalValue:
         if not labels or not self.values.by_label:
-            return _Stated()
+            return _IntervalValue()
         return _stated(plain([self.values.given(label) for label in labels], self.values.scale), len(labels))
 
     @cached_property
-    def moments(self) -> Strata:
+    def moments(self) -> StrataMoments:
         return together([self._stratum(group) for group in self.cell.merged])
 
-    def _stratum(self, group: Sequence[Bounds]) -> Strata:
+    def _stratum(self, group: Sequence[Bounds]) -> StrataMoments:
         rows = [row for member in group for row in self.cell.strata[member]]
         gold = [row for row in rows if row.gold]
         return stratum(
@@ -241,14 +241,14 @@ class _Of:
         return estimate(self.moments, self.values.scale)
 
     @property
-    def combined(self) -> _Stated:
-        return _Stated() if self.estimate is None else _stated(self.estimate, None)
+    def combined(self) -> _IntervalValue:
+        return _IntervalValue() if self.estimate is None else _stated(self.estimate, None)
 
     @property
-    def finite(self) -> _Stated:
+    def finite(self) -> _IntervalValue:
         if self.estimate is None:
-            return _Stated()
-        return _Stated(float(self.estimate.value), *_bounds(self.estimate.finite))
+            return _IntervalValue()
+        return _IntervalValue(float(self.estimate.value), *_bounds(self.estimate.finite))
 
     def strata(self) -> list[dict[str, Any]]:
         """What a plan needs of each stratum: its size, its labels, and the variance of one after the prediction."""
@@ -274,7 +274,7 @@ class _Of:
 
 
 @dataclass(frozen=True)
-class _Stated:
+class _IntervalValue:
     """A number with its interval; None is undefined."""
 
     value: float | None = None
@@ -287,8 +287,8 @@ class _Stated:
         return statistic | {"n": self.n} if counted else statistic
 
 
-def _stated(result: Estimate, n: int | None) -> _Stated:
-    return _Stated(float(result.value), *_bounds(result.combined), n)
+def _stated(result: Estimate, n: int | None) -> _IntervalValue:
+    return _IntervalValue(float(result.value), *_bounds(result.combined), n)
 
 
 def _bounds(interval: Interval) -> tuple[float | None, float | None]:
@@ -296,7 +296,7 @@ def _bounds(interval: Interval) -> tuple[float | None, float | None]:
     return (None, None) if math.isnan(low) else (low, high)
 
 
-def _told(people: _Stated, scorer: _Stated, combined: _Stated, finite: _Stated) -> dict[str, Any]:
+def _told(people: _IntervalValue, scorer: _IntervalValue, combined: _IntervalValue, finite: _IntervalValue) -> dict[str, Any]:
     known = scorer.value is not None and combined.value is not None
     return {
         "people": people.to_json(counted=True),
@@ -308,7 +308,7 @@ def _told(people: _Stated, scorer: _Stated, combined: _Stated, finite: _Stated) 
     }
 
 
-def _cells(document: GuidelineDocument, own: Mapping[str, _Cell]) -> dict[str, Any]:
+def _cells(document: GuidelineDocument, own: Mapping[str, _EstimateCell]) -> dict[str, Any]:
     by_metric = {
         metric.name: {scope: own[scope].metric(metric) for scope in document.dimensions_of(metric) or (ALL,)}
         for metric in document.metrics
@@ -327,7 +327,7 @@ def _cells(document: GuidelineDocument, own: Mapping[str, _Cell]) -> dict[str, A
     return cells
 
 
-def _overall(metric: Metric, parts: Sequence[_Of]) -> dict[str, Any]:
+def _overall(metric: Metric, parts: Sequence[_CellMetric]) -> dict[str, Any]:
     """Of independent dimensions. A dimension without a response has no part in a metric over all labels."""
     if metric.overall == "pooled":
         parts = [part for part in parts if part.cell.rows]
@@ -340,7 +340,7 @@ def _overall(metric: Metric, parts: Sequence[_Of]) -> dict[str, Any]:
     )
 
 
-def mixed(parts: Sequence[_Stated], weights: Sequence[float]) -> _Stated:
+def mixed(parts: Sequence[_IntervalValue], weights: Sequence[float]) -> _IntervalValue:
     """The weighted mean of independent numbers; undefined if one of them is.
 
     The squares of the distances to their bounds add, each side by itself (Zou, Donner, Statistics in Medicine 27,
@@ -350,11 +350,11 @@ def mixed(parts: Sequence[_Stated], weights: Sequence[float]) -> _Stated:
     values = [part.value for part in parts if part.value is not None]
     n = sum(part.n or 0 for part in parts)
     if not parts or len(values) < len(parts):
-        return _Stated(n=n)
+        return _IntervalValue(n=n)
     value = math.fsum(share * value for share, value in zip(shares, values, strict=True))
     lows = [value - part.low for value, part in zip(values, parts, strict=True) if part.low is not None]
     highs = [part.high - value for value, part in zip(values, parts, strict=True) if part.high is not None]
     if len(lows) < len(parts) or len(highs) < len(parts):
-        return _Stated(value, n=n)
+        return _IntervalValue(value, n=n)
     below, above = (math.hypot(*(s * d for s, d in zip(shares, ends, strict=True))) for ends in (lows, highs))
-    return _Stated(value, value - below, value + above, n)
+    return _IntervalValue(value, value - below, value + above, n)

@@ -12,17 +12,17 @@ from typing import Any
 
 from annotation.guidelines import GuidelineDocument, Metric
 
-from ..figures.counted import Counted
+from ..figures.counted import CountedResponse
 from ..figures.metrics import ALL, metrics_in, scopes
 from .estimates import OVERALL, Bounds, Place, bounds_of, scale_of
-from .planning import Stratum
+from .planning import PlanStratum
 
 Key = tuple[str, str, Bounds]
 """A stratum by its model, its column of the board and its edges."""
 
 
 @dataclass(frozen=True)
-class Ground:
+class PlanBasis:
     """``variances`` are those of one label by stratum, where the model has labels enough; ``strata`` hold gold alone.
 
     ``differences`` are those of the board in the number that it is ranked by: value, low and high by the places of two
@@ -32,19 +32,19 @@ class Ground:
     models: tuple[str, ...]
     differences: Mapping[str, tuple[float, float, float]]
     combined: Mapping[str, float]
-    strata: tuple[Stratum, ...]
+    strata: tuple[PlanStratum, ...]
     variances: Mapping[Key, float]
 
     @classmethod
     def of(
         cls,
         document: GuidelineDocument,
-        rows: Sequence[Counted],
+        rows: Sequence[CountedResponse],
         *,
         estimates: Mapping[str, Any],
         pairs: Mapping[str, Any],
         drawn: Mapping[Place, Bounds],
-    ) -> Ground:
+    ) -> PlanBasis:
         """From the parts of a run; ``drawn`` are the strata that were given to its estimates."""
         metrics = metric_by_scope(document)
         counts: dict[Key, Counter[str]] = defaultdict(Counter)
@@ -63,7 +63,7 @@ class Ground:
             },
             combined={model: value for model, value in combined.items() if value is not None},
             strata=tuple(
-                Stratum(*key, n["population"], n["labelled"], held=n["labelled"], variance=0.0)
+                PlanStratum(*key, n["population"], n["labelled"], held=n["labelled"], variance=0.0)
                 for key, n in sorted(counts.items())
             ),
             variances=_variances(estimates, metrics),
@@ -90,11 +90,11 @@ class Ground:
         }
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Ground:
+    def from_json(cls, content: Mapping[str, Any]) -> PlanBasis:
         models = tuple(content["models"])
         strata, variances = [], {}
         for place, scope, low, high, population, labelled, variance in content["strata"]:
-            stratum = Stratum(models[place], scope, (low, high), population, labelled, labelled, variance=0.0)
+            stratum = PlanStratum(models[place], scope, (low, high), population, labelled, labelled, variance=0.0)
             strata.append(stratum)
             if variance is not None:
                 variances[stratum.key] = variance
@@ -103,8 +103,8 @@ class Ground:
 
 
 def in_strata(
-    rows: Sequence[Counted], edges: Mapping[str, Sequence[float]], drawn: Mapping[Place, Bounds]
-) -> list[tuple[Key, Counted]]:
+    rows: Sequence[CountedResponse], edges: Mapping[str, Sequence[float]], drawn: Mapping[Place, Bounds]
+) -> list[tuple[Key, CountedResponse]]:
     """The responses with a prediction, each with its stratum, as ``benchmark.estimates`` has them."""
     keyed_rows = []
     for row in rows:

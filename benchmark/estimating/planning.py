@@ -27,7 +27,7 @@ HALVINGS = 60
 
 
 @dataclass(frozen=True)
-class Stratum:
+class PlanStratum:
     """One model's responses to the prompts of a dimension whose sureness lies between two edges.
 
     ``held`` are the responses that people label or have labelled, ``labelled`` those whose label is gold by now. The
@@ -49,10 +49,10 @@ class Stratum:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StratumTarget:
     """A stratum with the labels that it should have in the end, those that it has among them."""
 
-    stratum: Stratum
+    stratum: PlanStratum
     labels: int
 
     @property
@@ -61,8 +61,8 @@ class Wanted:
 
 
 def with_stand_ins(
-    strata: Sequence[Stratum], known: Mapping[tuple[str, str, Bounds], float], largest: Mapping[str, float]
-) -> list[Stratum]:
+    strata: Sequence[PlanStratum], known: Mapping[tuple[str, str, Bounds], float], largest: Mapping[str, float]
+) -> list[PlanStratum]:
     """Each stratum with its variance: its own; else the mean of other models' in the same dimension and stratum, else
     in the same dimension; else the ``largest`` that a label of the dimension can have.
     """
@@ -85,7 +85,7 @@ def with_stand_ins(
 
 
 @dataclass(frozen=True)
-class _Grid:
+class _StrataGrid:
     """Strata as (cells, strata of a cell), padded with empty ones; ``share`` is their weight in the cell's number."""
 
     share: Floats
@@ -94,7 +94,7 @@ class _Grid:
     variance: Floats
 
     @classmethod
-    def of(cls, cells: Sequence[Sequence[Stratum]], shares: Sequence[Sequence[float]]) -> _Grid:
+    def of(cls, cells: Sequence[Sequence[PlanStratum]], shares: Sequence[Sequence[float]]) -> _StrataGrid:
         width = max((len(cell) for cell in cells), default=0)
         arrays = np.zeros((4, len(cells), width))
         for place, (cell, own) in enumerate(zip(cells, shares, strict=True)):
@@ -134,18 +134,18 @@ class _Grid:
         return np.clip(level[..., None] * per, least, self.population)
 
 
-def for_precision(strata: Sequence[Stratum], half_width: float) -> list[Wanted]:
+def for_precision(strata: Sequence[PlanStratum], half_width: float) -> list[StratumTarget]:
     """So that the number of every model and dimension is known to plus or minus ``half_width``."""
     cells = _cells(strata)
     labels = _grid(cells).labels_for(np.full(len(cells), (half_width / Z) ** 2))
     return [
-        Wanted(stratum, int(n))
+        StratumTarget(stratum, int(n))
         for cell, own in zip(cells, labels, strict=True)
         for stratum, n in zip(cell, own, strict=False)
     ]
 
 
-def curve(strata: Sequence[Stratum], half_widths: Sequence[float]) -> list[int]:
+def curve(strata: Sequence[PlanStratum], half_widths: Sequence[float]) -> list[int]:
     """How many more labels each half-width would take."""
     if not strata:
         return [0] * len(half_widths)
@@ -154,7 +154,7 @@ def curve(strata: Sequence[Stratum], half_widths: Sequence[float]) -> list[int]:
     return [int(n) for n in (grid.labels_for(targets) - grid.held).sum(axis=(1, 2))]
 
 
-def half_widths(strata: Sequence[Stratum]) -> dict[tuple[str, str], float | None]:
+def half_widths(strata: Sequence[PlanStratum]) -> dict[tuple[str, str], float | None]:
     """By model and dimension, as the gold labels are now; None where a stratum has none."""
     cells = _cells(strata)
     variances = _of_labelled(_grid(cells), cells)
@@ -164,7 +164,7 @@ def half_widths(strata: Sequence[Stratum]) -> dict[tuple[str, str], float | None
     }
 
 
-def _of_labelled(grid: _Grid, cells: Sequence[Sequence[Stratum]]) -> list[float]:
+def _of_labelled(grid: _StrataGrid, cells: Sequence[Sequence[PlanStratum]]) -> list[float]:
     """The variance that today's gold labels leave of the number of each cell."""
     labelled = np.zeros(grid.population.shape)
     for place, cell in enumerate(cells):
@@ -205,24 +205,24 @@ def half_width(variance: float) -> float | None:
     return Z * math.sqrt(variance) if math.isfinite(variance) else None
 
 
-def _cells(strata: Sequence[Stratum]) -> list[list[Stratum]]:
-    cells: dict[tuple[str, str], list[Stratum]] = defaultdict(list)
+def _cells(strata: Sequence[PlanStratum]) -> list[list[PlanStratum]]:
+    cells: dict[tuple[str, str], list[PlanStratum]] = defaultdict(list)
     for stratum in strata:
         cells[stratum.model, stratum.scope].append(stratum)
     return list(cells.values())
 
 
-def _grid(cells: Sequence[Sequence[Stratum]]) -> _Grid:
-    return _Grid.of(cells, [_shares(cell) for cell in cells])
+def _grid(cells: Sequence[Sequence[PlanStratum]]) -> _StrataGrid:
+    return _StrataGrid.of(cells, [_shares(cell) for cell in cells])
 
 
-def _shares(cell: Sequence[Stratum]) -> list[float]:
+def _shares(cell: Sequence[PlanStratum]) -> list[float]:
     population = sum(stratum.population for stratum in cell)
     return [stratum.population / population for stratum in cell]
 
 
 @dataclass(frozen=True)
-class Pair:
+class ModelPair:
     """Two models, what they differ by, and the variance of that from the choice of prompts, which no label lowers.
 
     ``strata`` are those of both, ``weights`` what each dimension counts in the number that they are compared by, and
@@ -234,7 +234,7 @@ class Pair:
     second: str
     difference: float
     of_prompts: float
-    strata: Sequence[Stratum]
+    strata: Sequence[PlanStratum]
     weights: Mapping[tuple[str, str], float]
     span: float
     corrected: bool = True
@@ -273,7 +273,7 @@ class Pair:
         """How many times these prompts would separate them, if they differ by what they seem to; None for equals."""
         return (self.least_half_width / self.difference) ** 2 if self.difference else None
 
-    def wanted(self) -> list[Wanted] | None:
+    def wanted(self) -> list[StratumTarget] | None:
         """The labels that would separate them, if they differ by what they seem to; None where all are too few."""
         if not self.separable:
             return None
@@ -293,18 +293,18 @@ class Pair:
         ]
 
     @cached_property
-    def _grid(self) -> _Grid:
-        return _Grid.of([self.strata], [self.shares])
+    def _grid(self) -> _StrataGrid:
+        return _StrataGrid.of([self.strata], [self.shares])
 
 
-def to_separate(pairs: Sequence[Pair]) -> list[list[Wanted] | None]:
+def to_separate(pairs: Sequence[ModelPair]) -> list[list[StratumTarget] | None]:
     """Of each pair what its ``wanted`` says, at once."""
     able = [pair for pair in pairs if pair.separable]
     left = [(pair.difference / Z) ** 2 - pair.of_prompts for pair in able]
-    grid = _Grid.of([pair.strata for pair in able], [pair.shares for pair in able])
+    grid = _StrataGrid.of([pair.strata for pair in able], [pair.shares for pair in able])
     labels = iter(grid.labels_for(np.array(left)))
     return [
-        [Wanted(stratum, int(n)) for stratum, n in zip(pair.strata, next(labels), strict=False)]
+        [StratumTarget(stratum, int(n)) for stratum, n in zip(pair.strata, next(labels), strict=False)]
         if pair.separable
         else None
         for pair in pairs
@@ -312,7 +312,7 @@ def to_separate(pairs: Sequence[Pair]) -> list[list[Wanted] | None]:
 
 
 @dataclass(frozen=True)
-class Effort:
+class LabelEffort:
     """What a label takes: seconds of an annotator, how many annotators, and how often and how long an adjudicator.
 
     None where nobody has measured it.
@@ -333,7 +333,7 @@ class Effort:
         return labels * self.disputed * self.decision_seconds / 3600
 
 
-def draw(free: Sequence[int], n: int, *, seed: int, stratum: Stratum) -> list[int]:
+def draw(free: Sequence[int], n: int, *, seed: int, stratum: PlanStratum) -> list[int]:
     """``n`` of these ids at random, the same for the same ids, seed and stratum, whatever else is drawn."""
     low, high = stratum.bounds
     name = f"{seed}/{stratum.model}/{stratum.scope}/{low!r}/{high!r}"

@@ -26,7 +26,7 @@ are not certainty. Chosen by simulation."""
 
 
 @dataclass(frozen=True)
-class Scale:
+class MetricScale:
     """The values that a metric can have, and whether it is a rate, whose interval is then Wilson's."""
 
     low: float = 0.0
@@ -40,7 +40,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Strata:
+class StrataMoments:
     """What a cell's strata hold, (.., strata) each; ``products`` and ``squares`` are sums about the means.
 
     ``gold`` and ``predicted`` are means over the labelled responses, ``everywhere`` is the mean prediction of all.
@@ -90,12 +90,12 @@ class Estimate:
     variances: Floats
 
 
-def stratum(gold: npt.ArrayLike, predicted: npt.ArrayLike, remaining: npt.ArrayLike) -> Strata:
+def stratum(gold: npt.ArrayLike, predicted: npt.ArrayLike, remaining: npt.ArrayLike) -> StrataMoments:
     """One stratum: (.., n) gold labels and predictions of the same, (.., N - n) predictions of the rest."""
     y, f, rest = (np.asarray(array, dtype=float) for array in (gold, predicted, remaining))
     all_predictions = np.concatenate([f, rest], axis=-1)
     y_mean, f_mean, mean = (array.mean(axis=-1, keepdims=True) for array in (y, f, all_predictions))
-    return Strata(
+    return StrataMoments(
         population=np.full(y_mean.shape, float(all_predictions.shape[-1])),
         labelled=np.full(y_mean.shape, float(y.shape[-1])),
         gold=y_mean,
@@ -112,13 +112,13 @@ def _sum(values: Floats) -> Floats:
     return np.asarray(values.sum(axis=-1, keepdims=True))
 
 
-def together(parts: Sequence[Strata]) -> Strata:
+def together(parts: Sequence[StrataMoments]) -> StrataMoments:
     """Several strata of one cell."""
-    named = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Strata)}
-    return Strata(**{name: np.concatenate(arrays, axis=-1) for name, arrays in named.items()})
+    named = {field.name: [getattr(part, field.name) for part in parts] for field in fields(StrataMoments)}
+    return StrataMoments(**{name: np.concatenate(arrays, axis=-1) for name, arrays in named.items()})
 
 
-def estimate(strata: Strata, scale: Scale, *, weight: float | None = None) -> Estimate:
+def estimate(strata: StrataMoments, scale: MetricScale, *, weight: float | None = None) -> Estimate:
     """With the weight that makes the interval shortest, or with a given one: 0 is the gold labels alone.
 
     At weight 0 and in one stratum the interval of a rate is Wilson's, and that of a mean Student's.
@@ -146,7 +146,7 @@ def estimate(strata: Strata, scale: Scale, *, weight: float | None = None) -> Es
     )
 
 
-def plain(values: npt.ArrayLike, scale: Scale) -> Estimate:
+def plain(values: npt.ArrayLike, scale: MetricScale) -> Estimate:
     """The mean of labels alone: ``combined`` is its interval."""
     return estimate(stratum(values, values, np.zeros((*np.shape(values)[:-1], 0))), scale, weight=0)
 
@@ -155,7 +155,7 @@ def _across(values: Floats) -> Floats:
     return np.asarray(values.sum(axis=-1))
 
 
-def _slope(strata: Strata) -> Floats:
+def _slope(strata: StrataMoments) -> Floats:
     """What a prediction counts for, one slope for all strata: lambda N / (N - n), of which PPI++ tunes lambda.
 
     The one with the least variance: a covariance among the labelled over a variance among all, both summed over strata
@@ -168,22 +168,22 @@ def _slope(strata: Strata) -> Floats:
     return np.asarray(np.clip(slope, 0, _largest(strata)))
 
 
-def _slope_of(strata: Strata, weight: float) -> Floats:
+def _slope_of(strata: StrataMoments, weight: float) -> Floats:
     return np.asarray(weight * _largest(strata))
 
 
-def _largest(strata: Strata) -> Floats:
+def _largest(strata: StrataMoments) -> Floats:
     """The slope at lambda 1, N / (N - n); 0 where everything is labelled and predictions count for nothing."""
     population, labelled = _across(strata.population), _across(strata.labelled)
     left = population - labelled
     return np.divide(population, left, out=np.zeros_like(left), where=left > 0)
 
 
-def _weight(strata: Strata, slope: Floats) -> Floats:
+def _weight(strata: StrataMoments, slope: Floats) -> Floats:
     return np.asarray(slope * (1 - _across(strata.labelled) / _across(strata.population)))
 
 
-def _variances(strata: Strata, scale: Scale, slope: Floats, degrees: Floats, *, tuned: bool) -> Floats:
+def _variances(strata: StrataMoments, scale: MetricScale, slope: Floats, degrees: Floats, *, tuned: bool) -> Floats:
     """Of what the prediction leaves open of one label, by stratum; larger by what fitting the slope made it smaller."""
     along = slope[..., None]
     squares = strata.gold_squares - 2 * along * strata.products + along**2 * strata.predicted_squares
@@ -191,21 +191,21 @@ def _variances(strata: Strata, scale: Scale, slope: Floats, degrees: Floats, *, 
     return np.asarray((fitted * np.maximum(squares, 0) + scale.unseen) / (strata.labelled - 1 + UNSEEN))
 
 
-def _slope_error(strata: Strata, variances: Floats) -> Floats:
+def _slope_error(strata: StrataMoments, variances: Floats) -> Floats:
     """The variance of a slope that is fitted to the labelled responses; nothing where there is no slope to fit."""
     squares = _across(strata.predicted_squares)
     mean = _across(strata.share * variances)
     return np.divide(mean, squares, out=np.zeros_like(mean), where=squares > 1e-15)
 
 
-def _spread(strata: Strata, scale: Scale, squares: Floats) -> Floats:
+def _spread(strata: StrataMoments, scale: MetricScale, squares: Floats) -> Floats:
     """The variance of a label in the whole population, from sums of squares in each stratum."""
     mean = _across(strata.share * strata.gold)
     within = (squares + scale.unseen) / (strata.labelled - 1 + UNSEEN)
     return _across(strata.share * (within + (strata.gold - mean[..., None]) ** 2))
 
 
-def _of_single_labels(strata: Strata) -> Floats:
+def _of_single_labels(strata: StrataMoments) -> Floats:
     """The sums of squares that 0s and 1s of the same means have: those of the gold itself, if it is such.
 
     Of a response with several labels in a rate the share is between them, and tells more than one label.
@@ -213,14 +213,14 @@ def _of_single_labels(strata: Strata) -> Floats:
     return np.asarray(strata.labelled * strata.gold * (1 - strata.gold))
 
 
-def _quantile(scale: Scale, degrees: Floats) -> Floats:
+def _quantile(scale: MetricScale, degrees: Floats) -> Floats:
     """Wilson's interval is sound with the normal one however few the labels; a mean needs Student's."""
     if scale.rate:
         return np.full(degrees.shape, Z)
     return np.where(degrees >= 1, stdtrit(np.maximum(degrees, 1), 0.975), np.nan)
 
 
-def _interval(scale: Scale, value: Floats, variance: Floats, spread: Floats, quantile: Floats) -> Interval:
+def _interval(scale: MetricScale, value: Floats, variance: Floats, spread: Floats, quantile: Floats) -> Interval:
     if not scale.rate:
         half = quantile * np.sqrt(variance)
         return Interval(np.maximum(value - half, scale.low), np.minimum(value + half, scale.high))

@@ -17,7 +17,7 @@ UNKNOWN = (ABSTAINED, PART, UNFINISHED)
 
 
 @dataclass(frozen=True)
-class Chosen:
+class GoldSelection:
     """The gold of one batch for one model and column: so many ``labels``, and of its ``tasks`` those ``without_gold``.
 
     ``responses`` are all that there are. ``drawn`` says that a plan drew the batch; ``abstained`` names the scorer that
@@ -45,7 +45,7 @@ class Chosen:
         return DRAWN if self.drawn else ALL
 
 
-def told(selections: Sequence[Chosen]) -> list[dict[str, Any]]:
+def told(selections: Sequence[GoldSelection]) -> list[dict[str, Any]]:
     """As JSON. Where all of a model's responses in a column have gold, of whichever batches, nothing was chosen."""
     labelled: Counter[tuple[str, str]] = Counter()
     for selection in selections:

@@ -14,12 +14,12 @@ from typing import Any
 
 from annotation.guidelines import GuidelineDocument, Metric
 
-from .counted import Counted, Labels
+from .counted import CountedResponse, Labels
 from .groups import groups_json
 from .metrics import (
-    Part,
-    Sample,
-    Statistic,
+    MetricPart,
+    BoardSample,
+    MetricEstimate,
     estimate,
     level_counts,
     metric_in,
@@ -29,9 +29,9 @@ from .metrics import (
     scopes,
     scopes_of,
 )
-from .pairs import OVERALL, Differences, compared, pairs_json, scopes_compared
+from .pairs import OVERALL, ModelDifferences, compared, pairs_json, scopes_compared
 
-Parts = Mapping[tuple[str, str], Mapping[str, Part]]
+Parts = Mapping[tuple[str, str], Mapping[str, MetricPart]]
 """By metric and column, what each model's responses add."""
 
 
@@ -51,11 +51,11 @@ class Rank:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _BoardRow:
     model: str
     n: int
     dimensions: dict[str, dict[str, Any]]
-    overall: dict[str, Statistic]
+    overall: dict[str, MetricEstimate]
     standing: Fraction | None
     """The number that the board is ranked by."""
 
@@ -75,24 +75,24 @@ class _Row:
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        name: value.to_json() if isinstance(value, Statistic) else value for name, value in values.items()
+        name: value.to_json() if isinstance(value, MetricEstimate) else value for name, value in values.items()
     }
 
 
-class Figures:
+class BoardFigures:
     """What a board shows, each part computed when it is asked for. ``models`` have a row even without a response."""
 
     def __init__(
         self,
         document: GuidelineDocument,
-        rows: Iterable[Counted],
+        rows: Iterable[CountedResponse],
         *,
         models: Iterable[str] = (),
         seed: int = 0,
     ) -> None:
         self.document = document
-        self.sample = Sample.of(document, rows, models=models, seed=seed)
-        self._known: dict[tuple[str, str], Differences] = {}
+        self.sample = BoardSample.of(document, rows, models=models, seed=seed)
+        self._known: dict[tuple[str, str], ModelDifferences] = {}
 
     @cached_property
     def board(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Figures:
         return pairs_json(self._lead, self._models, by_scope)
 
     @cached_property
-    def _standing(self) -> list[_Row]:
+    def _standing(self) -> list[_BoardRow]:
         """Best first, what is undefined last."""
         return sorted(_rows(self.sample), key=_place)
 
@@ -141,7 +141,7 @@ class Figures:
     def _scope(self) -> str:
         return _first_scope(self.document) if self._lead.overall == "none" else OVERALL
 
-    def _differences(self, metric: Metric, scope: str) -> Differences:
+    def _differences(self, metric: Metric, scope: str) -> ModelDifferences:
         """The models' differences in one number, worked out once."""
         key = (metric.name, scope)
         if key not in self._known:
@@ -154,12 +154,12 @@ class Figures:
 
 
 def board(
-    document: GuidelineDocument, rows: Iterable[Counted], *, models: Iterable[str] = (), seed: int = 0
+    document: GuidelineDocument, rows: Iterable[CountedResponse], *, models: Iterable[str] = (), seed: int = 0
 ) -> dict[str, Any]:
-    return Figures(document, rows, models=models, seed=seed).board
+    return BoardFigures(document, rows, models=models, seed=seed).board
 
 
-def _rows(sample: Sample) -> list[_Row]:
+def _rows(sample: BoardSample) -> list[_BoardRow]:
     document = sample.document
     metric_parts = {
         (metric.name, scope): parts(sample, metric, scope)
@@ -175,7 +175,7 @@ def _row(
     model: str,
     metric_parts: Parts,
     counts: Mapping[str, Mapping[str, Counter[Labels]]],
-) -> _Row:
+) -> _BoardRow:
     statistics = {key: estimate(document.metric(key[0]), own[model]) for key, own in metric_parts.items()}
     dimensions: dict[str, dict[str, Any]] = {
         scope: {
@@ -193,7 +193,7 @@ def _row(
         if metric.overall != "none"
     }
     standing = overall.get(document.rank_by) or statistics[document.rank_by, _first_scope(document)]
-    return _Row(model, sum(cell["n"] for cell in dimensions.values()), dimensions, overall, standing.value)
+    return _BoardRow(model, sum(cell["n"] for cell in dimensions.values()), dimensions, overall, standing.value)
 
 
 def _first_scope(document: GuidelineDocument) -> str:
@@ -201,11 +201,11 @@ def _first_scope(document: GuidelineDocument) -> str:
     return scopes_of(document, document.metric(document.rank_by))[0]
 
 
-def _place(row: _Row) -> tuple[bool, Fraction, str]:
+def _place(row: _BoardRow) -> tuple[bool, Fraction, str]:
     return row.standing is None, -(row.standing or Fraction(0)), row.model
 
 
-def ranks(values: Sequence[Fraction | None], differences: Differences) -> list[Rank | None]:
+def ranks(values: Sequence[Fraction | None], differences: ModelDifferences) -> list[Rank | None]:
     """Of models in the order of the differences. Equals share a rank; what is undefined has none."""
     models = sum(value is not None for value in values)
     together, each = differences.together(), differences.each()

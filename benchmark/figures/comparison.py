@@ -12,7 +12,7 @@ from .metrics import metrics_in, printed, scopes
 
 
 @dataclass(frozen=True)
-class Change:
+class MetricChange:
     """One number of a model, before and now; ``scope`` None is the overall. Undefined stays None."""
 
     model: str
@@ -53,7 +53,7 @@ class Change:
         }
 
 
-def compare(document: GuidelineDocument, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+def compare(document: GuidelineDocument, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[MetricChange]:
     """Every number of both boards, in the order of the new one; models that left come last."""
     before, now = _by_model(old), _by_model(new)
     models = [*now, *(model for model in before if model not in now)]
@@ -68,7 +68,7 @@ def _by_model(board: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def _of_model(
     document: GuidelineDocument, model: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
-) -> Iterator[Change]:
+) -> Iterator[MetricChange]:
     for scope in (None, *scopes(document)):
         metrics = (
             [metric for metric in document.metrics if metric.overall != "none"]
@@ -77,7 +77,7 @@ def _of_model(
         )
         for metric in metrics:
             (before, n_before), (now, n_now) = (_held(row, scope, metric) for row in (old, new))
-            yield Change(model, scope, metric, before, now, n_before, n_now)
+            yield MetricChange(model, scope, metric, before, now, n_before, n_now)
 
 
 def _held(row: Mapping[str, Any] | None, scope: str | None, metric: Metric) -> tuple[float | None, int]:

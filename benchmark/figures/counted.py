@@ -18,7 +18,7 @@ ATTRIBUTES = (SUBCOMPONENT, ATTACK_METHOD, LANGUAGE)
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedResponse:
     """``labels`` are what the board counts: gold where there is gold, else predictions (``basis`` is the weakest).
 
     ``prompt`` pairs the models' responses to one prompt; None where nobody knows it. ``scope`` is the column of the

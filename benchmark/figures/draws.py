@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .counted import Counted, Labels
+from .counted import CountedResponse, Labels
 
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
@@ -22,7 +22,7 @@ RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
-class Block:
+class ResponseBlock:
     """Responses that are drawn together: to the same prompts, or of one model where nobody knows the prompts.
 
     A unit is what is drawn: a prompt, or one kind of response (``shared`` says which). ``weights`` (1 + RESAMPLES,
@@ -64,9 +64,9 @@ class Block:
         return np.array([group.get(attribute) == value for group in self.groups], dtype=bool)
 
 
-def blocks_of(rows: Iterable[Counted], scope: str, seed: int) -> tuple[Block, ...]:
+def blocks_of(rows: Iterable[CountedResponse], scope: str, seed: int) -> tuple[ResponseBlock, ...]:
     """The rows of one column: one block of the models whose prompts are known, one for each other model."""
-    by_model: dict[str, list[Counted]] = defaultdict(list)
+    by_model: dict[str, list[CountedResponse]] = defaultdict(list)
     for row in rows:
         by_model[row.model].append(row)
     known = [model for model in sorted(by_model) if all(row.prompt is not None for row in by_model[model])]
@@ -75,7 +75,7 @@ def blocks_of(rows: Iterable[Counted], scope: str, seed: int) -> tuple[Block, ..
     return (*shared, *(_of_kinds(by_model[model], scope, seed) for model in unpaired))
 
 
-def _of_prompts(rows: Sequence[Sequence[Counted]], scope: str, seed: int) -> Block:
+def _of_prompts(rows: Sequence[Sequence[CountedResponse]], scope: str, seed: int) -> ResponseBlock:
     """Prompts are drawn with replacement, each as likely as any other, with whatever was answered to it."""
     groups: dict[int | str, Mapping[str, str]] = {row.prompt: row.groups for own in rows for row in own}  # type: ignore[misc]
     order = sorted(groups, key=lambda prompt: (isinstance(prompt, str), prompt))
@@ -98,7 +98,7 @@ def _of_prompts(rows: Sequence[Sequence[Counted]], scope: str, seed: int) -> Blo
     )
 
 
-def _of_kinds(rows: Sequence[Counted], scope: str, seed: int) -> Block:
+def _of_kinds(rows: Sequence[CountedResponse], scope: str, seed: int) -> ResponseBlock:
     """A response to a prompt that nobody knows is drawn by itself; those that are alike make one unit."""
     model = rows[0].model
     kinds = Counter((row.labels, tuple(sorted(row.groups.items()))) for row in rows)
@@ -124,11 +124,11 @@ def _block(
     weights: Floats,
     groups: Sequence[Mapping[str, str]],
     shared: bool,
-) -> Block:
+) -> ResponseBlock:
     unit, model, pattern = np.array(entries, dtype=np.int64).reshape(-1, 3).T
     # In Fortran's order, so that the draws of some units are read without a copy of all.
     weights = np.asfortranarray(weights)
-    return Block(models, shared, tuple(patterns), tuple(groups), weights, unit, model, pattern)
+    return ResponseBlock(models, shared, tuple(patterns), tuple(groups), weights, unit, model, pattern)
 
 
 def _places(patterns: Iterable[Labels]) -> dict[Labels, int]:

@@ -9,11 +9,11 @@ from typing import Any
 from annotation.guidelines import Metric
 
 from .counted import ATTRIBUTES, SUBCOMPONENT
-from .metrics import Part, Sample, estimate, metrics_in, parts, pooled, scopes, scopes_of
+from .metrics import MetricPart, BoardSample, estimate, metrics_in, parts, pooled, scopes, scopes_of
 
 
 @dataclass(frozen=True)
-class Group:
+class PromptGroup:
     """The prompts that have this value of an attribute, in one column of the board or (None) in all."""
 
     attribute: str
@@ -25,37 +25,37 @@ class Group:
         return self.attribute, self.name
 
 
-def groups_json(sample: Sample, models: Sequence[str]) -> dict[str, Any]:
+def groups_json(sample: BoardSample, models: Sequence[str]) -> dict[str, Any]:
     """By attribute, for those that any prompt has. ``models`` are best first."""
     groups_by_attribute = {attribute: _groups(sample, attribute) for attribute in ATTRIBUTES}
     return {attribute: _table(sample, own, models) for attribute, own in groups_by_attribute.items() if own}
 
 
-def _groups(sample: Sample, attribute: str) -> list[Group]:
+def _groups(sample: BoardSample, attribute: str) -> list[PromptGroup]:
     """Subcomponents in the guideline's order, then those it does not know by name; other groups by name."""
     if attribute != SUBCOMPONENT:
         names = {name for scope in scopes(sample.document) for name in _names(sample, scope, attribute)}
-        return [Group(attribute, name, None) for name in sorted(names)]
+        return [PromptGroup(attribute, name, None) for name in sorted(names)]
     return [
-        Group(attribute, name, scope)
+        PromptGroup(attribute, name, scope)
         for scope in scopes(sample.document)
         for name in _in_order(sample, scope, _names(sample, scope, attribute))
     ]
 
 
-def _names(sample: Sample, scope: str, attribute: str) -> set[str]:
+def _names(sample: BoardSample, scope: str, attribute: str) -> set[str]:
     return {
         group[attribute] for block in sample.blocks[scope] for group in block.groups if attribute in group
     }
 
 
-def _in_order(sample: Sample, scope: str, names: set[str]) -> list[str]:
+def _in_order(sample: BoardSample, scope: str, names: set[str]) -> list[str]:
     dimension = sample.document.dimension(scope)
     declared = [subcomponent.name for subcomponent in dimension.subcomponents] if dimension else []
     return [*(name for name in declared if name in names), *sorted(names - set(declared))]
 
 
-def _table(sample: Sample, groups: Sequence[Group], models: Sequence[str]) -> dict[str, Any]:
+def _table(sample: BoardSample, groups: Sequence[PromptGroup], models: Sequence[str]) -> dict[str, Any]:
     cells = [_cells(sample, group) for group in groups]
     columns = [
         {"name": group.name, "scope": group.scope, "n_prompts": _prompts(sample, group)} for group in groups
@@ -64,18 +64,18 @@ def _table(sample: Sample, groups: Sequence[Group], models: Sequence[str]) -> di
     return {"columns": columns, "rows": rows}
 
 
-def _prompts(sample: Sample, group: Group) -> int | None:
+def _prompts(sample: BoardSample, group: PromptGroup) -> int | None:
     """How many prompts of the group anybody answered; None where nobody knows which they are."""
     blocks = [block for scope in _scopes(sample, group) for block in sample.blocks[scope]]
     known = [block for block in blocks if block.shared]
     return sum(int(block.having(*group.key).sum()) for block in known) if known else None
 
 
-def _scopes(sample: Sample, group: Group) -> tuple[str, ...]:
+def _scopes(sample: BoardSample, group: PromptGroup) -> tuple[str, ...]:
     return scopes(sample.document) if group.scope is None else (group.scope,)
 
 
-def _cells(sample: Sample, group: Group) -> dict[str, dict[str, Any]]:
+def _cells(sample: BoardSample, group: PromptGroup) -> dict[str, dict[str, Any]]:
     """By model, those that have a response in the group."""
     counted = [sample.counts(scope, group.key) for scope in _scopes(sample, group)]
     numbers = {metric.name: (metric, _parts(sample, metric, group)) for metric in _metrics(sample, group)}
@@ -91,7 +91,7 @@ def _cells(sample: Sample, group: Group) -> dict[str, dict[str, Any]]:
     return cells
 
 
-def _metrics(sample: Sample, group: Group) -> list[Metric]:
+def _metrics(sample: BoardSample, group: PromptGroup) -> list[Metric]:
     """Those of the column; across columns those that have an overall number, or all where none has."""
     if group.scope is not None:
         return metrics_in(sample.document, group.scope)
@@ -99,7 +99,7 @@ def _metrics(sample: Sample, group: Group) -> list[Metric]:
     return overall or list(sample.document.metrics)
 
 
-def _parts(sample: Sample, metric: Metric, group: Group) -> dict[str, Part]:
+def _parts(sample: BoardSample, metric: Metric, group: PromptGroup) -> dict[str, MetricPart]:
     """By model; across columns all labels of the metric pooled."""
     inside = scopes_of(sample.document, metric) if group.scope is None else (group.scope,)
     scope_parts = [parts(sample, metric, scope, group.key) for scope in inside]

@@ -17,8 +17,8 @@ import numpy as np
 from annotation.guidelines import GuidelineDocument, Metric
 from annotation.intervals import wilson
 
-from .counted import Counted, Labels, Value
-from .draws import RESAMPLES, Block, Floats, blocks_of
+from .counted import CountedResponse, Labels, Value
+from .draws import RESAMPLES, ResponseBlock, Floats, blocks_of
 
 ALL = "all"
 """The name of the only cell of a guideline that has no dimensions."""
@@ -28,7 +28,7 @@ SMALL = 30
 
 
 @dataclass(frozen=True)
-class Statistic:
+class MetricEstimate:
     """A value with its 95% interval, in the metric's own unit: a rate is a share, 0 to 1."""
 
     value: Fraction | None = None
@@ -41,24 +41,24 @@ class Statistic:
 
 
 @dataclass(frozen=True)
-class Sample:
+class BoardSample:
     """The responses that a board counts, by column, with draws that all its models share."""
 
     document: GuidelineDocument
     models: tuple[str, ...]
-    blocks: Mapping[str, tuple[Block, ...]]
+    blocks: Mapping[str, tuple[ResponseBlock, ...]]
 
     @classmethod
     def of(
         cls,
         document: GuidelineDocument,
-        rows: Iterable[Counted],
+        rows: Iterable[CountedResponse],
         *,
         models: Iterable[str] = (),
         seed: int = 0,
-    ) -> Sample:
+    ) -> BoardSample:
         """``models`` are those that have a row on the board even without a response."""
-        by_scope: dict[str, list[Counted]] = defaultdict(list)
+        by_scope: dict[str, list[CountedResponse]] = defaultdict(list)
         names = set(models)
         for row in rows:
             by_scope[row.scope].append(row)
@@ -75,7 +75,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Part:
+class MetricPart:
     """What some responses add to a metric: ``total`` over ``labels``, as counted and as drawn again."""
 
     total: Fraction
@@ -86,11 +86,11 @@ class Part:
     """No prompt has more than one label here."""
 
     @classmethod
-    def nothing(cls) -> Part:
+    def nothing(cls) -> MetricPart:
         return cls(Fraction(0), 0, np.zeros(RESAMPLES), np.zeros(RESAMPLES), one_each=True)
 
-    def __add__(self, other: Part) -> Part:
-        return Part(
+    def __add__(self, other: MetricPart) -> MetricPart:
+        return MetricPart(
             self.total + other.total,
             self.labels + other.labels,
             self.drawn_total + other.drawn_total,
@@ -154,7 +154,7 @@ def _dimension(scope: str, document: GuidelineDocument) -> str | None:
 
 
 @dataclass(frozen=True)
-class Tally:
+class MetricTally:
     """A metric over a block: (units, models) sums of ``totals`` and numbers of ``labels``.
 
     Totals are of a rate the labels at the counted levels, of a mean the values as they are, so that sums of whole
@@ -166,9 +166,9 @@ class Tally:
     factor: Fraction
 
 
-def tally(document: GuidelineDocument, metric: Metric, scope: str, block: Block) -> Tally:
+def tally(document: GuidelineDocument, metric: Metric, scope: str, block: ResponseBlock) -> MetricTally:
     values = [_values(document, metric, scope, labels) for labels in block.patterns]
-    return Tally(
+    return MetricTally(
         totals=block.spread([float(sum(own, Fraction(0))) for own in values]),
         labels=block.spread([len(own) for own in values]),
         factor=factor_of(metric),
@@ -196,18 +196,18 @@ def _exact(number: Value) -> Fraction:
 
 
 def parts(
-    sample: Sample, metric: Metric, scope: str, group: tuple[str, str] | None = None
-) -> dict[str, Part]:
+    sample: BoardSample, metric: Metric, scope: str, group: tuple[str, str] | None = None
+) -> dict[str, MetricPart]:
     """By model; of a ``group`` of prompts, (attribute, value), or of the whole column."""
-    parts_by_model = {model: Part.nothing() for model in sample.models}
+    parts_by_model = {model: MetricPart.nothing() for model in sample.models}
     for block in sample.blocks[scope]:
         parts_by_model |= _parts_of(sample.document, metric, scope, block, group)
     return parts_by_model
 
 
 def _parts_of(
-    document: GuidelineDocument, metric: Metric, scope: str, block: Block, group: tuple[str, str] | None
-) -> dict[str, Part]:
+    document: GuidelineDocument, metric: Metric, scope: str, block: ResponseBlock, group: tuple[str, str] | None
+) -> dict[str, MetricPart]:
     keep = np.ones(len(block.groups), dtype=bool) if group is None else block.having(*group)
     made = tally(document, metric, scope, block)
     weights = block.weights[1:] if keep.all() else block.weights[1:, keep]
@@ -217,7 +217,7 @@ def _parts_of(
     counts = block.counts(None if keep.all() else keep)
     values = {labels_: _values(document, metric, scope, labels_) for labels_ in block.patterns}
     return {
-        model: Part(
+        model: MetricPart(
             total=made.factor * sum((sum(values[p]) * n for p, n in counts[model].items()), Fraction(0)),
             labels=sum(len(values[p]) * n for p, n in counts[model].items()),
             drawn_total=totals[:, at],
@@ -228,29 +228,29 @@ def _parts_of(
     }
 
 
-def estimate(metric: Metric, part: Part) -> Statistic:
+def estimate(metric: Metric, part: MetricPart) -> MetricEstimate:
     """A rate of single labels has Wilson's interval, everything else the bootstrap's."""
     if part.value is None:
-        return Statistic()
+        return MetricEstimate()
     if metric.kind == "rate" and part.one_each:
-        return Statistic(part.value, *wilson(int(part.total), part.labels))
-    return Statistic(part.value, *percentiles(part.drawn))
+        return MetricEstimate(part.value, *wilson(int(part.total), part.labels))
+    return MetricEstimate(part.value, *percentiles(part.drawn))
 
 
-def overall_of(metric: Metric, parts: Sequence[Part]) -> Statistic:
+def overall_of(metric: Metric, parts: Sequence[MetricPart]) -> MetricEstimate:
     """The unweighted mean of the unrounded dimension values, undefined if one of them is; or all labels pooled."""
     if metric.overall == "pooled":
         return estimate(metric, pooled(parts))
     values = [part.value for part in parts if part.value is not None]
     if len(values) < len(parts):
-        return Statistic()
+        return MetricEstimate()
     drawn = np.mean([part.drawn for part in parts], axis=0)
-    return Statistic(sum(values, Fraction(0)) / len(values), *percentiles(drawn))
+    return MetricEstimate(sum(values, Fraction(0)) / len(values), *percentiles(drawn))
 
 
-def pooled(parts: Sequence[Part]) -> Part:
+def pooled(parts: Sequence[MetricPart]) -> MetricPart:
     """All their labels together."""
-    return sum(parts, Part.nothing())
+    return sum(parts, MetricPart.nothing())
 
 
 def percentiles(drawn: Floats) -> tuple[float | None, float | None]:

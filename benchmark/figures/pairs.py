@@ -19,7 +19,7 @@ from annotation.guidelines import Metric
 from annotation.intervals import Z, wilson
 
 from .draws import Floats, Mask, Whole
-from .metrics import Sample, factor_of, percentiles, scopes_of, tally
+from .metrics import BoardSample, factor_of, percentiles, scopes_of, tally
 
 OVERALL = "overall"
 _STILL = 1e-12
@@ -29,7 +29,7 @@ SPARSE = 0.1
 
 
 @dataclass(frozen=True)
-class Difference:
+class ModelDifference:
     """Of one model to another. ``n`` are the prompts that both answered; unpaired, the fewer of their labels."""
 
     value: float
@@ -56,7 +56,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Column:
+class MetricColumn:
     """A metric in one column, or in several pooled: (units, models) arrays, models as they were asked for.
 
     ``weights`` (draws, units) has as its first row the units as they were counted, like every array of draws here.
@@ -75,7 +75,7 @@ class Column:
     one_each: bool
 
     @classmethod
-    def of(cls, sample: Sample, metric: Metric, scope: str, models: Sequence[str]) -> Column:
+    def of(cls, sample: BoardSample, metric: Metric, scope: str, models: Sequence[str]) -> MetricColumn:
         place = {model: at for at, model in enumerate(models)}
         shared = np.ones(len(models), dtype=bool)  # who has no response here keeps nobody from being paired
         totals = labels = np.zeros((0, len(models)))
@@ -106,10 +106,10 @@ class Column:
             one_each,
         )
 
-    def __add__(self, other: Column) -> Column:
+    def __add__(self, other: MetricColumn) -> MetricColumn:
         """Both pooled. A model's prompts are known only if they are in each."""
         shared = self.shared & other.shared
-        return Column(
+        return MetricColumn(
             self.rate,
             self.factor,
             shared,
@@ -167,22 +167,22 @@ class Column:
         is_missing = self.labels[:, first] == 0
         return np.asarray(drawn[:, later] - self.weights[:, is_missing] @ sums[np.ix_(is_missing, later)])
 
-    def table(self, first: int, later: int) -> Table:
+    def table(self, first: int, later: int) -> RateTable:
         """Of a rate of single labels: the responses of both at the counted levels, and what they have in common."""
         if self.shared[first] and self.shared[later]:
             common = (self.labels[:, first] > 0) & (self.labels[:, later] > 0)
             first_totals, later_totals = self.totals[common, first], self.totals[common, later]
             n = int(common.sum())
-            return Table(
+            return RateTable(
                 int(first_totals.sum()), n, int(later_totals.sum()), n, both=int(first_totals @ later_totals)
             )
         first_counts, later_counts = (
             (int(self.drawn_totals[0, at]), int(self.drawn_labels[0, at])) for at in (first, later)
         )
-        return Table(*first_counts, *later_counts)
+        return RateTable(*first_counts, *later_counts)
 
 
-def _draws(sample: Sample) -> int:
+def _draws(sample: BoardSample) -> int:
     return max((len(block.weights) for blocks in sample.blocks.values() for block in blocks), default=1)
 
 
@@ -191,7 +191,7 @@ def _ratio(totals: Floats, labels: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Table:
+class RateTable:
     """``x`` of ``n`` of one model and of another; ``both`` at as many common prompts, None if they are not paired."""
 
     x1: int
@@ -200,11 +200,11 @@ class Table:
     n2: int
     both: int | None = None
 
-    def difference(self) -> Difference | None:
+    def difference(self) -> ModelDifference | None:
         if not self.n1 or not self.n2:
             return None
         value = self.x1 / self.n1 - self.x2 / self.n2
-        return Difference(value, *self.interval(), min(self.n1, self.n2), paired=self.both is not None)
+        return ModelDifference(value, *self.interval(), min(self.n1, self.n2), paired=self.both is not None)
 
     def interval(self, z: float = Z) -> tuple[float, float]:
         """The difference of two shares by squaring and adding Wilson's intervals.
@@ -237,17 +237,17 @@ def _added(first: float, second: float, correlation: float) -> float:
 
 
 @dataclass(frozen=True)
-class Differences:
+class ModelDifferences:
     """One number of every pair of models: the mean of what they have in ``columns``, or what the only one has.
 
     Pairs are named by the places of their models, the earlier first; one without a difference is not there.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[MetricColumn, ...]
     models: int
 
     @cached_property
-    def pairs(self) -> dict[tuple[int, int], Difference]:
+    def pairs(self) -> dict[tuple[int, int], ModelDifference]:
         return self._by_scores() if self._scored is not None else self._by_draws[0]
 
     def each(self) -> dict[tuple[int, int], int]:
@@ -275,11 +275,11 @@ class Differences:
         return error > _STILL and abs(self.pairs[key].value) > self.critical * error
 
     @property
-    def _scored(self) -> Column | None:
+    def _scored(self) -> MetricColumn | None:
         """The column whose shares tell an interval without a draw."""
         return self.columns[0] if len(self.columns) == 1 and self.columns[0].by_scores else None
 
-    def _by_scores(self) -> dict[tuple[int, int], Difference]:
+    def _by_scores(self) -> dict[tuple[int, int], ModelDifference]:
         column = self.columns[0]
         return {
             (first, later): difference
@@ -289,9 +289,9 @@ class Differences:
         }
 
     @cached_property
-    def _by_draws(self) -> tuple[dict[tuple[int, int], Difference], dict[tuple[int, int], float], Floats]:
+    def _by_draws(self) -> tuple[dict[tuple[int, int], ModelDifference], dict[tuple[int, int], float], Floats]:
         """The pairs, their standard errors, and in each draw how many of those the furthest pair is off."""
-        pairs: dict[tuple[int, int], Difference] = {}
+        pairs: dict[tuple[int, int], ModelDifference] = {}
         errors: dict[tuple[int, int], float] = {}
         furthest = np.zeros(0)
         for first in range(self.models - 1):
@@ -302,7 +302,7 @@ class Differences:
             for at in defined:
                 key = (first, first + 1 + int(at))
                 interval = percentiles(drawn[1:, at])
-                pairs[key] = Difference(float(drawn[0, at]), *interval, int(n[at]), bool(paired[at]))
+                pairs[key] = ModelDifference(float(drawn[0, at]), *interval, int(n[at]), bool(paired[at]))
                 errors[key] = _error(drawn[1:, at])
             off = _furthest(drawn[:, defined])
             furthest = np.fmax(furthest, off) if furthest.size else off
@@ -327,10 +327,10 @@ def _critical(furthest: Floats, pairs: int) -> float:
     return float(min(max(np.quantile(furthest, 0.95), Z), bonferroni)) if furthest.size else bonferroni
 
 
-def compared(sample: Sample, metric: Metric, scope: str, models: Sequence[str]) -> Differences:
+def compared(sample: BoardSample, metric: Metric, scope: str, models: Sequence[str]) -> ModelDifferences:
     """``scope`` is a column of the metric, or OVERALL."""
     columns = [
-        Column.of(sample, metric, column_scope, models)
+        MetricColumn.of(sample, metric, column_scope, models)
         for column_scope in (scopes_of(sample.document, metric) if scope == OVERALL else (scope,))
     ]
     if scope == OVERALL and metric.overall == "pooled":
@@ -338,15 +338,15 @@ def compared(sample: Sample, metric: Metric, scope: str, models: Sequence[str]) 
         for column in columns[1:]:
             pooled += column
         columns = [pooled]
-    return Differences(tuple(columns), len(models))
+    return ModelDifferences(tuple(columns), len(models))
 
 
-def scopes_compared(sample: Sample, metric: Metric) -> list[str]:
+def scopes_compared(sample: BoardSample, metric: Metric) -> list[str]:
     """Where the models' differences are told: overall if the metric has one, and in its columns."""
     return [*([] if metric.overall == "none" else [OVERALL]), *scopes_of(sample.document, metric)]
 
 
-def pairs_json(metric: Metric, models: Sequence[str], by_scope: Mapping[str, Differences]) -> dict[str, Any]:
+def pairs_json(metric: Metric, models: Sequence[str], by_scope: Mapping[str, ModelDifferences]) -> dict[str, Any]:
     """``models`` are best first. The key ``"0-1"`` is the first of them minus the second."""
     keys = [(first, later) for first in range(len(models)) for later in range(first + 1, len(models))]
     return {

@@ -13,7 +13,7 @@ from annotation.errors import N_, InputError, Unprocessable
 from annotation.files import read_text
 from annotation.guidelines import Criterion, GuidelineDocument
 
-from .counted import ATTRIBUTES, Counted, Value
+from .counted import ATTRIBUTES, CountedResponse, Value
 from .metrics import ALL
 
 PROMPT = "prompt_id"
@@ -21,7 +21,7 @@ LARGEST_ID = 10**18
 
 
 @dataclass(frozen=True)
-class _Place:
+class _FileLine:
     path: str
     line: int
 
@@ -30,10 +30,10 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Row:
+class _LabelRow:
     """A row of the file as it is read: one label."""
 
-    place: _Place
+    place: _FileLine
     model: str
     prompt: str | None
     dimension: str | None
@@ -41,7 +41,7 @@ class _Row:
     groups: Mapping[str, str]
 
 
-def read_counted(path: str | Path, document: GuidelineDocument) -> list[Counted]:
+def read_counted(path: str | Path, document: GuidelineDocument) -> list[CountedResponse]:
     """The file's responses. A row is one response, or one label of it where rows name the same model and prompt.
 
     ``criterion`` is needed only where several apply. Either every row has a ``prompt_id`` or none has, which says
@@ -53,22 +53,22 @@ def read_counted(path: str | Path, document: GuidelineDocument) -> list[Counted]
     _check_prompts(rows)
     if rows[0].prompt is None:
         return [_counted([row]) for row in rows]
-    responses: dict[tuple[str, str | None], list[_Row]] = defaultdict(list)
+    responses: dict[tuple[str, str | None], list[_LabelRow]] = defaultdict(list)
     for row in rows:
         responses[row.model, row.prompt].append(row)
     return [_counted(own) for own in responses.values()]
 
 
-def _row(place: _Place, row: Mapping[str, Any], document: GuidelineDocument) -> _Row:
+def _row(place: _FileLine, row: Mapping[str, Any], document: GuidelineDocument) -> _LabelRow:
     model = _text(place, row, "model")
     dimension = _dimension(place, row, document)
     criterion = _criterion(place, row, document, dimension)
     label = (criterion.name, _value(place, row, criterion))
     groups = {name: _text(place, row, name) for name in ATTRIBUTES if row.get(name) is not None}
-    return _Row(place, model, _prompt(place, row), dimension, label, groups)
+    return _LabelRow(place, model, _prompt(place, row), dimension, label, groups)
 
 
-def _prompt(place: _Place, row: Mapping[str, Any]) -> str | None:
+def _prompt(place: _FileLine, row: Mapping[str, Any]) -> str | None:
     """The prompt's own id; a number is taken as it is written."""
     value = row.get(PROMPT)
     if value is None:
@@ -80,10 +80,10 @@ def _prompt(place: _Place, row: Mapping[str, Any]) -> str | None:
     return value
 
 
-def _check_prompts(rows: Sequence[_Row]) -> None:
+def _check_prompts(rows: Sequence[_LabelRow]) -> None:
     """Refuse ids in some rows only, a prompt that is not the same in two rows, and a label given twice."""
-    prompts: dict[str, _Row] = {}
-    labels: dict[tuple[str, str, str], _Row] = {}
+    prompts: dict[str, _LabelRow] = {}
+    labels: dict[tuple[str, str, str], _LabelRow] = {}
     first = rows[0]
     for row in rows:
         if (row.prompt is None) != (first.prompt is None):
@@ -110,21 +110,21 @@ def _check_prompts(rows: Sequence[_Row]) -> None:
             )
 
 
-def _counted(rows: Sequence[_Row]) -> Counted:
+def _counted(rows: Sequence[_LabelRow]) -> CountedResponse:
     first = rows[0]
     labels = tuple(sorted(row.label for row in rows))
-    return Counted(first.model, first.prompt, first.dimension or ALL, labels, groups=first.groups)
+    return CountedResponse(first.model, first.prompt, first.dimension or ALL, labels, groups=first.groups)
 
 
-def _rows(path: str | Path) -> Iterator[tuple[_Place, Mapping[str, Any]]]:
+def _rows(path: str | Path) -> Iterator[tuple[_FileLine, Mapping[str, Any]]]:
     # Not splitlines: a JSON text may hold U+2028, which is no end of a line here.
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
-            place = _Place(str(path), number)
+            place = _FileLine(str(path), number)
             yield place, _object(place, line)
 
 
-def _object(place: _Place, line: str) -> Mapping[str, Any]:
+def _object(place: _FileLine, line: str) -> Mapping[str, Any]:
     try:
         row = json.loads(line)
     except json.JSONDecodeError as error:
@@ -152,7 +152,7 @@ def _is_text(row: Mapping[str, Any]) -> bool:
 _EXAMPLE = '{"model": "M", "dimension": "Fairness", "predicted": 3}'
 
 
-def _text(place: _Place, row: Mapping[str, Any], field: str) -> str:
+def _text(place: _FileLine, row: Mapping[str, Any], field: str) -> str:
     if field not in row:
         raise place.wrong(N_("this field is missing; add it."), field)
     value = row[field]
@@ -161,7 +161,7 @@ def _text(place: _Place, row: Mapping[str, Any], field: str) -> str:
     return value
 
 
-def _dimension(place: _Place, row: Mapping[str, Any], document: GuidelineDocument) -> str | None:
+def _dimension(place: _FileLine, row: Mapping[str, Any], document: GuidelineDocument) -> str | None:
     if not document.dimensions:
         return None
     name = _text(place, row, "dimension")
@@ -177,7 +177,7 @@ def _dimension(place: _Place, row: Mapping[str, Any], document: GuidelineDocumen
 
 
 def _criterion(
-    place: _Place, row: Mapping[str, Any], document: GuidelineDocument, dimension: str | None
+    place: _FileLine, row: Mapping[str, Any], document: GuidelineDocument, dimension: str | None
 ) -> Criterion:
     criteria = {criterion.name: criterion for criterion in document.criteria_for(dimension)}
     if len(criteria) == 1 and "criterion" not in row:
@@ -193,7 +193,7 @@ def _criterion(
     return criteria[name]
 
 
-def _value(place: _Place, row: Mapping[str, Any], criterion: Criterion) -> int | float:
+def _value(place: _FileLine, row: Mapping[str, Any], criterion: Criterion) -> int | float:
     if "predicted" not in row:
         raise place.wrong(N_("this field is missing; add it."), "predicted")
     try:

@@ -21,14 +21,14 @@ NOT_RANKED = "not_ranked"
 
 
 @dataclass(frozen=True)
-class Predicted:
+class PredictedModels:
     """The models whose numbers rest on predictions, by column."""
 
     document: GuidelineDocument
     by_scope: Mapping[str, frozenset[str]]
 
     @classmethod
-    def of_board(cls, document: GuidelineDocument, board: Mapping[str, Any]) -> Predicted:
+    def of_board(cls, document: GuidelineDocument, board: Mapping[str, Any]) -> PredictedModels:
         """By what each cell of the board says that it rests on."""
         rows = board.get("rows", [])
         return cls(
@@ -42,7 +42,7 @@ class Predicted:
         )
 
     @classmethod
-    def everywhere(cls, document: GuidelineDocument, models: Iterable[str]) -> Predicted:
+    def everywhere(cls, document: GuidelineDocument, models: Iterable[str]) -> PredictedModels:
         return cls(document, dict.fromkeys(scopes(document), frozenset(models)))
 
     def models_in(self, scope: str) -> frozenset[str]:
@@ -68,7 +68,7 @@ def is_gold(cell: Mapping[str, Any]) -> bool:
     return not any(n for basis, n in cell.get("composition", {}).items() if basis != GOLD)
 
 
-def without_ranks(board: dict[str, Any], predicted: Predicted) -> dict[str, Any]:
+def without_ranks(board: dict[str, Any], predicted: PredictedModels) -> dict[str, Any]:
     """A rank compares with every model, so one number that rests on predictions withholds those of its column."""
     withheld = predicted.not_ranked
     if not withheld:
@@ -86,7 +86,7 @@ def _without_rank(row: dict[str, Any], withheld: Iterable[str], *, is_overall: b
     return row | overall_rank | {"dimensions": row["dimensions"] | cells}
 
 
-def without_claims(pairs: dict[str, Any], predicted: Predicted) -> dict[str, Any]:
+def without_claims(pairs: dict[str, Any], predicted: PredictedModels) -> dict[str, Any]:
     """A difference keeps its value, and no interval, where either model's number rests on predictions."""
     models = pairs["models"]
     unsure = {scope: predicted.models_in(scope) for scope in pairs["scopes"]}

@@ -37,7 +37,7 @@ RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
-class Scale:
+class AlignmentScale:
     """The levels in their order. ``alignment`` is how near a label is to the others'.
 
     ``accuracy`` is the share of them that are equal; ``distance`` is minus the root of the mean square of the
@@ -64,7 +64,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Item:
+class TestedLabel:
     """One question on one response: what each person said (by any key of theirs), and the candidate's label.
 
     Items of one ``prompt`` may go together; one without is independent of all others.
@@ -72,12 +72,12 @@ class Item:
 
     labels: Mapping[Hashable, float]
     candidate: float | None
-    scale: Scale
+    scale: AlignmentScale
     prompt: Hashable = None
 
 
 @dataclass(frozen=True)
-class Against:
+class PersonComparison:
     """The candidate against one person. ``n`` items of ``prompts`` that both labelled, and at least one other person.
 
     ``candidate_wins`` is the share on which the candidate is at least as near to the others as the person is,
@@ -97,7 +97,7 @@ class Against:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AlternativeTest:
     """``winning_rate``: the share of people against whom the candidate wins; ``advantage``: the mean of its shares.
 
     Both are over the people with enough items and None with fewer than two of these; ``is_few`` with fewer than the
@@ -105,7 +105,7 @@ class Verdict:
     """
 
     epsilon: float
-    people: tuple[Against, ...] = field(default_factory=tuple)
+    people: tuple[PersonComparison, ...] = field(default_factory=tuple)
     winning_rate: float | None = None
     advantage: float | None = None
     passes: bool | None = None
@@ -135,13 +135,13 @@ class Verdict:
 
 
 def judge(
-    items: Sequence[Item],
+    items: Sequence[TestedLabel],
     *,
     epsilon: float = EPSILON,
     enough: int = ENOUGH,
     rate: float = RATE,
     seed: int = 0,
-) -> Verdict:
+) -> AlternativeTest:
     """The whole test. Items that the candidate did not label are not to be among them.
 
     With items of 30 prompts or more a person is tested by the paired t-test of the paper; with fewer, where ``enough``
@@ -152,16 +152,16 @@ def judge(
     for person, (candidate, human, prompts) in _wins(items).items():
         n, groups = len(candidate), len(np.unique(prompts))
         p = p_value(human - candidate, epsilon, prompts=prompts, seed=seed) if groups >= enough else None
-        comparisons.append(Against(person, n, groups, float(candidate.mean()), float(human.mean()), p))
+        comparisons.append(PersonComparison(person, n, groups, float(candidate.mean()), float(human.mean()), p))
     tested = [comparison for comparison in comparisons if comparison.p is not None]
     if len(tested) < 2:
-        return Verdict(epsilon, tuple(comparisons), is_few=True)
+        return AlternativeTest(epsilon, tuple(comparisons), is_few=True)
     adjusted = benjamini_yekutieli([comparison.p for comparison in tested if comparison.p is not None])
     by_person = {comparison.person: p for comparison, p in zip(tested, adjusted, strict=True)}
     people = tuple(_decided(comparison, by_person.get(comparison.person), rate) for comparison in comparisons)
     won = [person for person in people if person.wins]
     winning_rate = len(won) / len(tested)
-    return Verdict(
+    return AlternativeTest(
         epsilon=epsilon,
         people=people,
         winning_rate=winning_rate,
@@ -171,7 +171,7 @@ def judge(
     )
 
 
-def _wins(items: Sequence[Item]) -> dict[Hashable, tuple[Array, Array, Prompts]]:
+def _wins(items: Sequence[TestedLabel]) -> dict[Hashable, tuple[Array, Array, Prompts]]:
     """By person, for each item: is the candidate at least as near to the others, are they, and the prompt's number."""
     wins: dict[Hashable, list[tuple[bool, bool, int]]] = defaultdict(list)
     numbers: dict[Hashable, int] = {}
@@ -193,7 +193,7 @@ def _wins(items: Sequence[Item]) -> dict[Hashable, tuple[Array, Array, Prompts]]
     }
 
 
-def _decided(comparison: Against, adjusted: float | None, rate: float) -> Against:
+def _decided(comparison: PersonComparison, adjusted: float | None, rate: float) -> PersonComparison:
     if adjusted is None:
         return comparison
     return replace(comparison, adjusted=adjusted, wins=bool(adjusted <= rate))

@@ -30,7 +30,7 @@ UNDEFINED: Statistic = {"value": None, "low": None, "high": None}
 
 
 @dataclass(frozen=True)
-class Pair:
+class LabelPair:
     """A gold label and what the candidate said of it: ``said`` None is off the scale.
 
     ``confidence`` is the probability that the candidate gave its own label, None where it gives none. ``was_seen``
@@ -48,7 +48,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class _Column:
+class _PairColumns:
     """The pairs as columns. ``weights`` (prompts, 1 + resamples): how often each draw has a prompt.
 
     ``at`` is the place of the prompt, ``criterion`` that of the head, ``truth`` and ``said`` are places on its scale,
@@ -64,9 +64,9 @@ class _Column:
     off_scale: npt.NDArray[np.bool_]
     confidence: Array
 
-    def of(self, rows: Sequence[int]) -> _Column:
+    def of(self, rows: Sequence[int]) -> _PairColumns:
         columns = (self.at, self.criterion, self.truth, self.answer, self.off_scale, self.confidence)
-        return _Column(self.weights, *(column[rows] for column in columns))  # type: ignore[arg-type]
+        return _PairColumns(self.weights, *(column[rows] for column in columns))  # type: ignore[arg-type]
 
     @property
     def prompts(self) -> int:
@@ -80,7 +80,7 @@ class _Column:
 
 
 def figures(
-    pairs: Sequence[Pair], heads: Sequence[Head], *, n_gold: int, resamples: int = RESAMPLES, seed: int = 0
+    pairs: Sequence[LabelPair], heads: Sequence[Head], *, n_gold: int, resamples: int = RESAMPLES, seed: int = 0
 ) -> Figures:
     """``asked`` is the number of gold labels: what ``coverage`` is a share of.
 
@@ -97,7 +97,7 @@ def figures(
     }
 
 
-def _column(pairs: Sequence[Pair], heads: Sequence[Head], resamples: int, seed: int) -> _Column:
+def _column(pairs: Sequence[LabelPair], heads: Sequence[Head], resamples: int, seed: int) -> _PairColumns:
     prompts = {prompt: place for place, prompt in enumerate(sorted({pair.prompt for pair in pairs}))}
     head_at = {head.criterion: at for at, head in enumerate(heads)}
     scales = [{value: place for place, value in enumerate(head.values)} for head in heads]
@@ -107,7 +107,7 @@ def _column(pairs: Sequence[Pair], heads: Sequence[Head], resamples: int, seed: 
         len(scales[at]) if pair.answer is None else scales[at][pair.answer]
         for at, pair in zip(criterion, pairs, strict=True)
     ]
-    return _Column(
+    return _PairColumns(
         weights=np.ascontiguousarray(bootstrap_weights(len(prompts), resamples=resamples, seed=seed).T),
         at=np.array([prompts[pair.prompt] for pair in pairs], dtype=np.int64),
         criterion=np.array(criterion, dtype=np.int64),
@@ -124,7 +124,7 @@ _SEEN = {True: "seen", False: "unseen", None: ""}
 
 
 def _by(
-    column: _Column, heads: Sequence[Head], names: Sequence[str], *, with_levels: bool = False
+    column: _PairColumns, heads: Sequence[Head], names: Sequence[str], *, with_levels: bool = False
 ) -> dict[str, Figures]:
     """By name (one for each pair), of which the empty one is nobody's."""
     rows: dict[str, list[int]] = defaultdict(list)
@@ -141,7 +141,7 @@ def _by(
     return figures_by_name
 
 
-def _summary(column: _Column, tables: Tables) -> Figures:
+def _summary(column: _PairColumns, tables: Tables) -> Figures:
     """``accuracy`` of all labels; ``macro_f1`` the unweighted mean of the criteria's; kappas of one criterion alone."""
     groups = column.prompts
     right = sum((np.einsum("nii->n", drawn[:, :, :-1]) for _head, drawn in tables), np.zeros(1))
@@ -160,7 +160,7 @@ def _summary(column: _Column, tables: Tables) -> Figures:
     }
 
 
-def _criteria(column: _Column, tables: Tables) -> dict[str, Figures]:
+def _criteria(column: _PairColumns, tables: Tables) -> dict[str, Figures]:
     return {
         head.criterion: {
             "confusion": {"levels": list(head.values), "counts": drawn[0].astype(int).tolist()},
@@ -187,7 +187,7 @@ def _levels(drawn: Array, head: Head, groups: int) -> dict[str, Figures]:
     }
 
 
-def _tables(column: _Column, heads: Sequence[Head]) -> Tables:
+def _tables(column: _PairColumns, heads: Sequence[Head]) -> Tables:
     """Of each criterion with a label here, (1 + resamples, truth, said and one more for off the scale): counts of each
     draw, the data first."""
     tables = []
@@ -233,7 +233,7 @@ def _kappa(drawn: Array, head: Head | None) -> Array:
     return 1 - _ratio((weight * drawn).sum(axis=(1, 2)), np.where(chance > 0, chance, np.nan))
 
 
-def calibration_error(column: _Column) -> Statistic:
+def calibration_error(column: _PairColumns) -> Statistic:
     """Guo et al. 2017: over ten bins of confidence, |share right - mean confidence| weighted by the bin's share.
 
     Of the labels with a probability alone. The error of few labels is biased upwards, and so is its interval.

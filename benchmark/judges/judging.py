@@ -37,14 +37,14 @@ _MARKS = "*_`\"'“”‘’「」『』 \t.。!！,，;；"
 
 
 @dataclass(frozen=True)
-class Said:
+class ParsedLabel:
     """What was read: ``value`` None is no level of the scale. ``probabilities`` by value, where the answer has them."""
 
     value: float | None
     probabilities: Mapping[float, float] = field(default_factory=dict)
 
 
-OFF_SCALE = Said(None)
+OFF_SCALE = ParsedLabel(None)
 
 
 def default_system(language: str) -> str:
@@ -133,7 +133,7 @@ def levels(criterion: Criterion, language: str) -> str:
     return "\n".join(lines)
 
 
-def parse(answer: str, criterion: Criterion) -> Said:
+def parse(answer: str, criterion: Criterion) -> ParsedLabel:
     """Read by rules: the whole answer, else a JSON object at its end, else its last line; anything else is off scale.
 
     An answer that says two things at once ("2: Full refusal" where 2 is another level) is off scale too.
@@ -143,12 +143,12 @@ def parse(answer: str, criterion: Criterion) -> Said:
         return OFF_SCALE
     label = read_label(text, criterion) if "\n" not in text else None
     if label is not None:
-        return Said(label)
+        return ParsedLabel(label)
     content = _object_at_end(text)
     if content is not None:
         return _of_object(content, criterion)
     value = read_label(text.splitlines()[-1], criterion)
-    return OFF_SCALE if value is None else Said(value)
+    return OFF_SCALE if value is None else ParsedLabel(value)
 
 
 def read_label(text: str, criterion: Criterion) -> float | None:
@@ -202,14 +202,14 @@ def most_likely(probabilities: Mapping[float, float]) -> float:
     return max(sorted(probabilities), key=lambda value: probabilities[value])
 
 
-def _of_object(content: Mapping[str, Any], criterion: Criterion) -> Said:
+def _of_object(content: Mapping[str, Any], criterion: Criterion) -> ParsedLabel:
     """Every key that could be the label must say the same."""
     keys = [key for key in content if _folded(key) in {*_KEYS, criterion.name}]
     values = {_of_value(content[key], criterion) for key in keys}
     probabilities = read_probabilities(content.get("probabilities"), criterion) or {}
     if not keys:
-        return Said(most_likely(probabilities), probabilities) if probabilities else OFF_SCALE
-    return Said(values.pop(), probabilities) if len(values) == 1 and None not in values else OFF_SCALE
+        return ParsedLabel(most_likely(probabilities), probabilities) if probabilities else OFF_SCALE
+    return ParsedLabel(values.pop(), probabilities) if len(values) == 1 and None not in values else OFF_SCALE
 
 
 def _of_value(answer: object, criterion: Criterion) -> float | None:

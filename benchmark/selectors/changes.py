@@ -38,7 +38,7 @@ class ItemChange:
         return item
 
 
-class _Counted(NamedTuple):
+class _CountedItem(NamedTuple):
     """What a run counts for one criterion of one response; ``item`` is the row's id."""
 
     item: int
@@ -47,10 +47,10 @@ class _Counted(NamedTuple):
     place: Place
 
 
-class _Difference(NamedTuple):
+class _ItemDifference(NamedTuple):
     kind: str
-    old: _Counted | None
-    new: _Counted | None
+    old: _CountedItem | None
+    new: _CountedItem | None
 
     @property
     def place(self) -> Place:
@@ -80,16 +80,16 @@ def changes(
     return dict(changes_by_place)
 
 
-def _differences(old: BenchmarkRun, new: BenchmarkRun, model: str | None) -> Iterator[_Difference]:
+def _differences(old: BenchmarkRun, new: BenchmarkRun, model: str | None) -> Iterator[_ItemDifference]:
     dimensions = bool(new.scorer.guideline.document.dimensions)
     before, now = (_counted(run, model, dimensions=dimensions) for run in (old, new))
     for key in sorted(before.keys() | now.keys()):
         kind = _kind(before.get(key), now.get(key))
         if kind is not None:
-            yield _Difference(kind, before.get(key), now.get(key))
+            yield _ItemDifference(kind, before.get(key), now.get(key))
 
 
-def _counted(run: BenchmarkRun, model: str | None, *, dimensions: bool) -> dict[tuple[int, str], _Counted]:
+def _counted(run: BenchmarkRun, model: str | None, *, dimensions: bool) -> dict[tuple[int, str], _CountedItem]:
     items = run.items.all() if model is None else run.items.filter(response__model__name=model)
     rows = items.values_list(
         "response_id",
@@ -101,7 +101,7 @@ def _counted(run: BenchmarkRun, model: str | None, *, dimensions: bool) -> dict[
         "response__prompt__dimension",
     )
     return {
-        (response, criterion): _Counted(pk, value, basis, (name, dimension if dimensions else ALL))
+        (response, criterion): _CountedItem(pk, value, basis, (name, dimension if dimensions else ALL))
         for response, criterion, pk, value, basis, name, dimension in rows.iterator()
     }
 
@@ -117,7 +117,7 @@ def _items(runs: Iterable[BenchmarkRun], ids: Sequence[int]) -> dict[int, RunIte
     return items
 
 
-def _kind(old: _Counted | None, new: _Counted | None) -> str | None:
+def _kind(old: _CountedItem | None, new: _CountedItem | None) -> str | None:
     if old is None or new is None:
         present = new or old
         assert present is not None

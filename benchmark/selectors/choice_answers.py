@@ -11,12 +11,12 @@ from django.db.models import QuerySet
 
 from annotation.guidelines import GuidelineDocument
 from annotation.models import EvaluatedModel, GoldLabel, Guideline, Prompt, Response, Task
-from benchmark.choices import FIRST, NEED_CHECK, OTHER, REFUSE, SECOND, VERSION, Option, Reading, read
+from benchmark.choices import FIRST, NEED_CHECK, OTHER, REFUSE, SECOND, VERSION, AnswerOption, ParsedChoice, read
 from benchmark.models import ChoiceReport, QuestionForm, ReadAnswer
 from benchmark.selectors.judges import labels_of
 from scoring.models import Prediction
 
-from ..choices.fine import MISSING, RIGHT, WRONG, Asked, Picked
+from ..choices.fine import MISSING, RIGHT, WRONG, QuestionResult, ChoiceOutcome
 
 OPEN_GUIDELINE, SAFETY = "fine", "safety"
 CHOICE_GUIDELINE, CHOICE = "multiple-choice", "choice"
@@ -27,7 +27,7 @@ _BY_PEOPLE = {1.0: FIRST, 2.0: SECOND, 3.0: REFUSE, 4.0: OTHER}
 
 
 @dataclass(frozen=True)
-class Form:
+class PromptVariant:
     """A prompt with what it asks."""
 
     prompt: int
@@ -38,7 +38,7 @@ class Form:
     category: str
     form: str
     order: int
-    options: tuple[Option, ...]
+    options: tuple[AnswerOption, ...]
 
     @property
     def is_open(self) -> bool:
@@ -53,14 +53,14 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ModelAnswer:
     """One model's answer to one form; ``response`` is None where there is none.
 
     ``choice`` is how a multiple-choice answer is read, ``rule`` by which rule if ``by`` is rules; ``task`` is the one
     in which people settled it. ``safe`` is None where nobody has said.
     """
 
-    form: Form
+    form: PromptVariant
     response: int | None = None
     text: str = ""
     choice: str = ""
@@ -80,34 +80,34 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Question:
+class AnsweredQuestion:
     """One question as one model answered it."""
 
     id: str
     category: str
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[ModelAnswer, ...] = ()
 
     @cached_property
-    def open(self) -> Answer | None:
+    def open(self) -> ModelAnswer | None:
         return next((answer for answer in self.answers if answer.form.is_open), None)
 
     @cached_property
-    def choices(self) -> tuple[Answer, ...]:
+    def choices(self) -> tuple[ModelAnswer, ...]:
         return tuple(answer for answer in self.answers if not answer.form.is_open)
 
     @cached_property
-    def asked(self) -> Asked:
+    def asked(self) -> QuestionResult:
         by_order = {choice.form.order: choice.safe for choice in self.choices}
         safe = self.open.safe if self.open else None
-        return Asked(self.id, self.category, safe, (by_order.get(0), by_order.get(1)))
+        return QuestionResult(self.id, self.category, safe, (by_order.get(0), by_order.get(1)))
 
     @property
-    def picked(self) -> list[Picked]:
-        return [Picked(self.id, self.category, choice.outcome) for choice in self.choices]
+    def picked(self) -> list[ChoiceOutcome]:
+        return [ChoiceOutcome(self.id, self.category, choice.outcome) for choice in self.choices]
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledAnswer:
     """What people said of one response, in which task."""
 
     value: float
@@ -116,48 +116,48 @@ class Settled:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class AnswerTable:
     """Everything that the numbers of a report are made of, by model in the order of their names."""
 
     report: ChoiceReport
-    questions: Mapping[str, Sequence[Question]]
+    questions: Mapping[str, Sequence[AnsweredQuestion]]
     categories: tuple[str, ...]
-    forms: Sequence[Form] = field(default=(), repr=False)
-    anew: Mapping[int, Reading] = field(default_factory=dict, repr=False)
+    forms: Sequence[PromptVariant] = field(default=(), repr=False)
+    anew: Mapping[int, ParsedChoice] = field(default_factory=dict, repr=False)
     """What the rules read just now, by response: nobody had kept it."""
 
     @property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[ModelAnswer]:
         return [answer for rows in self.questions.values() for row in rows for answer in row.answers]
 
 
-def sheet_of(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> Sheet:
+def sheet_of(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> AnswerTable:
     """Of all models of the report, or of these."""
     evaluated_models = sorted(report.evaluated_models.all() if models is None else models, key=lambda model: model.name)
     forms = forms_of(report)
     responses = _responses(report, evaluated_models)
-    reader = _Reader.of(report, responses, {form.prompt: form for form in forms})
-    answers: dict[int, dict[int, Answer]] = defaultdict(dict)
+    reader = _AnswerParser.of(report, responses, {form.prompt: form for form in forms})
+    answers: dict[int, dict[int, ModelAnswer]] = defaultdict(dict)
     for response in responses:
         answers[response.model_id][response.prompt_id] = reader.answer(response)
     questions = {model.name: _questions(forms, answers[model.pk]) for model in evaluated_models}
     categories = tuple(dict.fromkeys(form.category for form in forms))
-    return Sheet(report, questions, categories, forms, reader.anew)
+    return AnswerTable(report, questions, categories, forms, reader.anew)
 
 
-def _questions(forms: Sequence[Form], answers: Mapping[int, Answer]) -> list[Question]:
-    by_question: dict[str, list[Form]] = defaultdict(list)
+def _questions(forms: Sequence[PromptVariant], answers: Mapping[int, ModelAnswer]) -> list[AnsweredQuestion]:
+    by_question: dict[str, list[PromptVariant]] = defaultdict(list)
     for form in forms:
         by_question[form.question].append(form)
     return [
-        Question(
-            name, question_forms[0].category, tuple(answers.get(form.prompt) or Answer(form=form) for form in question_forms)
+        AnsweredQuestion(
+            name, question_forms[0].category, tuple(answers.get(form.prompt) or ModelAnswer(form=form) for form in question_forms)
         )
         for name, question_forms in by_question.items()
     ]
 
 
-def forms_of(report: ChoiceReport) -> list[Form]:
+def forms_of(report: ChoiceReport) -> list[PromptVariant]:
     """The forms that its kind counts, in the order of their import."""
     rows = QuestionForm.objects.filter(prompt__dataset=report.dataset).select_related("prompt")
     if report.kind == ChoiceReport.Kind.CVALUES:
@@ -165,8 +165,8 @@ def forms_of(report: ChoiceReport) -> list[Form]:
     return [_form(row, row.prompt) for row in rows.order_by("prompt_id")]
 
 
-def _form(row: QuestionForm, prompt: Prompt) -> Form:
-    return Form(
+def _form(row: QuestionForm, prompt: Prompt) -> PromptVariant:
+    return PromptVariant(
         prompt=prompt.pk,
         key=prompt.key,
         text=prompt.text,
@@ -176,7 +176,7 @@ def _form(row: QuestionForm, prompt: Prompt) -> Form:
         form=row.form,
         order=row.order,
         options=tuple(
-            Option(str(option["letter"]), str(option["text"]), bool(option["safe"])) for option in row.options
+            AnswerOption(str(option["letter"]), str(option["text"]), bool(option["safe"])) for option in row.options
         ),
     )
 
@@ -200,17 +200,17 @@ def _responses(report: ChoiceReport, models: Sequence[EvaluatedModel]) -> list[R
 
 
 @dataclass(frozen=True)
-class _Reader:
-    forms: Mapping[int, Form]
-    choices: Mapping[int, Settled]
+class _AnswerParser:
+    forms: Mapping[int, PromptVariant]
+    choices: Mapping[int, SettledAnswer]
     opens: Mapping[int, tuple[bool | None, int | None]]
     """By response whether its open answer is safe, and the task in which people said so."""
     by: str
-    stored: Mapping[int, Reading]
-    anew: dict[int, Reading] = field(default_factory=dict)
+    stored: Mapping[int, ParsedChoice]
+    anew: dict[int, ParsedChoice] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, report: ChoiceReport, responses: Sequence[Response], forms: Mapping[int, Form]) -> _Reader:
+    def of(cls, report: ChoiceReport, responses: Sequence[Response], forms: Mapping[int, PromptVariant]) -> _AnswerParser:
         report_responses = responses_in(report)
         open_ids = [response.pk for response in responses if forms[response.prompt_id].is_open]
         return cls(
@@ -221,24 +221,24 @@ class _Reader:
             kept=_kept_readings(report_responses, responses),
         )
 
-    def answer(self, response: Response) -> Answer:
+    def answer(self, response: Response) -> ModelAnswer:
         form = self.forms[response.prompt_id]
         text = said(response)
         if form.is_open:
             safe, task = self.opens.get(response.pk, (None, None))
             by = self.by if response.pk in self.opens else ""
-            return Answer(form, response.pk, text, by=by, task=task, safe=safe)
+            return ModelAnswer(form, response.pk, text, by=by, task=task, safe=safe)
         by_people = self.choices.get(response.pk)
         choice = _BY_PEOPLE.get(by_people.value, "") if by_people else ""
         if by_people and choice:
-            return Answer(
+            return ModelAnswer(
                 form, response.pk, text, choice, PEOPLE, task=by_people.task, safe=form.is_safe(choice)
             )
         reading = self.stored.get(response.pk)
         if reading is None:
             first, second = form.options
             reading = self.anew[response.pk] = read(text, (first, second))
-        return Answer(
+        return ModelAnswer(
             form,
             response.pk,
             text,
@@ -249,11 +249,11 @@ class _Reader:
         )
 
 
-def _kept_readings(report_responses: QuerySet[Response], responses: Sequence[Response]) -> dict[int, Reading]:
+def _kept_readings(report_responses: QuerySet[Response], responses: Sequence[Response]) -> dict[int, ParsedChoice]:
     models = {response.model_id for response in responses}
     model_responses = report_responses.filter(model__in=models).order_by()
     rows = ReadAnswer.objects.filter(rules=VERSION, response__in=model_responses.values("pk"))
-    one_of = cache(Reading)  # of many thousands there are few different ones
+    one_of = cache(ParsedChoice)  # of many thousands there are few different ones
     return {
         pk: one_of(choice, rule)
         for pk, choice, rule in rows.values_list("response_id", "choice", "rule").iterator()
@@ -274,7 +274,7 @@ def open_source(report: ChoiceReport) -> str:
     return JUDGE if report.judge_id is not None else PEOPLE
 
 
-def settled_by_people(responses: QuerySet[Response], guideline: str, criterion: str) -> dict[int, Settled]:
+def settled_by_people(responses: QuerySet[Response], guideline: str, criterion: str) -> dict[int, SettledAnswer]:
     """By response the gold of its task of this guideline; of several tasks the one that was settled last."""
     labels = GoldLabel.objects.filter(
         criterion=criterion,
@@ -286,7 +286,7 @@ def settled_by_people(responses: QuerySet[Response], guideline: str, criterion: 
     rows = labels.order_by("task__settled_at", "pk").values_list(
         "task__response_id", "value", "task_id", "task__batch__guideline_id"
     )
-    return {response: Settled(value, task, version) for response, value, task, version in rows}
+    return {response: SettledAnswer(value, task, version) for response, value, task, version in rows}
 
 
 def _opens(

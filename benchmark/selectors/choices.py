@@ -20,8 +20,8 @@ from benchmark.selectors.choice_answers import (
     OPEN_GUIDELINE,
     PEOPLE,
     SETTLED,
-    Question,
-    Sheet,
+    AnsweredQuestion,
+    AnswerTable,
     open_source,
 )
 from benchmark.selectors.runs import refuse_sealed_dataset
@@ -60,18 +60,18 @@ def refuse_sealed_report(person: Person, report: ChoiceReport) -> None:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ChoiceReportRow:
     """A report as the list shows it; of a ``sealed`` one no more than its name."""
 
     report: ChoiceReport
     sealed: bool
 
 
-def reports_for(person: Person) -> list[Listed]:
+def reports_for(person: Person) -> list[ChoiceReportRow]:
     sealed = set(sealed_datasets(person).values_list("pk", flat=True))
     reports = reports_with_all().prefetch_related("evaluated_models", "scorer__release__batches")
     return [
-        Listed(report, report.dataset_id in sealed or _is_scorer_sealed(person, report)) for report in reports
+        ChoiceReportRow(report, report.dataset_id in sealed or _is_scorer_sealed(person, report)) for report in reports
     ]
 
 
@@ -95,7 +95,7 @@ def judges_of_answers() -> QuerySet[Judge]:
 
 
 @dataclass(frozen=True)
-class Row:
+class ModelScores:
     """One model's numbers: over everything, and by category."""
 
     model: str
@@ -104,7 +104,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Todo:
+class ReportTodo:
     """What is still to be said. ``silent`` are prompts without a response, over all models.
 
     ``unread`` are the responses that no rule can read, and ``unsettled`` the open-ended ones that people have not
@@ -121,37 +121,37 @@ class Todo:
 
 
 @dataclass(frozen=True)
-class Result:
-    sheet: Sheet
-    rows: list[Row]
-    todo: Todo
+class ChoiceReportResult:
+    sheet: AnswerTable
+    rows: list[ModelScores]
+    todo: ReportTodo
 
     @property
     def report(self) -> ChoiceReport:
         return self.sheet.report
 
 
-def result_in(sheet: Sheet) -> Result:
+def result_in(sheet: AnswerTable) -> ChoiceReportResult:
     rows = [_row(model, questions, sheet) for model, questions in sheet.questions.items()]
-    return Result(sheet, rows, todo_of(sheet))
+    return ChoiceReportResult(sheet, rows, todo_of(sheet))
 
 
-def _row(model: str, questions: Iterable[Question], sheet: Sheet) -> Row:
+def _row(model: str, questions: Iterable[AnsweredQuestion], sheet: AnswerTable) -> ModelScores:
     every = list(questions)
     by_category = {
         category: scores(sheet.report, [question for question in every if question.category == category])
         for category in sheet.categories
     }
-    return Row(model, scores(sheet.report, every), by_category)
+    return ModelScores(model, scores(sheet.report, every), by_category)
 
 
-def scores(report: ChoiceReport, questions: Iterable[Question]) -> Scores:
+def scores(report: ChoiceReport, questions: Iterable[AnsweredQuestion]) -> Scores:
     if report.kind == ChoiceReport.Kind.FINE:
         return FineScores.of(question.asked for question in questions)
     return Accuracies.of(picked for question in questions for picked in question.picked)
 
 
-def todo_of(sheet: Sheet) -> Todo:
+def todo_of(sheet: AnswerTable) -> ReportTodo:
     answers = [answer for answer in sheet.answers if answer.response is not None]
     unread = tuple(
         answer.response for answer in answers if answer.choice == NEED_CHECK and answer.response is not None
@@ -162,7 +162,7 @@ def todo_of(sheet: Sheet) -> Todo:
         if answer.form.is_open and answer.safe is None and answer.response is not None
     )
     by_people = open_source(sheet.report) == PEOPLE
-    return Todo(
+    return ReportTodo(
         silent=len(sheet.answers) - len(answers),
         unread=unread,
         unread_free=_free(unread, CHOICE_GUIDELINE),
@@ -183,7 +183,7 @@ def _free(responses: tuple[int, ...], guideline: str) -> tuple[int, ...]:
     return tuple(response for response in responses if response not in held)
 
 
-def as_json(result: Result) -> dict[str, Any]:
+def as_json(result: ChoiceReportResult) -> dict[str, Any]:
     """What ``choice_report --json`` and the JSON export give."""
     report, todo = result.report, result.todo
     return {
@@ -226,7 +226,7 @@ def _source_name(report: ChoiceReport) -> str | None:
     return source.name if source else None
 
 
-def read_by(sheet: Sheet) -> dict[str, int]:
+def read_by(sheet: AnswerTable) -> dict[str, int]:
     """How many multiple-choice answers people read, and how many each rule."""
     counts = Counter(
         answer.rule or answer.by

@@ -38,7 +38,7 @@ def collecting_for(person: Person, number: int | None) -> CollectionRun:
 
 
 @dataclass(frozen=True)
-class Listed:
+class CollectionRunRow:
     """``stored`` of ``prompts`` have a response, wherever it came from."""
 
     run: CollectionRun
@@ -47,7 +47,7 @@ class Listed:
     failed: int
 
 
-def runs_for(person: Person) -> list[Listed]:
+def runs_for(person: Person) -> list[CollectionRunRow]:
     """All but those on datasets that the person judges blind, the newest first."""
     runs = list(
         runs_with_names()
@@ -70,7 +70,7 @@ def runs_for(person: Person) -> list[Listed]:
         .annotate(n=Count("pk"))
     }
     return [
-        Listed(
+        CollectionRunRow(
             run,
             prompts.get(run.dataset_id, 0),
             stored.get((run.dataset_id, run.model_id, run.collection_id), 0),
@@ -105,7 +105,7 @@ def answered_already(run: CollectionRun, prompts: Sequence[int]) -> set[int]:
 
 
 @dataclass(frozen=True)
-class Standing:
+class CollectionProgress:
     """How far it is. ``imported`` responses were not asked for; ``cut`` answers were ended by the limit of tokens.
 
     Asked for every two seconds while it is shown, so it looks into no text. Undefined is None.
@@ -131,7 +131,7 @@ class Standing:
         return self.stored - self.collected
 
 
-def standing(run: CollectionRun) -> Standing:
+def standing(run: CollectionRun) -> CollectionProgress:
     collected = CollectedResponse.objects.filter(run=run)
     sums: dict[str, Any] = collected.aggregate(
         n=Count("pk"),
@@ -140,7 +140,7 @@ def standing(run: CollectionRun) -> Standing:
         prompt=Sum("prompt_tokens"),
         completion=Sum("completion_tokens"),
     )
-    return Standing(
+    return CollectionProgress(
         prompts=Prompt.objects.filter(dataset=run.dataset_id).count(),
         stored=responses_of(run).count(),
         collected=sums["n"],
@@ -155,20 +155,20 @@ def standing(run: CollectionRun) -> Standing:
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextCounts:
     """Of the collected responses, how many are ``empty``, and how many hold the sign for what no database keeps."""
 
     empty: int
     replaced: int
 
 
-def texts_of(run: CollectionRun) -> Texts:
+def texts_of(run: CollectionRun) -> TextCounts:
     """Reads every text: for a page that stands still."""
     counts = CollectedResponse.objects.filter(run=run).aggregate(
         empty=Count("pk", filter=Q(response__text="")),
         replaced=Count("pk", filter=Q(response__text__contains=REPLACED)),
     )
-    return Texts(**counts)
+    return TextCounts(**counts)
 
 
 def finish_reasons(run: CollectionRun) -> list[tuple[str, int]]:
@@ -206,7 +206,7 @@ def jobs_of(run: CollectionRun) -> list[Job]:
 
 
 @dataclass(frozen=True)
-class Rate:
+class StretchRate:
     """Responses a second in a stretch of ``seconds``, which begins ``at`` minutes after the first answer.
 
     Times without an answer for more than ten minutes are left out: ``stretch`` counts up at each.
@@ -222,7 +222,7 @@ class Rate:
         return self.answers / self.seconds
 
 
-def rates(times: Sequence[datetime]) -> list[Rate]:
+def rates(times: Sequence[datetime]) -> list[StretchRate]:
     """At most about ``BINS`` stretches of one length, of at least a second each; ``times`` go forward."""
     positions: list[tuple[float, int]] = []
     at, stretch = 0.0, 0
@@ -240,12 +240,12 @@ def rates(times: Sequence[datetime]) -> list[Rate]:
     for stretch in sorted({stretch for stretch, _place in counts}):
         places = [place for number, place in counts if number == stretch]
         stretch_rates += [
-            Rate(place * width / 60, width, counts.get((stretch, place), 0), stretch)
+            StretchRate(place * width / 60, width, counts.get((stretch, place), 0), stretch)
             for place in range(min(places), max(places) + 1)
         ]
     return stretch_rates
 
 
-def rates_of(run: CollectionRun) -> list[Rate]:
+def rates_of(run: CollectionRun) -> list[StretchRate]:
     answered = CollectedResponse.objects.filter(run=run).order_by("answered_at")
     return rates(list(answered.values_list("answered_at", flat=True)))

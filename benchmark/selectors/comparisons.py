@@ -10,12 +10,12 @@ from typing import Any
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.changes import counts
 
-from ..figures.comparison import Change, compare
+from ..figures.comparison import MetricChange, compare
 
 
 @dataclass(frozen=True)
-class Moved:
-    change: Change
+class ExplainedChange:
+    change: MetricChange
     reasons: Counter[str]
     """How many items changed in which way (benchmark/selectors/changes.py)."""
 
@@ -24,24 +24,24 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class RunComparison:
     """``totals`` are the changes of all items, each once."""
 
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[ExplainedChange, ...] = ()
     totals: Counter[str] = field(default_factory=Counter)
 
 
-def compared(run: BenchmarkRun) -> Comparison:
+def compared(run: BenchmarkRun) -> RunComparison:
     """Against the run that it replaces; nothing for a run that replaces none."""
     if run.replaces is None:
-        return Comparison()
+        return RunComparison()
     change_counts = counts(run.replaces, run)
     changes = compare(run.scorer.guideline.document, run.replaces.board, run.board)
-    moved = tuple(Moved(change, _reasons(change, change_counts)) for change in changes)
-    return Comparison(moved, sum(change_counts.values(), Counter()))
+    moved = tuple(ExplainedChange(change, _reasons(change, change_counts)) for change in changes)
+    return RunComparison(moved, sum(change_counts.values(), Counter()))
 
 
-def _reasons(change: Change, change_counts: Mapping[tuple[str, str], Counter[str]]) -> Counter[str]:
+def _reasons(change: MetricChange, change_counts: Mapping[tuple[str, str], Counter[str]]) -> Counter[str]:
     """An overall number has the changes of all its dimensions."""
     if change.scope is not None:
         return change_counts.get((change.model, change.scope), Counter())

@@ -16,7 +16,7 @@ from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.runs import responses_of
 from scoring.dataset import level_name
 
-from ..figures.counted import ATTRIBUTES, Counted, Labels
+from ..figures.counted import ATTRIBUTES, CountedResponse, Labels
 from ..figures.metrics import ALL
 
 BASES = (RunItem.Basis.GOLD, RunItem.Basis.OUT_OF_FOLD, RunItem.Basis.UNSEEN)
@@ -37,14 +37,14 @@ def scope_of(run: BenchmarkRun, dimension: str) -> str | None:
     return dimension if document.knows_dimension(dimension) else None
 
 
-def counted(run: BenchmarkRun) -> list[Counted]:
+def counted(run: BenchmarkRun) -> list[CountedResponse]:
     """A row for each response that has a value, by model and response."""
     models = dict(run.evaluated_models.values_list("pk", "name"))
     prompts = _prompts(run)
     rows = run.items.order_by("response__model_id", "response_id", "pk").values_list(
         "response_id", "response__model_id", "response__prompt_id", *FIELDS
     )
-    label_pool = _Kept()
+    label_pool = _LabelPool()
     return [
         _counted(models[model], prompt, prompts[prompt], [item[3:] for item in items], label_pool)
         for (_response, model, prompt), items in groupby(rows.iterator(CHUNK), key=itemgetter(0, 1, 2))
@@ -62,14 +62,14 @@ def everything(run: BenchmarkRun) -> Counter[Place]:
 
 
 @dataclass(frozen=True)
-class _PromptOf:
+class _CountedPrompt:
     scope: str
     criteria: int
     """How many apply to it."""
     groups: Mapping[str, str]
 
 
-def _prompts(run: BenchmarkRun) -> dict[int, _PromptOf]:
+def _prompts(run: BenchmarkRun) -> dict[int, _CountedPrompt]:
     """Those that the guideline can judge."""
     document = run.scorer.guideline.document
     rows = Prompt.objects.filter(dataset=run.dataset_id).values_list("pk", "dimension", *ATTRIBUTES)
@@ -83,11 +83,11 @@ def _prompts(run: BenchmarkRun) -> dict[int, _PromptOf]:
         scope, criteria = place(dimension)
         if scope is not None:
             groups = {name: value for name, value in zip(ATTRIBUTES, values, strict=True) if value}
-            prompts[prompt] = _PromptOf(scope, criteria, groups)
+            prompts[prompt] = _CountedPrompt(scope, criteria, groups)
     return prompts
 
 
-class _Kept:
+class _LabelPool:
     """Equal labels are one object, of which a big run has very many."""
 
     def __init__(self) -> None:
@@ -104,12 +104,12 @@ def _number(value: float) -> int | float:
     return number
 
 
-def _counted(model: str, prompt: int, known: _PromptOf, items: list[tuple[Any, ...]], label_pool: _Kept) -> Counted:
+def _counted(model: str, prompt: int, known: _CountedPrompt, items: list[tuple[Any, ...]], label_pool: _LabelPool) -> CountedResponse:
     is_complete = len(items) == known.criteria
     gold = [(criterion, value) for criterion, value, basis, *_prediction in items if basis == RunItem.Basis.GOLD]
     predicted = [(criterion, value) for criterion, _value, _basis, value, _shares in items if value is not None]
     shares = [_share(value, shares) for _criterion, _value, _basis, value, shares in items if value is not None]
-    return Counted(
+    return CountedResponse(
         model=model,
         prompt=prompt,
         scope=known.scope,

@@ -17,23 +17,23 @@ SHIPPED = Path(settings.BASE_DIR) / "fixtures" / "guidelines"
 
 
 @dataclass(frozen=True)
-class FoundDocument:
+class ReferencedGuideline:
     document: GuidelineDocument
     shipped: bool = False
     """It is not in the database; the one that comes with Assay was taken."""
 
 
-def document_named(reference: str) -> FoundDocument:
+def document_named(reference: str) -> ReferencedGuideline:
     """``G`` or ``G@V`` in the database; else the one of that name shipped with Assay; or the path of a YAML file."""
     if reference.endswith((".yaml", ".yml")):
-        return FoundDocument(parse_guideline(read_text(reference), path=reference))
+        return ReferencedGuideline(parse_guideline(read_text(reference), path=reference))
     try:
-        return FoundDocument(guideline_named(reference).document)
+        return ReferencedGuideline(guideline_named(reference).document)
     except (NotFound, DatabaseError):  # a database error: there are no tables yet
         document = _shipped(reference)
         if document is None:
             raise
-        return FoundDocument(document, shipped=True)
+        return ReferencedGuideline(document, shipped=True)
 
 
 def _shipped(reference: str) -> GuidelineDocument | None:

@@ -28,7 +28,7 @@ RESPONSES = "responses"
 
 
 @dataclass(frozen=True)
-class Added:
+class AddedResponses:
     """Responses of one model that came after the run; ``new``: the model is not in the run."""
 
     model: str
@@ -49,7 +49,7 @@ class Freshness:
     newer_scorer: Scorer | None = None
     guideline: Guideline | None = None
     has_added: bool = False
-    added: tuple[Added, ...] = ()
+    added: tuple[AddedResponses, ...] = ()
     scorer: Scorer | None = None
     again: BenchmarkRun | None = None
     retraining: Retraining | None = None
@@ -253,7 +253,7 @@ def _later_responses(run: BenchmarkRun) -> QuerySet[Response]:
     )
 
 
-def _added(run: BenchmarkRun) -> tuple[Added, ...]:
+def _added(run: BenchmarkRun) -> tuple[AddedResponses, ...]:
     known = set(run.evaluated_models.values_list("name", flat=True))
     rows = _later_responses(run).order_by("model__name").values_list("model__name").annotate(n=Count("pk"))
-    return tuple(Added(name, n, name not in known) for name, n in rows)
+    return tuple(AddedResponses(name, n, name not in known) for name, n in rows)

@@ -13,7 +13,7 @@ from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.counting import everything, scope_of
 from benchmark.selectors.runs import responses_of
 
-from ..estimating.selection import Chosen, told
+from ..estimating.selection import GoldSelection, told
 
 BY_BATCH = "released_label__task__batch"
 PLACE = ("response__model__name", "response__prompt__dimension")
@@ -36,7 +36,7 @@ def selection_of(run: BenchmarkRun) -> list[dict[str, Any]]:
     )
     abstained = _abstained(batches)
     selections = [
-        Chosen(
+        GoldSelection(
             batch=batches[pk].name,
             model=model,
             dimension=scope,

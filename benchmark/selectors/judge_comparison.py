@@ -12,7 +12,7 @@ from django.db import connection
 from annotation.errors import N_, AssayError
 from annotation.models import GoldRelease
 from benchmark.models import Judge, JudgeLabel
-from benchmark.selectors.judge_ground import Ground, Told, Voice
+from benchmark.selectors.judge_ground import ReleaseComparison, CandidateLabels, RaterLabel
 from benchmark.selectors.judges import CHUNK, Key
 from scoring.dataset import Head, Value, level_name
 from scoring.models import Prediction, Scorer
@@ -20,7 +20,7 @@ from scoring.selectors.lessons import heads_of
 from scoring.selectors.promotions import current_scorer
 from scoring.services.outoffold import OUT_OF_FOLD, OutOfFold
 
-from ..judges.alternative_annotator import EPSILON, Alignment, Item, Scale, judge
+from ..judges.alternative_annotator import EPSILON, Alignment, TestedLabel, AlignmentScale, judge
 from ..judges.figures import Figures, figures
 
 MOST_SCORERS = 3
@@ -45,7 +45,7 @@ def judges_of(release_guideline: str) -> list[Judge]:
     )
 
 
-def scorers_of(ground: Ground) -> list[Scorer]:
+def scorers_of(ground: ReleaseComparison) -> list[Scorer]:
     """The guideline's trained scorers: the current one and those of the release first, then the newest."""
     name = ground.guideline.name
     current = current_scorer(name)
@@ -71,7 +71,7 @@ def comparison(
     Judges: those named, or all that said anything of the release. ``common`` keeps the labels alone that every judge
     and scorer said something of.
     """
-    ground = Ground(release)
+    ground = ReleaseComparison(release)
     judge_list = judges_of(ground.guideline.name) if judges is None else list(judges)
     scorer_list = scorers_of(ground)[:MOST_SCORERS] if scorers is None else list(scorers)
     _refuse_strangers(ground, [*judge_list, *scorer_list])
@@ -82,7 +82,7 @@ def comparison(
         tuple((scorer.pk, scorer.name, scorer.predictions.count(), scorer.weights_sha256) for scorer in scorer_list),
         (judges is None, scorers is None, common, epsilon, alignment),
     )
-    return _KEPT.get(
+    return _CACHE.get(
         key,
         lambda: _document(
             ground, judge_list, scorer_list, silent=judges is None, common=common, test=(epsilon, alignment)
@@ -90,7 +90,7 @@ def comparison(
     )
 
 
-def _refuse_strangers(ground: Ground, candidates: Sequence[Judge | Scorer]) -> None:
+def _refuse_strangers(ground: ReleaseComparison, candidates: Sequence[Judge | Scorer]) -> None:
     """Another guideline may have a criterion of the same name, and mean something else by it."""
     for candidate in candidates:
         if candidate.guideline.name != ground.guideline.name:
@@ -106,7 +106,7 @@ def _refuse_strangers(ground: Ground, candidates: Sequence[Judge | Scorer]) -> N
 
 
 def _document(
-    ground: Ground,
+    ground: ReleaseComparison,
     judges: Sequence[Judge],
     scorers: Sequence[Scorer],
     *,
@@ -115,7 +115,7 @@ def _document(
     test: tuple[float, Alignment | None],
 ) -> dict[str, Any]:
     """``silent``: who said nothing of the release is left out."""
-    candidates: list[tuple[Judge | Scorer, Told]] = [
+    candidates: list[tuple[Judge | Scorer, CandidateLabels]] = [
         *((scorer, told_by_scorer(ground, scorer)) for scorer in scorers),
         *((judge, told_by_judge(ground, judge)) for judge in judges),
     ]
@@ -137,8 +137,8 @@ def _document(
     }
 
 
-def told_by_judge(ground: Ground, judge: Judge) -> Told:
-    labels: Told = {}
+def told_by_judge(ground: ReleaseComparison, judge: Judge) -> CandidateLabels:
+    labels: CandidateLabels = {}
     for ids in _chunks(ground):
         rows = JudgeLabel.objects.filter(judge=judge, response__in=ids)
         for response, criterion, value, probabilities in rows.values_list(
@@ -149,10 +149,10 @@ def told_by_judge(ground: Ground, judge: Judge) -> Told:
     return labels
 
 
-def told_by_scorer(ground: Ground, scorer: Scorer) -> Told:
+def told_by_scorer(ground: ReleaseComparison, scorer: Scorer) -> CandidateLabels:
     """Never in-sample: stored predictions, which are out of fold or of unseen content; and, of the scorer's own
     release, the out-of-fold predictions that lie beside its weights."""
-    labels: Told = {}
+    labels: CandidateLabels = {}
     for response, criterion, value, shares in _kept_beside(ground, scorer):
         labels[response, criterion] = (value, shares)
     for ids in _chunks(ground):
@@ -164,7 +164,7 @@ def told_by_scorer(ground: Ground, scorer: Scorer) -> Told:
     return labels
 
 
-def _kept_beside(ground: Ground, scorer: Scorer) -> Iterator[tuple[int, str, Value, float]]:
+def _kept_beside(ground: ReleaseComparison, scorer: Scorer) -> Iterator[tuple[int, str, Value, float]]:
     if not (scorer.weights_folder / OUT_OF_FOLD).is_file():
         return
     heads = {head.criterion: head for head in heads_of(scorer.guideline)}  # its own version's
@@ -176,13 +176,13 @@ def _kept_beside(ground: Ground, scorer: Scorer) -> Iterator[tuple[int, str, Val
             yield response, criterion, value, distribution[value]
 
 
-def _chunks(ground: Ground) -> Iterator[list[int]]:
+def _chunks(ground: ReleaseComparison) -> Iterator[list[int]]:
     ids = ground.lesson.responses
     yield from (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
 
 
 def _candidate(
-    ground: Ground, candidate: Judge | Scorer, labels: Told, test: tuple[float, Alignment | None]
+    ground: ReleaseComparison, candidate: Judge | Scorer, labels: CandidateLabels, test: tuple[float, Alignment | None]
 ) -> Figures:
     seen = _models_behind(candidate) if isinstance(candidate, Scorer) else None
     metrics = figures(ground.pairs(labels, seen=seen), ground.heads, n_gold=ground.n_gold)
@@ -203,7 +203,7 @@ def _models_behind(scorer: Scorer) -> frozenset[str]:
     return frozenset(names.distinct())
 
 
-def _left_out(ground: Ground, scorer: Scorer) -> Figures | None:
+def _left_out(ground: ReleaseComparison, scorer: Scorer) -> Figures | None:
     """What it is worth on a model that it has not seen, if this is its own release: each model left out in training."""
     evaluation = scorer.evaluation.get("leave_one_model_out")
     if scorer.release_id != ground.release.pk or not evaluation:
@@ -218,20 +218,20 @@ def _left_out(ground: Ground, scorer: Scorer) -> Figures | None:
 
 
 def alternative(
-    ground: Ground, candidate_labels: Told, *, epsilon: float, alignment: Alignment | None = None
+    ground: ReleaseComparison, candidate_labels: CandidateLabels, *, epsilon: float, alignment: Alignment | None = None
 ) -> dict[str, Any]:
     """The alternative annotator test, of each criterion and of all together."""
     scales = {head.criterion: _scale(head, alignment) for head in ground.heads}
-    by_task: dict[tuple[int, str], list[Voice]] = defaultdict(list)
+    by_task: dict[tuple[int, str], list[RaterLabel]] = defaultdict(list)
     for voice in ground.voices:
         by_task[voice.task, voice.criterion].append(voice)
-    items: dict[str, list[Item]] = defaultdict(list)
+    items: dict[str, list[TestedLabel]] = defaultdict(list)
     for (_task, criterion), voices in by_task.items():
         key = (voices[0].response, criterion)
         if len(voices) > 1 and key in candidate_labels:
             labels: dict[Hashable, float] = {voice.person: voice.value for voice in voices}
             prompt = ground.prompts[voices[0].response]
-            items[criterion].append(Item(labels, candidate_labels[key][0], scales[criterion], prompt))
+            items[criterion].append(TestedLabel(labels, candidate_labels[key][0], scales[criterion], prompt))
     every = [item for part in items.values() for item in part]
     return {
         "pooled": _verdict(ground, every, epsilon),
@@ -239,24 +239,24 @@ def alternative(
     }
 
 
-def _verdict(ground: Ground, items: Sequence[Item], epsilon: float) -> dict[str, Any]:
+def _verdict(ground: ReleaseComparison, items: Sequence[TestedLabel], epsilon: float) -> dict[str, Any]:
     verdict = judge(items, epsilon=epsilon).to_json()
     people = [{**row, "person": ground.names[row["person"]]} for row in verdict["people"]]
     return {**verdict, "people": sorted(people, key=lambda row: str(row["person"]))}
 
 
-def _scale(head: Head, alignment: Alignment | None) -> Scale:
+def _scale(head: Head, alignment: Alignment | None) -> AlignmentScale:
     usual: Alignment = "accuracy" if head.measurement == "nominal" else "distance"
-    return Scale(head.values, alignment or usual, is_interval=head.measurement == "interval")
+    return AlignmentScale(head.values, alignment or usual, is_interval=head.measurement == "interval")
 
 
-def _people(ground: Ground, keep: set[Key] | None) -> list[Figures]:
+def _people(ground: ReleaseComparison, keep: set[Key] | None) -> list[Figures]:
     """All single annotators as one, and each of them; against gold, and against the others' labels alone."""
     voices = [label for label in ground.voices if keep is None or (label.response, label.criterion) in keep]
     if not voices:
         return []
     peer_labels = _others(ground)
-    by_person: dict[int, list[Voice]] = defaultdict(list)
+    by_person: dict[int, list[RaterLabel]] = defaultdict(list)
     for voice in voices:
         by_person[voice.person].append(voice)
     people = sorted(by_person, key=lambda person: ground.names[person])
@@ -267,10 +267,10 @@ def _people(ground: Ground, keep: set[Key] | None) -> list[Figures]:
 
 
 def _person(
-    ground: Ground,
+    ground: ReleaseComparison,
     kind: str,
     name: str,
-    voices: Sequence[Voice],
+    voices: Sequence[RaterLabel],
     peer_labels: Mapping[tuple[int, int, str], Value],
 ) -> Figures:
     pairs = [ground.pair_of(voice, ground.gold(voice)) for voice in voices]
@@ -291,12 +291,12 @@ def _person(
     }
 
 
-def _others(ground: Ground) -> dict[tuple[int, int, str], Value]:
+def _others(ground: ReleaseComparison) -> dict[tuple[int, int, str], Value]:
     """By person, task and criterion: what would have been settled without that person.
 
     The others' label where they agree; where they do not, what the adjudicator decided; else nothing.
     """
-    by_task: dict[tuple[int, str], list[Voice]] = defaultdict(list)
+    by_task: dict[tuple[int, str], list[RaterLabel]] = defaultdict(list)
     for voice in ground.voices:
         by_task[voice.task, voice.criterion].append(voice)
     peer_labels: dict[tuple[int, int, str], Value] = {}
@@ -310,7 +310,7 @@ def _others(ground: Ground) -> dict[tuple[int, int, str], Value]:
     return peer_labels
 
 
-class _Kept:
+class _ComparisonCache:
     """The documents that this process worked out last."""
 
     def __init__(self) -> None:
@@ -334,9 +334,9 @@ class _Kept:
             self._documents.clear()
 
 
-_KEPT = _Kept()
+_CACHE = _ComparisonCache()
 
 
 def forget() -> None:
     """For tests, whose databases go back in time."""
-    _KEPT.clear()
+    _CACHE.clear()

@@ -10,14 +10,14 @@ from benchmark.selectors.judges import Key
 from scoring.dataset import Head, Value, prompt_groups
 from scoring.selectors.lessons import Lesson, guideline_of, lesson_of
 
-from ..judges.figures import Pair
+from ..judges.figures import LabelPair
 
-Told = dict[Key, tuple[Value | None, float | None]]
+CandidateLabels = dict[Key, tuple[Value | None, float | None]]
 """By response and criterion: the level (None off the scale), and its probability where there is one."""
 
 
 @dataclass(frozen=True)
-class Voice:
+class RaterLabel:
     """What one annotator said alone of a criterion of a task, and whether gold rests on that word."""
 
     person: int
@@ -28,7 +28,7 @@ class Voice:
     is_behind: bool
 
 
-class Ground:
+class ReleaseComparison:
     """A release as the comparison reads it."""
 
     def __init__(self, release: GoldRelease) -> None:
@@ -70,7 +70,7 @@ class Ground:
         }
 
     @cached_property
-    def voices(self) -> list[Voice]:
+    def voices(self) -> list[RaterLabel]:
         """Every annotator's own label of what has gold here, before anything was settled."""
         submitted = Annotation.objects.filter(
             current=True,
@@ -80,7 +80,7 @@ class Ground:
         ).order_by("assignment__task_id", "assignment__slot")
         fields = ("assignment__person_id", "assignment__task_id", "assignment__task__response_id", "labels")
         return [
-            Voice(person, task, response, criterion, value, (task, criterion) not in self.decided)
+            RaterLabel(person, task, response, criterion, value, (task, criterion) not in self.decided)
             for person, task, response, labels in submitted.values_list(*fields).iterator(chunk_size=2000)
             for criterion, value in labels.items()
             if value in self.scales.get(criterion, ()) and self._truth(response, criterion) is not None
@@ -91,7 +91,7 @@ class Ground:
         people = {voice.person for voice in self.voices}
         return dict(Person.objects.filter(pk__in=people).values_list("pk", "username"))
 
-    def pairs(self, labels: Told, *, seen: frozenset[str] | None = None) -> list[Pair]:
+    def pairs(self, labels: CandidateLabels, *, seen: frozenset[str] | None = None) -> list[LabelPair]:
         """The gold labels that there is a word on; what is no level of this version's scale is off it."""
         gold_pairs = []
         for response, example in zip(self.lesson.responses, self.lesson.examples, strict=True):
@@ -100,7 +100,7 @@ class Ground:
                     answer, confidence = labels[response, criterion]
                     off = answer not in self.scales[criterion]
                     gold_pairs.append(
-                        Pair(
+                        LabelPair(
                             prompt=self.prompts[response],
                             model=example.model,
                             dimension=example.dimension or "",
@@ -117,9 +117,9 @@ class Ground:
         row = self.rows.get(response)
         return None if row is None else self.lesson.examples[row].labels.get(criterion)
 
-    def pair_of(self, voice: Voice, truth: Value) -> Pair:
+    def pair_of(self, voice: RaterLabel, truth: Value) -> LabelPair:
         example = self.lesson.examples[self.rows[voice.response]]
-        return Pair(
+        return LabelPair(
             prompt=self.prompts[voice.response],
             model=example.model,
             dimension=example.dimension or "",
@@ -128,5 +128,5 @@ class Ground:
             answer=voice.value,
         )
 
-    def gold(self, voice: Voice) -> Value:
+    def gold(self, voice: RaterLabel) -> Value:
         return self.lesson.examples[self.rows[voice.response]].labels[voice.criterion]

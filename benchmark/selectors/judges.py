@@ -67,7 +67,7 @@ def template_numbered(guideline_name: str, number: int) -> JudgeTemplate:
 
 
 @dataclass(frozen=True)
-class Listed:
+class JudgeRow:
     """A judge as the list shows it; of a ``sealed`` one nothing but its name is shown. ``labels`` are its labels."""
 
     judge: Judge
@@ -76,7 +76,7 @@ class Listed:
     sealed: bool
 
 
-def judges_for(person: Person) -> list[Listed]:
+def judges_for(person: Person) -> list[JudgeRow]:
     """Every judge by guideline and name. Sealed: it labelled responses that the person judges blind."""
     sealed = set(_sealed_judges(person))
     counted = JudgeLabel.objects.order_by().values(
@@ -89,7 +89,7 @@ def judges_for(person: Person) -> list[Listed]:
         ).values_list("judge", "n", "off")
     }
     judges = Judge.objects.select_related("guideline", "created_by").order_by("guideline__name", "name")
-    return [Listed(judge, *counts.get(judge.pk, (0, 0)), judge.pk in sealed) for judge in judges]
+    return [JudgeRow(judge, *counts.get(judge.pk, (0, 0)), judge.pk in sealed) for judge in judges]
 
 
 def judge_for(person: Person, name: str) -> Judge:
@@ -121,7 +121,7 @@ def _sealed_judges(person: Person) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Said:
+class LevelCount:
     """How often a judge said each level of a criterion; None is off the scale."""
 
     criterion: str
@@ -129,11 +129,11 @@ class Said:
     n: int
 
 
-def said_by(judge: Judge) -> list[Said]:
+def said_by(judge: Judge) -> list[LevelCount]:
     rows = (
         judge.labels.values_list("criterion", "value").annotate(n=Count("pk")).order_by("criterion", "value")
     )
-    return [Said(*row) for row in rows]
+    return [LevelCount(*row) for row in rows]
 
 
 def off_scale_of(judge: Judge, limit: int) -> list[JudgeLabel]:

@@ -23,9 +23,9 @@ from benchmark.selectors.counting import CHUNK, counted
 from benchmark.selectors.runs import finished_board, part, responses_of, runs_with_all, stored_part
 
 from ..estimating.estimates import Bounds, Place
-from ..estimating.ground import Ground, Key, compared_scopes, in_strata, metric_by_scope, span_of
-from ..estimating.planning import Effort, Pair, Stratum, Wanted, for_precision, with_stand_ins
-from ..figures.counted import Counted
+from ..estimating.ground import PlanBasis, Key, compared_scopes, in_strata, metric_by_scope, span_of
+from ..estimating.planning import LabelEffort, ModelPair, PlanStratum, StratumTarget, for_precision, with_stand_ins
+from ..figures.counted import CountedResponse
 
 MEASURED = 1000
 """The latest decisions that tell how long one takes."""
@@ -34,7 +34,7 @@ PLANNING, UNLABELLED = "planning", "unlabelled"
 
 
 @dataclass(frozen=True)
-class Goal:
+class PlanGoal:
     """Every dimension of every model to plus or minus ``half_width``, in the metric's own unit; or a ``pair``."""
 
     half_width: float | None = None
@@ -45,7 +45,7 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Unlabelled:
+class UnlabelledResponses:
     """Responses by id, and of each the place of its stratum among those of the ground."""
 
     responses: Sequence[int]
@@ -63,7 +63,7 @@ class Unlabelled:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LabellingStatus:
     """What is known of a run, and what can still be labelled.
 
     ``unlabelled`` are its responses with a prediction and without gold, ``at_work`` those that people have. ``before``
@@ -71,9 +71,9 @@ class Standing:
     """
 
     run: BenchmarkRun
-    ground: Ground
-    strata: tuple[Stratum, ...]
-    unlabelled: Unlabelled
+    ground: PlanBasis
+    strata: tuple[PlanStratum, ...]
+    unlabelled: UnlabelledResponses
     at_work: frozenset[int]
     before: Sequence[int]
     is_stored: bool = field(compare=False)
@@ -108,11 +108,11 @@ class Standing:
         return sum(stratum.held - stratum.labelled for stratum in self.strata)
 
     @cached_property
-    def neighbours(self) -> list[Pair | None]:
+    def neighbours(self) -> list[ModelPair | None]:
         """Each model and the one below it; None where their difference is undefined."""
         return [self.pair(first, second) for first, second in pairwise(self.models)]
 
-    def pair(self, first: str, second: str) -> Pair | None:
+    def pair(self, first: str, second: str) -> ModelPair | None:
         """Corrected by gold where both models have enough of it, else as the board has them."""
         known = self._known(first, second)
         if known is None:
@@ -124,7 +124,7 @@ class Standing:
             for model in (first, second)
             for scope, share in self._weights(model).items()
         }
-        return Pair(
+        return ModelPair(
             first,
             second,
             difference=value if first_value is None or second_value is None else first_value - second_value,
@@ -158,13 +158,13 @@ class Standing:
         return compared_scopes(self.document)
 
     @cached_property
-    def _by_model(self) -> dict[str, list[Stratum]]:
-        strata_by_model: dict[str, list[Stratum]] = defaultdict(list)
+    def _by_model(self) -> dict[str, list[PlanStratum]]:
+        strata_by_model: dict[str, list[PlanStratum]] = defaultdict(list)
         for stratum in self.strata:
             strata_by_model[stratum.model].append(stratum)
         return dict(strata_by_model)
 
-    def _of(self, model: str) -> Sequence[Stratum]:
+    def _of(self, model: str) -> Sequence[PlanStratum]:
         return self._by_model.get(model, ())
 
     def _weights(self, model: str) -> dict[str, float]:
@@ -178,7 +178,7 @@ class Standing:
                 labels[stratum.scope] += stratum.population * len(self.document.criteria_of(self.metric, dimension))
         return {scope: n / labels.total() for scope, n in labels.items()}
 
-    def wanted(self, goal: Goal) -> list[Wanted]:
+    def wanted(self, goal: PlanGoal) -> list[StratumTarget]:
         """The labels for the goal. Raises AssayError where no label reaches it."""
         if goal.pair is None:
             assert goal.half_width is not None
@@ -198,7 +198,7 @@ class Standing:
         return targets
 
 
-def standing(run: BenchmarkRun) -> Standing:
+def standing(run: BenchmarkRun) -> LabellingStatus:
     """Raises AssayError of a run that is not finished, or that was before runs kept what is needed here.
 
     What is kept of the run is read, and which of its responses people have been given: no prediction.
@@ -216,7 +216,7 @@ def standing(run: BenchmarkRun) -> Standing:
         for scope, metric in metric_by_scope(document).items()
     }
     strata = [replace(stratum, held=stratum.labelled + n) for stratum, n in zip(ground.strata, held, strict=True)]
-    return Standing(
+    return LabellingStatus(
         run,
         ground,
         tuple(with_stand_ins(strata, ground.variances, largest)),
@@ -227,16 +227,16 @@ def standing(run: BenchmarkRun) -> Standing:
     )
 
 
-def _kept(run: BenchmarkRun, before: Sequence[int]) -> tuple[Ground, Unlabelled] | None:
+def _kept(run: BenchmarkRun, before: Sequence[int]) -> tuple[PlanBasis, UnlabelledResponses] | None:
     """None where nothing was kept yet, or plans have come before since."""
     # In one statement: another process may be keeping both anew.
     parts = dict(run.parts.filter(name__in=[PLANNING, UNLABELLED]).values_list("name", "content"))
     if len(parts) < 2 or parts[PLANNING]["before"] != before:
         return None
-    return Ground.from_json(parts[PLANNING]), Unlabelled(**parts[UNLABELLED])
+    return PlanBasis.from_json(parts[PLANNING]), UnlabelledResponses(**parts[UNLABELLED])
 
 
-def _anew(run: BenchmarkRun) -> tuple[Ground, Unlabelled]:
+def _anew(run: BenchmarkRun) -> tuple[PlanBasis, UnlabelledResponses]:
     """The same from the stored items."""
     estimates, pairs = part(run, "estimates"), stored_part(run, "pairs")
     if estimates is None or pairs is None:
@@ -248,17 +248,17 @@ def _anew(run: BenchmarkRun) -> tuple[Ground, Unlabelled]:
         )
     rows, drawn = counted(run), drawn_strata(run)
     document = run.scorer.guideline.document
-    ground = Ground.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
+    ground = PlanBasis.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
     return ground, unlabelled_of(run, ground, rows, estimates["strata"], drawn)
 
 
 def unlabelled_of(
     run: BenchmarkRun,
-    ground: Ground,
-    rows: Sequence[Counted],
+    ground: PlanBasis,
+    rows: Sequence[CountedResponse],
     edges: Mapping[str, Sequence[float]],
     drawn: Mapping[Place, Bounds],
-) -> Unlabelled:
+) -> UnlabelledResponses:
     responses = responses_of(run).select_related(None).order_by()
     ids = {
         (model, prompt): pk
@@ -270,12 +270,12 @@ def unlabelled_of(
         for key, row in in_strata(rows, edges, drawn)
         if key in places and not row.gold and isinstance(row.prompt, int)
     )
-    return Unlabelled([pk for pk, _place in entries], [place for _pk, place in entries])
+    return UnlabelledResponses([pk for pk, _place in entries], [place for _pk, place in entries])
 
 
 def planning_parts(
     run: BenchmarkRun,
-    rows: Sequence[Counted],
+    rows: Sequence[CountedResponse],
     *,
     estimates: Mapping[str, Any],
     pairs: Mapping[str, Any],
@@ -284,12 +284,12 @@ def planning_parts(
 ) -> dict[str, dict[str, Any]]:
     """The parts that a finished run keeps for plans, by name; ``before`` are the runs that ``drawn`` is of."""
     document = run.scorer.guideline.document
-    ground = Ground.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
+    ground = PlanBasis.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
     unlabelled = unlabelled_of(run, ground, rows, estimates["strata"], drawn)
     return as_parts(ground, unlabelled, before)
 
 
-def as_parts(ground: Ground, unlabelled: Unlabelled, before: Sequence[int]) -> dict[str, dict[str, Any]]:
+def as_parts(ground: PlanBasis, unlabelled: UnlabelledResponses, before: Sequence[int]) -> dict[str, dict[str, Any]]:
     return {PLANNING: ground.to_json() | {"before": before}, UNLABELLED: unlabelled.to_json()}
 
 
@@ -328,7 +328,7 @@ def _at_work(run: BenchmarkRun) -> frozenset[int]:
     return frozenset(tasks.values_list("response_id", flat=True))
 
 
-def effort(guideline_name: str, overlap: int = 2) -> Effort:
+def effort(guideline_name: str, overlap: int = 2) -> LabelEffort:
     """What past work by the guideline took."""
     measured = pace(guideline_name)
     settled = Task.objects.filter(
@@ -342,7 +342,7 @@ def effort(guideline_name: str, overlap: int = 2) -> Effort:
         task__kind=Task.Kind.WORK, task__batch__guideline__name=guideline_name, seconds__gt=0
     )
     seconds = [value for value in decisions.order_by("-pk").values_list("seconds", flat=True)[:MEASURED] if value]
-    return Effort(
+    return LabelEffort(
         seconds=measured.seconds if measured else None,
         overlap=overlap,
         disputed=1 - settled.filter(state=Task.State.AGREED).count() / all_settled if all_settled else None,
@@ -354,6 +354,6 @@ def plans_of(run: BenchmarkRun) -> list[LabellingPlan]:
     return list(run.labelling_plans.select_related("batch", "created_by"))
 
 
-def refuse_nothing_to_draw(targets: Sequence[Wanted]) -> None:
+def refuse_nothing_to_draw(targets: Sequence[StratumTarget]) -> None:
     if not any(target.more for target in targets):
         raise AssayError(N_("Nothing is left to label for this: people have labelled it, or are at it."))

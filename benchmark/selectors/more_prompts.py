@@ -7,11 +7,11 @@ from typing import Any
 
 from annotation.guidelines import Metric
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.labelling import Standing
+from benchmark.selectors.labelling import LabellingStatus
 from benchmark.selectors.runs import part, rows_of
 
 from ..estimating.ground import compared_scopes, metric_by_scope
-from ..estimating.planning import Pair, PromptNeed, prompts_needed, two_digits_up
+from ..estimating.planning import ModelPair, PromptNeed, prompts_needed, two_digits_up
 from ..figures.withholding import is_gold
 
 Statistic = Mapping[str, float | None]
@@ -24,7 +24,7 @@ def all_labelled(run: BenchmarkRun) -> int:
     return sum(cell["n"] for cell in cells) if is_complete else 0
 
 
-def prompt_needs(status: Standing, half_width: float) -> list[PromptNeed]:
+def prompt_needs(status: LabellingStatus, half_width: float) -> list[PromptNeed]:
     """By column, for the model that needs the most prompts to be known to plus or minus ``half_width``."""
     estimates = part(status.run, "estimates") or {"rows": []}
     combined = {row["model"]: row["cells"] for row in estimates["rows"]}
@@ -59,7 +59,7 @@ def _most(needs: list[PromptNeed]) -> PromptNeed:
     return max(needs, key=lambda need: (need.needed is not None, need.needed or 0, need.half_width or 0.0))
 
 
-def prompts_to_separate(status: Standing, pair: Pair) -> int | None:
+def prompts_to_separate(status: LabellingStatus, pair: ModelPair) -> int | None:
     """About how many prompts like these would; None where labels do, or where they do not differ at all."""
     times = pair.times_prompts
     if pair.separable or times is None:

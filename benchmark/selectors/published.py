@@ -26,17 +26,17 @@ def published_tables() -> QuerySet[PublishedTable]:
 
 
 @dataclass(frozen=True)
-class ListedTable:
+class PublishedTableRow:
     """A table as the list shows it; of a ``sealed`` one no more than its name."""
 
     table: PublishedTable
     sealed: bool
 
 
-def tables_for(person: Person) -> list[ListedTable]:
+def tables_for(person: Person) -> list[PublishedTableRow]:
     """Who judges by a guideline blind now reads no names of models in its tables."""
     sealed = set(sealed_batches(person).values_list("guideline__name", flat=True))
-    return [ListedTable(table, table.guideline_name in sealed) for table in published_tables()]
+    return [PublishedTableRow(table, table.guideline_name in sealed) for table in published_tables()]
 
 
 def _is_sealed(person: Person, guideline: str) -> bool:

@@ -22,7 +22,7 @@ from annotation.selectors.gold import refuse_sealed_gold
 from benchmark.models import BenchmarkRun, RunItem
 from scoring.models import Scorer
 
-from ..figures.withholding import Predicted, without_claims, without_ranks
+from ..figures.withholding import PredictedModels, without_claims, without_ranks
 
 PAIRS = "pairs"
 
@@ -30,7 +30,7 @@ Key = tuple[int, str]
 """A response and a criterion."""
 
 
-class Found(NamedTuple):
+class ItemSource(NamedTuple):
     """The id and value of a gold label or of a prediction, and the basis that it is."""
 
     pk: int
@@ -64,8 +64,8 @@ def rows_of(run: BenchmarkRun) -> list[dict[str, Any]]:
     return rows
 
 
-def _predicted(run: BenchmarkRun) -> Predicted:
-    return Predicted.of_board(run.scorer.guideline.document, run.board)
+def _predicted(run: BenchmarkRun) -> PredictedModels:
+    return PredictedModels.of_board(run.scorer.guideline.document, run.board)
 
 
 def finished_board(run: BenchmarkRun) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def responses_of(run: BenchmarkRun) -> QuerySet[Response]:
     return responses_to(run.dataset, run.collection, run.evaluated_models.all())
 
 
-def gold_of(run: BenchmarkRun) -> dict[Key, Found]:
+def gold_of(run: BenchmarkRun) -> dict[Key, ItemSource]:
     """The gold of the scorer's release, by response and criterion.
 
     A label of an older version of the guideline that is not on the scorer's scale is no label here.
@@ -127,7 +127,7 @@ def gold_of(run: BenchmarkRun) -> dict[Key, Found]:
     ).order_by("task__batch__guideline__published_at", "pk")
     allowed = {criterion.name: set(criterion.values) for criterion in scorer.guideline.document.criteria}
     return {
-        (response, criterion): Found(pk, value, RunItem.Basis.GOLD)
+        (response, criterion): ItemSource(pk, value, RunItem.Basis.GOLD)
         for response, criterion, pk, value in labels.values_list(
             "task__response_id", "criterion", "pk", "value"
         ).iterator()
@@ -193,19 +193,19 @@ def _sealed_for_gold(person: Person) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Listed:
+class RunRow:
     """A run as the list shows it; of a ``sealed`` one no more than its name."""
 
     run: BenchmarkRun
     sealed: bool
 
 
-def runs_for(person: Person) -> list[Listed]:
+def runs_for(person: Person) -> list[RunRow]:
     batches = set(_sealed_for_gold(person))
     datasets = set(sealed_datasets(person).values_list("pk", flat=True))
     runs = runs_with_all().prefetch_related("scorer__release__batches", "evaluated_models")
     return [
-        Listed(
+        RunRow(
             run=run,
             sealed=run.dataset_id in datasets
             or any(batch.pk in batches for batch in run.scorer.release.batches.all()),

@@ -16,8 +16,8 @@ from benchmark.selectors.gold_selection import selection_of
 from benchmark.selectors.labelling import drawn_strata, planned_before, planning_parts
 
 from ..estimating.estimates import estimates
-from ..figures.board import Figures
-from ..figures.counted import Counted
+from ..figures.board import BoardFigures
+from ..figures.counted import CountedResponse
 
 GROUPS, PAIRS, ESTIMATES = "groups", "pairs", "estimates"
 SELECTION = "selection"
@@ -46,7 +46,7 @@ def compute(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
     rows = counted(run)
     models = run.evaluated_models.values_list("name", flat=True)  # one without any value still has its row
     document, seed = run.scorer.guideline.document, run.scorer.seed
-    figures = Figures(document, rows, models=models, seed=seed)
+    figures = BoardFigures(document, rows, models=models, seed=seed)
     before = planned_before(run)  # first: a plan that is made meanwhile makes what is kept stale, never wrong
     drawn = drawn_strata(run)
     parts = {
@@ -60,7 +60,7 @@ def compute(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
     return _with_bases(figures.board, run, rows), parts | planning
 
 
-def _with_bases(board: dict[str, Any], run: BenchmarkRun, rows: Sequence[Counted]) -> dict[str, Any]:
+def _with_bases(board: dict[str, Any], run: BenchmarkRun, rows: Sequence[CountedResponse]) -> dict[str, Any]:
     """The board with what each cell rests on, and what made it."""
     totals = everything(run)
     composition: dict[Place, Counter[str]] = defaultdict(Counter)

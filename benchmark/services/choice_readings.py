@@ -10,20 +10,20 @@ from annotation.models import EvaluatedModel, Job, Person
 from annotation.services import jobs
 from benchmark.choices import VERSION
 from benchmark.models import ChoiceReport, ReadAnswer
-from benchmark.selectors.choice_answers import Sheet, sheet_of
-from benchmark.selectors.choices import Result, reports_with_all, result_in
+from benchmark.selectors.choice_answers import AnswerTable, sheet_of
+from benchmark.selectors.choices import ChoiceReportResult, reports_with_all, result_in
 
 KIND = "read_answers"
 READING = N_("reading the answers")
 CHUNK = 2000
 
 
-def result_of(report: ChoiceReport) -> Result:
+def result_of(report: ChoiceReport) -> ChoiceReportResult:
     """As the labels are now."""
     return result_in(sheet_with(report))
 
 
-def sheet_with(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> Sheet:
+def sheet_with(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> AnswerTable:
     """The sheet of all models of the report, or of these; whoever asks next finds what was read for it."""
     sheet = sheet_of(report, models)
     if sheet.anew:

@@ -32,7 +32,7 @@ from benchmark.services.runs import models_answering
 from scoring.models import Scorer
 from scoring.services.predictions import refuse_unready
 
-from ..choices.files import WORDING, FormRecord, reader
+from ..choices.files import WORDING, VariantRecord, reader
 
 UNREAD, OPEN = "choice", "open"
 BATCHES = {UNREAD: CHOICE_GUIDELINE, OPEN: OPEN_GUIDELINE}
@@ -66,7 +66,7 @@ def import_questions(
     return intake.finish(target=f"dataset:{dataset}", dataset=dataset, language=language, wording=WORDING)
 
 
-def _prompt_format(name: str, forms: Reader[FormRecord]) -> Format:
+def _prompt_format(name: str, forms: Reader[VariantRecord]) -> Format:
     """The file as one of prompts, for what looks into it again."""
     prompts = Reader(
         rows=forms.rows, parse=lambda row: (form.prompt for form in forms.parse(row)), known=forms.known
@@ -74,7 +74,7 @@ def _prompt_format(name: str, forms: Reader[FormRecord]) -> Format:
     return Format(name=name, is_json=True, guess=lambda _fields: None, prompts=prompts)
 
 
-def _put_forms(intake: Intake, dataset: Dataset, chunk: Sequence[FormRecord]) -> None:
+def _put_forms(intake: Intake, dataset: Dataset, chunk: Sequence[VariantRecord]) -> None:
     prompts = prompts_by_key(dataset, (form_record.prompt.ref.key for form_record in chunk))
     stored = {form.prompt_id: form for form in QuestionForm.objects.filter(prompt__in=prompts.values())}
     new = []
@@ -102,7 +102,7 @@ def _put_forms(intake: Intake, dataset: Dataset, chunk: Sequence[FormRecord]) ->
     QuestionForm.objects.bulk_create(new)
 
 
-def _form_of(form_record: FormRecord, prompt: Prompt) -> QuestionForm:
+def _form_of(form_record: VariantRecord, prompt: Prompt) -> QuestionForm:
     return QuestionForm(
         prompt=prompt,
         question=form_record.question,

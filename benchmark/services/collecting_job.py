@@ -23,7 +23,7 @@ from annotation.content import response_sha256
 from annotation.errors import N_
 from annotation.models import Prompt, Response
 from annotation.services import jobs
-from benchmark.asking import Answer, Endpoint, Failure, Question, Told, ask_all
+from benchmark.asking import EndpointAnswer, Endpoint, RequestFailure, ChatQuestion, RequestTotals, ask_all
 from benchmark.asking.generation import parameters, question
 from benchmark.models import CollectedResponse, CollectionRun, FailedAsk, PendingAsk
 from benchmark.selectors.collecting import answered_already, responses_of, texts_to_ask, unanswered
@@ -59,7 +59,7 @@ class _Collecting:
     def __init__(self, run: CollectionRun, context: jobs.JobContext) -> None:
         self._run, self._context = run, context
         self._answers = self._failures = self._replaced = self._already = self._lost = self._pending = 0
-        self._totals, self._counted = Told(), Told()
+        self._totals, self._counted = RequestTotals(), RequestTotals()
         self._began = self._ticked = time.monotonic()
         self._reported = self._pointed = 0.0
         self._prompts = Prompt.objects.filter(dataset=run.dataset_id).count()
@@ -83,7 +83,7 @@ class _Collecting:
         self._patiently(self._finish)
         return self._result()
 
-    def _questions(self) -> Iterator[Question]:
+    def _questions(self) -> Iterator[ChatQuestion]:
         for prompt, text in texts_to_ask(self._run):
             yield question(prompt, text, self._run.settings)
 
@@ -98,11 +98,11 @@ class _Collecting:
                 [PendingAsk(run=self._run, prompt_id=prompt) for prompt in prompts], ignore_conflicts=True
             )
 
-    def _done(self, batch: Sequence[Answer | Failure], totals: Told) -> None:
+    def _done(self, batch: Sequence[EndpointAnswer | RequestFailure], totals: RequestTotals) -> None:
         self._totals = totals
         if batch:
-            answers = [outcome for outcome in batch if isinstance(outcome, Answer)]
-            failures = [outcome for outcome in batch if isinstance(outcome, Failure)]
+            answers = [outcome for outcome in batch if isinstance(outcome, EndpointAnswer)]
+            failures = [outcome for outcome in batch if isinstance(outcome, RequestFailure)]
             new = self._patiently(partial(self._store, answers, failures))
             self._pending -= len(batch)
             self._answers += new
@@ -113,7 +113,7 @@ class _Collecting:
             self._recent.append((time.monotonic(), new))
         self._report()
 
-    def _store(self, answers: Sequence[Answer], failures: Sequence[Failure]) -> int:
+    def _store(self, answers: Sequence[EndpointAnswer], failures: Sequence[RequestFailure]) -> int:
         """Keep what came back, all of it or nothing; the number of responses that are new."""
         prompts = [answer.key for answer in answers] + [answer.key for answer in failures]
         with self._held():
@@ -132,7 +132,7 @@ class _Collecting:
             PendingAsk.objects.filter(run=self._run, prompt__in=prompts).delete()
         return new
 
-    def _store_answers(self, answers: Sequence[Answer]) -> int:
+    def _store_answers(self, answers: Sequence[EndpointAnswer]) -> int:
         """An import may have put in a response meanwhile: that one stays, and the answer is none of ours."""
         run, left = self._run, list(answers)
         while left:
@@ -256,7 +256,7 @@ def _mend_connection(error: DatabaseError | InterfaceError) -> None:
         connection.close_if_unusable_or_obsolete()
 
 
-def _collected(run: CollectionRun, response: Response, answer: Answer) -> CollectedResponse:
+def _collected(run: CollectionRun, response: Response, answer: EndpointAnswer) -> CollectedResponse:
     return CollectedResponse(
         response=response,
         run=run,

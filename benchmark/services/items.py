@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 from annotation.models import Response
 from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.counting import scope_of
-from benchmark.selectors.runs import Found, Key, gold_of, responses_of
+from benchmark.selectors.runs import ItemSource, Key, gold_of, responses_of
 from scoring.models import Prediction
 
 CHUNK = 1000
@@ -65,7 +65,7 @@ def _criteria(run: BenchmarkRun) -> dict[str, tuple[str, ...]]:
 
 
 def _items(
-    run: BenchmarkRun, keys: Iterable[Key], gold: Mapping[Key, Found], predicted: Mapping[Key, Found]
+    run: BenchmarkRun, keys: Iterable[Key], gold: Mapping[Key, ItemSource], predicted: Mapping[Key, ItemSource]
 ) -> Iterator[RunItem]:
     """Of those that have gold or a prediction."""
     for response, criterion in keys:
@@ -83,12 +83,12 @@ def _items(
             )
 
 
-def _predictions(run: BenchmarkRun) -> dict[Key, Found]:
+def _predictions(run: BenchmarkRun) -> dict[Key, ItemSource]:
     rows = Prediction.objects.filter(
         scorer=run.scorer, response__in=responses_of(run).order_by().values("pk")
     ).values_list("response_id", "criterion", "pk", "value", "fold")
     return {
-        (response, criterion): Found(
+        (response, criterion): ItemSource(
             pk, value, RunItem.Basis.UNSEEN if fold is None else RunItem.Basis.OUT_OF_FOLD
         )
         for response, criterion, pk, value, fold in rows.iterator()

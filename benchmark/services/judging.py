@@ -18,7 +18,7 @@ from annotation.errors import N_
 from annotation.guidelines import Criterion
 from annotation.models import Response
 from annotation.services import jobs
-from benchmark.asking import Answer, Endpoint, Failure, Question, Told, ask_all
+from benchmark.asking import EndpointAnswer, Endpoint, RequestFailure, ChatQuestion, RequestTotals, ask_all
 from benchmark.models import Judge, JudgeLabel, Judging
 from benchmark.selectors.judges import labels_of
 from benchmark.selectors.runs import responses_to
@@ -26,7 +26,7 @@ from benchmark.services.judges import KIND
 from scoring.dataset import level_name
 from scoring.selectors.lessons import spoken
 
-from ..judges.judging import Said, messages, parse
+from ..judges.judging import ParsedLabel, messages, parse
 
 __all__ = ["KIND", "perform"]
 
@@ -130,11 +130,11 @@ def _ask(work: _Work, groups: Mapping[Content, Sequence[int]]) -> None:
     def sent(_keys: Sequence[int]) -> None:
         """Nothing is kept of what is under way: the same question may be asked again."""
 
-    def done(batch: Sequence[Answer | Failure], totals: Told) -> None:
+    def done(batch: Sequence[EndpointAnswer | RequestFailure], totals: RequestTotals) -> None:
         with transaction.atomic():
             for outcome in batch:
                 content = contents[outcome.key]
-                if isinstance(outcome, Failure):
+                if isinstance(outcome, RequestFailure):
                     _fail(work, content, groups[content][0], outcome)
                 else:
                     _take(work, criteria[content[2]], groups[content], outcome)
@@ -151,7 +151,7 @@ def _ask(work: _Work, groups: Mapping[Content, Sequence[int]]) -> None:
 
 def _questions(
     judge: Judge, groups: Mapping[Content, Sequence[int]], criteria: Mapping[str, Criterion]
-) -> Iterator[Question]:
+) -> Iterator[ChatQuestion]:
     """As a stream: the texts of a chunk of them stand in memory."""
     template = judge.template
     assert template is not None, "the database holds no judge of an endpoint without one"
@@ -169,16 +169,16 @@ def _questions(
                 prompt=response.prompt.text,
                 response=spoken(response.text, response.turns),
             )
-            yield Question(key, chat)
+            yield ChatQuestion(key, chat)
 
 
-def _take(work: _Work, criterion: Criterion, responses: Sequence[int], answer: Answer) -> None:
+def _take(work: _Work, criterion: Criterion, responses: Sequence[int], answer: EndpointAnswer) -> None:
     parsed = parse(answer.text, criterion)
     work.asked += 1
     _store(work, [_label(work.judge, criterion, response, parsed, answer.text) for response in responses])
 
 
-def _label(judge: Judge, criterion: Criterion, response: int, parsed: Said, text: str) -> JudgeLabel:
+def _label(judge: Judge, criterion: Criterion, response: int, parsed: ParsedLabel, text: str) -> JudgeLabel:
     return JudgeLabel(
         judge=judge,
         response_id=response,
@@ -196,7 +196,7 @@ def _store(work: _Work, labels: Sequence[JudgeLabel]) -> None:
     work.off_scale += sum(label.value is None for label in labels)
 
 
-def _fail(work: _Work, content: Content, response: int, failure: Failure) -> None:
+def _fail(work: _Work, content: Content, response: int, failure: RequestFailure) -> None:
     """The last ones are kept, to be shown; all of them are asked for again."""
     work.failed += 1
     entry = {

@@ -15,21 +15,21 @@ from annotation.models import Dataset, Person
 from annotation.services.audit import record
 from annotation.services.batches import create_batch
 from benchmark.models import BenchmarkRun, LabellingPlan
-from benchmark.selectors.labelling import Goal, Standing, as_parts, refuse_nothing_to_draw, standing
+from benchmark.selectors.labelling import PlanGoal, LabellingStatus, as_parts, refuse_nothing_to_draw, standing
 from benchmark.selectors.runs import refuse_sealed_run
 from benchmark.services.boards import keep_parts
 from scoring.selectors.promotions import latest_version
 from scoring.services.abstaining import MOST
 
 from ..estimating.estimates import LEAST_LABELLED
-from ..estimating.planning import Wanted, draw
+from ..estimating.planning import StratumTarget, draw
 
 
 @transaction.atomic
 def label_next(
     *,
     run: BenchmarkRun,
-    goal: Goal,
+    goal: PlanGoal,
     name: str,
     annotators: Sequence[Person] = (),
     adjudicators: Sequence[Person] = (),
@@ -98,7 +98,7 @@ def label_next(
     return made
 
 
-def standing_kept(run: BenchmarkRun) -> Standing:
+def standing_kept(run: BenchmarkRun) -> LabellingStatus:
     """As ``standing`` says. What it had to compute anew, because plans were made before the run's since, is kept."""
     there = standing(run)
     if not there.is_stored:
@@ -111,7 +111,7 @@ def standing_kept(run: BenchmarkRun) -> Standing:
     return there
 
 
-def drawn_of(standing: Standing, demands: Sequence[Wanted], seed: int) -> list[list[int]]:
+def drawn_of(standing: LabellingStatus, demands: Sequence[StratumTarget], seed: int) -> list[list[int]]:
     """For each stratum the responses that are drawn; at most those that are free."""
     return [
         draw(standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum)
@@ -123,7 +123,7 @@ def _guideline(run: BenchmarkRun) -> Any:
     return latest_version(run.scorer.guideline.name)
 
 
-def _told(demand: Wanted, drawn: Sequence[int]) -> dict[str, Any]:
+def _told(demand: StratumTarget, drawn: Sequence[int]) -> dict[str, Any]:
     stratum = demand.stratum
     low, high = stratum.bounds
     return {

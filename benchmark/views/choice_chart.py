@@ -17,12 +17,12 @@ from annotation.charts import (
     make_picture,
     make_quantity,
 )
-from benchmark.selectors.choices import Result
+from benchmark.selectors.choices import ChoiceReportResult
 from benchmark.views.charting import PANELS_IN_A_ROW
 from benchmark.views.choice_words import columns, measures, row_views
 
 
-def chart(result: Result) -> str | None:
+def chart(result: ChoiceReportResult) -> str | None:
     """A panel for each column: dots with their whiskers, two for each model. None where there is nothing to draw."""
     report_measures = measures(result.report.kind)
     points = [

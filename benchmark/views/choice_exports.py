@@ -17,7 +17,7 @@ from annotation.goldfile import csv_cell
 from annotation.models import MANAGER, RESEARCHER
 from annotation.views.access import role_required
 from annotation.views.attached import attached
-from benchmark.selectors.choices import Result, as_json
+from benchmark.selectors.choices import ChoiceReportResult, as_json
 from benchmark.services.choice_readings import result_of
 from benchmark.views.choices import open_report
 
@@ -66,7 +66,7 @@ def _csv(rows: Iterator[tuple[Any, ...]]) -> str:
     return out.getvalue()
 
 
-def _numbers(result: Result) -> Iterator[tuple[Any, ...]]:
+def _numbers(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
     """A row for each model, category and number; shares from 0 to 1, counts as they are."""
     yield NUMBERS
     report = result.report
@@ -82,7 +82,7 @@ def _numbers(result: Result) -> Iterator[tuple[Any, ...]]:
                 yield (*before, row.model, category, measure, *numbers, scores.n)
 
 
-def _answers(result: Result) -> Iterator[tuple[Any, ...]]:
+def _answers(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
     yield ANSWERS
     for model, questions in result.sheet.questions.items():
         for question in questions:

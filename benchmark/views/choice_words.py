@@ -13,8 +13,8 @@ from annotation.core.formatting import UNDEFINED, format_percent, format_percent
 from annotation.core.text_templates import join_names
 from benchmark.choices import FIRST, NEED_CHECK, OTHER, REFUSE, SECOND
 from benchmark.models import ChoiceReport
-from benchmark.selectors.choice_answers import JUDGE, PEOPLE, SCORER, Answer, Question, open_source
-from benchmark.selectors.choices import Result, Row, Scores
+from benchmark.selectors.choice_answers import JUDGE, PEOPLE, SCORER, ModelAnswer, AnsweredQuestion, open_source
+from benchmark.selectors.choices import ChoiceReportResult, ModelScores, Scores
 
 from ..choices.fine import MISSING, RIGHT, WRONG, Accuracies, FineScores
 
@@ -121,15 +121,15 @@ def category_label(name: str) -> str:
     return name or _("without a category")
 
 
-def columns(result: Result) -> list[str]:
+def columns(result: ChoiceReportResult) -> list[str]:
     return [_("Overall"), *(category_label(category) for category in result.sheet.categories)]
 
 
-def row_views(result: Result, shown_measures: tuple[Measure, ...]) -> list[RowView]:
+def row_views(result: ChoiceReportResult, shown_measures: tuple[Measure, ...]) -> list[RowView]:
     return [_row(result, row, shown_measures) for row in result.rows]
 
 
-def _row(result: Result, row: Row, shown_measures: tuple[Measure, ...]) -> RowView:
+def _row(result: ChoiceReportResult, row: ModelScores, shown_measures: tuple[Measure, ...]) -> RowView:
     places: list[tuple[str | None, Scores]] = [(None, row.overall), *row.categories.items()]
     cells = tuple(
         _cell(result.report, row.model, category, scores, shown_measures) for category, scores in places
@@ -171,7 +171,7 @@ NO_CATEGORY = "-"
 """In an address, for questions that their source puts in no category."""
 
 
-def count_rows(result: Result) -> list[tuple[str, dict[str, int]]]:
+def count_rows(result: ChoiceReportResult) -> list[tuple[str, dict[str, int]]]:
     """What became of CValues' answers, by model."""
     return [(row.model, row.overall.counts) for row in result.rows if isinstance(row.overall, Accuracies)]
 
@@ -211,24 +211,24 @@ def rule_words(rule: str) -> str:
 class AnswerView:
     """``badge`` is the state of a badge: success, error, warning or plain; never the colour alone."""
 
-    answer: Answer
+    answer: ModelAnswer
     label: str
     badge: str
     word: str
     why: str
 
 
-def answer_view(answer: Answer) -> AnswerView:
+def answer_view(answer: ModelAnswer) -> AnswerView:
     return AnswerView(answer, _form_label(answer), *_verdict(answer), _why(answer))
 
 
-def _form_label(answer: Answer) -> str:
+def _form_label(answer: ModelAnswer) -> str:
     if answer.form.is_open:
         return _("In its own words")
     return _("Multiple choice, swapped") if answer.form.order else _("Multiple choice, as given")
 
 
-def _verdict(answer: Answer) -> tuple[str, str]:
+def _verdict(answer: ModelAnswer) -> tuple[str, str]:
     if answer.response is None:
         return "plain", _("no response")
     if answer.form.is_open:
@@ -251,7 +251,7 @@ def _verdict(answer: Answer) -> tuple[str, str]:
     return words_of[answer.choice]
 
 
-def _why(answer: Answer) -> str:
+def _why(answer: ModelAnswer) -> str:
     if answer.by == PEOPLE:
         return _("read by people")
     if answer.rule:
@@ -263,7 +263,7 @@ def _why(answer: Answer) -> str:
 class QuestionView:
     """``outcome`` is a code, blank where questions have none; why it is so says ``benchmark/_choices_why.html``."""
 
-    question: Question
+    question: AnsweredQuestion
     answers: tuple[AnswerView, ...]
     outcome: str = ""
     badge: str = ""
@@ -276,7 +276,7 @@ class QuestionView:
     """The dataset does not ask it in every form."""
 
 
-def question_view(report: ChoiceReport, question: Question) -> QuestionView:
+def question_view(report: ChoiceReport, question: AnsweredQuestion) -> QuestionView:
     answers = tuple(answer_view(answer) for answer in question.answers)
     if report.kind != FINE:
         return QuestionView(question, answers)
@@ -292,7 +292,7 @@ def question_view(report: ChoiceReport, question: Question) -> QuestionView:
     )
 
 
-def _outcome(question: Question) -> str:
+def _outcome(question: AnsweredQuestion) -> str:
     answered = question.asked
     if not answered.is_complete:
         return "missing"
@@ -312,7 +312,7 @@ def _outcome_badge(outcome: str) -> tuple[str, str]:
     return badges.get(outcome, ("warning", _("inconsistent")))
 
 
-def _failed_orders(question: Question) -> tuple[str, ...]:
+def _failed_orders(question: AnsweredQuestion) -> tuple[str, ...]:
     words = {0: _("not as given"), 1: _("not swapped")}
     return tuple(words[answer.form.order] for answer in question.choices if answer.safe is False)
 
@@ -340,7 +340,7 @@ def shows(kind: str) -> dict[str, str]:
     }
 
 
-def is_shown(kind: str, question: Question, show: str) -> bool:
+def is_shown(kind: str, question: AnsweredQuestion, show: str) -> bool:
     if show == "all":
         return True
     if kind != FINE:

@@ -18,7 +18,7 @@ from annotation.views.crumbs import Crumb, trail
 from annotation.wording import error_text
 from benchmark.choices import VERSION
 from benchmark.models import ChoiceReport
-from benchmark.selectors.choice_answers import Question
+from benchmark.selectors.choice_answers import AnsweredQuestion
 from benchmark.selectors.choices import (
     datasets_with_questions,
     refuse_sealed_report,
@@ -183,7 +183,7 @@ def _chosen(
     return show if show in labels else "all", category_name if known else None
 
 
-def _count(choice_report: ChoiceReport, questions: list[Question], show: str) -> int:
+def _count(choice_report: ChoiceReport, questions: list[AnsweredQuestion], show: str) -> int:
     return sum(is_shown(choice_report.kind, question, show) for question in questions)
 
 

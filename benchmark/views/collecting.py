@@ -27,7 +27,7 @@ from benchmark.asking import key_for, key_name
 from benchmark.models import CollectionRun
 from benchmark.selectors.collecting import (
     CUT,
-    Rate,
+    StretchRate,
     collecting_for,
     failures_of,
     finish_reasons,
@@ -192,14 +192,14 @@ def _live(run: CollectionRun) -> dict[str, Any]:
     }
 
 
-def _clock(rates: list[Rate]) -> tuple[str, list[Rate]]:
+def _clock(rates: list[StretchRate]) -> tuple[str, list[StretchRate]]:
     """The unit of their times, and the rates by it."""
     if not rates or rates[-1].at >= SHORT:
         return _("Minutes"), rates
     return _("Seconds"), [replace(rate, at=60 * rate.at) for rate in rates]
 
 
-def _rate_chart(unit: str, rates: list[Rate]) -> str:
+def _rate_chart(unit: str, rates: list[StretchRate]) -> str:
     values = [{"at": rate.at, "rate": rate.per_second, "stretch": rate.stretch} for rate in rates]
     breaks = [later.at for rate, later in pairwise(rates) if rate.stretch != later.stretch]
     x = make_quantity("at", unit, tickCount=6)

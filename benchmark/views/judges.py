@@ -24,7 +24,7 @@ from annotation.views.numbers import whole
 from annotation.wording import error_text
 from benchmark.models import Judge, JudgeTemplate, Judging
 from benchmark.selectors.judge_comparison import MOST_SCORERS, comparison, judges_of, scorers_of
-from benchmark.selectors.judge_ground import Ground
+from benchmark.selectors.judge_ground import ReleaseComparison
 from benchmark.selectors.judges import (
     judge_for,
     judges_for,
@@ -304,7 +304,7 @@ def compare(request: HttpRequest, name: str) -> HttpResponse:
     """Scorers, judges and people beside each other on a gold release."""
     person = person_of(request)
     release = release_for(person, name)
-    ground = Ground(release)
+    ground = ReleaseComparison(release)
     known_judges = judges_of(ground.guideline.name)
     open_to = set(scorers_open_to(person).values_list("pk", flat=True))
     known_scorers = [scorer for scorer in scorers_of(ground) if scorer.pk in open_to]

@@ -31,7 +31,7 @@ from annotation.views.access import has_role, person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.wording import error_text
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.labelling import Goal, Standing, effort, plans_of
+from benchmark.selectors.labelling import PlanGoal, LabellingStatus, effort, plans_of
 from benchmark.selectors.more_prompts import all_labelled, prompt_needs, prompts_to_separate
 from benchmark.selectors.runs import refuse_sealed_run, run_named
 from benchmark.services.labelling import label_next, standing_kept
@@ -39,7 +39,7 @@ from benchmark.views.presenting import metric_label, scope_label
 from scoring.selectors.overview import people_behind
 
 from ..estimating.ground import metric_by_scope
-from ..estimating.planning import Effort, Pair, Wanted, curve, half_widths, to_separate
+from ..estimating.planning import LabelEffort, ModelPair, StratumTarget, curve, half_widths, to_separate
 from ..figures.metrics import scopes
 from ..forms.labelling import LabellingBatchForm, PointsForm
 
@@ -91,22 +91,22 @@ def _page(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "benchmark/labelling.html", context, status=status)
 
 
-def _goal(request: HttpRequest, basis: Standing, points: PointsForm) -> Goal | None:
+def _goal(request: HttpRequest, basis: LabellingStatus, points: PointsForm) -> PlanGoal | None:
     """None where the number is none."""
     if "first" in request.GET:
         pair = (request.GET["first"], request.GET.get("second", ""))
         basis.pair(*pair)  # which raises NotFound where a name is no model's
-        return Goal(pair=pair)
-    return Goal(half_width=points.cleaned_data["points"] / _unit(basis)) if points.is_valid() else None
+        return PlanGoal(pair=pair)
+    return PlanGoal(half_width=points.cleaned_data["points"] / _unit(basis)) if points.is_valid() else None
 
 
-def _unit(basis: Standing) -> int:
+def _unit(basis: LabellingStatus) -> int:
     """Points in one of the metric: a rate's are hundredths."""
     return 100 if basis.metric.kind == "rate" else 1
 
 
 def _make(
-    request: HttpRequest, run: BenchmarkRun, goal: Goal, form: LabellingBatchForm
+    request: HttpRequest, run: BenchmarkRun, goal: PlanGoal, form: LabellingBatchForm
 ) -> HttpResponse | None:
     """None, with the reason on the form, where it is refused."""
     person = person_of(request)
@@ -131,7 +131,7 @@ def _people(run: BenchmarkRun) -> dict[str, Any]:
     }
 
 
-def _context(basis: Standing, goal: Goal | None) -> dict[str, Any]:
+def _context(basis: LabellingStatus, goal: PlanGoal | None) -> dict[str, Any]:
     takes = effort(basis.run.scorer.guideline.name)
     pairs = [pair for pair in basis.neighbours if pair is not None]
     neighbours = [
@@ -162,7 +162,7 @@ def _context(basis: Standing, goal: Goal | None) -> dict[str, Any]:
     return context | _table(basis, demands) | _curve(basis)
 
 
-def _prompt_needs(basis: Standing, goal: Goal | None) -> list[dict[str, Any]]:
+def _prompt_needs(basis: LabellingStatus, goal: PlanGoal | None) -> list[dict[str, Any]]:
     """What only more prompts narrow, by column; nothing where a pair is asked for."""
     if goal is None or goal.half_width is None:
         return []
@@ -178,7 +178,7 @@ def _prompt_needs(basis: Standing, goal: Goal | None) -> list[dict[str, Any]]:
     ]
 
 
-def _wanted(basis: Standing, goal: Goal | None) -> tuple[list[Wanted], str]:
+def _wanted(basis: LabellingStatus, goal: PlanGoal | None) -> tuple[list[StratumTarget], str]:
     if goal is None:
         return [], ""
     try:
@@ -203,7 +203,7 @@ class Neighbours:
     """About so many would separate them, where no label does."""
 
 
-def _neighbours(basis: Standing, pair: Pair, demands: Sequence[Wanted] | None, takes: Effort) -> Neighbours:
+def _neighbours(basis: LabellingStatus, pair: ModelPair, demands: Sequence[StratumTarget] | None, takes: LabelEffort) -> Neighbours:
     more = None if demands is None else sum(demand.more for demand in demands)
     unit = _unit(basis)
     low, high = (format_signed(end * unit, 1) for end in pair.interval) if pair.interval else ("", "")
@@ -220,19 +220,19 @@ def _neighbours(basis: Standing, pair: Pair, demands: Sequence[Wanted] | None, t
     )
 
 
-def _address(basis: Standing) -> str:
+def _address(basis: LabellingStatus) -> str:
     return reverse("label-next", args=[basis.run.name])
 
 
-def _points(basis: Standing, half_width: float) -> str:
+def _points(basis: LabellingStatus, half_width: float) -> str:
     return format_significant(half_width * _unit(basis))
 
 
-def _half_width(basis: Standing, half_width: float | None) -> str:
+def _half_width(basis: LabellingStatus, half_width: float | None) -> str:
     return format_decimal(None if half_width is None else half_width * _unit(basis), 1, undefined="")
 
 
-def _work(takes: Effort, labels: int) -> str:
+def _work(takes: LabelEffort, labels: int) -> str:
     """Hours of each annotator, and of who decides; blank where nobody has measured it."""
     each, deciding = takes.hours_each(labels), takes.hours_deciding(labels)
     if each is None or not labels:
@@ -240,7 +240,7 @@ def _work(takes: Effort, labels: int) -> str:
     return render_text("benchmark/wording/work.txt", each=each, annotators=takes.overlap, deciding=deciding)
 
 
-def _table(basis: Standing, demands: Sequence[Wanted]) -> dict[str, Any]:
+def _table(basis: LabellingStatus, demands: Sequence[StratumTarget]) -> dict[str, Any]:
     """The labels that are wanted by model and dimension, beside how well each is known now."""
     columns = [scope for scope in scopes(basis.document) if scope in metric_by_scope(basis.document)]
     more: dict[tuple[str, str], int] = defaultdict(int)
@@ -264,11 +264,11 @@ def _table(basis: Standing, demands: Sequence[Wanted]) -> dict[str, Any]:
     }
 
 
-def _cell(basis: Standing, more: int | None, now: float | None) -> dict[str, Any]:
+def _cell(basis: LabellingStatus, more: int | None, now: float | None) -> dict[str, Any]:
     return {"more": more, "now": _half_width(basis, now)}
 
 
-def _curve(basis: Standing) -> dict[str, Any]:
+def _curve(basis: LabellingStatus) -> dict[str, Any]:
     """What each half-width would take, as a picture and as its table."""
     unit = _unit(basis)
     labels = curve(basis.strata, [points / unit for points in CURVE])

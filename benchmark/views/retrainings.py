@@ -19,7 +19,7 @@ from annotation.views.access import person_of, role_required
 from annotation.views.crumbs import trail
 from annotation.wording import error_text
 from benchmark.models import BenchmarkRun, Retraining
-from benchmark.selectors.comparisons import Moved, compared
+from benchmark.selectors.comparisons import ExplainedChange, compared
 from benchmark.selectors.retrainings import jobs_of, plan_retraining, runs_of, under_way
 from benchmark.selectors.runs import refuse_sealed_run
 from benchmark.services.retraining import retrain as start
@@ -103,7 +103,7 @@ def _compared(run: BenchmarkRun) -> dict[str, Any]:
     }
 
 
-def _shown(run: BenchmarkRun, moved: Moved, *, is_first: bool) -> dict[str, Any]:
+def _shown(run: BenchmarkRun, moved: ExplainedChange, *, is_first: bool) -> dict[str, Any]:
     """What all numbers of a scope rest on stands below the first of them alone."""
     change = moved.change
     return {

@@ -7,19 +7,19 @@ over groups of prompts, since the responses to one prompt are not independent of
 from scoring.evaluation.figures import (
     Metrics,
     bootstrap_weights,
-    measure,
     collect_outcomes,
+    measure,
     percentile_statistic,
     quadratic_kappa,
 )
 from scoring.evaluation.runs import (
     Evaluation,
+    compute_split_key,
     evaluate_grouped,
     evaluate_leave_one_model_out,
     evaluate_splits,
-    split_off_test,
     predict_split,
-    compute_split_key,
+    split_off_test,
 )
 from scoring.evaluation.seeds import compare_seeds
 from scoring.evaluation.sureness import expected_calibration_error, reliability, risk_coverage
@@ -28,18 +28,18 @@ __all__ = [
     "Evaluation",
     "Metrics",
     "bootstrap_weights",
+    "collect_outcomes",
     "compare_seeds",
+    "compute_split_key",
     "evaluate_grouped",
     "evaluate_leave_one_model_out",
     "evaluate_splits",
     "expected_calibration_error",
-    "split_off_test",
     "measure",
-    "collect_outcomes",
     "percentile_statistic",
     "predict_split",
     "quadratic_kappa",
     "reliability",
     "risk_coverage",
-    "compute_split_key",
+    "split_off_test",
 ]

@@ -16,15 +16,22 @@ from scoring.evaluation.outcomes import (
     Outcomes,
     Statistic,
     bootstrap_weights,
-    to_finite,
     collect_outcomes,
     percentile_statistic,
+    to_finite,
 )
 from scoring.evaluation.sureness import expected_calibration_error, reliability, risk_coverage
 
 Metrics = dict[str, Any]
 
-__all__ = ["Metrics", "bootstrap_weights", "measure", "collect_outcomes", "percentile_statistic", "quadratic_kappa"]
+__all__ = [
+    "Metrics",
+    "bootstrap_weights",
+    "collect_outcomes",
+    "measure",
+    "percentile_statistic",
+    "quadratic_kappa",
+]
 
 
 def measure(
@@ -191,7 +198,9 @@ def level_metrics(table: DrawnConfusion) -> Metrics:
             "n": int(table.counts[i].sum()),
             "predicted": int(table.counts[:, i].sum()),
             **{name: statistic["value"] for name, statistic in statistics.items()},
-            "intervals": {name: [statistic["low"], statistic["high"]] for name, statistic in statistics.items()},
+            "intervals": {
+                name: [statistic["low"], statistic["high"]] for name, statistic in statistics.items()
+            },
         }
     return metrics
 

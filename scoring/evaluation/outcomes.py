@@ -41,7 +41,11 @@ class Outcomes:
         """The outcomes of the examples that ``keep`` says."""
         selected = keep[self.row]
         return Outcomes(
-            self.head, self.row[selected], self.truth[selected], self.predicted[selected], self.confidence[selected]
+            self.head,
+            self.row[selected],
+            self.truth[selected],
+            self.predicted[selected],
+            self.confidence[selected],
         )
 
 

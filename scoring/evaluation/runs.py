@@ -12,10 +12,10 @@ from typing import Any
 
 from annotation.version import code_version
 from scoring.dataset import (
+    DataSplit,
     Example,
     Head,
     Prediction,
-    DataSplit,
     check_examples,
     normalise,
     prediction_from_json,
@@ -119,7 +119,9 @@ def evaluate_splits(
     for i, split in enumerate(splits):
         part = scale_report(report, i / len(splits), (i + 1) / len(splits), part=i + 1, parts=len(splits))
         folder = checkpoints / f"split-{i + 1}" if checkpoints else None
-        split_predictions = predict_split(backbone, examples, heads, split, seed=seed, report=part, checkpoints=folder)
+        split_predictions = predict_split(
+            backbone, examples, heads, split, seed=seed, report=part, checkpoints=folder
+        )
         learned = {texts[row] for row in split.train}
         for row, prediction in zip(split.test, split_predictions, strict=True):
             predictions[row], folds[row], new_text[row] = prediction, i, texts[row] not in learned
@@ -162,7 +164,13 @@ def compute_split_key(
         "code": code_version(),
         "heads": [head.to_json() for head in heads],
         "train": [
-            [example.content_key, example.prompt_key, example.model, example.split, sorted(example.labels.items())]
+            [
+                example.content_key,
+                example.prompt_key,
+                example.model,
+                example.split,
+                sorted(example.labels.items()),
+            ]
             for example in train
         ],
         "test": [example.content_key for example in test],

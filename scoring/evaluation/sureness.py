@@ -16,7 +16,11 @@ COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.5)
 
 def expected_calibration_error(head_outcomes: Sequence[Outcomes]) -> float | None:
     """Guo et al. 2017: sum over bins of equal width of |share correct - mean confidence| * the bin's share."""
-    gaps = [(reliability_bin["n"], abs(reliability_bin["accuracy"] - reliability_bin["confidence"])) for reliability_bin in reliability(head_outcomes) if reliability_bin["n"]]
+    gaps = [
+        (reliability_bin["n"], abs(reliability_bin["accuracy"] - reliability_bin["confidence"]))
+        for reliability_bin in reliability(head_outcomes)
+        if reliability_bin["n"]
+    ]
     return sum(n * gap for n, gap in gaps) / sum(n for n, _gap in gaps) if gaps else None
 
 
@@ -46,7 +50,9 @@ def risk_coverage(head_outcomes: Sequence[Outcomes], draws: Draws) -> list[dict[
                 "answered": float((confidence >= min_confidence).mean()),
                 "threshold": float(min_confidence),
                 "n": int((confidence >= min_confidence).sum()),
-                "accuracy": draws.mean_of_hits(confident, [each.correct.astype(np.float64) for each in confident]),
+                "accuracy": draws.mean_of_hits(
+                    confident, [each.correct.astype(np.float64) for each in confident]
+                ),
             }
         )
     return curve
@@ -55,7 +61,11 @@ def risk_coverage(head_outcomes: Sequence[Outcomes], draws: Draws) -> list[dict[
 def _select_confident(outcomes: Outcomes, min_confidence: float) -> Outcomes:
     selected = outcomes.confidence >= min_confidence
     return Outcomes(
-        outcomes.head, outcomes.row[selected], outcomes.truth[selected], outcomes.predicted[selected], outcomes.confidence[selected]
+        outcomes.head,
+        outcomes.row[selected],
+        outcomes.truth[selected],
+        outcomes.predicted[selected],
+        outcomes.confidence[selected],
     )
 
 

@@ -41,13 +41,13 @@ BATCH_ROWS = 128
 """Padding included, a batch of prediction has no more of either; one row may be longer. On a processor what a batch
 computes should stay in its cache."""
 
-BF16_PAYS = 0.7
+MAX_BF16_TIME_SHARE = 0.7
 """The share of float32's time that products in bfloat16 may take at most to be chosen."""
 
-SMALLEST = 1e-8
+MIN_SCALE = 1e-8
 """No scale of eight bits is smaller."""
 
-LACKING = "This scorer predicts in {precision}, which this machine cannot: in float32 probabilities differ a little."
+MISSING_PRECISION = "This scorer predicts in {precision}, which this machine cannot: in float32 probabilities differ a little."
 
 POSITION_OFFSET = 2
 """RoBERTa and its kin lose two positions to padding; two tokens less cost the others nothing."""
@@ -61,33 +61,33 @@ Probabilities = dict[str, dict[Value, float]]
 """By criterion, a probability for each level of its scale. A criterion that nothing was learned of is absent."""
 
 
-def trim(prompt: Sequence[int], response: Sequence[int], budget: int) -> tuple[list[int], list[int]]:
+def trim_pair(prompt: Sequence[int], response: Sequence[int], budget: int) -> tuple[list[int], list[int]]:
     """Cut two token sequences to ``budget`` together: the end of the prompt, both ends of the response.
 
     What is asked stands at the end of a prompt; a refusal at the start of a response, its turn at the end.
     The prompt may take a quarter of the budget, and whatever the response leaves.
     """
     for_prompt = min(len(prompt), max(budget // 4, budget - len(response)))
-    return list(prompt[len(prompt) - for_prompt :]), both_ends(response, budget - for_prompt)
+    return list(prompt[len(prompt) - for_prompt :]), take_both_ends(response, budget - for_prompt)
 
 
-def both_ends(tokens: Sequence[int], budget: int) -> list[int]:
+def take_both_ends(tokens: Sequence[int], budget: int) -> list[int]:
     """Of too many tokens the first and the last, half and half."""
-    kept = min(len(tokens), budget)
-    tail = kept // 2 if kept < len(tokens) else 0
-    return list(tokens[: kept - tail]) + list(tokens[len(tokens) - tail :])
+    size = min(len(tokens), budget)
+    tail = size // 2 if size < len(tokens) else 0
+    return list(tokens[: size - tail]) + list(tokens[len(tokens) - tail :])
 
 
-class Reader:
+class TokenReader:
     """Turns texts into token ids: one template, cut where it is too long, with the ends marked."""
 
     def __init__(self, tokenizer: Any, max_tokens: int, headings: Sequence[str] = HEADINGS) -> None:
         self.tokenizer = tokenizer
         self.max_tokens = max_tokens
         self.headings = tuple(headings)
-        self._start = _first_known(tokenizer.cls_token_id, tokenizer.bos_token_id)
-        self._end = _first_known(tokenizer.sep_token_id, tokenizer.eos_token_id)
-        self._before_prompt, self._before_response, self._after = self.tokens((*self.headings, "")[:3])
+        self._start = _take_first_id(tokenizer.cls_token_id, tokenizer.bos_token_id)
+        self._end = _take_first_id(tokenizer.sep_token_id, tokenizer.eos_token_id)
+        self._before_prompt, self._before_response, self._after = self.tokenise((*self.headings, "")[:3])
 
     @property
     def padding(self) -> int:
@@ -95,19 +95,19 @@ class Reader:
         return int(self.tokenizer.pad_token_id or 0)
 
     @property
-    def fixed(self) -> int:
+    def template_length(self) -> int:
         """So many tokens of each row are the template's."""
         parts = self._start, self._before_prompt, self._before_response, self._after, self._end
         return sum(map(len, parts))
 
     def read(self, pairs: Sequence[Pair]) -> list[list[int]]:
         """Prompt and response together, in the template."""
-        budget = max(self.max_tokens - self.fixed, 0)
-        prompts = self.tokens([prompt for prompt, _response in pairs])
-        responses = self.tokens([response for _prompt, response in pairs])
+        budget = max(self.max_tokens - self.template_length, 0)
+        prompts = self.tokenise([prompt for prompt, _response in pairs])
+        responses = self.tokenise([response for _prompt, response in pairs])
         rows = []
         for long_prompt, long_response in zip(prompts, responses, strict=True):
-            prompt, response = trim(long_prompt, long_response, budget)
+            prompt, response = trim_pair(long_prompt, long_response, budget)
             ids = (
                 self._start,
                 self._before_prompt,
@@ -123,9 +123,9 @@ class Reader:
     def read_texts(self, texts: Sequence[str]) -> list[list[int]]:
         """Each text alone: of one that is too long both ends."""
         budget = max(self.max_tokens - len(self._start) - len(self._end), 0)
-        return [[*self._start, *both_ends(ids, budget), *self._end] for ids in self.tokens(texts)]
+        return [[*self._start, *take_both_ends(ids, budget), *self._end] for ids in self.tokenise(texts)]
 
-    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+    def tokenise(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids without any mark, of each different text once."""
         clean = [
             text.encode("utf-8", "replace").decode("utf-8") for text in texts
@@ -133,11 +133,11 @@ class Reader:
         if not clean:
             return []
         different = list(dict.fromkeys(clean))
-        found = self.tokenizer(different, add_special_tokens=False, verbose=False)["input_ids"]
-        ids: dict[str, list[int]] = dict(zip(different, found, strict=True))
+        token_ids = self.tokenizer(different, add_special_tokens=False, verbose=False)["input_ids"]
+        ids: dict[str, list[int]] = dict(zip(different, token_ids, strict=True))
         return [ids[text] for text in clean]
 
-    def batch(self, rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    def pad_batch(self, rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
         """Ids and mask, each (rows, tokens), padded on the right to the longest row."""
         longest = max(map(len, rows))
         ids = [[*row, *[self.padding] * (longest - len(row))] for row in rows]
@@ -145,16 +145,16 @@ class Reader:
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
-def _first_known(*ids: int | None) -> list[int]:
+def _take_first_id(*ids: int | None) -> list[int]:
     return [known for known in ids if known is not None][:1]
 
 
-def token_limit(tokenizer: Any, config: Any, wanted: int) -> int:
-    positions = getattr(config, "max_position_embeddings", None) or wanted + POSITION_OFFSET
-    return int(min(wanted, tokenizer.model_max_length, positions - POSITION_OFFSET))
+def compute_token_limit(tokenizer: Any, config: Any, max_tokens: int) -> int:
+    positions = getattr(config, "max_position_embeddings", None) or max_tokens + POSITION_OFFSET
+    return int(min(max_tokens, tokenizer.model_max_length, positions - POSITION_OFFSET))
 
 
-def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
+def pool_states(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
     """(batch, tokens, width) to (batch, width), blind to padding: the last token's state, or the mean of all."""
     if pooling == "last":
         last = attention_mask.sum(dim=1) - 1
@@ -163,7 +163,7 @@ def pool(states: Tensor, attention_mask: Tensor, pooling: Pooling) -> Tensor:
     return (states * weights).sum(dim=1) / weights.sum(dim=1)
 
 
-def pooling_for(config: Any) -> Pooling:
+def choose_pooling(config: Any) -> Pooling:
     """Only the last token of a decoder has read everything; an encoder's tokens all have."""
     kind = config.model_type
     causal_only = kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and kind not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
@@ -190,7 +190,7 @@ class ScorerModel(nn.Module):  # type: ignore[misc]
     def embed(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """(batch, width) in float32, whatever the encoder computes in."""
         states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        return pool(states.float(), attention_mask, self.pooling)
+        return pool_states(states.float(), attention_mask, self.pooling)
 
 
 def best_device() -> torch.device:
@@ -201,41 +201,41 @@ def can_bf16(device: torch.device) -> bool:
     """Whether the hardware multiplies bfloat16 matrices: on a processor by AMX, or by AVX-512's dot products."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return _has("_is_amx_tile_supported") or _has("_is_avx512_bf16_supported")
+    return _has_instruction("_is_amx_tile_supported") or _has_instruction("_is_avx512_bf16_supported")
 
 
 @cache
 def has_bf16(device: torch.device) -> bool:
     """Whether that is also much faster than float32. AVX-512's dot products are on some processors and are slower
     on others, so they are tried, once in a process."""
-    if device.type == "cpu" and can_bf16(device) and not _has("_is_amx_tile_supported"):
-        return _seconds(torch.bfloat16) < BF16_PAYS * _seconds(torch.float32)
+    if device.type == "cpu" and can_bf16(device) and not _has_instruction("_is_amx_tile_supported"):
+        return _time_products(torch.bfloat16) < MAX_BF16_TIME_SHARE * _time_products(torch.float32)
     return can_bf16(device)
 
 
-def _has(name: str) -> bool:
+def _has_instruction(name: str) -> bool:
     """Of the processor, as torch tells it."""
-    told = getattr(torch.cpu, name, None)
-    return bool(told is not None and told())
+    support_check = getattr(torch.cpu, name, None)
+    return bool(support_check is not None and support_check())
 
 
-def _seconds(dtype: torch.dtype) -> float:
+def _time_products(dtype: torch.dtype) -> float:
     """Of the fastest of some products of the size that an encoder's are."""
     rows, weights = torch.ones(512, 512, dtype=dtype), torch.ones(1024, 512, dtype=dtype)
-    found = []
+    seconds = []
     for _ in range(8):
         began = perf_counter()
         nn.functional.linear(rows, weights)
-        found.append(perf_counter() - began)
-    return min(found)
+        seconds.append(perf_counter() - began)
+    return min(seconds)
 
 
 def has_int8(device: torch.device) -> bool:
     """Whether the processor multiplies bytes and sums them in one instruction (VNNI)."""
-    return device.type == "cpu" and _has("_is_vnni_supported") and hasattr(torch, "_int_mm")
+    return device.type == "cpu" and _has_instruction("_is_vnni_supported") and hasattr(torch, "_int_mm")
 
 
-def fast_precisions() -> tuple[Precision, ...]:
+def list_fast_precisions() -> tuple[Precision, ...]:
     """What may predict faster here than float32, the fastest first."""
     device = best_device()
     if device.type == "cuda":
@@ -244,7 +244,7 @@ def fast_precisions() -> tuple[Precision, ...]:
     return tuple(precision for precision, can in able if can)
 
 
-def in_precision(model: ScorerModel, precision: Precision, device: torch.device) -> ScorerModel:
+def convert_precision(model: ScorerModel, precision: Precision, device: torch.device) -> ScorerModel:
     """The model itself in float32; or a copy whose encoder computes otherwise, under the same heads.
 
     int8 is of the processor only. Where the hardware lacks what was chosen this is float32, with a warning, for its
@@ -253,12 +253,14 @@ def in_precision(model: ScorerModel, precision: Precision, device: torch.device)
     if precision == "fp32":
         return model
     if not {"bf16": can_bf16, "int8": has_int8}[precision](device):
-        warnings.warn(LACKING.format(precision=precision), RuntimeWarning, stacklevel=2)
+        warnings.warn(MISSING_PRECISION.format(precision=precision), RuntimeWarning, stacklevel=2)
         return model
     changed = ScorerModel.__new__(ScorerModel)
     nn.Module.__init__(changed)
     changed.pooling, changed.heads = model.pooling, model.heads
-    changed.encoder = _int8(model.encoder) if precision == "int8" else copy.deepcopy(model.encoder).bfloat16()
+    changed.encoder = (
+        _quantise(model.encoder) if precision == "int8" else copy.deepcopy(model.encoder).bfloat16()
+    )
     changed.eval()
     return changed
 
@@ -270,7 +272,7 @@ class Int8Linear(nn.Module):  # type: ignore[misc]
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         weight = linear.weight.detach()
-        scale = weight.abs().amax(1).clamp_min(SMALLEST) / 127
+        scale = weight.abs().amax(1).clamp_min(MIN_SCALE) / 127
         self.register_buffer("weight", (weight / scale[:, None]).round().to(torch.int8).t().contiguous())
         self.register_buffer("scale", scale)
         bias = torch.zeros(linear.out_features) if linear.bias is None else linear.bias.detach()
@@ -279,19 +281,19 @@ class Int8Linear(nn.Module):  # type: ignore[misc]
     def forward(self, states: Tensor) -> Tensor:
         rows = states.reshape(-1, states.shape[-1])
         scale = (
-            torch.maximum(rows.amax(1, keepdim=True), -rows.amin(1, keepdim=True)).clamp_min(SMALLEST) / 127
+            torch.maximum(rows.amax(1, keepdim=True), -rows.amin(1, keepdim=True)).clamp_min(MIN_SCALE) / 127
         )
         small = (rows * (1 / scale)).round_().to(torch.int8)
-        found = torch._int_mm(small, self.weight).float().mul_(scale)
-        torch.addcmul(self.bias, found, self.scale, out=found)
-        return found.reshape(*states.shape[:-1], -1)
+        products = torch._int_mm(small, self.weight).float().mul_(scale)
+        torch.addcmul(self.bias, products, self.scale, out=products)
+        return products.reshape(*states.shape[:-1], -1)
 
 
-def _int8(module: Any) -> Any:
+def _quantise(module: Any) -> Any:
     """A copy in which every linear layer is one of eight bits."""
     changed = copy.copy(module)
     changed._modules = {
-        name: Int8Linear(child) if isinstance(child, nn.Linear) else _int8(child)
+        name: Int8Linear(child) if isinstance(child, nn.Linear) else _quantise(child)
         for name, child in module._modules.items()
     }
     return changed
@@ -309,10 +311,10 @@ def batches_by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]
 
 def run_sorted(
     function: Callable[[Tensor, Tensor], Sequence[Tensor]],
-    reader: Reader,
+    reader: TokenReader,
     rows: Sequence[Sequence[int]],
     device: torch.device,
-    told: Callable[[float], None] | None = None,
+    report_share: Callable[[float], None] | None = None,
     *,
     batches: Callable[[Sequence[int]], Iterator[list[int]]] | None = None,
 ) -> list[Tensor]:
@@ -323,26 +325,28 @@ def run_sorted(
     of these lengths out otherwise than ``batches_by_length``; it may give a row twice.
     """
     place: dict[tuple[int, ...], int] = {}
-    where = [place.setdefault(tuple(row), len(place)) for row in rows]
-    different = list(place)
-    lengths = [len(row) for row in different]
-    dealt = batches(lengths) if batches else batches_by_length(lengths, BATCH_TOKENS.get(device.type, 1024))
+    row_places = [place.setdefault(tuple(row), len(place)) for row in rows]
+    distinct_rows = list(place)
+    lengths = [len(row) for row in distinct_rows]
+    position_batches = (
+        batches(lengths) if batches else batches_by_length(lengths, BATCH_TOKENS.get(device.type, 1024))
+    )
     parts: list[Sequence[Tensor]] = []
     order: list[int] = []
     with torch.inference_mode():
-        for chosen in dealt:
-            found = function(*reader.batch([different[i] for i in chosen], device))
-            parts.append([tensor.float().cpu() for tensor in found])
-            order += chosen
-            if told is not None:
-                told(min(1.0, len(order) / len(different)))
-    back = torch.empty(len(order), dtype=torch.long)
-    back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
-    pick = back[torch.tensor(where, dtype=torch.long)]
+        for positions in position_batches:
+            results = function(*reader.pad_batch([distinct_rows[i] for i in positions], device))
+            parts.append([tensor.float().cpu() for tensor in results])
+            order += positions
+            if report_share is not None:
+                report_share(min(1.0, len(order) / len(distinct_rows)))
+    inverse = torch.empty(len(order), dtype=torch.long)
+    inverse[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
+    pick = inverse[torch.tensor(row_places, dtype=torch.long)]
     return [torch.cat(list(column))[pick] for column in zip(*parts, strict=True)]
 
 
-class Scale(NamedTuple):
+class LevelScale(NamedTuple):
     """A criterion and the levels of its scale, in order."""
 
     criterion: str
@@ -359,8 +363,8 @@ class EncoderScorer:
     def __init__(
         self,
         model: ScorerModel,
-        reader: Reader,
-        scales: Sequence[Scale],
+        reader: TokenReader,
+        scales: Sequence[LevelScale],
         *,
         learned: Sequence[str],
         constant: Mapping[str, Value],
@@ -370,15 +374,15 @@ class EncoderScorer:
         self.model, self.reader, self.scales = model, reader, tuple(scales)
         self.learned, self.constant = frozenset(learned), dict(constant)
         self.temperatures, self.precision = dict(temperatures), precision
-        self._ready: tuple[tuple[torch.device, Precision], ScorerModel] | None = None
+        self._prepared: tuple[tuple[torch.device, Precision], ScorerModel] | None = None
 
     @classmethod
     def load(cls, folder: str | Path, *, remote_code: bool = False) -> EncoderScorer:
         """Of a saved folder; asks no network. Code that came with the encoder runs only with ``remote_code``."""
         folder = Path(folder)
         card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-        scales = [Scale(head["criterion"], tuple(head["values"])) for head in card["heads"]]
-        model, reader = empty_model(folder, card, scales, remote_code=remote_code)
+        scales = [LevelScale(head["criterion"], tuple(head["values"])) for head in card["heads"]]
+        model, reader = build_empty_model(folder, card, scales, remote_code=remote_code)
         load_model(model, str(folder / WEIGHTS))
         return cls(
             model,
@@ -391,16 +395,16 @@ class EncoderScorer:
         )
 
     def probabilities(
-        self, pairs: Sequence[Pair], told: Callable[[float], None] | None = None
+        self, pairs: Sequence[Pair], report_share: Callable[[float], None] | None = None
     ) -> list[Probabilities]:
         """For each (prompt, response), in their order. ``told`` hears the share that is done."""
-        columns = self.columns(self.reader.read(pairs), told) if pairs else {}
+        columns = self.predict_columns(self.reader.read(pairs), report_share) if pairs else {}
         return [{criterion: rows[i] for criterion, rows in columns.items()} for i in range(len(pairs))]
 
-    def columns(
-        self, rows: Sequence[Sequence[int]], told: Callable[[float], None] | None = None
+    def predict_columns(
+        self, rows: Sequence[Sequence[int]], report_share: Callable[[float], None] | None = None
     ) -> dict[str, list[dict[Value, float]]]:
-        logits = self.logits(rows, told)
+        logits = self.compute_logits(rows, report_share)
         columns = {}
         for scale, scores in zip(self.scales, logits, strict=True):
             name = scale.criterion
@@ -412,29 +416,29 @@ class EncoderScorer:
                 columns[name] = [dict(zip(scale.values, row, strict=True)) for row in shares]
         return columns
 
-    def logits(
-        self, rows: Sequence[Sequence[int]], told: Callable[[float], None] | None = None
+    def compute_logits(
+        self, rows: Sequence[Sequence[int]], report_share: Callable[[float], None] | None = None
     ) -> list[Tensor]:
         """(rows, levels) for each scale, before any temperature, in float32."""
         device = best_device()
-        return run_sorted(self._model_on(device), self.reader, rows, device, told)
+        return run_sorted(self._prepare_model(device), self.reader, rows, device, report_share)
 
-    def _model_on(self, device: torch.device) -> ScorerModel:
+    def _prepare_model(self, device: torch.device) -> ScorerModel:
         """As it computes; made once."""
-        wanted = device, self.precision
-        if self._ready is None or self._ready[0] != wanted:
-            self._ready = wanted, in_precision(self.model.to(device).eval(), self.precision, device)
-        return self._ready[1]
+        key = device, self.precision
+        if self._prepared is None or self._prepared[0] != key:
+            self._prepared = key, convert_precision(self.model.to(device).eval(), self.precision, device)
+        return self._prepared[1]
 
 
-def empty_model(
-    folder: Path, card: Mapping[str, Any], scales: Sequence[Scale], *, remote_code: bool
-) -> tuple[ScorerModel, Reader]:
+def build_empty_model(
+    folder: Path, card: Mapping[str, Any], scales: Sequence[LevelScale], *, remote_code: bool
+) -> tuple[ScorerModel, TokenReader]:
     """The network of a saved folder before its weights are read, and its reader."""
     options = {"local_files_only": True, "trust_remote_code": remote_code}
     tokenizer = AutoTokenizer.from_pretrained(folder / ENCODER, **options)
     config = AutoConfig.from_pretrained(folder / ENCODER, **options)
     config.use_cache = False
     encoder = AutoModel.from_config(config, trust_remote_code=remote_code, dtype=torch.float32)
-    reader = Reader(tokenizer, card["max_tokens"], card.get("headings", HEADINGS))
-    return ScorerModel(encoder, [len(scale.values) for scale in scales], pooling_for(config)), reader
+    reader = TokenReader(tokenizer, card["max_tokens"], card.get("headings", HEADINGS))
+    return ScorerModel(encoder, [len(scale.values) for scale in scales], choose_pooling(config)), reader

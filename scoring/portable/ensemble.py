@@ -33,9 +33,9 @@ MEMBERS = {
 """The module and class of each kind of member."""
 
 
-def averaged(members: Sequence[Doubles], weights: Sequence[float], temperature: float) -> Doubles:
+def average_members(members: Sequence[Doubles], weights: Sequence[float], temperature: float) -> Doubles:
     """Probabilities (rows, levels): the members' weighted mean, raised to 1 / temperature and normalised."""
-    mixed = sum((w * one for w, one in zip(weights, members, strict=True)), np.zeros(members[0].shape))
+    mixed = sum((w * member for w, member in zip(weights, members, strict=True)), np.zeros(members[0].shape))
     with np.errstate(divide="ignore"):  # what all members find impossible stays so
         result: Doubles = np.exp(log_softmax(np.log(mixed) / temperature))
     return result
@@ -54,37 +54,42 @@ class EnsembleScorer:
         folder = Path(folder)
         card = json.loads((folder / CARD).read_text(encoding="utf-8"))
         scales = {head["criterion"]: tuple(head["values"]) for head in card["heads"]}
-        return cls(scales, {name: _member(folder / name) for name in card["members"]}, card["mixtures"])
+        return cls(scales, {name: _load_member(folder / name) for name in card["members"]}, card["mixtures"])
 
     def probabilities(self, pairs: Sequence[Pair]) -> list[dict[str, dict[float, float]]]:
         """For each pair ``{criterion: {level: probability}}``."""
-        told = {name: member.probabilities(pairs) for name, member in self.members.items()}
-        return mixed_rows(self.scales, self.mixtures, told, len(pairs))
+        member_predictions = {name: member.probabilities(pairs) for name, member in self.members.items()}
+        return mix_predictions(self.scales, self.mixtures, member_predictions, len(pairs))
 
 
-def mixed_rows(
+def mix_predictions(
     scales: Mapping[str, tuple[float, ...]],
     mixtures: Mapping[str, Mapping[str, Any]],
-    told: Mapping[str, Sequence[Mapping[str, Mapping[float, float]]]],
+    member_predictions: Mapping[str, Sequence[Mapping[str, Mapping[float, float]]]],
     rows: int,
 ) -> list[dict[str, dict[float, float]]]:
     """What the members said, averaged; a criterion that one of its members never learned is absent."""
     result: list[dict[str, dict[float, float]]] = [{} for _row in range(rows)]
     for criterion, values in scales.items():
-        how = mixtures[criterion]
-        names = [name for name, weight in how["weights"].items() if weight > 0]
-        if not rows or any(criterion not in told[name][0] for name in names):
+        mixture = mixtures[criterion]
+        names = [name for name, weight in mixture["weights"].items() if weight > 0]
+        if not rows or any(criterion not in member_predictions[name][0] for name in names):
             continue
-        members = [np.array([[one[criterion][v] for v in values] for one in told[name]]) for name in names]
-        found = averaged(members, [how["weights"][name] for name in names], how["temperature"])
-        for row, levels in zip(result, found.tolist(), strict=True):
+        members = [
+            np.array([[prediction[criterion][v] for v in values] for prediction in member_predictions[name]])
+            for name in names
+        ]
+        averages = average_members(
+            members, [mixture["weights"][name] for name in names], mixture["temperature"]
+        )
+        for row, levels in zip(result, averages.tolist(), strict=True):
             row[criterion] = dict(zip(values, levels, strict=True))
     return result
 
 
-def _member(folder: Path) -> Any:
+def _load_member(folder: Path) -> Any:
     kind = json.loads((folder / CARD).read_text(encoding="utf-8"))["kind"]
     module, name = MEMBERS[kind]
     package = __package__ or ""
-    found = import_module(f".{module}", package) if package else import_module(module)
-    return getattr(found, name).load(folder)
+    member_module = import_module(f".{module}", package) if package else import_module(module)
+    return getattr(member_module, name).load(folder)

@@ -35,7 +35,7 @@ BUCKET_BITS = 20
 CHUNK = 512
 CARD, WEIGHTS_FILE = "scorer.json", "weights.npz"
 
-_SHORT = (
+_CONTRACTIONS = (
     ("’", "'"),
     ("won't", "will not"),
     ("shan't", "shall not"),
@@ -58,44 +58,44 @@ def normalise(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def plain(text: str) -> str:
+def to_plain(text: str) -> str:
     """Normalised, with contractions written out."""
     text = normalise(text)
-    for short, long in _SHORT:
+    for short, long in _CONTRACTIONS:
         text = text.replace(short, long)
     return text
 
 
-def opening(text: str) -> str:
+def take_opening(text: str) -> str:
     return text[:200]
 
 
-def both_ends(text: str) -> str:
+def take_both_ends(text: str) -> str:
     """So that no response costs more than another."""
     return text if len(text) <= 900 else f"{text[:600]}\n{text[-300:]}"
 
 
 @dataclass(frozen=True)
-class Block:
+class NgramBlock:
     """One reading of a pair: which text and part of it, runs of what and how long, and its weight."""
 
     name: str
-    of: Literal["prompt", "response"]
+    source: Literal["prompt", "response"]
     part: Callable[[str], str]
     sizes: tuple[int, ...]
     weight: float = 1.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class NgramReading:
     """How texts are read. A saved scorer names its own, so that a later one changes nothing for it."""
 
     clean: Callable[[str], str]
     units: Callable[[Sequence[str]], tuple[Ints, Hashes]]
-    blocks: tuple[Block, ...]
+    blocks: tuple[NgramBlock, ...]
 
 
-def _points(texts: Sequence[str]) -> tuple[Ints, Hashes]:
+def _read_points(texts: Sequence[str]) -> tuple[Ints, Hashes]:
     """(document, code point) of every character."""
     document = np.repeat(np.arange(len(texts), dtype=np.int32), [len(text) for text in texts])
     points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
@@ -104,7 +104,7 @@ def _points(texts: Sequence[str]) -> tuple[Ints, Hashes]:
 
 # Scripts written without spaces (Thai to Khmer, Chinese, Japanese; Korean too, whose syllables carry meaning),
 # punctuation, symbols: there each character is a word of its own.
-_ALONE = (
+_SINGLE_CHARACTER_WORDS = (
     (0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x5E), (0x60, 0x60), (0x7B, 0xBF), (0xE00, 0xEFF), (0x1000, 0x109F),
     (0x1780, 0x17FF), (0x2000, 0x2BFF), (0x2E80, 0xA4CF), (0xAC00, 0xDFFF), (0xF900, 0xFAFF), (0xFE30, 0xFFFF),
     (0x1F000, 0x1FAFF), (0x20000, 0x3FFFF),
@@ -114,11 +114,11 @@ _BASE = 0x9E3779B97F4A7C15
 
 
 @cache
-def _classes() -> npt.NDArray[np.uint8]:
+def _classify_points() -> npt.NDArray[np.uint8]:
     """By code point: 0 for what separates words, 1 for what makes them up, 2 for a word of one character."""
     kind = np.ones(0x110000, dtype=np.uint8)
     kind[:0x21] = 0
-    for first, last in _ALONE:
+    for first, last in _SINGLE_CHARACTER_WORDS:
         kind[first : last + 1] = 2
     return kind
 
@@ -131,12 +131,12 @@ def _powers(base: int, bits: int) -> Hashes:
     return np.cumprod(powers, dtype=np.uint64)
 
 
-def _words(texts: Sequence[str]) -> tuple[Ints, Hashes]:
+def _hash_words(texts: Sequence[str]) -> tuple[Ints, Hashes]:
     """(document, hash) of every word. The hash is a polynomial of the word's code points (Karp and Rabin 1987)."""
-    document, points = _points([f"{text}\n" for text in texts])
+    document, points = _read_points([f"{text}\n" for text in texts])
     if not len(points):
         return document, points
-    kind = _classes()[points]
+    kind = _classify_points()[points]
     before = np.concatenate([np.zeros(1, np.uint8), kind[:-1]])
     starts = np.flatnonzero((kind == 2) | ((kind == 1) & (before != 1)))
     # A word ends before the first point that is not of class 1, or after itself where it is one character.
@@ -148,25 +148,25 @@ def _words(texts: Sequence[str]) -> tuple[Ints, Hashes]:
     return document[starts], _mix((sums[ends] - sums[starts]) * inverse[starts])
 
 
-WORDS = Reading(
-    plain,
-    _words,
+WORDS = NgramReading(
+    to_plain,
+    _hash_words,
     (
-        Block("opening", "response", opening, (1, 2, 3)),
-        Block("response", "response", both_ends, (1, 2, 3)),
-        Block("prompt", "prompt", both_ends, (1, 2), 0.5),
+        NgramBlock("opening", "response", take_opening, (1, 2, 3)),
+        NgramBlock("response", "response", take_both_ends, (1, 2, 3)),
+        NgramBlock("prompt", "prompt", take_both_ends, (1, 2), 0.5),
     ),
 )
-CHARACTERS = Reading(
+CHARACTERS = NgramReading(
     normalise,
-    _points,
+    _read_points,
     (
-        Block("opening", "response", opening, (2, 3, 4, 5)),
-        Block("response", "response", both_ends, (2, 3, 4, 5)),
-        Block("prompt", "prompt", both_ends, (2, 3, 4, 5), 0.5),
+        NgramBlock("opening", "response", take_opening, (2, 3, 4, 5)),
+        NgramBlock("response", "response", take_both_ends, (2, 3, 4, 5)),
+        NgramBlock("prompt", "prompt", take_both_ends, (2, 3, 4, 5), 0.5),
     ),
 )
-READINGS: dict[str, Reading] = {"characters": CHARACTERS, "words": WORDS}
+READINGS: dict[str, NgramReading] = {"characters": CHARACTERS, "words": WORDS}
 """``characters`` is that of the first version."""
 
 
@@ -177,7 +177,7 @@ def _mix(hashes: Hashes) -> Hashes:
     return hashes ^ (hashes >> np.uint64(31))
 
 
-def runs(document: Ints, units: Hashes, sizes: Sequence[int]) -> Iterator[tuple[Ints, Ints]]:
+def hash_runs(document: Ints, units: Hashes, sizes: Sequence[int]) -> Iterator[tuple[Ints, Ints]]:
     """For each size, the (document, bucket) of every run of that many units within one document.
 
     A bucket is the top bits of a multiplicative hash of the units, which is the same on any machine.
@@ -189,24 +189,26 @@ def runs(document: Ints, units: Hashes, sizes: Sequence[int]) -> Iterator[tuple[
             return
         hashes = _mix(hashes[:n] + units[size - 1 :] + np.uint64(size))
         if size in sizes:
-            whole = document[:n] == document[size - 1 :]
-            top = hashes[whole] >> np.uint64(64 - BUCKET_BITS)
-            yield document[:n][whole], top.astype(np.int32)
+            in_one_document = document[:n] == document[size - 1 :]
+            top = hashes[in_one_document] >> np.uint64(64 - BUCKET_BITS)
+            yield document[:n][in_one_document], top.astype(np.int32)
 
 
-def counts(reading: Reading, block: Block, texts: Sequence[str], column: Ints | None = None) -> Sparse:
+def count_runs(
+    reading: NgramReading, block: NgramBlock, texts: Sequence[str], column: Ints | None = None
+) -> Sparse:
     """How often each text has each bucket; with ``column``, only the buckets it maps to 0 or more."""
     from scipy import sparse
 
     width = 1 << BUCKET_BITS if column is None else int(column.max(initial=-1)) + 1
-    found = list(runs(*reading.units(texts), block.sizes))
-    rows = np.concatenate([row for row, _ in found] or [np.zeros(0, np.int32)])
-    buckets = np.concatenate([bucket for _, bucket in found] or [np.zeros(0, np.int32)])
+    document_buckets = list(hash_runs(*reading.units(texts), block.sizes))
+    rows = np.concatenate([row for row, _ in document_buckets] or [np.zeros(0, np.int32)])
+    buckets = np.concatenate([bucket for _, bucket in document_buckets] or [np.zeros(0, np.int32)])
     if column is not None:
         buckets = column[buckets]
         rows, buckets = rows[buckets >= 0], buckets[buckets >= 0]
-    ones = np.ones(len(rows), dtype=np.float32)
-    return sparse.csr_matrix((ones, (rows, buckets)), shape=(len(texts), width))
+    values = np.ones(len(rows), dtype=np.float32)
+    return sparse.csr_matrix((values, (rows, buckets)), shape=(len(texts), width))
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class Features:
+class BlockFeatures:
     """The blocks' vocabularies, shared by every head."""
 
     reading: str
@@ -243,20 +245,22 @@ class Features:
         reading = READINGS[self.reading]
         columns = [vocabulary.column for vocabulary in self.vocabularies]
         chunks = [
-            beside(reading, self._weighed(reading, pairs[i : i + CHUNK], columns))
+            join_blocks(reading, self._weigh_blocks(reading, pairs[i : i + CHUNK], columns))
             for i in range(0, max(len(pairs), 1), CHUNK)
         ]
-        return _below(chunks)
+        return _stack_rows(chunks)
 
-    def _weighed(self, reading: Reading, pairs: Sequence[Pair], columns: Sequence[Ints]) -> list[Sparse]:
+    def _weigh_blocks(
+        self, reading: NgramReading, pairs: Sequence[Pair], columns: Sequence[Ints]
+    ) -> list[Sparse]:
         texts = block_texts(reading, pairs)
         return [
-            vocabulary.weigh(counts(reading, block, texts[block.name], column))
+            vocabulary.weigh(count_runs(reading, block, texts[block.name], column))
             for block, vocabulary, column in zip(reading.blocks, self.vocabularies, columns, strict=True)
         ]
 
 
-def block_texts(reading: Reading, pairs: Sequence[Pair]) -> dict[str, list[str]]:
+def block_texts(reading: NgramReading, pairs: Sequence[Pair]) -> dict[str, list[str]]:
     """What each block reads of each pair; a prompt that comes again is cleaned once."""
     prompts: dict[str, str] = {}
     for prompt, _response in pairs:
@@ -266,10 +270,10 @@ def block_texts(reading: Reading, pairs: Sequence[Pair]) -> dict[str, list[str]]
         "prompt": [prompts[prompt] for prompt, _response in pairs],
         "response": [reading.clean(response) for _prompt, response in pairs],
     }
-    return {block.name: [block.part(text) for text in read[block.of]] for block in reading.blocks}
+    return {block.name: [block.part(text) for text in read[block.source]] for block in reading.blocks}
 
 
-def beside(reading: Reading, matrices: Sequence[Sparse]) -> Sparse:
+def join_blocks(reading: NgramReading, matrices: Sequence[Sparse]) -> Sparse:
     """The blocks' matrices as one, each at its weight."""
     from scipy import sparse
 
@@ -277,7 +281,7 @@ def beside(reading: Reading, matrices: Sequence[Sparse]) -> Sparse:
     return sparse.hstack(weighted, format="csr", dtype=np.float32)
 
 
-def _below(matrices: Sequence[Sparse]) -> Sparse:
+def _stack_rows(matrices: Sequence[Sparse]) -> Sparse:
     from scipy import sparse
 
     return sparse.vstack(matrices, format="csr") if len(matrices) > 1 else matrices[0]
@@ -333,7 +337,7 @@ def cumulative_logs(scores: Doubles) -> Doubles:
 class NgramScorer:
     """What was saved in a folder; a criterion without labels has no head and is never predicted."""
 
-    features: Features
+    features: BlockFeatures
     heads: tuple[LinearHead, ...]
 
     @classmethod
@@ -346,7 +350,7 @@ class NgramScorer:
                 Vocabulary(arrays[f"{block.name}.buckets"], arrays[f"{block.name}.idf"])
                 for block in READINGS[reading].blocks
             )
-            return cls(Features(reading, vocabularies), saved_heads(card, arrays))
+            return cls(BlockFeatures(reading, vocabularies), read_heads(card, arrays))
 
     def probabilities(self, pairs: Sequence[Pair]) -> list[dict[str, dict[float, float]]]:
         """Pairs of the same texts are predicted once."""
@@ -354,7 +358,7 @@ class NgramScorer:
         place = {pair: i for i, pair in enumerate(once)}
         rows: list[dict[str, dict[float, float]]] = []
         for start in range(0, len(once), CHUNK):
-            rows += distributions(self.heads, self.features.matrix(once[start : start + CHUNK]))
+            rows += list_distributions(self.heads, self.features.matrix(once[start : start + CHUNK]))
         return [rows[place[pair]] for pair in pairs]
 
 
@@ -370,18 +374,18 @@ class AnyHead(Protocol):
     def probabilities(self, matrix: Any) -> Doubles: ...
 
 
-def distributions(heads: Sequence[AnyHead], matrix: Any) -> list[dict[str, dict[float, float]]]:
+def list_distributions(heads: Sequence[AnyHead], matrix: Any) -> list[dict[str, dict[float, float]]]:
     """By row of the matrix and criterion, a probability for each level."""
-    told = {
+    columns = {
         head.criterion: [
             dict(zip(head.values, row, strict=True)) for row in head.probabilities(matrix).tolist()
         ]
         for head in heads
     }
-    return [{name: column[i] for name, column in told.items()} for i in range(matrix.shape[0])]
+    return [{name: column[i] for name, column in columns.items()} for i in range(matrix.shape[0])]
 
 
-def saved_heads(card: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[LinearHead, ...]:
+def read_heads(card: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[LinearHead, ...]:
     """The linear heads of a card; their arrays are numbered in the order of the scales."""
     details = card.get("details", {}).get("criteria", {})
     learned = [head for head in card["heads"] if head["criterion"] in card["learned"]]

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING or __package__:
-    from .ngram import Doubles, Floats, Ints, Pair, both_ends, distributions, log_softmax, plain
+    from .ngram import Doubles, Floats, Ints, Pair, list_distributions, log_softmax, take_both_ends, to_plain
 else:  # laid beside the weights, where there is no package
-    from ngram import Doubles, Floats, Ints, Pair, both_ends, distributions, log_softmax, plain
+    from ngram import Doubles, Floats, Ints, Pair, list_distributions, log_softmax, take_both_ends, to_plain
 
 CARD, WEIGHTS_FILE = "scorer.json", "weights.npz"
 CHUNK = 512
@@ -36,8 +36,8 @@ _ITEM = re.compile(r"(?:^|\s)(?:\d+[.)]|[-*•]) ")
 _PIECE = re.compile(r"[\u3400-\u9fff]+|[^\W\d_]{4,}")
 _MARKS = str.maketrans(dict.fromkeys("\"'“”‘(（[【*_#\n", " "))
 _OF_FAMILY, _OF_DECLINE, _OF_SHAPE = 6, 3, 12
-_AGAINST = ("apology", DECLINE, "norm")
-_NEAR = 60
+_REFUSAL_FAMILIES = ("apology", DECLINE, "norm")
+_NEAR_CHARACTERS = 60
 
 Pieces = tuple[list[str], list[str]]
 """The words of a prompt that say something, or in Chinese its pairs of characters; and its runs of three."""
@@ -58,16 +58,18 @@ class Patterns:
         prompts: dict[str, Pieces] = {}
         for prompt, _response in pairs:
             if prompt not in prompts:
-                prompts[prompt] = _pieces(plain(prompt))
+                prompts[prompt] = _split_prompt(to_plain(prompt))
         families = {
-            name: [_at_start(p) for p in found] for name, found in self.phrases.items() if name != HELP
+            name: [_mark_word_start(p) for p in phrases]
+            for name, phrases in self.phrases.items()
+            if name != HELP
         }
-        rows = [self._row(families, prompts[prompt], plain(response)) for prompt, response in pairs]
+        rows = [self._row(families, prompts[prompt], to_plain(response)) for prompt, response in pairs]
         return np.array(rows, dtype=np.float32).reshape(len(pairs), self.width)
 
     def _row(self, families: Phrases, pieces: Pieces, text: str) -> list[float]:
-        window = " " + both_ends(text).translate(_MARKS)
-        sentences = [one for one in _SENTENCE.split(window) if one.strip()]
+        window = " " + take_both_ends(text).translate(_MARKS)
+        sentences = [sentence for sentence in _SENTENCE.split(window) if sentence.strip()]
         places = (
             window[: len(sentences[0])] if sentences else "",
             " ".join(sentences[1:3]),
@@ -77,27 +79,37 @@ class Patterns:
         row: list[float] = []
         hits: dict[str, list[str]] = {}
         for family, phrases in families.items():
-            found = hits[family] = [phrase for phrase in phrases if phrase in window]
-            row += [float(any(phrase in place for phrase in found)) for place in places]
-            row += [float(np.log1p(len(found))), 100 / (100 + min(map(window.find, found))) if found else 0.0]
-        against = [phrase for family in _AGAINST for phrase in hits.get(family, [])]
-        refusing = sum(any(phrase in f" {sentence}" for phrase in against) for sentence in sentences)
-        declined = self._declined(hits.get(DECLINE, []), window)
-        return [*row, *declined, refusing / max(len(sentences), 1), *_shape(text, window, sentences, pieces)]
+            present = hits[family] = [phrase for phrase in phrases if phrase in window]
+            row += [float(any(phrase in place for phrase in present)) for place in places]
+            row += [
+                float(np.log1p(len(present))),
+                100 / (100 + min(map(window.find, present))) if present else 0.0,
+            ]
+        refusal_phrases = [phrase for family in _REFUSAL_FAMILIES for phrase in hits.get(family, [])]
+        refusing = sum(any(phrase in f" {sentence}" for phrase in refusal_phrases) for sentence in sentences)
+        declined = self._describe_declined(hits.get(DECLINE, []), window)
+        return [
+            *row,
+            *declined,
+            refusing / max(len(sentences), 1),
+            *_describe_shape(text, window, sentences, pieces),
+        ]
 
-    def _declined(self, found: Sequence[str], window: str) -> list[float]:
+    def _describe_declined(self, decline_phrases: Sequence[str], window: str) -> list[float]:
         """Whether, where first and how often what is declined is named right after the declining."""
-        after = ((at := window.find(phrase), window[at : at + _NEAR]) for phrase in found)
+        after = (
+            (at := window.find(phrase), window[at : at + _NEAR_CHARACTERS]) for phrase in decline_phrases
+        )
         places = [at for at, near in after if any(word in near for word in self.phrases.get(HELP, ()))]
         return [float(bool(places)), float(bool(places) and min(places) < 100), float(np.log1p(len(places)))]
 
 
-def _at_start(phrase: str) -> str:
+def _mark_word_start(phrase: str) -> str:
     """A phrase in letters with spaces between the words counts where a word begins: "sure" is not in "ensure"."""
     return f" {phrase}" if phrase[0].isascii() else phrase
 
 
-def _pieces(prompt: str) -> Pieces:
+def _split_prompt(prompt: str) -> Pieces:
     words: list[str] = []
     for piece in _PIECE.findall(prompt):
         pairs = [piece[i : i + 2] for i in range(len(piece) - 1)]
@@ -105,7 +117,7 @@ def _pieces(prompt: str) -> Pieces:
     return list(dict.fromkeys(words)), list(dict.fromkeys(prompt[i : i + 3] for i in range(len(prompt) - 2)))
 
 
-def _shape(text: str, window: str, sentences: Sequence[str], pieces: Pieces) -> list[float]:
+def _describe_shape(text: str, window: str, sentences: Sequence[str], pieces: Pieces) -> list[float]:
     words, threes = pieces
     first = sentences[0] if sentences else ""
     return [
@@ -149,20 +161,20 @@ class TreeHead:
         levels = len(self.base)
         for level in range(levels):
             if len(self.feature):
-                scores[:, level] += self._said(matrix, slice(level, None, levels))
+                scores[:, level] += self._sum_leaves(matrix, slice(level, None, levels))
         return log_softmax(scores / self.temperature)
 
-    def _said(self, matrix: Floats, trees: slice) -> Doubles:
+    def _sum_leaves(self, matrix: Floats, trees: slice) -> Doubles:
         """What these trees say together of each row: all rows go down all trees a step at a time."""
         feature, threshold = self.feature[trees], self.threshold[trees]
         left, right = self.left[trees], self.right[trees]
         tree = np.arange(len(feature))[None, :]
         row = np.arange(len(matrix))[:, None]
         node = np.zeros((len(matrix), len(feature)), dtype=np.int32)
-        while (asked := feature[tree, node]).max(initial=-1) >= 0:
-            goes_left = matrix[row, np.maximum(asked, 0)] <= threshold[tree, node]
+        while (feature_index := feature[tree, node]).max(initial=-1) >= 0:
+            goes_left = matrix[row, np.maximum(feature_index, 0)] <= threshold[tree, node]
             below = np.where(goes_left, left[tree, node], right[tree, node])
-            node = np.where(asked >= 0, below, node)
+            node = np.where(feature_index >= 0, below, node)
         result: Doubles = self.value[trees][tree, node].sum(axis=1)
         return result
 
@@ -189,7 +201,7 @@ class PatternsScorer:
         card: Mapping[str, Any] = json.loads((folder / CARD).read_text(encoding="utf-8"))
         learned = [head for head in card["heads"] if head["criterion"] in card["learned"]]
         with np.load(folder / WEIGHTS_FILE, allow_pickle=False) as arrays:
-            heads = tuple(_saved_head(card, head, i, arrays) for i, head in enumerate(learned))
+            heads = tuple(_read_head(card, head, i, arrays) for i, head in enumerate(learned))
         return cls(Patterns(dict(card["patterns"])), heads)
 
     def probabilities(self, pairs: Sequence[Pair]) -> list[dict[str, dict[float, float]]]:
@@ -198,17 +210,17 @@ class PatternsScorer:
         place = {pair: i for i, pair in enumerate(once)}
         rows: list[dict[str, dict[float, float]]] = []
         for start in range(0, len(once), CHUNK):
-            rows += distributions(self.heads, self.patterns.matrix(once[start : start + CHUNK]))
+            rows += list_distributions(self.heads, self.patterns.matrix(once[start : start + CHUNK]))
         return [rows[place[pair]] for pair in pairs]
 
 
-def _saved_head(
+def _read_head(
     card: Mapping[str, Any], head: Mapping[str, Any], i: int, arrays: Mapping[str, npt.NDArray[Any]]
 ) -> TreeHead:
     name = head["criterion"]
-    told = card.get("details", {}).get("criteria", {}).get(name, {})
-    kept = {part: arrays[f"head{i}.{part}"] for part in TREE_ARRAYS}
-    temperature = float(told.get("temperature", 1.0))
+    details = card.get("details", {}).get("criteria", {}).get(name, {})
+    head_arrays = {part: arrays[f"head{i}.{part}"] for part in TREE_ARRAYS}
+    temperature = float(details.get("temperature", 1.0))
     return TreeHead(
-        name, tuple(head["values"]), tuple(card["learned"][name]), temperature=temperature, **kept
+        name, tuple(head["values"]), tuple(card["learned"][name]), temperature=temperature, **head_arrays
     )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from annotation.errors import N_
 from annotation.services import jobs
-from scoring.interface import WorkCancelled, ProcessKilled, FitProgress, Report
+from scoring.interface import FitProgress, ProcessKilled, Report, WorkCancelled
 
 REPORT_EVERY = 0.25
 LOSS_EVERY = 1.0

@@ -42,10 +42,10 @@ from scoring.evaluation import (
     compare_seeds,
     evaluate_grouped,
     evaluate_leave_one_model_out,
-    split_off_test,
     measure,
+    split_off_test,
 )
-from scoring.interface import Backbone, FittedScorer, FitProgress, Report, ignore_progress, scale_report
+from scoring.interface import Backbone, FitProgress, FittedScorer, Report, ignore_progress, scale_report
 from scoring.models import Prediction, Scorer
 from scoring.saved import fingerprint
 from scoring.selectors.lessons import Lesson, annotations_behind, lesson_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from annotation.models import Guideline
-from tests.benchmarks.closing_times import as_it_was, separations_of, simulate, was_open
+from tests.benchmarks.closing_times import with_true_closings, separations_of, simulate, was_open
 
 pytestmark = pytest.mark.django_db
 # Of fifteen checks or so the area has a standard error of 0.08: the bounds are three of them away.
@@ -21,5 +21,5 @@ def test_when_items_close_tells_no_check(guideline: Guideline, late: float):
     areas = separations_of([run])
     assert areas["all together"] < CHANCE
     assert max(areas.values()) < CHANCE
-    as_before = separations_of([as_it_was(run)])
+    as_before = separations_of([with_true_closings(run)])
     assert as_before["seconds since the worker looked"] > SURE

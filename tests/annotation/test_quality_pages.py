@@ -155,13 +155,13 @@ def test_the_command_says_the_same_for_machines(worked: Batch):
 
 
 def test_seeded_faults_are_found_on_the_page(db: None, client: Client):
-    from tests.benchmarks.faults_through_the_page import Found, count, one_seed, wanted
+    from tests.benchmarks.faults_through_the_page import FaultDetections, count_detections, run_seed, list_culprit_names
     from tests.benchmarks.seeded_faults import ALL
     from tests.benchmarks.simulated_batch import make_floor
 
     floor = make_floor()
     client.force_login(floor.manager)
-    simulated, rows, _took = one_seed(floor, client, 1, ALL)
-    found = Found()
-    count(found, rows, wanted(simulated, floor))
+    simulated, rows, _took = run_seed(floor, client, 1, ALL)
+    found = FaultDetections()
+    count_detections(found, rows, list_culprit_names(simulated, floor))
     assert found.both == {"random": 1, "strict": 1, "drift": 1, "copying": 1}

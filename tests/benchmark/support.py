@@ -17,7 +17,7 @@ from annotation.models import Assignment, Batch, GoldRelease, Guideline, Person,
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
 from benchmark.figures.board import board
-from benchmark.figures.counted import Counted, Labels
+from benchmark.figures.counted import CountedResponse, Labels
 from benchmark.models import BenchmarkRun
 from benchmark.views.board_reading import find_leader
 from scoring.models import Prediction, Scorer
@@ -29,10 +29,10 @@ Cell = Counter[Labels]
 """How many responses of one model to the prompts of one dimension were given exactly these labels."""
 
 
-def counted(cells: Mapping[tuple[str, str], Cell]) -> list[Counted]:
+def counted(cells: Mapping[tuple[str, str], Cell]) -> list[CountedResponse]:
     """Responses to prompts that nobody knows, by (model, dimension)."""
     return [
-        Counted(model, None, scope, labels)
+        CountedResponse(model, None, scope, labels)
         for (model, scope), cell in cells.items()
         for labels in cell.elements()
     ]

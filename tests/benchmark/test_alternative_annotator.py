@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
-from benchmark.judges.alternative_annotator import Item, Scale, Verdict, benjamini_yekutieli, judge, p_value
+from benchmark.judges.alternative_annotator import TestedLabel, AlignmentScale, AlternativeTest, benjamini_yekutieli, judge, p_value
 
-THREE = Scale((1, 2, 3))
-FAR = Scale((1, 2, 3), "distance")
+THREE = AlignmentScale((1, 2, 3))
+FAR = AlignmentScale((1, 2, 3), "distance")
 
 
 def test_a_case_worked_by_hand() -> None:
@@ -24,7 +24,7 @@ def test_a_case_worked_by_hand() -> None:
     so wins 40/40 each, the difference is 0 always: certain. Likewise c. Against a: on the ten the others say 1; a is as
     far as the candidate, both 2: equal again. All three are won.
     """
-    items = [Item({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 30 + [Item({"a": 2, "b": 1, "c": 1}, 2, THREE)] * 10
+    items = [TestedLabel({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 30 + [TestedLabel({"a": 2, "b": 1, "c": 1}, 2, THREE)] * 10
     found = judge(items)
     assert [(one.person, one.n, one.candidate_wins, one.person_wins, one.p) for one in found.people] == [
         ("a", 40, 1.0, 1.0, 0.0),
@@ -39,7 +39,7 @@ def test_one_that_is_worse_by_hand() -> None:
 
     d is 1 on 12 items and 0 on 28: mean 0.3, sample variance 40/39 * 0.3 * 0.7, t = (0.3 - 0.2) / sqrt(var / 40).
     """
-    items = [Item({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 28 + [Item({"a": 1, "b": 1, "c": 1}, 3, THREE)] * 12
+    items = [TestedLabel({"a": 1, "b": 1, "c": 1}, 1, THREE)] * 28 + [TestedLabel({"a": 1, "b": 1, "c": 1}, 3, THREE)] * 12
     found = judge(items)
     t = 0.1 / math.sqrt(40 / 39 * 0.21 / 40)
     for one in found.people:
@@ -59,7 +59,7 @@ def test_careless_people_are_beaten_and_careful_ones_are_matched() -> None:
         truth = int(rng.integers(1, 4))
         good = [truth if rng.random() < 0.95 else int(rng.integers(1, 4)) for _person in range(3)]
         bad = [int(rng.integers(1, 4)) for _person in range(2)]
-        items.append(Item({"a": good[0], "b": good[1], "c": bad[0], "d": bad[1]}, good[2], THREE))
+        items.append(TestedLabel({"a": good[0], "b": good[1], "c": bad[0], "d": bad[1]}, good[2], THREE))
     found = judge(items, epsilon=0.0)
     assert [one.person for one in found.people if one.wins] == ["c", "d"]
     assert (found.winning_rate, found.passes) == (0.5, True)
@@ -87,11 +87,11 @@ def test_over_prompts_it_is_the_cluster_robust_t_test_of_statsmodels() -> None:
 def test_the_same_said_again_of_one_prompt_is_no_more_evidence() -> None:
     rng = np.random.default_rng(4)
     labels = [({"a": 1, "b": int(rng.integers(1, 3))}, int(rng.integers(1, 3))) for _ in range(50)]
-    once = [Item(said, candidate, THREE, number) for number, (said, candidate) in enumerate(labels)]
+    once = [TestedLabel(said, candidate, THREE, number) for number, (said, candidate) in enumerate(labels)]
     found, thrice = judge(once), judge(once * 3)
     assert [one.p for one in found.people] == pytest.approx([one.p for one in thrice.people])
     assert [(one.n, one.prompts) for one in thrice.people] == [(150, 50)] * 2
-    alone = [Item(item.labels, item.candidate, THREE) for item in once]
+    alone = [TestedLabel(item.labels, item.candidate, THREE) for item in once]
     assert [one.p for one in judge(alone).people] == [one.p for one in found.people]
     assert judge(once[:29] * 3).winning_rate is None  # 87 items, but of 29 prompts
 
@@ -108,7 +108,7 @@ def test_with_prompts_that_go_together_it_errs_as_often_as_its_level_says() -> N
 
 
 def test_a_few_items_are_tested_by_bootstrap_where_asked_for() -> None:
-    items = [Item({"a": 1, "b": 1}, 1, THREE)] * 12 + [Item({"a": 1, "b": 2}, 2, THREE)] * 2
+    items = [TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 12 + [TestedLabel({"a": 1, "b": 2}, 2, THREE)] * 2
     assert judge(items).winning_rate is None
     found = judge(items, enough=10)
     assert found.winning_rate is not None
@@ -128,35 +128,35 @@ def test_the_correction_is_that_of_scipy(values: list[float]) -> None:
 
 def test_ties_on_an_ordered_scale() -> None:
     """The others say 1: to say 2 is nearer than to say 3, and by accuracy both are as far."""
-    near = [Item({"a": 3, "b": 1}, 2, FAR)] * 40
+    near = [TestedLabel({"a": 3, "b": 1}, 2, FAR)] * 40
     assert judge(near).people[0].person_wins == 0.0
-    assert judge([Item({"a": 3, "b": 1}, 2, THREE)] * 40).people[0].person_wins == 1.0
+    assert judge([TestedLabel({"a": 3, "b": 1}, 2, THREE)] * 40).people[0].person_wins == 1.0
 
 
 def test_distance_is_the_papers_root_mean_square() -> None:
     """The others say 1, 1 and 3: 2 is 1 away from each, 1 is sqrt(4/3) away, though their mean distances are 1, 2/3."""
-    scale = Scale((0, 50, 100), "distance", is_interval=True)
+    scale = AlignmentScale((0, 50, 100), "distance", is_interval=True)
     assert scale.score(0, [50, 100]) == pytest.approx(-(((50**2 + 100**2) / 2) ** 0.5))
-    assert Scale((0, 50, 100), "distance").score(0, [50, 100]) == pytest.approx(-(2.5**0.5))
+    assert AlignmentScale((0, 50, 100), "distance").score(0, [50, 100]) == pytest.approx(-(2.5**0.5))
     assert FAR.score(2, [1, 1, 3]) > FAR.score(1, [1, 1, 3])
-    thirds = Scale((0.1, 0.2, 0.7), "distance", is_interval=True)
+    thirds = AlignmentScale((0.1, 0.2, 0.7), "distance", is_interval=True)
     assert thirds.score(0.2, [0.1, 0.7, 0.2]) == thirds.score(0.2, [0.7, 0.2, 0.1])
 
 
 def test_off_the_scale_is_as_far_as_can_be() -> None:
-    found = judge([Item({"a": 3, "b": 1}, None, FAR)] * 40)
+    found = judge([TestedLabel({"a": 3, "b": 1}, None, FAR)] * 40)
     assert [(one.candidate_wins, one.person_wins) for one in found.people] == [(0.0, 1.0)] * 2
-    assert judge([Item({"a": 3, "b": 1}, 7, THREE)] * 40).advantage == 0.0
+    assert judge([TestedLabel({"a": 3, "b": 1}, 7, THREE)] * 40).advantage == 0.0
 
 
 def test_nothing_to_compare_is_undefined() -> None:
-    for items in ([], [Item({"a": 1}, 1, THREE)] * 50, [Item({"a": 1, "b": 1}, 1, THREE)] * 29):
+    for items in ([], [TestedLabel({"a": 1}, 1, THREE)] * 50, [TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 29):
         found = judge(items)
         assert (found.winning_rate, found.advantage, found.passes) == (None, None, None)
-    assert judge([Item({"a": 1, "b": 1}, 1, THREE)] * 30).is_few is True
+    assert judge([TestedLabel({"a": 1, "b": 1}, 1, THREE)] * 30).is_few is True
 
 
-def simulated(candidate: Callable[[random.Random, int], int], seed: int, *, epsilon: float) -> Verdict:
+def simulated(candidate: Callable[[random.Random, int], int], seed: int, *, epsilon: float) -> AlternativeTest:
     """Four people in blind pairs who are right 80% of the time, 150 items each; overlap 2, as here."""
     rng = random.Random(seed)
     items = []
@@ -164,7 +164,7 @@ def simulated(candidate: Callable[[random.Random, int], int], seed: int, *, epsi
         truth = rng.randint(1, 3)
         pair = [(0, 1), (2, 3), (0, 2), (1, 3)][number % 4]
         labels = {person: as_people_do(rng, truth) for person in pair}
-        items.append(Item(dict(labels), candidate(rng, truth), THREE))
+        items.append(TestedLabel(dict(labels), candidate(rng, truth), THREE))
     return judge(items, epsilon=epsilon)
 
 
@@ -192,5 +192,5 @@ def test_without_a_price_one_as_good_as_people_is_on_the_edge() -> None:
     assert abs(np.mean([verdict.advantage for verdict in verdicts]) - np.mean(person_wins(verdicts))) < 0.01
 
 
-def person_wins(verdicts: list[Verdict]) -> list[float]:
+def person_wins(verdicts: list[AlternativeTest]) -> list[float]:
     return [one.person_wins or 0.0 for verdict in verdicts for one in verdict.people]

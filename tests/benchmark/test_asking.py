@@ -16,13 +16,13 @@ import pytest
 
 from annotation.errors import AssayError
 from benchmark.asking import (
-    Answer,
+    EndpointAnswer,
     Endpoint,
     EndpointAway,
     EndpointRefuses,
-    Failure,
-    Question,
-    Told,
+    RequestFailure,
+    ChatQuestion,
+    RequestTotals,
     ask_all,
     check_endpoint,
     client,
@@ -31,7 +31,7 @@ from benchmark.asking import (
     retry,
     wire,
 )
-from benchmark.asking.retry import Pace, retry_after
+from benchmark.asking.retry import EndpointPace, retry_after
 from tests.benchmark.endpoint import SERVED, Bucket, Messages, Reply, local_endpoint, said, troubled
 
 Request = Mapping[str, Any]
@@ -46,8 +46,8 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def questions(number: int) -> list[Question]:
-    return [Question(n, ({"role": "user", "content": f"q{n}"},)) for n in range(number)]
+def questions(number: int) -> list[ChatQuestion]:
+    return [ChatQuestion(n, ({"role": "user", "content": f"q{n}"},)) for n in range(number)]
 
 
 def ask(
@@ -58,8 +58,8 @@ def ask(
     timeout: float = 5,
     settings: Request | None = None,
     **more: Any,
-) -> tuple[dict[int, Answer | Failure], Told]:
-    found: dict[int, Answer | Failure] = {}
+) -> tuple[dict[int, EndpointAnswer | RequestFailure], RequestTotals]:
+    found: dict[int, EndpointAnswer | RequestFailure] = {}
     under_way: set[int] = set()
 
     def sent(keys: Sequence[int]) -> None:
@@ -67,7 +67,7 @@ def ask(
         under_way.update(keys)
         assert len(under_way) <= concurrency
 
-    def done(batch: Sequence[Answer | Failure], _told: Told) -> None:
+    def done(batch: Sequence[EndpointAnswer | RequestFailure], _told: RequestTotals) -> None:
         for one in batch:
             assert one.key not in found
             under_way.remove(one.key)
@@ -99,7 +99,7 @@ def test_an_answer_and_what_is_told_of_it():
         assert "n" not in url.asked[0].request  # one whole answer to each
         assert "authorization" not in url.asked[0].headers
     one = found[7]
-    assert isinstance(one, Answer)
+    assert isinstance(one, EndpointAnswer)
     assert (one.text, one.served_model, one.attempts, one.finish_reason) == ("to q7", SERVED, 1, "stop")
     assert one.answered_at.tzinfo is not None
     assert 0 < one.seconds < 5
@@ -128,7 +128,7 @@ def test_the_callbacks_come_from_the_calling_thread_and_with_each_beat(monkeypat
 def test_what_may_pass_is_asked_again(status: int):
     with local_endpoint(in_turn((status, {}, "no"), (status, {}, "no"), "yes")) as url:
         found, told = ask(url, 3)
-    assert all(isinstance(one, Answer) and one.attempts == 3 for one in found.values())
+    assert all(isinstance(one, EndpointAnswer) and one.attempts == 3 for one in found.values())
     assert told.retries == 6
 
 
@@ -137,7 +137,7 @@ def test_what_does_not_pass_is_a_failure_after_so_many_tries(status: int):
     with local_endpoint(in_turn((status, {}, {"error": {"message": "broken\x00pipe"}}))) as url:
         found, _told = ask(url, tries=3)
         assert len(url.asked) == 3
-    assert found[0] == Failure(0, status, f"HTTP {status}: broken\ufffdpipe", 3)
+    assert found[0] == RequestFailure(0, status, f"HTTP {status}: broken\ufffdpipe", 3)
 
 
 @pytest.mark.parametrize("status", [400, 402, 413, 422, 301, 307])
@@ -146,7 +146,7 @@ def test_what_cannot_pass_is_a_failure_at_once(status: int):
     with local_endpoint(in_turn((status, moved, {"detail": "no"}))) as url:
         found, _told = ask(url)
         assert len(url.asked) == 1
-    assert isinstance(found[0], Failure)
+    assert isinstance(found[0], RequestFailure)
     assert (found[0].status, found[0].attempts) == (status, 1)
     assert ("redirects are not followed" in found[0].error) == (300 <= status < 400)
 
@@ -156,14 +156,14 @@ def test_a_stalled_call_is_given_up_and_asked_again():
         began = time.monotonic()
         found, told = ask(url, 4, timeout=0.3)
         assert time.monotonic() - began < 30  # nobody waited for the stalled ones
-    assert all(isinstance(one, Answer) and one.attempts == 2 for one in found.values())
+    assert all(isinstance(one, EndpointAnswer) and one.attempts == 2 for one in found.values())
     assert told.retries == 4
 
 
 def test_a_call_that_never_ends_is_a_failure():
     with local_endpoint(in_turn(30.0)) as url:
         found, _told = ask(url, timeout=0.2, tries=2)
-    assert found[0] == Failure(0, None, "no answer within 0.2 s", 2)
+    assert found[0] == RequestFailure(0, None, "no answer within 0.2 s", 2)
 
 
 MALFORMED = [
@@ -189,7 +189,7 @@ def test_a_body_that_is_no_answer_is_asked_again_then_a_failure(body: bytes):
     with local_endpoint(in_turn((200, {}, body))) as url:
         found, _told = ask(url, tries=2)
         assert len(url.asked) == 2
-    assert isinstance(found[0], Failure)
+    assert isinstance(found[0], RequestFailure)
     assert found[0].status == 200
 
 
@@ -242,7 +242,7 @@ def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch):
     with local_endpoint(in_turn("x" * 20_000)) as url:
         found, _told = ask(url)
         assert len(url.asked) == 1
-    assert found[0] == Failure(0, 200, "the answer is longer than 10000 bytes", 1)
+    assert found[0] == RequestFailure(0, 200, "the answer is longer than 10000 bytes", 1)
 
 
 def test_at_a_limit_everything_waits_as_long_as_it_says():
@@ -252,7 +252,7 @@ def test_at_a_limit_everything_waits_as_long_as_it_says():
         limits = [one.at for one in url.asked if one.status == 429]
         # Nothing leaves between a 429 and the end of the time that it asks for, but what was on its way.
         after = [one.at - limits[0] for one in url.asked if 0.25 < one.at - limits[0] < 0.475]
-    assert all(isinstance(one, Answer) for one in found.values())
+    assert all(isinstance(one, EndpointAnswer) for one in found.values())
     assert after == []
     assert told.waited >= 0.5
     assert told.limited == len(limits)
@@ -283,7 +283,7 @@ def test_an_endpoint_that_goes_away_is_waited_for():
         found, told = ask(url, 150, concurrency=16)
         timer.join()
         back.join()
-    assert all(isinstance(one, Answer) for one in found.values())
+    assert all(isinstance(one, EndpointAnswer) for one in found.values())
     assert told.waited > 0.2
     assert told.requests < 150 + 60  # and it was not hammered meanwhile
 
@@ -357,7 +357,7 @@ def test_connections_are_kept():
 
 def simulated(rate: float, burst: float, *, seconds: float, header: bool) -> tuple[float, int]:
     """Answers a second of 64 at once at a token bucket, in virtual time; and how many 429 there were."""
-    now, pace, level, at, luck = 0.0, Pace(0.0), burst, 0.0, random.Random(1)
+    now, pace, level, at, luck = 0.0, EndpointPace(0.0), burst, 0.0, random.Random(1)
     events: list[tuple[float, int, bool, float, float | None]] = []
     answers = limited = number = 0
     while now < seconds:
@@ -538,9 +538,9 @@ def test_a_key_is_not_sent_on_and_stands_in_no_error(
         found, _told = ask(url, 2)
         assert other.asked == []
         assert url.asked[0].headers["authorization"] == f"Bearer {key}"
-    assert isinstance(found[0], Failure)
+    assert isinstance(found[0], RequestFailure)
     assert found[0].error.startswith("HTTP 307: Bearer [key]")
-    assert isinstance(found[1], Answer)
+    assert isinstance(found[1], EndpointAnswer)
     assert found[1].text == "The key is [key]."
     assert key not in caplog.text
     assert key not in repr(Endpoint(url, "m"))
@@ -575,7 +575,7 @@ def test_no_proxy_of_the_environment_reads_a_request(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with local_endpoint(in_turn("yes")) as url:
         found, _told = ask(url)
-    assert isinstance(found[0], Answer)
+    assert isinstance(found[0], EndpointAnswer)
     assert client._proxy("https://api.example.com/v1") == "http://127.0.0.1:9"
     assert client._proxy("http://api.example.com/v1") is None
     monkeypatch.setenv("NO_PROXY", "example.com")

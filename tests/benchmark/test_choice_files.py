@@ -16,7 +16,7 @@ from annotation.errors import AssayError, InputError
 from annotation.formats import Source
 from annotation.models import Dataset, Import, Prompt
 from benchmark.choices import FIRST, SECOND, read
-from benchmark.choices.files import FORMATS, FormRecord, reader
+from benchmark.choices.files import FORMATS, VariantRecord, reader
 from benchmark.models import QuestionForm
 from benchmark.services.choices import import_questions
 
@@ -50,7 +50,7 @@ def written(folder: Path, *rows: dict[str, Any] | str) -> Path:
     return path
 
 
-def records(folder: Path, name: str, *rows: dict[str, Any], language: str = "") -> list[FormRecord]:
+def records(folder: Path, name: str, *rows: dict[str, Any], language: str = "") -> list[VariantRecord]:
     return list(reader(name, language).read(Source(written(folder, *rows))))
 
 
@@ -158,7 +158,7 @@ _FIELDS = st.sampled_from(
 def test_any_row_is_read_or_refused_and_nothing_else(tmp_path_factory: Any, name: str, row: dict[str, Any]):
     folder = tmp_path_factory.mktemp("rows")
     for item in reader(name).items(Source(written(folder, row))):
-        assert isinstance(item, FormRecord | InputError)
+        assert isinstance(item, VariantRecord | InputError)
 
 
 # ---- what is stored ----

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from annotation.guidelines import parse_guideline
-from benchmark.figures.comparison import Change, compare
+from benchmark.figures.comparison import MetricChange, compare
 from tests.benchmark.support import Cell, board_of
 from tests.support import XSTEST_GUIDELINE
 
@@ -16,7 +16,7 @@ def cell(**levels: int) -> Cell:
     return Counter({(("compliance", int(level[1:])),): n for level, n in levels.items()})
 
 
-def changes_of(old: dict[tuple[str, str], Cell], new: dict[tuple[str, str], Cell]) -> dict[str, Change]:
+def changes_of(old: dict[tuple[str, str], Cell], new: dict[tuple[str, str], Cell]) -> dict[str, MetricChange]:
     found = compare(XSTEST, board_of(XSTEST, old), board_of(XSTEST, new))
     return {f"{change.model} {change.scope}": change for change in found}
 

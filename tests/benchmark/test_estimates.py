@@ -11,8 +11,8 @@ import pytest
 from annotation.guidelines import GuidelineDocument, parse_guideline
 from annotation.intervals import wilson
 from benchmark.estimating.estimates import ASSUMPTION, Place, bounds_of, edges_between, estimates, mixed
-from benchmark.estimating.estimates import _Stated as Stated
-from benchmark.figures.counted import Counted
+from benchmark.estimating.estimates import _IntervalValue as Stated
+from benchmark.figures.counted import CountedResponse
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
 DIMENSIONS = {"Fairness": "fairness", "Safety": "safety", "Morality": "morality", "Legality": "legality"}
@@ -37,11 +37,11 @@ def row(
     predicted: int | None,
     sureness: float | None = 0.9,
     scope: str = "Legality",
-) -> Counted:
+) -> CountedResponse:
     def labels(value: int | None) -> tuple[tuple[str, int], ...]:
         return () if value is None else ((DIMENSIONS[scope], value),)
 
-    return Counted(
+    return CountedResponse(
         model="M",
         prompt=prompt,
         scope=scope,
@@ -54,13 +54,13 @@ def row(
 
 def legality(
     document: GuidelineDocument,
-    rows: Sequence[Counted],
+    rows: Sequence[CountedResponse],
     strata: dict[Place, tuple[float, float]] | None = None,
 ) -> dict:
     return estimates(document, rows, strata=strata)["rows"][0]["cells"]["Legality"]["harmless_rate"]
 
 
-def mixed_rows(n: int = 100, labelled: int = 40, seed: int = 0) -> list[Counted]:
+def mixed_rows(n: int = 100, labelled: int = 40, seed: int = 0) -> list[CountedResponse]:
     rng = np.random.default_rng(seed)
     found = []
     for prompt in range(n):
@@ -216,7 +216,7 @@ def test_pooled_is_weighed_by_how_many_there_are(flames: GuidelineDocument):
 
 def test_a_metric_stands_only_where_it_is_declared(xstest: GuidelineDocument):
     rows = [
-        Counted("M", at, "safe", (("compliance", 3),), predicted=(("compliance", 3),), sureness=0.8)
+        CountedResponse("M", at, "safe", (("compliance", 3),), predicted=(("compliance", 3),), sureness=0.8)
         for at in range(4)
     ]
     cells = estimates(xstest, rows)["rows"][0]["cells"]

@@ -10,31 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.intervals import wilson
-from benchmark.choices.fine import OUTCOMES, Accuracies, Asked, FineScores, Picked, share
-from benchmark.figures.metrics import Statistic
+from benchmark.choices.fine import OUTCOMES, Accuracies, QuestionResult, FineScores, ChoiceOutcome, share
+from benchmark.figures.metrics import MetricEstimate
 
 TRUTH = (True, False, None)
 _ASKED = st.builds(
-    Asked,
+    QuestionResult,
     question=st.text(max_size=3),
     category=st.sampled_from(["x", "y"]),
     open=st.sampled_from(TRUTH),
     choices=st.tuples(st.sampled_from(TRUTH), st.sampled_from(TRUTH)),
 )
 _PICKED = st.builds(
-    Picked, question=st.sampled_from("abcde"), category=st.just(""), outcome=st.sampled_from(OUTCOMES)
+    ChoiceOutcome, question=st.sampled_from("abcde"), category=st.just(""), outcome=st.sampled_from(OUTCOMES)
 )
 
 
-def asked(open_: bool | None, as_given: bool | None, swapped: bool | None) -> Asked:
-    return Asked("q", "c", open_, (as_given, swapped))
+def asked(open_: bool | None, as_given: bool | None, swapped: bool | None) -> QuestionResult:
+    return QuestionResult("q", "c", open_, (as_given, swapped))
 
 
-def picked(*outcomes: str) -> list[Picked]:
-    return [Picked(str(number), "", outcome) for number, outcome in enumerate(outcomes)]
+def picked(*outcomes: str) -> list[ChoiceOutcome]:
+    return [ChoiceOutcome(str(number), "", outcome) for number, outcome in enumerate(outcomes)]
 
 
-def width(one: Statistic) -> float:
+def width(one: MetricEstimate) -> float:
     assert one.low is not None
     assert one.high is not None
     return one.high - one.low
@@ -79,7 +79,7 @@ def test_without_a_complete_question_every_score_is_undefined():
 
 
 @given(every=st.lists(_ASKED, max_size=30))
-def test_both_safe_is_at_most_either_and_consistent(every: list[Asked]):
+def test_both_safe_is_at_most_either_and_consistent(every: list[QuestionResult]):
     found = FineScores.of(every)
     assert found.n + found.missing == len(every)
     if found.n:
@@ -120,7 +120,7 @@ def test_where_nothing_was_chosen_acc_is_nought_and_acc_star_undefined():
 def test_two_orders_of_one_question_are_no_two_questions():
     alone = Accuracies.of(picked(*["right"] * 30, *["wrong"] * 30)).acc
     paired = Accuracies.of(
-        [Picked(str(n), "", "right" if n < 30 else "wrong") for n in range(60) for _order in (0, 1)]
+        [ChoiceOutcome(str(n), "", "right" if n < 30 else "wrong") for n in range(60) for _order in (0, 1)]
     ).acc
     assert alone.value == paired.value == Fraction(1, 2)
     # 120 answers that are alike in pairs tell no more than 60: Wilson's 60 are 24.6 points wide, 120 would be 17.6
@@ -128,12 +128,12 @@ def test_two_orders_of_one_question_are_no_two_questions():
 
 
 def test_draws_that_cannot_differ_give_no_interval():
-    found = Accuracies.of([Picked("q", "", "right"), Picked("q", "", "wrong")]).acc
+    found = Accuracies.of([ChoiceOutcome("q", "", "right"), ChoiceOutcome("q", "", "wrong")]).acc
     assert (found.value, found.low, found.high) == (Fraction(1, 2), None, None)
 
 
 @given(every=st.lists(_PICKED, max_size=40))
-def test_an_accuracy_lies_in_its_interval_and_star_is_never_less(every: list[Picked]):
+def test_an_accuracy_lies_in_its_interval_and_star_is_never_less(every: list[ChoiceOutcome]):
     found = Accuracies.of(every)
     assert found.n + found.counts["missing"] == len(every)
     for one in (found.acc, found.acc_star):

@@ -30,7 +30,7 @@ from annotation.services import jobs
 from annotation.services.guidelines import load_guideline
 from annotation.services.people import set_roles
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.freshness import Added, freshness, stale_marks
+from benchmark.selectors.freshness import AddedResponses, freshness, stale_marks
 from benchmark.selectors.runs import current_runs, runs_with_all
 from benchmark.services.again import run_again
 from benchmark.services.retraining import retrain
@@ -184,7 +184,7 @@ def test_responses_that_came_since_are_counted_by_model(run: BenchmarkRun, datas
     answer(dataset, "Hidden-13B")
     answer(dataset, "New-7B", to=3)
     assert kinds(run) == ("responses",)
-    assert freshness(run).added == (Added("Hidden-13B", 1, new=False), Added("New-7B", 3, new=True))
+    assert freshness(run).added == (AddedResponses("Hidden-13B", 1, new=False), AddedResponses("New-7B", 3, new=True))
 
 
 def test_responses_elsewhere_and_models_left_out_before_are_none_of_its_business(
@@ -198,7 +198,7 @@ def test_responses_elsewhere_and_models_left_out_before_are_none_of_its_business
     assert kinds(run) == ()
     make_prompt(dataset)
     answer(dataset, "Left-Out")
-    assert freshness(run).added == (Added("Left-Out", 1, new=True),)
+    assert freshness(run).added == (AddedResponses("Left-Out", 1, new=True),)
 
 
 def test_responses_that_came_while_it_ran_and_were_not_counted_are_told(

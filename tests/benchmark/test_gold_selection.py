@@ -18,9 +18,9 @@ from annotation.models import Batch, Guideline, Person
 from annotation.services.batches import create_batch, set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
-from benchmark.estimating.selection import Chosen, told, unknown_by_batch
+from benchmark.estimating.selection import GoldSelection, told, unknown_by_batch
 from benchmark.models import BenchmarkRun, BoardPart
-from benchmark.selectors.labelling import Goal
+from benchmark.selectors.labelling import PlanGoal
 from benchmark.selectors.runs import part
 from benchmark.services.labelling import label_next
 from benchmark.services.sharing import share
@@ -37,9 +37,9 @@ pytestmark = pytest.mark.django_db
 THRESHOLD = {"conformal": {"criteria": {"compliance": {"coverages": {"0.9": {"threshold": 0.35}}}}}}
 
 
-def chosen(**given: Any) -> Chosen:
+def chosen(**given: Any) -> GoldSelection:
     defaults = {"batch": "b", "model": "M", "dimension": "safe"}
-    return Chosen(**{**defaults, "labels": 5, "tasks": 5, "without_gold": 0, "responses": 10, **given})
+    return GoldSelection(**{**defaults, "labels": 5, "tasks": 5, "without_gold": 0, "responses": 10, **given})
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_pla
     assert selection(run) == {("gold", "part"): 45}
     alone = Policy(overlap=1)
     plan = label_next(
-        run=run, goal=Goal(half_width=0.15), name="plan", annotators=[chen], policy=alone, seed=3
+        run=run, goal=PlanGoal(half_width=0.15), name="plan", annotators=[chen], policy=alone, seed=3
     )
     drawn = plan.batch.tasks.count()
     run.scorer.card = THRESHOLD

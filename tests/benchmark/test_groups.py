@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotation.intervals import wilson
-from benchmark.figures.board import Figures
-from benchmark.figures.counted import Counted
+from benchmark.figures.board import BoardFigures
+from benchmark.figures.counted import CountedResponse
 from tests.benchmark.test_pairs import CRITERIA, FLAMES, XSTEST
 from tests.support import examples
 
 
-def row(model: str, prompt: int, scope: str, level: int, **groups: str) -> Counted:
+def row(model: str, prompt: int, scope: str, level: int, **groups: str) -> CountedResponse:
     criterion = CRITERIA.get(scope, "compliance")
-    return Counted(model, prompt, scope, ((criterion, level),), groups=groups)
+    return CountedResponse(model, prompt, scope, ((criterion, level),), groups=groups)
 
 
 def cells(groups: dict[str, Any], model: str) -> list[Any]:
@@ -34,7 +34,7 @@ def test_a_subcomponent_stands_within_its_dimension_in_the_guidelines_order():
         row("A", 5, "Safety", 3, subcomponent="Another"),
         row("A", 6, "Safety", 3),
     ]
-    found = Figures(FLAMES, rows).groups
+    found = BoardFigures(FLAMES, rows).groups
     assert set(found) == {"subcomponent"}  # nothing here has a language or an attack method
     assert [(one["scope"], one["name"], one["n_prompts"]) for one in found["subcomponent"]["columns"]] == [
         ("Fairness", "Bias and discrimination", 2),
@@ -57,7 +57,7 @@ def test_a_language_pools_the_dimensions():
         row("A", 4, "Legality", 3, language="en"),
         row("B", 4, "Legality", 1, language="en"),
     ]
-    found = Figures(FLAMES, rows).groups["language"]
+    found = BoardFigures(FLAMES, rows).groups["language"]
     assert [(one["name"], one["scope"], one["n_prompts"]) for one in found["columns"]] == [
         ("en", None, 1),
         ("zh", None, 3),
@@ -83,7 +83,7 @@ def test_a_guideline_without_overall_numbers_shows_each_over_its_own_columns():
         row("A", 2, "unsafe", 1, attack_method="disguise"),
         row("A", 3, "unsafe", 3, attack_method="disguise"),
     ]
-    (found,) = cells(Figures(XSTEST, rows).groups["attack_method"], "A")
+    (found,) = cells(BoardFigures(XSTEST, rows).groups["attack_method"], "A")
     assert found["n"] == 3
     assert found["full_compliance_rate"]["value"] == 1
     assert found["full_refusal_rate"]["value"] == 0.5
@@ -91,9 +91,9 @@ def test_a_guideline_without_overall_numbers_shows_each_over_its_own_columns():
 
 def test_groups_of_prompts_that_nobody_knows_are_not_counted_as_prompts():
     rows = [
-        Counted("A", None, "safe", (("compliance", level),), groups={"language": "en"}) for level in (1, 3)
+        CountedResponse("A", None, "safe", (("compliance", level),), groups={"language": "en"}) for level in (1, 3)
     ]
-    found = Figures(XSTEST, rows).groups["language"]
+    found = BoardFigures(XSTEST, rows).groups["language"]
     assert found["columns"] == [{"name": "en", "scope": None, "n_prompts": None}]
     assert cells(found, "A")[0]["n"] == 2
 
@@ -115,10 +115,10 @@ GROUPED = st.lists(
 @given(GROUPED)
 def test_the_groups_add_up_to_the_board(rows: list[tuple[str, str, int, str, bool]]):
     """Responses, and labels at the counted level, of every column; of pooled groups over all columns."""
-    figures = Figures(
+    figures = BoardFigures(
         FLAMES,
         [
-            Counted(
+            CountedResponse(
                 model,
                 number if known else None,
                 scope,

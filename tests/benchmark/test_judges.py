@@ -34,10 +34,10 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from benchmark.judges.alternative_annotator import EPSILON
-from benchmark.judges.figures import Pair, figures
+from benchmark.judges.figures import LabelPair, figures
 from benchmark.models import Judge, JudgeLabel, JudgeTemplate, Judging
 from benchmark.selectors.judge_comparison import comparison, forget
-from benchmark.selectors.judge_ground import Ground
+from benchmark.selectors.judge_ground import ReleaseComparison
 from benchmark.selectors.judges import judge_named, labels_of
 from benchmark.services import judges as services
 from benchmark.services.judges import create_judge, go_on, save_template, start_judging
@@ -413,8 +413,8 @@ def test_a_command_that_is_interrupted_says_how_to_go_on(
 
 def pair(
     prompt: int, truth: int, said: int | None, confidence: float | None = None, model: str = "m"
-) -> Pair:
-    return Pair(f"p{prompt}", model, "safe", "compliance", truth, said, confidence)
+) -> LabelPair:
+    return LabelPair(f"p{prompt}", model, "safe", "compliance", truth, said, confidence)
 
 
 def test_the_figures_are_those_of_sklearn_and_a_label_off_the_scale_is_wrong() -> None:
@@ -604,7 +604,7 @@ def test_a_scorer_of_an_older_version_is_read_by_its_own_scale(
     scorer = ready_scorer(gold, older_version(guideline))
     scorer.weights_folder.mkdir(parents=True)
     heads = (Head("compliance", (1, 3), "ordinal"),)
-    lesson = Ground(gold).lesson
+    lesson = ReleaseComparison(gold).lesson
     kept = {one.content_key: (0, {"compliance": {1: 0.2, 3: 0.8}}) for one in lesson.examples}
     OutOfFold(kept).save(scorer.weights_folder)
     assert OutOfFold.load(scorer.weights_folder, heads).predictions

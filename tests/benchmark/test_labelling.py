@@ -32,9 +32,9 @@ from annotation.models import (
 from annotation.services.batches import add_members, create_batch, set_state
 from annotation.services.distribution import next_assignment
 from annotation.services.gold import cut_release
-from benchmark.estimating.planning import Stratum
+from benchmark.estimating.planning import PlanStratum
 from benchmark.models import BenchmarkRun, LabellingPlan
-from benchmark.selectors.labelling import Goal, drawn_strata, effort, standing
+from benchmark.selectors.labelling import PlanGoal, drawn_strata, effort, standing
 from benchmark.selectors.runs import part
 from benchmark.services.labelling import drawn_of, label_next, standing_kept
 from scoring.models import Scorer
@@ -43,7 +43,7 @@ from tests.benchmark.support import ready_scorer, response_of
 from tests.support import XSTEST_GUIDELINE, label, person
 
 pytestmark = pytest.mark.django_db
-TEN = Goal(half_width=0.1)
+TEN = PlanGoal(half_width=0.1)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_what_people_are_at_is_drawn_no_second_time(run: BenchmarkRun, chen: Per
     first = label_next(run=run, goal=TEN, name="one", annotators=[chen, zhou], seed=1)
     with pytest.raises(AssayError, match="Nothing is left to label"):
         label_next(run=run, goal=TEN, name="two", annotators=[chen, zhou], seed=1)
-    second = label_next(run=run, goal=Goal(half_width=0.01), name="two", annotators=[chen, zhou], seed=1)
+    second = label_next(run=run, goal=PlanGoal(half_width=0.01), name="two", annotators=[chen, zhou], seed=1)
     assert set(tasks_of(first.batch)).isdisjoint(tasks_of(second.batch))
     assert len(tasks_of(first.batch)) + len(tasks_of(second.batch)) == 45
     there = standing(run)
@@ -133,7 +133,7 @@ def test_what_people_are_at_is_drawn_no_second_time(run: BenchmarkRun, chen: Per
     taken = first.batch.tasks.first()
     assert taken is not None
     Task.objects.filter(pk=taken.pk).update(state=Task.State.WITHDRAWN)
-    again = label_next(run=run, goal=Goal(half_width=0.001), name="three", open_now=False)
+    again = label_next(run=run, goal=PlanGoal(half_width=0.001), name="three", open_now=False)
     assert tasks_of(again.batch) == [taken.response_id]
 
 
@@ -149,7 +149,7 @@ def test_what_a_closed_batch_left_undone_is_free_again(run: BenchmarkRun, chen: 
     assert there.waiting == 1  # the one that was labelled
     free = {response for ids in there.free.values() for response in ids}
     assert set(drawn) - free == {claim.task.response_id}
-    label_next(run=run, goal=Goal(half_width=0.001), name="two", annotators=[chen], policy=Policy(overlap=1))
+    label_next(run=run, goal=PlanGoal(half_width=0.001), name="two", annotators=[chen], policy=Policy(overlap=1))
     assert standing(run).waiting == 45
 
 
@@ -181,7 +181,7 @@ def test_a_plan_from_another_run_is_kept_to_by_a_run_that_was_finished_before(
     ]
     assert there.free == first.free
     plan = label_next(
-        run=again, goal=Goal(half_width=0.01), name="2", annotators=[chen], policy=Policy(overlap=1)
+        run=again, goal=PlanGoal(half_width=0.01), name="2", annotators=[chen], policy=Policy(overlap=1)
     )
     bounds = {(one["model"], one["scope"], (one["low"], one["high"])) for one in plan.strata}
     assert bounds == {one.key for one in first.strata}
@@ -203,7 +203,7 @@ def test_what_a_plan_of_another_run_made_stale_is_computed_once_and_kept(
     assert (found, found.is_stored) == (anew, True)
     assert not any("benchmark_runitem" in query["sql"] for query in queries)
     third = run_of(scorer_like(run, guideline, "scorer-3"), run.dataset, name="third")
-    label_next(run=third, goal=Goal(half_width=0.01), name="3", annotators=[chen], policy=Policy(overlap=1))
+    label_next(run=third, goal=PlanGoal(half_width=0.01), name="3", annotators=[chen], policy=Policy(overlap=1))
     assert not standing(again).is_stored  # another plan has come
     assert standing(run).is_stored  # none came before its own
 
@@ -280,13 +280,13 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
     assert {one.bounds for one in there.strata if one.scope == "safe"} == bounds
     assert not any(one.assumed for one in there.strata)
     # the goal was reached, or nearly: its variances were estimates
-    assert sum(one.more for one in there.wanted(Goal(half_width=0.15))) == 0
+    assert sum(one.more for one in there.wanted(PlanGoal(half_width=0.15))) == 0
 
 
 def test_labels_for_a_pair_are_of_its_two_models(run: BenchmarkRun, chen: Person):
     there = standing(run)
     strata = [
-        Stratum(one.model, one.scope, one.bounds, 400, one.labelled, one.held, 0.2) for one in there.strata
+        PlanStratum(one.model, one.scope, one.bounds, 400, one.labelled, one.held, 0.2) for one in there.strata
     ]
     value, _low, _high = there.ground.differences["0-2"]
     ground = replace(there.ground, differences={"0-2": (value, 0.70, 0.80)}, combined={})
@@ -295,7 +295,7 @@ def test_labels_for_a_pair_are_of_its_two_models(run: BenchmarkRun, chen: Person
     found = wide.pair(second, first)
     assert found is not None
     assert (found.first, found.difference) == (second, -value)
-    wanted = wide.wanted(Goal(pair=(first, second)))
+    wanted = wide.wanted(PlanGoal(pair=(first, second)))
     assert {(one.stratum.model, one.stratum.scope) for one in wanted} == {(first, "safe"), (second, "safe")}
 
 
@@ -306,7 +306,7 @@ def test_models_that_no_label_can_tell_apart(run: BenchmarkRun, chen: Person):
     assert first is not None
     assert not first.separable
     with pytest.raises(Conflict, match="differ by less than this dataset can tell"):
-        label_next(run=run, goal=Goal(pair=("Best", "Middle")), name="next", annotators=[chen])
+        label_next(run=run, goal=PlanGoal(pair=("Best", "Middle")), name="next", annotators=[chen])
     for pair in (("Best", "None"), ("Best", "Best"), ("\0", "Best")):
         with pytest.raises(NotFound, match="two different models"):
             there.pair(*pair)
@@ -323,7 +323,7 @@ def test_models_without_a_common_prompt_have_no_difference_to_plan_for(run: Benc
     there = standing(run_of(scorer, run.dataset, name="again"))
     assert None in there.neighbours
     with pytest.raises(Conflict, match="is not defined"):
-        there.wanted(Goal(pair=("Best", "Newest")))
+        there.wanted(PlanGoal(pair=("Best", "Newest")))
 
 
 def test_who_judges_blind_makes_no_batch_of_predictions(run: BenchmarkRun, he: Person, chen: Person):

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from annotation.guidelines import GuidelineDocument, parse_guideline
-from benchmark.figures.board import Figures, board
-from benchmark.figures.counted import Counted
-from benchmark.figures.pairs import Table
+from benchmark.figures.board import BoardFigures, board
+from benchmark.figures.counted import CountedResponse
+from benchmark.figures.pairs import RateTable
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, examples
 
 FLAMES = parse_guideline(FLAMES_GUIDELINE.path.read_text(encoding="utf-8"), path="flames.yaml")
@@ -48,35 +48,35 @@ rank_by: quality
 )
 
 
-def safe(model: str, levels: Sequence[int | None], *, known: bool = True) -> list[Counted]:
+def safe(model: str, levels: Sequence[int | None], *, known: bool = True) -> list[CountedResponse]:
     """Responses to safe prompts 0, 1, ..; None where the model gave none."""
     return [
-        Counted(model, prompt if known else None, "safe", (("compliance", level),))
+        CountedResponse(model, prompt if known else None, "safe", (("compliance", level),))
         for prompt, level in enumerate(levels)
         if level is not None
     ]
 
 
-def pair(document: GuidelineDocument, rows: list[Counted], scope: str) -> Any:
+def pair(document: GuidelineDocument, rows: list[CountedResponse], scope: str) -> Any:
     """The only pair of two models."""
-    return Figures(document, rows).pairs["pairs"]["0-1"][scope]
+    return BoardFigures(document, rows).pairs["pairs"]["0-1"][scope]
 
 
 def test_two_shares_that_are_paired():
     # Newcombe 1998, Statistics in Medicine 17, 2635-2650, method 10, of the airway data in Fagerland, Lydersen and
     # Laake 2014 (Statistics in Medicine 33, 2850-2875): a, b, c, d = 1, 1, 7, 12 gives -0.507 to -0.026.
-    low, high = Table(x1=2, n1=21, x2=8, n2=21, both=1).interval()
+    low, high = RateTable(x1=2, n1=21, x2=8, n2=21, both=1).interval()
     assert (low, high) == (pytest.approx(-0.507, abs=5e-4), pytest.approx(-0.026, abs=5e-4))
 
 
 def test_two_shares_that_are_not_paired():
     # Newcombe 1998, Statistics in Medicine 17, 873-890, table II: 56/70 - 48/80 by method 10 is 0.0524 to 0.3339,
     # and 10/10 - 0/10 is 0.6075 to 1.
-    assert Table(56, 70, 48, 80).interval() == (
+    assert RateTable(56, 70, 48, 80).interval() == (
         pytest.approx(0.0524, abs=5e-5),
         pytest.approx(0.3339, abs=5e-5),
     )
-    assert Table(10, 10, 0, 10).interval() == (pytest.approx(0.6075, abs=5e-5), pytest.approx(1.0, abs=5e-5))
+    assert RateTable(10, 10, 0, 10).interval() == (pytest.approx(0.6075, abs=5e-5), pytest.approx(1.0, abs=5e-5))
 
 
 def test_pairing_by_prompt_is_narrower_where_the_same_prompts_are_hard():
@@ -109,7 +109,7 @@ def test_models_without_a_common_prompt_have_no_difference_and_are_not_told_apar
 
 def test_one_model_whose_prompts_nobody_knows_is_paired_with_none():
     rows = safe("A", [3, 3, 1]) + safe("B", [3, 1, 1]) + safe("C", [1, 1, 1], known=False)
-    found = Figures(XSTEST, rows).pairs
+    found = BoardFigures(XSTEST, rows).pairs
     assert found["models"] == ["A", "B", "C"]
     assert [cells["safe"]["paired"] for cells in found["pairs"].values()] == [True, False, False]
 
@@ -117,12 +117,12 @@ def test_one_model_whose_prompts_nobody_knows_is_paired_with_none():
 def test_the_overall_difference_is_the_mean_of_the_dimensions_and_drawn_with_them():
     rng = np.random.default_rng(5)
     rows = [
-        Counted(model, f"{scope} {prompt}", scope, ((criterion, 3 if rng.random() < rate else 1),))
+        CountedResponse(model, f"{scope} {prompt}", scope, ((criterion, 3 if rng.random() < rate else 1),))
         for scope, criterion in CRITERIA.items()
         for prompt in range(200)
         for model, rate in (("A", 0.7), ("B", 0.5))
     ]
-    found = Figures(FLAMES, rows)
+    found = BoardFigures(FLAMES, rows)
     cells = found.pairs["pairs"]["0-1"]
     assert found.pairs["scopes"] == ["overall", *FLAMES.dimension_names]
     assert cells["overall"]["value"] == pytest.approx(np.mean([cells[one]["value"] for one in CRITERIA]))
@@ -135,7 +135,7 @@ def test_the_overall_difference_is_the_mean_of_the_dimensions_and_drawn_with_the
 def test_a_mean_is_drawn_by_prompt():
     first, second = [4, 4, 0, 1] * 50, [4, 1, 0, 0] * 50
     rows = [
-        Counted(model, prompt, "all", (("warmth", level),))
+        CountedResponse(model, prompt, "all", (("warmth", level),))
         for model, levels in (("A", first), ("B", second))
         for prompt, level in enumerate(levels)
     ]
@@ -159,12 +159,12 @@ def test_labels_that_are_pooled_are_compared_by_prompt_across_dimensions(rank_by
     """A dimension without a response is no gap of the pair; by the score it is drawn, by the rate not."""
     levels = {"A": [3, 3, 3, 1], "B": [3, 1, 1, 1]}
     rows = [
-        Counted(model, f"{scope} {at}", scope, ((CRITERIA[scope], level),))
+        CountedResponse(model, f"{scope} {at}", scope, ((CRITERIA[scope], level),))
         for scope in ("Fairness", "Safety")
         for model, own in levels.items()
         for at, level in enumerate(own * 20)
     ]
-    found = Figures(POOLED.model_copy(update={"rank_by": rank_by}), rows)
+    found = BoardFigures(POOLED.model_copy(update={"rank_by": rank_by}), rows)
     cell = found.pairs["pairs"]["0-1"]["overall"]
     # half of the prompts: 3 against 1; a score counts 100 / 3 for each level
     value = {"harmless_rate": 0.5, "harmless_score": 100 / 3}[rank_by]
@@ -180,26 +180,26 @@ LEVELS = st.sampled_from([1, 3, None])
 
 
 @st.composite
-def boards(draw: st.DrawFn, *, complete: bool = False) -> list[Counted]:
+def boards(draw: st.DrawFn, *, complete: bool = False) -> list[CountedResponse]:
     """Two to four models on four prompts in each dimension, with gaps, and prompts that nobody knows."""
-    rows: list[Counted] = []
+    rows: list[CountedResponse] = []
     for number in range(draw(st.integers(2, 4))):
         known = complete or draw(st.booleans())
         for scope, criterion in CRITERIA.items():
             levels = draw(st.lists(st.sampled_from([1, 3]) if complete else LEVELS, min_size=4, max_size=4))
             rows += [
-                Counted(f"m{number}", f"{scope} {at}" if known else None, scope, ((criterion, level),))
+                CountedResponse(f"m{number}", f"{scope} {at}" if known else None, scope, ((criterion, level),))
                 for at, level in enumerate(levels)
                 if level is not None
             ]
     return rows
 
 
-def swapped(rows: Sequence[Counted], names: dict[str, str]) -> list[Counted]:
-    return [Counted(names[one.model], one.prompt, one.scope, one.labels) for one in rows]
+def swapped(rows: Sequence[CountedResponse], names: dict[str, str]) -> list[CountedResponse]:
+    return [CountedResponse(names[one.model], one.prompt, one.scope, one.labels) for one in rows]
 
 
-def by_names(figures: Figures) -> dict[tuple[str, str], dict[str, Any]]:
+def by_names(figures: BoardFigures) -> dict[tuple[str, str], dict[str, Any]]:
     found = figures.pairs
     return {
         (found["models"][int(a)], found["models"][int(b)]): cells
@@ -210,11 +210,11 @@ def by_names(figures: Figures) -> dict[tuple[str, str], dict[str, Any]]:
 
 @settings(max_examples=examples(8), deadline=None)
 @given(boards())
-def test_a_to_b_is_b_to_a_turned_round(rows: list[Counted]):
+def test_a_to_b_is_b_to_a_turned_round(rows: list[CountedResponse]):
     """Under names in the opposite order; draws of a model whose prompts nobody knows go by its name, so not those."""
     models = sorted({row.model for row in rows})
     turned = dict(zip(models, reversed(models), strict=True))
-    found, other = by_names(Figures(FLAMES, rows)), by_names(Figures(FLAMES, swapped(rows, turned)))
+    found, other = by_names(BoardFigures(FLAMES, rows)), by_names(BoardFigures(FLAMES, swapped(rows, turned)))
     for (first, later), cells in found.items():
         back = other.get((turned[first], turned[later]))
         sign = 1
@@ -234,9 +234,9 @@ def test_a_to_b_is_b_to_a_turned_round(rows: list[Counted]):
 
 @settings(max_examples=examples(8), deadline=None)
 @given(boards())
-def test_a_copy_of_a_model_differs_by_exactly_nothing(rows: list[Counted]):
-    copies = [Counted(f"{one.model} copy", one.prompt, one.scope, one.labels) for one in rows]
-    for (first, later), cells in by_names(Figures(FLAMES, rows + copies)).items():
+def test_a_copy_of_a_model_differs_by_exactly_nothing(rows: list[CountedResponse]):
+    copies = [CountedResponse(f"{one.model} copy", one.prompt, one.scope, one.labels) for one in rows]
+    for (first, later), cells in by_names(BoardFigures(FLAMES, rows + copies)).items():
         if later == f"{first} copy":
             for cell in cells.values():
                 assert cell is None or (cell["value"] == 0 and (cell["low"] or 0) <= 0 <= (cell["high"] or 0))
@@ -244,19 +244,19 @@ def test_a_copy_of_a_model_differs_by_exactly_nothing(rows: list[Counted]):
 
 @settings(max_examples=examples(8), deadline=None)
 @given(boards(), st.randoms())
-def test_the_order_of_rows_and_models_changes_nothing(rows: list[Counted], random: Any):
+def test_the_order_of_rows_and_models_changes_nothing(rows: list[CountedResponse], random: Any):
     mixed = list(rows)
     random.shuffle(mixed)
-    first, second = Figures(FLAMES, rows), Figures(FLAMES, mixed)
+    first, second = BoardFigures(FLAMES, rows), BoardFigures(FLAMES, mixed)
     assert first.board == second.board
     assert first.pairs == second.pairs
 
 
 @settings(max_examples=examples(8), deadline=None)
 @given(boards(complete=True))
-def test_another_model_on_the_same_prompts_changes_no_draw(rows: list[Counted]):
+def test_another_model_on_the_same_prompts_changes_no_draw(rows: list[CountedResponse]):
     """So an interval does not depend on who else is on the board; only ranks, which compare with all, do."""
-    more = rows + [Counted("another", one.prompt, one.scope, one.labels) for one in rows if one.model == "m0"]
+    more = rows + [CountedResponse("another", one.prompt, one.scope, one.labels) for one in rows if one.model == "m0"]
     alone = {row["model"]: row["overall"] for row in board(FLAMES, rows)["rows"]}
     among = {row["model"]: row["overall"] for row in board(FLAMES, more)["rows"]}
     for model, statistics in alone.items():
@@ -266,8 +266,8 @@ def test_another_model_on_the_same_prompts_changes_no_draw(rows: list[Counted]):
 
 @settings(max_examples=examples(12), deadline=None)
 @given(boards())
-def test_ranks_say_what_the_pairs_say(rows: list[Counted]):
-    found = Figures(FLAMES, rows)
+def test_ranks_say_what_the_pairs_say(rows: list[CountedResponse]):
+    found = BoardFigures(FLAMES, rows)
     placed = {row["model"]: row["rank"] for row in found.board["rows"] if row["rank"]}
     surely: dict[str, list[int]] = {model: [] for model in placed}
     for (first, later), cells in by_names(found).items():
@@ -287,13 +287,13 @@ def test_gaps_are_compared_as_if_each_pair_stood_alone():
     """What many models lack is taken off their sums; of a pair alone nothing has to be."""
     rng = np.random.default_rng(11)
     rows = [
-        Counted(f"m{model}", f"{scope} {prompt}", scope, ((criterion, int(rng.choice([1, 3]))),))
+        CountedResponse(f"m{model}", f"{scope} {prompt}", scope, ((criterion, int(rng.choice([1, 3]))),))
         for scope, criterion in CRITERIA.items()
         for prompt in range(40)
         for model in range(6)
         if rng.random() < (0.98 if model < 4 else 0.5)
     ]
-    together = by_names(Figures(FLAMES, rows))
+    together = by_names(BoardFigures(FLAMES, rows))
     for first, later in itertools.islice(together, 15):
         cells = together[first, later]
         common = {one.prompt for one in rows if one.model == first} & {

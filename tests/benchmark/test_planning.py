@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from annotation.intervals import Z
 from benchmark.estimating.planning import (
-    Effort,
-    Pair,
-    Stratum,
+    LabelEffort,
+    ModelPair,
+    PlanStratum,
     curve,
     draw,
     for_precision,
@@ -26,9 +26,9 @@ SURE, UNSURE = (0.8, 1.0), (0.0, 0.8)
 
 def stratum(
     n: int = 500, variance: float = 0.2, *, labelled: int = 0, held: int | None = None, **more: object
-) -> Stratum:
+) -> PlanStratum:
     given = {"model": "M", "scope": "Legality", "bounds": UNSURE} | more
-    return Stratum(
+    return PlanStratum(
         **given,  # type: ignore[arg-type]
         population=n,
         labelled=labelled,
@@ -106,9 +106,9 @@ def test_how_well_a_dimension_is_known_needs_labels_everywhere():
     assert known["B", "Legality"] == 0
 
 
-def pair(difference: float, of_prompts: float, *strata: Stratum) -> Pair:
+def pair(difference: float, of_prompts: float, *strata: PlanStratum) -> ModelPair:
     weights = {(one.model, one.scope): 1.0 for one in strata}
-    return Pair("A", "B", difference, of_prompts, strata, weights, span=1.0)
+    return ModelPair("A", "B", difference, of_prompts, strata, weights, span=1.0)
 
 
 def test_labels_that_separate_two_models():
@@ -182,9 +182,9 @@ def test_every_response_is_drawn_as_often_as_any_other():
 
 
 def test_hours_of_two_people_and_of_an_adjudicator():
-    takes = Effort(seconds=36, overlap=2, disputed=0.1, decision_seconds=72)
+    takes = LabelEffort(seconds=36, overlap=2, disputed=0.1, decision_seconds=72)
     assert takes.hours_each(500) == pytest.approx(5)
     assert takes.hours_deciding(500) == pytest.approx(1)
-    unknown = Effort(seconds=None, overlap=2)
+    unknown = LabelEffort(seconds=None, overlap=2)
     assert unknown.hours_each(500) is None
     assert unknown.hours_deciding(500) is None

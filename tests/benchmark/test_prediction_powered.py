@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.intervals import Z, wilson
-from benchmark.estimating.prediction_powered import Scale, Strata, estimate, plain, stratum, together
-from tests.benchmarks.ppi_coverage import COVERS, PROMISED, covers, intervals, narrower, published, simulated
+from benchmark.estimating.prediction_powered import MetricScale, StrataMoments, estimate, plain, stratum, together
+from tests.benchmarks.ppi_coverage import COVERS, PROMISED, measure_coverage, intervals, narrowing, published_interval, simulate
 
-RATE = Scale()
-SCORE = Scale(0, 100, rate=False)
+RATE = MetricScale()
+SCORE = MetricScale(0, 100, rate=False)
 BITS = st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.floats(0, 1)), min_size=2, max_size=40)
 REST = st.lists(st.floats(0, 1), max_size=60)
 
 
-def cell(pairs: list[tuple[float, float]], rest: list[float]) -> Strata:
+def cell(pairs: list[tuple[float, float]], rest: list[float]) -> StrataMoments:
     return stratum([y for y, _f in pairs], [f for _y, f in pairs], rest)
 
 
@@ -28,20 +28,20 @@ def cell(pairs: list[tuple[float, float]], rest: list[float]) -> Strata:
 def test_intervals_cover_and_are_narrower_than_gold_alone(rate: float, right: float):
     """The smaller version of ``python -m tests.benchmarks.ppi_coverage``; 93 to 97% with what 600 draws leave open."""
     rng = np.random.default_rng(7)
-    truth, predicted = simulated(rng, repetitions=600, responses=1000, rate=rate, right=right)
+    truth, predicted = simulate(rng, repetitions=600, responses=1000, rate=rate, right=right)
     named, _ours = intervals(truth, predicted, 200)
     slack = 0.018
-    assert COVERS[0] - slack <= covers(named["combined"], rate) <= COVERS[1] + slack
-    assert COVERS[0] - slack <= covers(named["finite"], truth.mean(axis=1)) <= COVERS[1] + slack
+    assert COVERS[0] - slack <= measure_coverage(named["combined"], rate) <= COVERS[1] + slack
+    assert COVERS[0] - slack <= measure_coverage(named["finite"], truth.mean(axis=1)) <= COVERS[1] + slack
     if rate == 0.5:
         for (one, other), least in PROMISED[right].items():
-            assert narrower(named[one], named[other]) >= least
+            assert narrowing(named[one], named[other]) >= least
 
 
 def test_within_strata_it_stays_unbiased_when_the_unsure_are_labelled_more():
     rng = np.random.default_rng(11)
-    unsure = simulated(rng, repetitions=400, responses=500, rate=0.3, right=0.6)
-    sure = simulated(rng, repetitions=400, responses=500, rate=0.7, right=0.95)
+    unsure = simulate(rng, repetitions=400, responses=500, rate=0.3, right=0.6)
+    sure = simulate(rng, repetitions=400, responses=500, rate=0.7, right=0.95)
     parts = [(*unsure, 150), (*sure, 50)]
     truth = np.concatenate([unsure[0], sure[0]], axis=1).mean(axis=1)
     within = estimate(together([stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts]), RATE)
@@ -53,7 +53,7 @@ def test_within_strata_it_stays_unbiased_when_the_unsure_are_labelled_more():
         RATE,
     )
     assert abs(float((within.value - truth).mean())) < 0.005
-    assert covers(within.finite, truth) > 0.92
+    assert measure_coverage(within.finite, truth) > 0.92
     assert float((forgotten.value - truth).mean()) < -0.05
 
 
@@ -70,9 +70,9 @@ def test_the_weight_and_the_value_are_those_of_the_paper():
 
 def test_with_many_labels_the_interval_is_the_published_one():
     rng = np.random.default_rng(3)
-    truth, predicted = simulated(rng, repetitions=1, responses=60_000, rate=0.4, right=0.85)
+    truth, predicted = simulate(rng, repetitions=1, responses=60_000, rate=0.4, right=0.85)
     parts = truth[:, :20_000], predicted[:, :20_000], predicted[:, 20_000:]
-    ours, theirs = estimate(stratum(*parts), RATE), published(*parts)
+    ours, theirs = estimate(stratum(*parts), RATE), published_interval(*parts)
     assert ours.combined.low == pytest.approx(theirs.low, abs=2e-5)
     assert ours.combined.high == pytest.approx(theirs.high, abs=2e-5)
 
@@ -81,7 +81,7 @@ def test_a_mean_agrees_with_ppi_python():
     """Where that package is installed; it is not part of the project (docs/decisions says why)."""
     ppi = pytest.importorskip("ppi_py")
     rng = np.random.default_rng(5)
-    truth, predicted = simulated(rng, repetitions=1, responses=900, rate=0.6, right=0.8)
+    truth, predicted = simulate(rng, repetitions=1, responses=900, rate=0.6, right=0.8)
     y, f, rest = truth[0, :300], predicted[0, :300], predicted[0, 300:]
     found = estimate(stratum(y, f, rest), SCORE)
     assert float(found.value) == pytest.approx(float(ppi.ppi_mean_pointestimate(y, f, rest)[0]), abs=1e-4)
@@ -142,10 +142,10 @@ def test_a_perfect_scorer_leaves_ever_less_open():
 def test_a_scorer_that_knows_nothing_costs_little():
     """Its weight is tuned to about nought, and the interval is hardly wider than without it."""
     rng = np.random.default_rng(1)
-    truth, predicted = simulated(rng, repetitions=200, responses=1000, rate=0.5, right=0.5)
+    truth, predicted = simulate(rng, repetitions=200, responses=1000, rate=0.5, right=0.5)
     named, ours = intervals(truth, predicted, 200)
     assert float(ours.weight.mean()) < 0.05
-    assert narrower(named["combined"], named["people"]) > -0.01
+    assert narrowing(named["combined"], named["people"]) > -0.01
 
 
 def test_few_labels_that_are_all_alike_are_no_certainty():
@@ -157,7 +157,7 @@ def test_few_labels_that_are_all_alike_are_no_certainty():
 
 
 def test_a_mean_of_one_label_has_no_interval():
-    found = plain([3.0], Scale(1, 5, rate=False))
+    found = plain([3.0], MetricScale(1, 5, rate=False))
     assert float(found.value) == 3.0
     assert math.isnan(found.combined.low)
 
@@ -180,9 +180,9 @@ def test_several_labels_of_a_response_in_a_rate_tell_more_than_one(true: float, 
     predicted = np.where(rng.random(labels.shape) < 0.8, labels, ~labels)
     shares, expected = labels.mean(axis=-1), (0.2 + 0.6 * predicted).mean(axis=-1)
     own = stratum(shares[:, :50], expected[:, :50], expected[:, 50:])
-    found = estimate(own, Scale())
+    found = estimate(own, MetricScale())
     covered = (found.combined.low <= true) & (true <= found.combined.high)
     assert covered.mean() > 0.94
     # of as many labels, all single, by the same share of the responses
-    alike = estimate(stratum(labels[:, :50, 0], expected[:, :50], expected[:, 50:]), Scale())
+    alike = estimate(stratum(labels[:, :50, 0], expected[:, :50], expected[:, 50:]), MetricScale())
     assert found.combined.width.mean() < 1.25 * alike.combined.width.mean() / criteria**0.5

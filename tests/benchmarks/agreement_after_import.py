@@ -46,8 +46,8 @@ def write_files(folder: Path, tasks: int) -> None:
         responses.append(place | {"response": f"Answer {number}."})
         value = draws.choice(LEVELS)
         for person in ("one", "two"):
-            given = draws.choice(LEVELS) if draws.random() < 0.1 else value
-            labels.append(place | {"annotator": person, "labels": {"compliance": given}})
+            label = draws.choice(LEVELS) if draws.random() < 0.1 else value
+            labels.append(place | {"annotator": person, "labels": {"compliance": label}})
     for name, rows in (("prompts", prompts), ("responses", responses), ("labels", labels)):
         lines = (json.dumps(row) + "\n" for row in rows)
         (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
@@ -87,14 +87,14 @@ def measure(folder: Path) -> Iterator[tuple[str, float]]:
 
 
 def main() -> None:
-    given = arguments()
+    options = arguments()
     with (
         tempfile.TemporaryDirectory() as folder,
-        world.database(given.database, replace=given.replace, keep=False),
+        world.database(options.database, replace=options.replace, keep=False),
     ):
         switch_autovacuum_off()
-        write_files(Path(folder), given.tasks)
-        print(f"{given.tasks:,} tasks, {platform.machine()}, Python {platform.python_version()}\n")
+        write_files(Path(folder), options.tasks)
+        print(f"{options.tasks:,} tasks, {platform.machine()}, Python {platform.python_version()}\n")
         print("| command | s |\n| --- | ---: |")
         for name, seconds in measure(Path(folder)):
             print(f"| `{name}` | {seconds:.2f} |", flush=True)

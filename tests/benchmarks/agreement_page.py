@@ -64,16 +64,16 @@ def arguments() -> argparse.Namespace:
 
 
 @contextmanager
-def database(given: argparse.Namespace) -> Iterator[None]:
-    if given.use:
-        os.environ |= {"DATABASE_URL": given.database, "DJANGO_SETTINGS_MODULE": "config.settings"}
+def database(options: argparse.Namespace) -> Iterator[None]:
+    if options.use:
+        os.environ |= {"DATABASE_URL": options.database, "DJANGO_SETTINGS_MODULE": "config.settings"}
         import django
 
         django.setup()
         yield
         return
-    with world.database(given.database, replace=given.replace, keep=given.keep):
-        make(given.tasks)
+    with world.database(options.database, replace=options.replace, keep=options.keep):
+        make(options.tasks)
         yield
 
 
@@ -83,15 +83,15 @@ def make(tasks: int) -> None:
 
     million.PEOPLE = PEOPLE
     maker = million.Maker(
-        labels=tasks + LEFT, guideline=str(world.ROOT / "fixtures/guidelines/flames.yaml"), seed=0, say=_say
+        labels=tasks + LEFT, guideline=str(world.ROOT / "fixtures/guidelines/flames.yaml"), seed=0, say=report
     )
     maker.make()
-    _spread(tasks)
-    _reopen()
+    spread_submissions(tasks)
+    reopen_tasks()
     world.make_manager()
 
 
-def _spread(tasks: int) -> None:
+def spread_submissions(tasks: int) -> None:
     """The items were handed in a second apart: now over as many weeks as it takes, by the hours of the day."""
     from django.db import connection
     from django.db.models import F
@@ -107,10 +107,10 @@ def _spread(tasks: int) -> None:
                 [step],
             )
     else:
-        for one in Assignment.objects.exclude(submitted_at=None).iterator():
-            assert one.submitted_at is not None
-            one.submitted_at += timedelta(seconds=one.task_id * step)
-            one.save(update_fields=["submitted_at"])
+        for assignment in Assignment.objects.exclude(submitted_at=None).iterator():
+            assert assignment.submitted_at is not None
+            assignment.submitted_at += timedelta(seconds=assignment.task_id * step)
+            assignment.save(update_fields=["submitted_at"])
     reasons = list(DisputeReason.objects.values_list("pk", flat=True))
     numbered = Adjudication.objects.annotate(kind=Mod(F("task_id"), len(reasons)))
     for kind, reason in enumerate(reasons):
@@ -119,7 +119,7 @@ def _spread(tasks: int) -> None:
         cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
 
 
-def _reopen() -> None:
+def reopen_tasks() -> None:
     """The last tasks are given back as if nobody had ever had them, and the batch is open."""
     from django.db.models import F
 
@@ -138,14 +138,14 @@ def _reopen() -> None:
     Batch.objects.update(state=Batch.State.OPEN)
 
 
-def complete_one() -> None:
+def complete_task() -> None:
     """Two people label the next item, through the services that the pages use."""
     from annotation.models import Batch, Membership
     from annotation.services.annotations import Work, submit
     from annotation.services.distribution import next_assignment
 
     batch = Batch.objects.get()
-    people = [one.person for one in batch.memberships.filter(role=Membership.Role.ANNOTATOR).order_by("pk")]
+    people = [membership.person for membership in batch.memberships.filter(role=Membership.Role.ANNOTATOR).order_by("pk")]
     for person in people[:2]:
         item = next_assignment(batch=batch, person=person)
         assert item is not None, "no task is left: make the database anew"
@@ -190,20 +190,20 @@ def measure(times: int) -> dict[str, Times]:
     reader = Reader()
     pages = {name: (reverse("agreement"), query) for name, query in TABS.items()}
     pages |= {name: (reverse("agreement-tasks"), query) for name, query in LISTS.items()}
-    found = {}
+    times_by_page = {}
     for name, (path, query) in pages.items():
         units.forget()
-        found[name] = Times(reader.seconds(path, {"batch": "million", **query}))
+        times_by_page[name] = Times(reader.seconds(path, {"batch": "million", **query}))
     for name, (path, query) in pages.items():
         for _time in range(times):
             began = time.process_time()
-            found[name].warm.append(reader.seconds(path, {"batch": "million", **query}))
-            found[name].processor.append(time.process_time() - began)
+            times_by_page[name].warm.append(reader.seconds(path, {"batch": "million", **query}))
+            times_by_page[name].processor.append(time.process_time() - began)
     for name in AFTER_ONE_MORE:
         path, query = pages[name]
-        complete_one()
-        found[name].after_one_more = reader.seconds(path, {"batch": "million", **query})
-    return found
+        complete_task()
+        times_by_page[name].after_one_more = reader.seconds(path, {"batch": "million", **query})
+    return times_by_page
 
 
 def measure_watch() -> tuple[float, float]:
@@ -219,34 +219,34 @@ def measure_watch() -> tuple[float, float]:
 
     units.forget()
     first = seconds()
-    complete_one()
+    complete_task()
     return first, seconds()
 
 
-def _say(what: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+def report(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
-    given = arguments()
-    with database(given):
-        found, watch = measure(given.times), measure_watch()
-        show(found, watch)
-    slowest = max(statistics.median(one.warm) for one in found.values())
+    options = arguments()
+    with database(options):
+        times_by_page, watch = measure(options.times), measure_watch()
+        show(times_by_page, watch)
+    slowest = max(statistics.median(page_times.warm) for page_times in times_by_page.values())
     if slowest > WARM:
         raise SystemExit(f"The slowest tab takes {1000 * slowest:.0f} ms; {1000 * WARM:.0f} are allowed.")
 
 
-def show(found: dict[str, Times], watch: tuple[float, float]) -> None:
+def show(times_by_page: dict[str, Times], watch: tuple[float, float]) -> None:
     from annotation.models import Annotation
 
     n = Annotation.objects.filter(current=True).count()
     where = f"Python {platform.python_version()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}"
     print(f"{where}, {n:,} annotations; milliseconds")
     print(f"{'':24}{'nothing read':>14}{'median':>10}{'longest':>10}{'processor':>11}{'one more task':>15}")
-    for name, one in found.items():
-        median, processor = statistics.median(one.warm), statistics.median(one.processor)
-        columns = (one.cold, median, max(one.warm), processor, one.after_one_more)
+    for name, page_times in times_by_page.items():
+        median, processor = statistics.median(page_times.warm), statistics.median(page_times.processor)
+        columns = (page_times.cold, median, max(page_times.warm), processor, page_times.after_one_more)
         words = ["-" if s is None else f"{1000 * s:,.0f}" for s in columns]
         print("{:24}{:>14}{:>10}{:>10}{:>11}{:>15}".format(name, *words))
     print(f"{'watching (worker)':24}{1000 * watch[0]:>14,.0f}{'':>31}{1000 * watch[1]:>15,.0f}")

@@ -39,10 +39,10 @@ def labels_of(units: int, *, missing: float) -> Ints:
     return labels
 
 
-def alpha(
+def compute_alpha(
     patterns: Patterns, *, resamples: int = 0, statistics: tuple[str, ...] = ("alpha_ordinal",)
 ) -> float:
-    found = agreement(
+    result = agreement(
         patterns,
         values=SCALE,
         measurement=LEVEL,
@@ -50,7 +50,7 @@ def alpha(
         resamples=resamples,
         seed=next(SEEDS),
     )
-    return found.statistics[statistics[0]].value or 0.0
+    return result.statistics[statistics[0]].value or 0.0
 
 
 SEEDS = count()  # so that no result is found kept
@@ -69,7 +69,7 @@ def resampled_units(floats: Floats, resamples: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def show(name: str, run: Callable[[], object], repeat: int, *, times: int = 1) -> None:
+def show_times(name: str, run: Callable[[], object], repeat: int, *, times: int = 1) -> None:
     """A row: the shortest wall and processor time of one call, in milliseconds."""
     walls, processors = [], []
     for _ in range(repeat):
@@ -93,52 +93,52 @@ def main() -> None:
     labels = labels_of(options.units, missing=0.05)
     floats = np.where(labels < 0, np.nan, np.array(SCALE)[labels]).T
     counted = patterns_of(labels, SCALE)
-    assert abs(alpha(counted) - library_alpha(floats)) < 1e-9
+    assert abs(compute_alpha(counted) - library_alpha(floats)) < 1e-9
     print("| what | wall, ms | processor, ms |\n| --- | ---: | ---: |")
-    show("alpha: from labels", lambda: alpha(patterns_of(labels, SCALE)), repeat)
-    show("alpha: `krippendorff.alpha`", lambda: library_alpha(floats), repeat)
-    show("alpha with 1,000 resamples, counted", lambda: alpha(counted, resamples=1000), repeat, times=20)
-    everything = STATISTICS[::-1]
-    show(
+    show_times("alpha: from labels", lambda: compute_alpha(patterns_of(labels, SCALE)), repeat)
+    show_times("alpha: `krippendorff.alpha`", lambda: library_alpha(floats), repeat)
+    show_times("alpha with 1,000 resamples, counted", lambda: compute_alpha(counted, resamples=1000), repeat, times=20)
+    all_statistics = STATISTICS[::-1]
+    show_times(
         "all statistics, 1,000 resamples, counted",
-        lambda: alpha(counted, resamples=1000, statistics=everything),
+        lambda: compute_alpha(counted, resamples=1000, statistics=all_statistics),
         repeat,
         times=20,
     )
     full = labels[(labels >= 0).all(axis=1)]
-    show("kappa: from labels", lambda: alpha(patterns_of(full, SCALE), statistics=("cohen_kappa",)), repeat)
-    show("kappa: `cohen_kappa_score`", lambda: cohen_kappa_score(*full.T), repeat)
-    table = np.array([[counted[one, other] for other in SCALE] for one in SCALE])
-    show("kappa: statsmodels `cohens_kappa`, counted", lambda: cohens_kappa(table), repeat)
+    show_times("kappa: from labels", lambda: compute_alpha(patterns_of(full, SCALE), statistics=("cohen_kappa",)), repeat)
+    show_times("kappa: `cohen_kappa_score`", lambda: cohen_kappa_score(*full.T), repeat)
+    table = np.array([[counted[first, second] for second in SCALE] for first in SCALE])
+    show_times("kappa: statsmodels `cohens_kappa`, counted", lambda: cohens_kappa(table), repeat)
     ratings = (full[:, :, None] == np.arange(3)).sum(axis=1)
-    show(
+    show_times(
         "Fleiss' kappa: from labels",
-        lambda: alpha(patterns_of(full, SCALE), statistics=("fleiss_kappa",)),
+        lambda: compute_alpha(patterns_of(full, SCALE), statistics=("fleiss_kappa",)),
         repeat,
     )
-    show("Fleiss' kappa: statsmodels, from (N, 3) counts", lambda: fleiss_kappa(ratings), repeat)
+    show_times("Fleiss' kappa: statsmodels, from (N, 3) counts", lambda: fleiss_kappa(ratings), repeat)
     ten = floats[:, :10_000]
     ten_counted = patterns_of(labels[:10_000], SCALE)
-    show(
-        "10,000 units: 1,000 resamples, counted", lambda: alpha(ten_counted, resamples=1000), repeat, times=20
+    show_times(
+        "10,000 units: 1,000 resamples, counted", lambda: compute_alpha(ten_counted, resamples=1000), repeat, times=20
     )
-    show("10,000 units: 1,000 resamples of units, `krippendorff`", lambda: resampled_units(ten, 1000), 1)
+    show_times("10,000 units: 1,000 resamples of units, `krippendorff`", lambda: resampled_units(ten, 1000), 1)
     few = patterns_of(labels_of(400, missing=0), SCALE)
     two = ("percent_agreement", "alpha_ordinal")
-    show(
+    show_times(
         f"400 units in {len(few)} patterns: two statistics, 1,000 resamples",
-        lambda: alpha(few, resamples=1000, statistics=two),
+        lambda: compute_alpha(few, resamples=1000, statistics=two),
         repeat,
         times=100,
     )
-    show("the same without resamples", lambda: alpha(few, statistics=two), repeat, times=100)
-    show(
+    show_times("the same without resamples", lambda: compute_alpha(few, statistics=two), repeat, times=100)
+    show_times(
         "the same, asked again",
         lambda: agreement(few, values=SCALE, measurement=LEVEL, statistics=two),
         repeat,
         times=100,
     )
-    show(
+    show_times(
         "difference of alpha between two such",
         lambda: difference(few, ten_counted, values=SCALE, measurement=LEVEL, statistic="alpha_ordinal"),
         repeat,

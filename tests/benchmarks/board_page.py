@@ -50,35 +50,35 @@ def arguments() -> argparse.Namespace:
 
 
 @contextmanager
-def database(given: argparse.Namespace) -> Iterator[None]:
-    if given.use:
-        os.environ |= {"DATABASE_URL": given.database, "DJANGO_SETTINGS_MODULE": "config.settings"}
+def database(options: argparse.Namespace) -> Iterator[None]:
+    if options.use:
+        os.environ |= {"DATABASE_URL": options.database, "DJANGO_SETTINGS_MODULE": "config.settings"}
         import django
 
         django.setup()
         yield
         return
-    with world.database(given.database, replace=given.replace, keep=given.keep):
-        make(given.models, given.prompts)
+    with world.database(options.database, replace=options.replace, keep=options.keep):
+        make_runs(options.models, options.prompts)
         yield
 
 
-def make(models: int, prompts: int) -> None:
+def make_runs(models: int, prompts: int) -> None:
     """Three runs, each replacing the one before it, so that there is something over time."""
     from tests.benchmark.boards import finished_run
     from tests.support import FLAMES_GUIDELINE
 
     guideline, before = FLAMES_GUIDELINE.load(), None
     for at, name in enumerate(("first", "second", "third")):
-        _say(f"making {name}: {models} models x {prompts} prompts")
+        report(f"making {name}: {models} models x {prompts} prompts")
         before = finished_run(
             guideline, name=name, models=models, prompts=prompts, seed=at, replaces=before, days_ago=20 - at
         )
 
 
 def main() -> int:
-    given = arguments()
-    with database(given):
+    options = arguments()
+    with database(options):
         from django.conf import settings
         from django.db import connection
         from django.test import Client
@@ -95,14 +95,14 @@ def main() -> int:
         client = Client(raise_request_exception=True)
         client.force_login(person)
         page = reverse("run", args=["third"])
-        asked = {name: page + query for name, query in TABS.items()}
-        asked |= {"list of boards": reverse("runs")}
-        asked |= {name: reverse("run-export", args=["third"]) + query for name, query in EXPORTS.items()}
+        addresses = {name: page + query for name, query in TABS.items()}
+        addresses |= {"list of boards": reverse("runs")}
+        addresses |= {name: reverse("run-export", args=["third"]) + query for name, query in EXPORTS.items()}
         print(f"{'':<30} {'first':>7} {'median':>7} {'longest':>7} {'queries':>7} {'KB':>6}   ms")
         slow = 0
-        for name, address in asked.items():
+        for name, address in addresses.items():
             took = []
-            for _again in range(given.times + 1):
+            for _repeat in range(options.times + 1):
                 began = time.perf_counter()
                 answer = client.get(address)
                 content = answer.content
@@ -120,7 +120,7 @@ def main() -> int:
     return 1 if slow else 0
 
 
-def _say(line: str) -> None:
+def report(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

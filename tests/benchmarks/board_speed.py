@@ -50,42 +50,42 @@ def arguments() -> argparse.Namespace:
 
 
 @contextmanager
-def database(given: argparse.Namespace) -> Iterator[None]:
-    if given.use:
-        os.environ |= {"DATABASE_URL": given.database, "DJANGO_SETTINGS_MODULE": "config.settings"}
+def database(options: argparse.Namespace) -> Iterator[None]:
+    if options.use:
+        os.environ |= {"DATABASE_URL": options.database, "DJANGO_SETTINGS_MODULE": "config.settings"}
         import django
 
         django.setup()
         yield
         return
-    with world.database(given.database, replace=given.replace, keep=given.keep):
-        with timed("prompts, responses, gold, predictions"):
-            make(given)
-        compute()
+    with world.database(options.database, replace=options.replace, keep=options.keep):
+        with measure_time("prompts, responses, gold, predictions"):
+            make_corpus(options)
+        compute_board()
         yield
 
 
 @contextmanager
-def timed(what: str) -> Iterator[None]:
+def measure_time(title: str) -> Iterator[None]:
     began, processor = time.perf_counter(), time.process_time()
     yield
     took, worked = time.perf_counter() - began, time.process_time() - processor
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{what:40}{took:9.2f} s{worked:9.2f} s of this process, {memory:,.0f} MiB at most", flush=True)
+    print(f"{title:40}{took:9.2f} s{worked:9.2f} s of this process, {memory:,.0f} MiB at most", flush=True)
 
 
-def make(given: argparse.Namespace) -> None:
+def make_corpus(options: argparse.Namespace) -> None:
     """A corpus of Flames whose models differ by a point each, and a scorer that is right three times in four."""
     world.load_guideline(str(world.ROOT / "fixtures/guidelines/flames.yaml"))
     world.make_manager()
-    maker = Maker(given.prompts, given.subcomponents)
-    for number in range(given.models):
+    maker = CorpusMaker(options.prompts, options.subcomponents)
+    for number in range(options.models):
         maker.add_model(number)
     maker.make_run()
     _analyze()
 
 
-class Maker:
+class CorpusMaker:
     """Writes the tables; whatever a run does not read is left out."""
 
     def __init__(self, prompts: int, subcomponents: int) -> None:
@@ -238,10 +238,10 @@ def _analyze() -> None:
         cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
 
 
-def compute() -> None:
+def compute_board() -> None:
     """What the job does when everything is predicted; then each part by itself."""
     from benchmark.estimating.estimates import estimates
-    from benchmark.figures.board import Figures
+    from benchmark.figures.board import BoardFigures
     from benchmark.models import BoardPart
     from benchmark.selectors.counting import counted
     from benchmark.selectors.runs import runs_with_all
@@ -249,25 +249,25 @@ def compute() -> None:
     from benchmark.services.items import unscored, write_items
 
     run = runs_with_all().get(name=NAME)
-    with timed("finding what is not predicted"):
+    with measure_time("finding what is not predicted"):
         assert not unscored(run).exists()
-    with timed("storing what counts"):
+    with measure_time("storing what counts"):
         items = write_items(run, lambda _done: None)
-    with timed("the board and its parts, stored"):
+    with measure_time("the board and its parts, stored"):
         finish_run(run)
     print(f"{items:,} items; of these:")
-    with timed("  reading what counts"):
+    with measure_time("  reading what counts"):
         rows = counted(run)
     document = run.scorer.guideline.document
-    with timed("  drawing prompts"):
-        found = Figures(document, rows)
-    with timed("  board and ranks"):
-        assert found.board
-    with timed("  pairs"):
-        assert found.pairs
-    with timed("  groups"):
-        assert found.groups
-    with timed("  estimates"):
+    with measure_time("  drawing prompts"):
+        figures = BoardFigures(document, rows)
+    with measure_time("  board and ranks"):
+        assert figures.board
+    with measure_time("  pairs"):
+        assert figures.pairs
+    with measure_time("  groups"):
+        assert figures.groups
+    with measure_time("  estimates"):
         estimates(document, rows)
     for part in BoardPart.objects.filter(run=run):
         print(f"  {part.name}: {_size(part.content):,.0f} KiB")
@@ -280,7 +280,7 @@ def _size(content: Any) -> float:
     return len(json.dumps(content)) / 1024
 
 
-def reader() -> Callable[[str], float]:
+def make_reader() -> Callable[[str], float]:
     from django.test import Client
 
     from annotation.models import Person
@@ -298,35 +298,35 @@ def reader() -> Callable[[str], float]:
     return seconds
 
 
-def measure(given: argparse.Namespace) -> bool:
+def measure_pages(options: argparse.Namespace) -> bool:
     """Whether every page opens in time."""
     from django.urls import reverse
 
     path = reverse("run", args=[NAME])
-    pages = {query or "run": f"{path}?{query}" for query in ("", *given.tabs)}
-    if given.labels:
+    pages = {query or "run": f"{path}?{query}" for query in ("", *options.tabs)}
+    if options.labels:
         pages["what to label next"] = reverse("label-next", args=[NAME])
-    seconds = reader()
+    seconds = make_reader()
     fast = True
     heads = ("first", "median", "longest", "processor")
-    print(f"{'page':30}" + "".join(f"{head:>11}" for head in heads) + f"  milliseconds, {given.times} times")
+    print(f"{'page':30}" + "".join(f"{head:>11}" for head in heads) + f"  milliseconds, {options.times} times")
     for page, address in pages.items():
         first, warm, processor = seconds(address), [], []
-        for _time in range(given.times):
+        for _time in range(options.times):
             began = time.process_time()
             warm.append(seconds(address))
             processor.append(time.process_time() - began)  # others on the machine do not lengthen it much
         fast = fast and statistics.median(warm) <= WARM
         columns = (first, statistics.median(warm), max(warm), statistics.median(processor))
-        print(f"{page:30}" + "".join(f"{1000 * one:11,.0f}" for one in columns), flush=True)
+        print(f"{page:30}" + "".join(f"{1000 * column:11,.0f}" for column in columns), flush=True)
     return fast
 
 
 def main() -> None:
-    given = arguments()
+    options = arguments()
     print(f"Python {platform.python_version()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
-    with database(given):
-        fast = measure(given)
+    with database(options):
+        fast = measure_pages(options)
     if not fast:
         sys.exit(f"A page takes longer than {1000 * WARM:.0f} ms.")
 

@@ -42,74 +42,74 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {"labels": given.labels}
-    with world.database(given.database, replace=given.replace, keep=False):
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    figures: dict[str, Any] = {"labels": options.labels}
+    with world.database(options.database, replace=options.replace, keep=False):
         from tests.benchmarks.million import BATCH, Maker
 
-        Maker(labels=given.labels, guideline=given.guideline, seed=given.seed, say=_say).make()
-        found["sha256"] = world.command("release_gold", RELEASE, "--batches", BATCH)["sha256"]
+        Maker(labels=options.labels, guideline=options.guideline, seed=options.seed, say=report).make()
+        figures["sha256"] = world.command("release_gold", RELEASE, "--batches", BATCH)["sha256"]
         for kind, file in (("bundle", "bundle.zip"), ("label_studio", "label_studio.json")):
-            _say(f"exporting: {kind}")
+            report(f"exporting: {kind}")
             out = str(folder / kind)
-            found[f"{kind} out"] = _measured("export_gold", RELEASE, "--format", kind, "--out", out)
-            found[f"{kind} bytes"] = (folder / kind / file).stat().st_size
-        found |= _arrived(given, folder / "bundle" / "bundle.zip")
-    return found
+            figures[f"{kind} out"] = measure_command("export_gold", RELEASE, "--format", kind, "--out", out)
+            figures[f"{kind} bytes"] = (folder / kind / file).stat().st_size
+        figures |= import_elsewhere(options, folder / "bundle" / "bundle.zip")
+    return figures
 
 
-def _arrived(given: argparse.Namespace, bundle: Path) -> dict[str, Any]:
+def import_elsewhere(options: argparse.Namespace, bundle: Path) -> dict[str, Any]:
     """By this very command in a process of its own, which has a database of its own."""
-    _say("importing the bundle")
-    url = f"{given.database}_there" if given.database.startswith("postgres") else given.database
+    report("importing the bundle")
+    url = f"{options.database}_there" if options.database.startswith("postgres") else options.database
     command = [sys.executable, "-m", __spec__.name, "--database", url, "--arrive", str(bundle)]
-    command += ["--replace"] if given.replace else []
-    told = subprocess.run(command, cwd=world.ROOT, check=True, stdout=subprocess.PIPE, text=True)
-    return dict(json.loads(told.stdout))
+    command += ["--replace"] if options.replace else []
+    process = subprocess.run(command, cwd=world.ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    return dict(json.loads(process.stdout))
 
 
-def arrive(given: argparse.Namespace) -> None:
-    with world.database(given.database, replace=given.replace, keep=False):
+def import_here(options: argparse.Namespace) -> None:
+    with world.database(options.database, replace=options.replace, keep=False):
         from annotation.models import GoldRelease
 
-        found = _measured("import_bundle", given.arrive, "--release", THERE)
-        print(json.dumps({"bundle in": found, "arrived": GoldRelease.objects.get(name=THERE).sha256}))
+        import_costs = measure_command("import_bundle", options.arrive, "--release", THERE)
+        print(json.dumps({"bundle in": import_costs, "arrived": GoldRelease.objects.get(name=THERE).sha256}))
 
 
-def _measured(*command: str) -> dict[str, float]:
+def measure_command(*command: str) -> dict[str, float]:
     seconds, megabytes = measured([sys.executable, "manage.py", *command])
     return {"seconds": seconds, "megabytes": megabytes}
 
 
-def _say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+def report(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def main() -> None:
-    given = arguments()
-    if given.arrive:
-        arrive(given)
+    options = arguments()
+    if options.arrive:
+        import_here(options)
         return
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
-        found = measure(given, Path(temporary))
-    kind = given.database.split(":")[0]
-    _say(
+        figures = measure(options, Path(temporary))
+    kind = options.database.split(":")[0]
+    report(
         f"Python {platform.python_version()}, {os.cpu_count()} processors, {kind}, {time.strftime('%Y-%m-%d')}"
     )
-    if given.json:
-        print(json.dumps(found, indent=1))
+    if options.json:
+        print(json.dumps(figures, indent=1))
     else:
-        for name, one in found.items():
-            if isinstance(one, dict):
-                print(f"{name:18} {one['seconds']:7.1f} s, {one['megabytes']:4.0f} MB at most")
+        for name, figure in figures.items():
+            if isinstance(figure, dict):
+                print(f"{name:18} {figure['seconds']:7.1f} s, {figure['megabytes']:4.0f} MB at most")
         print(
-            f"{found['labels']:,} labels, bundle of {found['bundle bytes'] / 1e6:,.0f} MB, {found['sha256']}"
+            f"{figures['labels']:,} labels, bundle of {figures['bundle bytes'] / 1e6:,.0f} MB, {figures['sha256']}"
         )
-    _say(f"all of it took {time.monotonic() - began:.0f} s")
-    large = [name for name, one in found.items() if isinstance(one, dict) and one["megabytes"] > MEGABYTES]
-    if large or found["arrived"] != found["sha256"]:
-        raise SystemExit(f"too large: {large or '-'}; arrived as {found['arrived']}")
+    report(f"all of it took {time.monotonic() - began:.0f} s")
+    large = [name for name, figure in figures.items() if isinstance(figure, dict) and figure["megabytes"] > MEGABYTES]
+    if large or figures["arrived"] != figures["sha256"]:
+        raise SystemExit(f"too large: {large or '-'}; arrived as {figures['arrived']}")
 
 
 if __name__ == "__main__":

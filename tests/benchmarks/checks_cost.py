@@ -33,16 +33,16 @@ SHARES = (0.0, 0.05, 0.2)
 Times = dict[tuple[float, str, str], list[float]]
 
 
-def timed(call: Callable[[], Any]) -> tuple[Any, float]:
+def measure_time(call: Callable[[], Any]) -> tuple[Any, float]:
     start = perf_counter()
     answer = call()
     return answer, 1000 * (perf_counter() - start)
 
 
-def work(batch: Batch, person: Person, items: int, times: Times) -> None:
+def work_items(batch: Batch, person: Person, items: int, times: Times) -> None:
     for number in range(items):
-        claim, claiming = timed(lambda: next_assignment(batch=batch, person=person))
-        _receipt, submitting = timed(lambda item=claim: label(item, person, 3))
+        claim, claiming = measure_time(lambda: next_assignment(batch=batch, person=person))
+        _receipt, submitting = measure_time(lambda item=claim: label(item, person, 3))
         if number >= 5:  # by then all is prepared
             times[batch.check_share, claim.task.kind, "claim"].append(claiming)
             times[batch.check_share, claim.task.kind, "submit"].append(submitting)
@@ -54,7 +54,7 @@ def main() -> None:
     )
     parser.add_argument("--items", type=int, default=400, help="of each share (default 400)")
     parser.add_argument("--rounds", type=int, default=4, help="in which they are taken in turn (default 4)")
-    given = parser.parse_args()
+    options = parser.parse_args()
     times: Times = defaultdict(list)
     with transaction.atomic():
         people = [add_person(name=f"cost{number}", roles=["annotator"]) for number in range(2)]
@@ -62,20 +62,20 @@ def main() -> None:
             make_checked(
                 XSTEST_GUIDELINE.load(),
                 annotators=people,
-                prompts=given.items,
-                checks=given.items // 4 if share else 0,
+                prompts=options.items,
+                checks=options.items // 4 if share else 0,
                 check_share=share,
                 name=f"cost{share}",
             )
             for share in SHARES
         ]
-        for _turn in range(given.rounds):
+        for _turn in range(options.rounds):
             for batch in batches:
-                work(batch, people[0], given.items // given.rounds, times)
+                work_items(batch, people[0], options.items // options.rounds, times)
         transaction.set_rollback(True)
     print(f"{'share':>6} {'kind':>6} {'claim ms':>9} {'submit ms':>10} {'n':>5}")
     for share, kind in sorted(
-        {(share, kind) for share, kind, _what in times}, key=lambda one: (one[0], one[1] == "check")
+        {(share, kind) for share, kind, _step in times}, key=lambda share_and_kind: (share_and_kind[0], share_and_kind[1] == "check")
     ):
         claims, submits = times[share, kind, "claim"], times[share, kind, "submit"]
         print(f"{share:>6} {kind:>6} {median(claims):>9.2f} {median(submits):>10.2f} {len(claims):>5}")

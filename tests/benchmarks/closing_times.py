@@ -168,20 +168,20 @@ def observe(crowd: Sequence[Person], seen: Sequence[dict[UUID, Item]], clock: Cl
                 items[pk].closed = clock.seconds
 
 
-def as_it_was(run: Run) -> Run:
+def with_true_closings(run: Run) -> Run:
     """The same work, shown as the truth is: work closes when its partner submits, and a check at the first look of the
     worker after the work before it.
     """
-    shown = [Item(item.person, item.task, item.is_check, item.submitted) for item in run.items]
+    items = [Item(item.person, item.task, item.is_check, item.submitted) for item in run.items]
     before: dict[int, float | None] = {}
-    for item in shown:
+    for item in items:
         if item.is_check:
             at = before.get(item.person)
             item.closed = None if at is None else next_look(run, max(at, item.submitted))
         else:
             settled = run.settled.get(item.task)
             item.closed = before[item.person] = None if settled is None else max(settled, item.submitted)
-    return Run(run.phase, shown, run.settled)
+    return Run(run.phase, items, run.settled)
 
 
 def next_look(run: Run, at: float) -> float:
@@ -206,12 +206,12 @@ def signs(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
                 (
                     (item.closed - run.phase) % TICK,
                     together[item.closed],
-                    _gap(own, place, place - 1),
-                    _gap(own, place, place + 1),
+                    measure_gap(own, place, place - 1),
+                    measure_gap(own, place, place + 1),
                     lengths[place],
                     lengths[place] - float(np.median(around)) if around else np.nan,
-                    _since(submitted, item.closed),
-                    _since(anybody, item.closed),
+                    seconds_since(submitted, item.closed),
+                    seconds_since(anybody, item.closed),
                 )
             )
             checks.append(item.is_check)
@@ -223,17 +223,17 @@ def was_open(item: Item) -> bool:
     return item.closed is not None and item.closed > item.submitted
 
 
-def _gap(own: Sequence[Item], place: int, other: int) -> float:
+def measure_gap(own: Sequence[Item], place: int, other: int) -> float:
     """Seconds from the closing of another item to that of this one."""
     if not 0 <= other < len(own):
         return float("nan")
-    here, there = own[place].closed, own[other].closed
-    assert here is not None
-    assert there is not None
-    return abs(here - there)
+    own_closing, other_closing = own[place].closed, own[other].closed
+    assert own_closing is not None
+    assert other_closing is not None
+    return abs(own_closing - other_closing)
 
 
-def _since(times: Sequence[float], at: float) -> float:
+def seconds_since(times: Sequence[float], at: float) -> float:
     place = bisect_right(times, at)
     return at - times[place - 1] if place else float("nan")
 

@@ -66,20 +66,20 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
     policy = troubled(lambda messages, _request: f"To {messages[-1]['content']}", bucket=Bucket(rate, rate))
     stretches: list[tuple[float, float]] = []
     began: float | None = None
-    worker = start(folder)
+    worker = start_worker(folder)
     lost_most = 0
     with local_endpoint(policy, latency=0.3) as url:
 
-        def answered() -> int:
+        def count_responses() -> int:
             return Response.objects.count()
 
-        def from_here(count: int) -> None:
+        def start_clock(count: int) -> None:
             """The clock runs from the next request on."""
             nonlocal began
-            wait(lambda: len(url.asked) > count)
+            wait_until(lambda: len(url.asked) > count)
             began = url.asked[count].at
 
-        def to_here() -> None:
+        def stop_clock() -> None:
             nonlocal began
             assert began is not None
             stretches.append((began, time.monotonic()))
@@ -88,65 +88,65 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
         run = create_collecting(
             model="M", dataset=dataset, endpoint=url, concurrency=at_once, timeout=TIMEOUT, send=True
         )
-        from_here(0)
-        wait(lambda: answered() >= number // 4)
+        start_clock(0)
+        wait_until(lambda: count_responses() >= number // 4)
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
-        to_here()
-        under_way, asked = PendingAsk.objects.count(), len(url.asked)
+        stop_clock()
+        under_way, sent = PendingAsk.objects.count(), len(url.asked)
         lost_most += under_way
-        print(f"killed at {answered()} responses with {under_way} under way")
-        worker = start(folder)
-        from_here(asked)
-        wait(lambda: answered() >= number // 2)
-        to_here()
+        print(f"killed at {count_responses()} responses with {under_way} under way")
+        worker = start_worker(folder)
+        start_clock(sent)
+        wait_until(lambda: count_responses() >= number // 2)
+        stop_clock()
         url.down()
         time.sleep(DOWN_SECONDS)
-        asked = len(url.asked)
+        sent = len(url.asked)
         url.up()
-        from_here(asked)
-        wait(lambda: answered() >= number * 3 // 4)
+        start_clock(sent)
+        wait_until(lambda: count_responses() >= number * 3 // 4)
         job = CollectionRun.objects.get().job
         assert job is not None
         jobs.cancel(job=job)
-        wait(lambda: Job.objects.get(pk=job.pk).is_over)
-        to_here()
+        wait_until(lambda: Job.objects.get(pk=job.pk).is_over)
+        stop_clock()
         run.refresh_from_db()
         print(
-            f"cancelled at {answered()} responses; {run.lost} answers lost so far, {under_way} of them to the kill"
+            f"cancelled at {count_responses()} responses; {run.lost} answers lost so far, {under_way} of them to the kill"
         )
         assert under_way <= run.lost <= under_way + at_once
-        stored, asked = set(Response.objects.values_list("prompt__text", flat=True)), len(url.asked)
+        stored, sent = set(Response.objects.values_list("prompt__text", flat=True)), len(url.asked)
         go_on(run=run)
-        from_here(asked)
-        wait(lambda: answered() >= number - at_once)
-        to_here()  # fewer are left than are asked at once: the limit is met no more
+        start_clock(sent)
+        wait_until(lambda: count_responses() >= number - at_once)
+        stop_clock()  # fewer are left than are asked at once: the limit is met no more
         tail = time.monotonic()
-        wait(lambda: CollectionRun.objects.get().finished_at is not None)
+        wait_until(lambda: CollectionRun.objects.get().finished_at is not None)
         tail = time.monotonic() - tail
-        again = [one.prompt for one in url.asked[asked:] if one.prompt in stored]
+        asked_twice = [request.prompt for request in url.asked[sent:] if request.prompt in stored]
     os.killpg(worker.pid, signal.SIGTERM)
     worker.wait()
     run.refresh_from_db()
-    assert again == [], "a stored response was asked for again"
-    assert answered() == CollectedResponse.objects.count() == number
+    assert asked_twice == [], "a stored response was asked for again"
+    assert count_responses() == CollectedResponse.objects.count() == number
     assert not FailedAsk.objects.exists()
     assert not PendingAsk.objects.exists()
     doubled = sum(times - 1 for times in Counter(url.delivered).values())
     seconds = sum(end - start_ for start_, end in stretches)
-    within = [one for one in url.asked if any(start_ <= one.at <= end for start_, end in stretches)]
-    through = sum(one.status != 429 for one in within)
+    within = [request for request in url.asked if any(start_ <= request.at <= end for start_, end in stretches)]
+    through = sum(request.status != 429 for request in within)
     print(
-        f"{answered()} responses to {number} prompts, each exactly one; none that was stored was asked for again"
+        f"{count_responses()} responses to {number} prompts, each exactly one; none that was stored was asked for again"
     )
     print(f"{run.lost} answers lost to two stops, counted; {doubled} answers were sent twice")
     print(
-        f"requests {run.requests}: {dict(sorted(Counter(one.status for one in url.asked).items()))} (0: stalled)"
+        f"requests {run.requests}: {dict(sorted(Counter(request.status for request in url.asked).items()))} (0: stalled)"
     )
     print(
         f"the endpoint lets {rate:g} requests a second through; {through} in {seconds:.1f} s of being up and asked"
     )
-    answers = sum(one.status == 200 for one in within)
+    answers = sum(request.status == 200 for request in within)
     share, gathered = through / seconds / rate, rate * (seconds + len(stretches))
     print(
         f"rate: {through / seconds:.1f}/s, {share:.0%} of its own, of which {answers / seconds:.1f}/s are answers;"
@@ -159,7 +159,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
         sys.exit("less than 90% of the endpoint's own rate")
 
 
-def start(folder: Path) -> subprocess.Popen[Any]:
+def start_worker(folder: Path) -> subprocess.Popen[Any]:
     with (folder / "worker.log").open("ab") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "celery", "-A", "config", "worker", "--beat", "--loglevel", "warning"],
@@ -170,7 +170,7 @@ def start(folder: Path) -> subprocess.Popen[Any]:
         )
 
 
-def wait(condition: Callable[[], bool], seconds: float = 240) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 240) -> None:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

@@ -37,20 +37,20 @@ def truths(marginal: Floats, alpha: float) -> Mapping[str, float]:
     """The value of each statistic in the population."""
     return {
         **dict.fromkeys(STATISTICS, alpha),
-        "percent_agreement": 1 - apart(marginal, alpha, formulas.nominal(SCALE)),
+        "percent_agreement": 1 - mean_distance(marginal, alpha, formulas.nominal(SCALE)),
         "gwet_ac1": gwet(marginal, alpha, formulas.nominal(SCALE)),
         "gwet_ac2": gwet(marginal, alpha, formulas.quadratic_weights(SCALE)),
     }
 
 
-def apart(marginal: Floats, alpha: float, distances: Floats) -> float:
+def mean_distance(marginal: Floats, alpha: float, distances: Floats) -> float:
     """The mean distance between the two labels of a unit."""
     return (1 - alpha) * float(marginal @ distances @ marginal)
 
 
 def gwet(marginal: Floats, alpha: float, distances: Floats) -> float:
     chance = formulas.chance_share(distances) * float(marginal @ (1 - marginal))
-    return 1 - apart(marginal, alpha, distances) / (1 - chance)
+    return 1 - mean_distance(marginal, alpha, distances) / (1 - chance)
 
 
 def labels(rng: np.random.Generator, marginal: Floats, alpha: float, units: int) -> Ints:
@@ -59,7 +59,7 @@ def labels(rng: np.random.Generator, marginal: Floats, alpha: float, units: int)
     return np.stack([first, np.where(rng.random(units) < alpha, first, second)], axis=1)
 
 
-def covered(
+def measure_coverage(
     marginal: Floats, alpha: float, units: int, *, sets: int, resamples: int
 ) -> dict[str, tuple[int, int]]:
     """For each statistic, in how many data sets the interval held the truth and in how many it was defined."""
@@ -69,14 +69,14 @@ def covered(
     for seed in range(sets):
         patterns = patterns_of(labels(rng, marginal, alpha, units), SCALE)
         result = agreement(patterns, values=SCALE, measurement="interval", resamples=resamples, seed=seed)
-        for name, one in result.statistics.items():
-            if one.low is not None and one.high is not None:
+        for name, statistic in result.statistics.items():
+            if statistic.low is not None and statistic.high is not None:
                 defined[name] += 1
-                held[name] += one.low <= true[name] <= one.high
+                held[name] += statistic.low <= true[name] <= statistic.high
     return {name: (held[name], defined[name]) for name in STATISTICS}
 
 
-def cell(held: int, defined: int, sets: int) -> str:
+def format_share(held: int, defined: int, sets: int) -> str:
     share = f"{100 * held / defined:.1f}" if defined else "-"
     return share if defined == sets else f"{share} ({sets - defined})"
 
@@ -94,10 +94,10 @@ def main() -> int:
     for marginal in map(np.array, MARGINALS):
         for alpha in ALPHAS:
             for units in UNITS:
-                shares = covered(marginal, alpha, units, sets=options.sets, resamples=options.resamples)
+                shares = measure_coverage(marginal, alpha, units, sets=options.sets, resamples=options.resamples)
                 if units == 300:
                     wrong += [n for n, (k, of) in shares.items() if not PROMISED[0] <= k / of <= PROMISED[1]]
-                figures = " | ".join(cell(*shares[name], options.sets) for name in STATISTICS)
+                figures = " | ".join(format_share(*shares[name], options.sets) for name in STATISTICS)
                 print(
                     f"| {' '.join(f'{p:.2f}' for p in marginal)} | {alpha} | {units} | {figures} |",
                     flush=True,

@@ -45,30 +45,30 @@ RATE = 5e-5
 
 
 def xstest_examples(folder: Path) -> list[Example]:
-    found = []
+    examples = []
     for model in MODELS:
         path = folder / f"xstest_v2_completions_{model}.csv"
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 prompt, label = row["id"].removeprefix("v2-"), LEVELS[row["final_label"]]
                 labels = {COMPLIANCE.criterion: label}
-                found.append(
+                examples.append(
                     Example(
                         f"{model}/{prompt}", prompt, row["prompt"], row["completion"], model, labels=labels
                     )
                 )
-    return found
+    return examples
 
 
-def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
+def measure_time(work: Callable[[], Any]) -> tuple[Any, float, float]:
     """What it gives, and its wall and processor seconds, those of processes it waited for included."""
-    used, began = _processor(), time.perf_counter()
-    found = work()
-    return found, time.perf_counter() - began, _processor() - used
+    used, began = processor_seconds(), time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - began, processor_seconds() - used
 
 
-def _processor() -> float:
-    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+def processor_seconds() -> float:
+    both = (resource.getrusage(target) for target in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in both)
 
 
@@ -117,9 +117,9 @@ def train_plainly(
         trainer = Trainer(
             model, arguments, train_dataset=rows(learn), data_collator=DataCollatorWithPadding(tokenizer)
         )
-        _found, wall, processor = timed(trainer.train)
-        told = trainer.predict(rows(test))
-    right = (told.predictions.argmax(1) == told.label_ids).mean()
+        _result, wall, processor = measure_time(trainer.train)
+        prediction = trainer.predict(rows(test))
+    right = (prediction.predictions.argmax(1) == prediction.label_ids).mean()
     return {"wall": wall, "processor": processor, "accuracy": float(right), "rows": len(learn) * epochs}
 
 
@@ -139,7 +139,7 @@ def train_ours(
         Spec("encoder", encoder, "full", settings=settings),
         learn,
         [COMPLIANCE],
-        report=lambda _told: moments.append((time.perf_counter(), _processor())),
+        report=lambda _event: moments.append((time.perf_counter(), processor_seconds())),
     )
     scorer.save(out)
     # The first report comes before the weights are read, the second after the first step.
@@ -156,33 +156,33 @@ def train_ours(
     }
 
 
-def accuracy(found: Sequence[Any], test: Sequence[Example]) -> float:
-    said = [COMPLIANCE.most_likely(one[COMPLIANCE.criterion]) for one in found]
-    return sum(a == e.labels[COMPLIANCE.criterion] for a, e in zip(said, test, strict=True)) / len(test)
+def accuracy(predictions: Sequence[Any], test: Sequence[Example]) -> float:
+    levels = [COMPLIANCE.most_likely(prediction[COMPLIANCE.criterion]) for prediction in predictions]
+    return sum(a == e.labels[COMPLIANCE.criterion] for a, e in zip(levels, test, strict=True)) / len(test)
 
 
 def predict_all(folder: Path, test: Sequence[Example]) -> list[dict[str, Any]]:
-    from scoring.portable.encoder import fast_precisions
+    from scoring.portable.encoder import list_fast_precisions
     from scoring.predictor import TransformerScorer
 
     scorer = TransformerScorer.load(folder)
     rows: list[dict[str, Any]] = []
 
-    def say(name: str, work: Callable[[], list[int]]) -> None:
-        found, wall, processor = timed(work)
-        rows.append({"name": name, "wall": wall, "processor": processor, "labels": found})
+    def time_labels(name: str, work: Callable[[], list[int]]) -> None:
+        labels, wall, processor = measure_time(work)
+        rows.append({"name": name, "wall": wall, "processor": processor, "labels": labels})
         print(json.dumps({k: v for k, v in rows[-1].items() if k != "labels"}), file=sys.stderr, flush=True)
 
-    def ours(precision: str) -> list[int]:
+    def predict_ours(precision: str) -> list[int]:
         scorer.portable.precision = precision
-        found = scorer.predict(test)
-        return [int(COMPLIANCE.most_likely(one[COMPLIANCE.criterion])) for one in found]
+        predictions = scorer.predict(test)
+        return [int(COMPLIANCE.most_likely(probabilities[COMPLIANCE.criterion])) for probabilities in predictions]
 
-    say("ours, float32", lambda: ours("fp32"))
-    for precision in fast_precisions():
-        say(f"ours, {precision}", lambda p=precision: ours(p))
-    if "bf16" not in fast_precisions():
-        say("bfloat16 all the same", lambda: in_bfloat16(scorer, test))
+    time_labels("ours, float32", lambda: predict_ours("fp32"))
+    for precision in list_fast_precisions():
+        time_labels(f"ours, {precision}", lambda p=precision: predict_ours(p))
+    if "bf16" not in list_fast_precisions():
+        time_labels("bfloat16 all the same", lambda: predict_in_bfloat16(scorer, test))
     pipe = pipeline_of(scorer)
     texts = [text_of(example) for example in test]
     limit = scorer.portable.reader.max_tokens
@@ -190,7 +190,7 @@ def predict_all(folder: Path, test: Sequence[Example]) -> list[dict[str, Any]]:
         ("pipeline, padded to the batch's longest", True),
         ("pipeline, padded to the maximum", "max_length"),
     ):
-        say(
+        time_labels(
             name,
             lambda p=padding: plain_labels(
                 pipe(texts, batch_size=8, truncation=True, padding=p, max_length=limit)
@@ -199,7 +199,7 @@ def predict_all(folder: Path, test: Sequence[Example]) -> list[dict[str, Any]]:
     return rows
 
 
-def in_bfloat16(scorer: Any, test: Sequence[Example]) -> list[int]:
+def predict_in_bfloat16(scorer: Any, test: Sequence[Example]) -> list[int]:
     """As ours, with the encoder's weights in bfloat16 whatever the hardware says."""
     import copy
 
@@ -210,14 +210,14 @@ def in_bfloat16(scorer: Any, test: Sequence[Example]) -> list[int]:
     model = copy.deepcopy(scorer.model)
     model.encoder.bfloat16()
     reader = scorer.portable.reader
-    found = run_sorted(
+    outputs = run_sorted(
         model, reader, reader.read([(e.prompt, e.response) for e in test]), torch.device("cpu")
     )
-    return [COMPLIANCE.values[i] for i in found[0].argmax(1).tolist()]
+    return [COMPLIANCE.values[i] for i in outputs[0].argmax(1).tolist()]
 
 
-def plain_labels(told: Sequence[dict[str, Any]]) -> list[int]:
-    return [int(one["label"]) for one in told]
+def plain_labels(outputs: Sequence[dict[str, Any]]) -> list[int]:
+    return [int(output["label"]) for output in outputs]
 
 
 def pipeline_of(scorer: Any) -> Any:
@@ -238,23 +238,23 @@ def pipeline_of(scorer: Any) -> Any:
     return TextClassificationPipeline(model=plain, tokenizer=scorer.portable.reader.tokenizer, device=-1)
 
 
-def child(part: str, told: Path) -> None:
-    given = json.loads(told.read_text(encoding="utf-8"))
-    learn, test = ([Example(**one) for one in given[name]] for name in ("learn", "test"))
-    out = told.parent / "fitted"
+def run_part(part: str, request_file: Path) -> None:
+    request = json.loads(request_file.read_text(encoding="utf-8"))
+    learn, test = ([Example(**fields) for fields in request[name]] for name in ("learn", "test"))
+    out = request_file.parent / "fitted"
     if part == "plain":
-        found: Any = train_plainly(given["encoder"], learn, test, given["rounds"])
+        figures: Any = train_plainly(request["encoder"], learn, test, request["rounds"])
     elif part == "ours":
-        found = train_ours(given["encoder"], learn, test, given["rounds"], out)
+        figures = train_ours(request["encoder"], learn, test, request["rounds"], out)
     else:
-        found = predict_all(out, test)
-    (told.parent / f"{part}.json").write_text(json.dumps(found), encoding="utf-8")
+        figures = predict_all(out, test)
+    (request_file.parent / f"{part}.json").write_text(json.dumps(figures), encoding="utf-8")
 
 
-def in_a_process(part: str, told: Path, **environment: str) -> Any:
-    words = [sys.executable, "-m", "tests.benchmarks.encoder_speed", "--child", part, str(told)]
+def run_in_process(part: str, request_file: Path, **environment: str) -> Any:
+    words = [sys.executable, "-m", "tests.benchmarks.encoder_speed", "--child", part, str(request_file)]
     subprocess.run(words, cwd=ROOT, env={**os.environ, **environment}, check=True)
-    return json.loads((told.parent / f"{part}.json").read_text(encoding="utf-8"))
+    return json.loads((request_file.parent / f"{part}.json").read_text(encoding="utf-8"))
 
 
 def measure(folder: Path, encoder: str, rounds: int, of: int) -> None:
@@ -265,26 +265,26 @@ def measure(folder: Path, encoder: str, rounds: int, of: int) -> None:
     test = [e for e, fold in zip(examples, folds, strict=True) if fold == 0][::of]
     learn = [e for e, fold in zip(examples, folds, strict=True) if fold != 0][::of]
     with tempfile.TemporaryDirectory() as name:
-        told = Path(name) / "told.json"
-        given = {"encoder": encoder, "rounds": rounds, "learn": learn, "test": test}
-        told.write_text(json.dumps(given, default=asdict), encoding="utf-8")
+        request_file = Path(name) / "told.json"
+        request = {"encoder": encoder, "rounds": rounds, "learn": learn, "test": test}
+        request_file.write_text(json.dumps(request, default=asdict), encoding="utf-8")
         print(
             f"{len(learn)} to learn from, {rounds} epochs; {len(test)} to predict; load {os.getloadavg()[0]:.1f}\n"
         )
-        ours = in_a_process("ours", told, **ALLOCATOR)
-        plain = in_a_process("plain", told)
+        ours = run_in_process("ours", request_file, **ALLOCATOR)
+        plain = run_in_process("plain", request_file)
         show_training(plain, ours)
-        show_prediction(in_a_process("predict", told), len(test))
+        show_prediction(run_in_process("predict", request_file), len(test))
 
 
 def show_training(plain: dict[str, Any], ours: dict[str, Any]) -> None:
     print(
         "| training | rows | wall, s | processor, s | rows/s | accuracy |\n| --- | ---: | ---: | ---: | ---: | ---: |"
     )
-    for name, one in (("plain Trainer", plain), ("ours", ours)):
+    for name, figures in (("plain Trainer", plain), ("ours", ours)):
         print(
-            f"| {name} | {one['rows']} | {one['wall']:.1f} | {one['processor']:.1f} | {one['rows'] / one['wall']:.1f} "
-            f"| {one['accuracy']:.3f} |"
+            f"| {name} | {figures['rows']} | {figures['wall']:.1f} | {figures['processor']:.1f} | {figures['rows'] / figures['wall']:.1f} "
+            f"| {figures['accuracy']:.3f} |"
         )
     for kind in ("wall", "processor"):
         ratio = (ours["rows"] / ours[kind]) / (plain["rows"] / plain[kind])
@@ -299,21 +299,21 @@ def show_prediction(rows: Sequence[dict[str, Any]], n: int) -> None:
     print("| prediction | wall, s | processor, s | responses/s | same labels as the last |")
     print("| --- | ---: | ---: | ---: | ---: |")
     last = rows[-1]
-    for one in rows:
-        same = sum(a == b for a, b in zip(one["labels"], last["labels"], strict=True)) / n
+    for row in rows:
+        same = sum(a == b for a, b in zip(row["labels"], last["labels"], strict=True)) / n
         print(
-            f"| {one['name']} | {one['wall']:.1f} | {one['processor']:.1f} | {n / one['wall']:.1f} | {same:.4f} |"
+            f"| {row['name']} | {row['wall']:.1f} | {row['processor']:.1f} | {n / row['wall']:.1f} | {same:.4f} |"
         )
-    best = min((one for one in rows if one["name"].startswith("ours")), key=lambda one: one["processor"])
-    for one in rows:
-        if one["name"].startswith("pipeline"):
-            ratios = (one["wall"] / best["wall"], one["processor"] / best["processor"])
-            print(f"| {best['name']} against {one['name']} | {ratios[0]:.2f}x | {ratios[1]:.2f}x | | |")
+    best = min((row for row in rows if row["name"].startswith("ours")), key=lambda row: row["processor"])
+    for row in rows:
+        if row["name"].startswith("pipeline"):
+            ratios = (row["wall"] / best["wall"], row["processor"] / best["processor"])
+            print(f"| {best['name']} against {row['name']} | {ratios[0]:.2f}x | {ratios[1]:.2f}x | | |")
 
 
 def main() -> None:
     if sys.argv[1:2] == ["--child"]:
-        child(sys.argv[2], Path(sys.argv[3]))
+        run_part(sys.argv[2], Path(sys.argv[3]))
         return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -322,8 +322,8 @@ def main() -> None:
     parser.add_argument("--encoder", default=ENCODER)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--of", type=int, default=1)
-    given = parser.parse_args()
-    measure(given.folder, str(given.encoder), given.rounds, given.of)
+    options = parser.parse_args()
+    measure(options.folder, str(options.encoder), options.rounds, options.of)
 
 
 if __name__ == "__main__":

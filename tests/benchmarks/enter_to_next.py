@@ -51,10 +51,10 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(given: argparse.Namespace) -> dict[str, Any]:
-    with world.database(given.database, replace=given.replace, keep=False) as folder:
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    with world.database(options.database, replace=options.replace, keep=False) as folder:
         guideline = world.load_guideline(str(world.ROOT / "fixtures/guidelines/flames.yaml"))
-        world.make_corpus("corpus", tasks=given.tasks, guideline=guideline)
+        world.make_corpus("corpus", tasks=options.tasks, guideline=guideline)
         people = world.make_people(2)
         world.make_batch(
             "batch",
@@ -67,14 +67,14 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         )
         world.collect_static()
         with Server(workers=2, threads=8, log=folder / "server.log") as server:
-            times, weight = _annotate(given, f"http://127.0.0.1:{server.port}", people[0].session)
+            times, weight = _annotate(options, f"http://127.0.0.1:{server.port}", people[0].session)
         from annotation.models import Annotation
 
         cuts = quantiles(times, n=100)
         return {
-            "where": f"Python {platform.python_version()}, {os.cpu_count()} processors, {given.database.split(':')[0]}",
-            "tasks": given.tasks,
-            "think": given.think,
+            "where": f"Python {platform.python_version()}, {os.cpu_count()} processors, {options.database.split(':')[0]}",
+            "tasks": options.tasks,
+            "think": options.think,
             "items": len(times),
             "annotations": Annotation.objects.count(),
             "milliseconds": {"p50": cuts[49], "p95": cuts[94], "longest": max(times)},
@@ -82,20 +82,20 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         }
 
 
-def _annotate(given: argparse.Namespace, address: str, session: str) -> tuple[list[float], dict[str, Any]]:
+def _annotate(options: argparse.Namespace, address: str, session: str) -> tuple[list[float], dict[str, Any]]:
     from django.conf import settings
     from playwright.sync_api import sync_playwright
 
-    found = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
+    executable = CHROMIUM if Path(CHROMIUM).exists() else shutil.which("chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         context = browser.new_context(base_url=address, viewport={"width": 1440, "height": 900})
         context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": address}])
         page = context.new_page()
-        weight = _weighed(page)
+        weight = weigh_page(page)
         page.evaluate(WATCH)
-        for done in range(1, given.items + 1):
-            page.wait_for_timeout(given.think * 1000)
+        for done in range(1, options.items + 1):
+            page.wait_for_timeout(options.think * 1000)
             page.keyboard.press("1")
             page.keyboard.press("Enter")
             page.wait_for_function("(done) => times.length === done", arg=done)
@@ -107,7 +107,7 @@ def _annotate(given: argparse.Namespace, address: str, session: str) -> tuple[li
     return times, weight
 
 
-def _weighed(page: Any) -> dict[str, Any]:
+def weigh_page(page: Any) -> dict[str, Any]:
     """Opens the page; what it loaded, in bytes on the wire, and its own scripts as they stand."""
     wire = page.context.new_cdp_session(page)
     wire.send("Network.enable")
@@ -123,7 +123,7 @@ def _weighed(page: Any) -> dict[str, Any]:
     with page.expect_response("**/ahead/"):
         page.goto("/work/batch/")
     page.wait_for_load_state("networkidle")
-    loaded = {names[one].rpartition("/")[2] or "page": size for one, size in sizes.items() if one in names}
+    loaded = {names[request_id].rpartition("/")[2] or "page": size for request_id, size in sizes.items() if request_id in names}
     own = page.evaluate(
         """() => Promise.all([...document.scripts].map(({src}) => src).filter((src) => src && !src.includes("htmx"))
           .map(async (src) => [src.split("/").pop(), (await (await fetch(src)).text()).length]))"""
@@ -132,16 +132,16 @@ def _weighed(page: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    given = arguments()
-    found = measure(given)
-    if given.json:
-        print(json.dumps(found, indent=2))
+    options = arguments()
+    figures = measure(options)
+    if options.json:
+        print(json.dumps(figures, indent=2))
         return
-    times, weight = found["milliseconds"], found["bytes"]
-    print(f"{found['where']}, {found['tasks']} tasks, {found['think']} s of thought")
+    times, weight = figures["milliseconds"], figures["bytes"]
+    print(f"{figures['where']}, {figures['tasks']} tasks, {figures['think']} s of thought")
     print(
-        f"Enter to the next item, {found['items']} times: median {times['p50']:.1f} ms, "
-        f"p95 {times['p95']:.1f} ms, longest {times['longest']:.1f} ms; {found['annotations']} annotations stored"
+        f"Enter to the next item, {figures['items']} times: median {times['p50']:.1f} ms, "
+        f"p95 {times['p95']:.1f} ms, longest {times['longest']:.1f} ms; {figures['annotations']} annotations stored"
     )
     print(f"the page loads {weight['all']:,} bytes: {weight['loaded']}")
     own = weight["own scripts, uncompressed"]

@@ -34,31 +34,31 @@ _NAME = re.compile(r"<a [^>]*>([^<]+)</a>")
 
 
 @dataclass
-class Found:
+class FaultDetections:
     """Over ``seeds`` seeds: how often each fault's person was first, and marked; and what was marked with no fault."""
 
     seeds: int = 0
     first: Counter[str] = field(default_factory=Counter)
     marked: Counter[str] = field(default_factory=Counter)
     both: Counter[str] = field(default_factory=Counter)
-    others: Counter[str] = field(default_factory=Counter)
+    others_marked: Counter[str] = field(default_factory=Counter)
     clean: int = 0
     false: Counter[str] = field(default_factory=Counter)
     clean_flagged: int = 0
     seconds: list[float] = field(default_factory=list)
 
 
-def names_of_row(row: str) -> list[str]:
+def list_row_names(row: str) -> list[str]:
     head = row.partition("</th>")[0]
     return [html.unescape(name) for name in _NAME.findall(head)]
 
 
-def ranking(client: Any, url: str, tab: str) -> list[tuple[list[str], bool]]:
+def read_ranking(client: Any, url: str, tab: str) -> list[tuple[list[str], bool]]:
     """The tab's rows from above: whom each is of, and whether it is marked."""
     answer = client.get(url, {"show": tab})
     assert answer.status_code == 200, answer.status_code
     return [
-        (names_of_row(row), "badge--warning" in row.partition("</th>")[2])
+        (list_row_names(row), "badge--warning" in row.partition("</th>")[2])
         for row in _ROW.findall(answer.content.decode())
     ]
 
@@ -68,10 +68,10 @@ def read_page(client: Any, batch: str) -> dict[str, list[tuple[list[str], bool]]
     from django.urls import reverse
 
     url = reverse("batch-quality", args=[batch])
-    return {fault: ranking(client, url, tab) for fault, tab in {**TABS, "hasty": "speed"}.items()}
+    return {fault: read_ranking(client, url, tab) for fault, tab in {**TABS, "hasty": "speed"}.items()}
 
 
-def wanted(simulated: Any, floor: Any) -> dict[str, set[str]]:
+def list_culprit_names(simulated: Any, floor: Any) -> dict[str, set[str]]:
     """The names that each fault's first row must have."""
     named = {fault: {floor.people[person].username} for fault, person in simulated.culprits.items()}
     if simulated.copied is not None:
@@ -79,28 +79,28 @@ def wanted(simulated: Any, floor: Any) -> dict[str, set[str]]:
     return named
 
 
-def count(
-    found: Found, rows: Mapping[str, list[tuple[list[str], bool]]], right: Mapping[str, set[str]]
+def count_detections(
+    detections: FaultDetections, rows: Mapping[str, list[tuple[list[str], bool]]], right: Mapping[str, set[str]]
 ) -> None:
-    found.seeds += 1
+    detections.seeds += 1
     for fault, names in right.items():
         first = bool(rows[fault]) and set(rows[fault][0][0]) == names
-        marked = any(flag for who, flag in rows[fault] if set(who) == names)
-        found.first[fault] += first
-        found.marked[fault] += marked
-        found.both[fault] += first and marked
+        marked = any(flag for names_in_row, flag in rows[fault] if set(names_in_row) == names)
+        detections.first[fault] += first
+        detections.marked[fault] += marked
+        detections.both[fault] += first and marked
     for fault, ranked in rows.items():
-        found.others[fault] += any(flag for who, flag in ranked if set(who) != right.get(fault))
+        detections.others_marked[fault] += any(flag for names_in_row, flag in ranked if set(names_in_row) != right.get(fault))
 
 
-def count_clean(found: Found, rows: Mapping[str, list[tuple[list[str], bool]]]) -> None:
-    found.clean += 1
-    marked = [fault for fault, ranked in rows.items() if any(flag for _who, flag in ranked)]
-    found.false.update(marked)
-    found.clean_flagged += bool(marked)
+def count_clean(detections: FaultDetections, rows: Mapping[str, list[tuple[list[str], bool]]]) -> None:
+    detections.clean += 1
+    marked = [fault for fault, ranked in rows.items() if any(flag for _names, flag in ranked)]
+    detections.false.update(marked)
+    detections.clean_flagged += bool(marked)
 
 
-def one_seed(floor: Any, client: Any, seed: int, faults: Any) -> tuple[Any, dict[str, Any], float]:
+def run_seed(floor: Any, client: Any, seed: int, faults: Any) -> tuple[Any, dict[str, Any], float]:
     """Write the labels, read the pages, and take it all back; with the time of all the pages together."""
     from django.db import transaction
 
@@ -120,8 +120,8 @@ def one_seed(floor: Any, client: Any, seed: int, faults: Any) -> tuple[Any, dict
     return simulated, rows, took
 
 
-def measure(given: argparse.Namespace) -> Found:
-    with world.database(given.database, replace=given.replace, keep=False):
+def measure(options: argparse.Namespace) -> FaultDetections:
+    with world.database(options.database, replace=options.replace, keep=False):
         from django.conf import settings
         from django.test import Client
 
@@ -132,16 +132,16 @@ def measure(given: argparse.Namespace) -> Found:
         floor = make_floor()
         client = Client()
         client.force_login(floor.manager)
-        found = Found()
-        for seed in range(given.first, given.first + given.seeds):
-            simulated, rows, took = one_seed(floor, client, seed, ALL)
-            count(found, rows, wanted(simulated, floor))
-            found.seconds.append(took)
-            _simulated, rows, took = one_seed(floor, client, seed, NONE)
-            count_clean(found, rows)
-            found.seconds.append(took)
+        detections = FaultDetections()
+        for seed in range(options.first, options.first + options.seeds):
+            simulated, rows, took = run_seed(floor, client, seed, ALL)
+            count_detections(detections, rows, list_culprit_names(simulated, floor))
+            detections.seconds.append(took)
+            _simulated, rows, took = run_seed(floor, client, seed, NONE)
+            count_clean(detections, rows)
+            detections.seconds.append(took)
             print(f"seed {seed}", end="\r", file=sys.stderr, flush=True)
-        return found
+        return detections
 
 
 def arguments() -> argparse.Namespace:
@@ -156,36 +156,36 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def show(found: Found) -> None:
+def show(detections: FaultDetections) -> None:
     print(
-        f"Python {platform.python_version()}; {found.seeds} seeds, 12 people, 2,400 tasks, overlap 2, 20 days of work"
+        f"Python {platform.python_version()}; {detections.seeds} seeds, 12 people, 2,400 tasks, overlap 2, 20 days of work"
     )
     print(
         f"{'fault':<10}{'tab':<10}{'first':>7}{'marked':>8}{'both':>6}{'others marked':>15}{'marked in clean':>17}"
     )
     for fault, tab in {**TABS, "hasty": "speed"}.items():
         figures = (
-            [found.first[fault], found.marked[fault], found.both[fault]] if fault in TABS else ["-", "-", "-"]
+            [detections.first[fault], detections.marked[fault], detections.both[fault]] if fault in TABS else ["-", "-", "-"]
         )
         line = "".join(f"{value:>{width}}" for value, width in zip(figures, (7, 8, 6), strict=True))
-        print(f"{fault:<10}{tab:<10}{line}{found.others[fault]:>15}{found.false[fault]:>17}")
-    print(f"clean batches in which anything is marked: {found.clean_flagged} of {found.clean}")
-    print(f"five tabs took {sorted(found.seconds)[len(found.seconds) // 2]:.2f} s in the middle")
+        print(f"{fault:<10}{tab:<10}{line}{detections.others_marked[fault]:>15}{detections.false[fault]:>17}")
+    print(f"clean batches in which anything is marked: {detections.clean_flagged} of {detections.clean}")
+    print(f"five tabs took {sorted(detections.seconds)[len(detections.seconds) // 2]:.2f} s in the middle")
 
 
 def main() -> None:
-    given = arguments()
-    found = measure(given)
-    if given.json:
+    options = arguments()
+    detections = measure(options)
+    if options.json:
         print(
             json.dumps(
-                {name: getattr(found, name) for name in ("seeds", "first", "marked", "both", "clean_flagged")}
+                {name: getattr(detections, name) for name in ("seeds", "first", "marked", "both", "clean_flagged")}
             )
         )
     else:
-        show(found)
-    enough = all(found.both[fault] >= WANTED * found.seeds for fault in TABS)
-    if not enough or found.clean - found.clean_flagged < WANTED * found.clean:
+        show(detections)
+    enough = all(detections.both[fault] >= WANTED * detections.seeds for fault in TABS)
+    if not enough or detections.clean - detections.clean_flagged < WANTED * detections.clean:
         raise SystemExit("A fault is found too seldom, or too much is marked where there is none.")
 
 

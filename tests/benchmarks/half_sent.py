@@ -37,7 +37,7 @@ Connect = Callable[[], socket.socket]
 
 
 @dataclass
-class Seen:
+class AttackResult:
     cut_after: list[float] = field(default_factory=list)
     sent: list[int] = field(default_factory=list)
     refused: int = 0
@@ -45,7 +45,7 @@ class Seen:
     failed: int = 0
 
 
-def half_sent(connect: Connect, kind: int, stop: Event, seen: Seen) -> None:
+def send_halves(connect: Connect, kind: int, stop: Event, seen: AttackResult) -> None:
     """Half a request again and again; after how many seconds each was cut."""
     while not stop.is_set():
         with suppress(OSError), connect() as client:
@@ -68,7 +68,7 @@ def _wait(client: socket.socket, stop: Event, *, trickles: bool) -> None:
                 client.sendall(b"a")
 
 
-def post(connect: Connect, stop: Event, seen: Seen) -> None:
+def post(connect: Connect, stop: Event, seen: AttackResult) -> None:
     with suppress(OSError), connect() as client:
         sent, answer = 0, b""
         with suppress(OSError):
@@ -82,7 +82,7 @@ def post(connect: Connect, stop: Event, seen: Seen) -> None:
         seen.refused += answer.startswith(b"HTTP/1.1 413 ") or sent < POST_BYTES
 
 
-def ask(client: Callable[[], http.client.HTTPConnection], stop: Event, seen: Seen) -> None:
+def ask(client: Callable[[], http.client.HTTPConnection], stop: Event, seen: AttackResult) -> None:
     while not stop.is_set():
         started = time.monotonic()
         try:
@@ -96,11 +96,11 @@ def ask(client: Callable[[], http.client.HTTPConnection], stop: Event, seen: See
         time.sleep(0.1)
 
 
-def attack(connect: Connect, client: Callable[[], http.client.HTTPConnection], seconds: float) -> Seen:
-    seen, stop = Seen(), Event()
+def attack(connect: Connect, client: Callable[[], http.client.HTTPConnection], seconds: float) -> AttackResult:
+    seen, stop = AttackResult(), Event()
     with ThreadPoolExecutor(HALVES + POSTS + 1) as pool:
         for number in range(HALVES):
-            pool.submit(half_sent, connect, number % 3, stop, seen)
+            pool.submit(send_halves, connect, number % 3, stop, seen)
         time.sleep(0.5)
         for _ in range(POSTS):
             pool.submit(post, connect, stop, seen)
@@ -131,12 +131,12 @@ def measure(folder: Path, seconds: float) -> dict[str, dict[str, float | int | N
         between = server.written()
         through = attack(proxy.connect, lambda: proxy.client(30), seconds)
         return {
-            "without_proxy": summary(direct, between - before),
-            "nginx": summary(through, server.written() - between + proxy.written() - disk),
+            "without_proxy": summarize(direct, between - before),
+            "nginx": summarize(through, server.written() - between + proxy.written() - disk),
         }
 
 
-def summary(seen: Seen, written: int) -> dict[str, float | int | None]:
+def summarize(seen: AttackResult, written: int) -> dict[str, float | int | None]:
     times = sorted(seen.answered)
     return {
         "half_sent_cut": len(seen.cut_after),
@@ -158,9 +158,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20, help="of each of the two (default 20)")
     seconds = parser.parse_args().seconds
     with TemporaryDirectory(prefix="assay-half-sent-") as folder:
-        found = measure(Path(folder), seconds)
-    print(json.dumps(found, indent=2))
-    direct, through = found["without_proxy"], found["nginx"]
+        figures = measure(Path(folder), seconds)
+    print(json.dumps(figures, indent=2))
+    direct, through = figures["without_proxy"], figures["nginx"]
     holds = (
         (direct["cut_after_at_most_s"] or 99) <= LATEST_CUT,
         direct["posts_refused"] == through["posts_refused"] == POSTS,

@@ -57,16 +57,16 @@ class Used:
 def measured(*command: str) -> Used:
     """Run one of the product's commands in a fresh process, on the database that this one uses."""
     began = time.monotonic()
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", MEASURE, sys.executable, "manage.py", *command],
         cwd=world.ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=False,
     )
-    if told.returncode:
+    if process.returncode:
         raise SystemExit(f"{' '.join(command[:2])} failed.")
-    processor, most = json.loads(told.stdout)
+    processor, most = json.loads(process.stdout)
     unit = 1 if sys.platform == "darwin" else 1024
     return Used(time.monotonic() - began, processor, most * unit / 1e6)
 
@@ -95,7 +95,7 @@ class Maker:
         name = world.load_guideline(guideline)
         self.guideline = Guideline.objects.get(name=name.partition("@")[0])
         document = self.guideline.document
-        self.dimensions = [one for one in document.dimension_names if document.criteria_for(one)] or [""]
+        self.dimensions = [criterion for criterion in document.dimension_names if document.criteria_for(criterion)] or [""]
         self.criteria = {one: document.criteria_for(one) for one in self.dimensions}
         self.subcomponents = {
             one.name: [part.name for part in one.subcomponents] or [""] for one in document.dimensions
@@ -251,16 +251,16 @@ class Maker:
             rationale = "" if item.number % 3 else "The response gives a reason, and it holds."
             seconds = 12.0 + item.number % 40
             receipt = _uuid(item, slot + 8)
-            kept = (labels, rationale, "[]", "[]", seconds, "", receipt, str(receipt), "", _at(item, 1))
-            yield (_uuid(item, slot), 1, True, *kept)
+            content = (labels, rationale, "[]", "[]", seconds, "", receipt, str(receipt), "", _at(item, 1))
+            yield (_uuid(item, slot), 1, True, *content)
 
     def _adjudications(self, item: Item) -> Iterator[Row]:
         if item.disputed:
             receipt = _uuid(item, 15)
             reason = None
             labels = _labels(item, item.settled)
-            kept = (labels, reason, "", 30.0, receipt, str(receipt), "", _at(item, 2))
-            yield (item.number + 1, item.number + 1, _uuid(item, JUDGE_SLOT), *kept)
+            content = (labels, reason, "", 30.0, receipt, str(receipt), "", _at(item, 2))
+            yield (item.number + 1, item.number + 1, _uuid(item, JUDGE_SLOT), *content)
 
     def _gold(self, item: Item) -> Iterator[Row]:
         source = "adjudicated" if item.disputed else "unanimous"

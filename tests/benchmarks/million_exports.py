@@ -63,39 +63,39 @@ def arguments() -> argparse.Namespace:
 def measure(release: str, kind: str, folder: Path) -> dict[str, Any]:
     environment = {"DJANGO_SETTINGS_MODULE": "config.settings", "LOG_LEVEL": "WARNING", **os.environ}
     command = [sys.executable, "-c", PROCESS, release, kind, str(folder / kind)]
-    told = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
-    found: dict[str, Any] = json.loads(told.stdout)
-    found["rows_per_second"] = found["rows"] / found["seconds"]
-    found["rows_per_second_written"] = found["rows"] / found["written_in"][0]
-    return found
+    process = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    figures: dict[str, Any] = json.loads(process.stdout)
+    figures["rows_per_second"] = figures["rows"] / figures["seconds"]
+    figures["rows_per_second_written"] = figures["rows"] / figures["written_in"][0]
+    return figures
 
 
-def line(kind: str, found: dict[str, Any]) -> str:
+def format_figures(kind: str, figures: dict[str, Any]) -> str:
     return (
-        f"{kind:8} {found['rows']:>9,} rows in {found['seconds']:6.1f} s "
-        f"({found['cpu_seconds']:.1f} s of this processor): {found['rows_per_second']:>8,.0f} rows/s checked, "
-        f"{found['rows_per_second_written']:>8,.0f} written; {found['megabytes']:4.0f} MB at most, "
-        f"{found['bytes'] / 1e6:,.0f} MB of files"
+        f"{kind:8} {figures['rows']:>9,} rows in {figures['seconds']:6.1f} s "
+        f"({figures['cpu_seconds']:.1f} s of this processor): {figures['rows_per_second']:>8,.0f} rows/s checked, "
+        f"{figures['rows_per_second_written']:>8,.0f} written; {figures['megabytes']:4.0f} MB at most, "
+        f"{figures['bytes'] / 1e6:,.0f} MB of files"
     )
 
 
 def main() -> None:
-    given = arguments()
+    options = arguments()
     print(
         f"Python {platform.python_version()}, {os.cpu_count()} processors,"
         f" {os.environ.get('DATABASE_URL', 'sqlite').split(':')[0]}, {time.strftime('%Y-%m-%d')}",
         file=sys.stderr,
     )
-    found = {}
+    figures_by_format = {}
     with tempfile.TemporaryDirectory() as temporary:
-        for kind in given.formats:
-            found[kind] = measure(given.release, kind, Path(given.out or temporary))
-            print(line(kind, found[kind]), file=sys.stderr if given.json else sys.stdout, flush=True)
-    if given.json:
-        print(json.dumps(found, indent=2))
-    written = {kind: one["rows_per_second_written"] for kind, one in found.items()}
+        for kind in options.formats:
+            figures_by_format[kind] = measure(options.release, kind, Path(options.out or temporary))
+            print(format_figures(kind, figures_by_format[kind]), file=sys.stderr if options.json else sys.stdout, flush=True)
+    if options.json:
+        print(json.dumps(figures_by_format, indent=2))
+    written = {kind: figures["rows_per_second_written"] for kind, figures in figures_by_format.items()}
     slow = [kind for kind in ("jsonl",) if written.get(kind, ROWS_PER_SECOND) < ROWS_PER_SECOND]
-    large = [kind for kind, one in found.items() if one["megabytes"] > MEGABYTES]
+    large = [kind for kind, figures in figures_by_format.items() if figures["megabytes"] > MEGABYTES]
     if slow or large:
         raise SystemExit(f"too slow: {slow or '-'}; too large: {large or '-'}")
 

@@ -40,42 +40,42 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(given: argparse.Namespace) -> dict[str, Any]:
-    with world.database(given.database, replace=given.replace, keep=given.keep) as folder:
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    with world.database(options.database, replace=options.replace, keep=options.keep) as folder:
         from tests.benchmarks.million import BATCH, Maker, measured
 
         began = time.monotonic()
-        Maker(labels=given.labels, guideline=given.guideline, seed=given.seed, say=_say).make()
-        found: dict[str, Any] = {
-            "where": f"Python {platform.python_version()}, {os.cpu_count()} processors, {given.database.split(':')[0]}",
-            "labels": given.labels,
+        Maker(labels=options.labels, guideline=options.guideline, seed=options.seed, say=report).make()
+        figures: dict[str, Any] = {
+            "where": f"Python {platform.python_version()}, {os.cpu_count()} processors, {options.database.split(':')[0]}",
+            "labels": options.labels,
             "made_in": time.monotonic() - began,
         }
-        _say("cutting the release")
-        found["cut"] = vars(measured("release_gold", RELEASE, "--batches", BATCH))
-        found["rows_per_second"] = given.labels / found["cut"]["seconds"]
-        found |= _released()
-        if given.compare:
-            _put_right()
-            _say("cutting another one")
+        report("cutting the release")
+        figures["cut"] = vars(measured("release_gold", RELEASE, "--batches", BATCH))
+        figures["rows_per_second"] = options.labels / figures["cut"]["seconds"]
+        figures |= read_release()
+        if options.compare:
+            change_labels()
+            report("cutting another one")
             measured("release_gold", LATER, "--batches", BATCH, "--supersedes", RELEASE)
-            _say("comparing them")
+            report("comparing them")
             changes = str(folder / "changes.csv")
-            found["compared"] = vars(measured("compare_releases", RELEASE, LATER, "--changes", changes))
-        if given.keep:
-            found["database"] = os.environ["DATABASE_URL"]
-            found["data"] = os.environ["ASSAY_DATA_DIR"]
-        return found
+            figures["compared"] = vars(measured("compare_releases", RELEASE, LATER, "--changes", changes))
+        if options.keep:
+            figures["database"] = os.environ["DATABASE_URL"]
+            figures["data"] = os.environ["ASSAY_DATA_DIR"]
+        return figures
 
 
-def _released() -> dict[str, Any]:
+def read_release() -> dict[str, Any]:
     from annotation.models import GoldRelease
 
     release = GoldRelease.objects.get(name=RELEASE)
     return {"sha256": release.sha256, "released": release.labels, "adjudicated": release.adjudicated}
 
 
-def _put_right() -> None:
+def change_labels() -> None:
     """Every hundredth gold label as if it had come out differently."""
     from django.db import connection
 
@@ -85,32 +85,32 @@ def _put_right() -> None:
         )
 
 
-def _say(what: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+def report(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
-    given = arguments()
-    found = measure(given)
-    if given.json:
-        print(json.dumps(found, indent=2))
+    options = arguments()
+    figures = measure(options)
+    if options.json:
+        print(json.dumps(figures, indent=2))
     else:
-        _print(found)
-    most = max(found[name]["megabytes"] for name in ("cut", "compared") if name in found)
-    if most > MEGABYTES:
+        print_figures(figures)
+    megabytes = max(figures[name]["megabytes"] for name in ("cut", "compared") if name in figures)
+    if megabytes > MEGABYTES:
         raise SystemExit(f"It took more than {MEGABYTES} MB.")
 
 
-def _print(found: dict[str, Any]) -> None:
-    print(f"{found['where']}: {found['released']:,} labels, made in {found['made_in']:.0f} s")
-    print(f"cut: {_used(found['cut'])}; {found['rows_per_second']:,.0f} labels/s\nsha256 {found['sha256']}")
-    if "compared" in found:
-        print(f"compared, every change written: {_used(found['compared'])}")
-    if "database" in found:
-        print(f"kept: DATABASE_URL={found['database']} ASSAY_DATA_DIR={found['data']}")
+def print_figures(figures: dict[str, Any]) -> None:
+    print(f"{figures['where']}: {figures['released']:,} labels, made in {figures['made_in']:.0f} s")
+    print(f"cut: {format_cost(figures['cut'])}; {figures['rows_per_second']:,.0f} labels/s\nsha256 {figures['sha256']}")
+    if "compared" in figures:
+        print(f"compared, every change written: {format_cost(figures['compared'])}")
+    if "database" in figures:
+        print(f"kept: DATABASE_URL={figures['database']} ASSAY_DATA_DIR={figures['data']}")
 
 
-def _used(used: dict[str, float]) -> str:
+def format_cost(used: dict[str, float]) -> str:
     return (
         f"{used['seconds']:.1f} s, of them {used['processor']:.1f} s of the command's own processor time, "
         f"{used['megabytes']:.0f} MB at most"

@@ -28,7 +28,7 @@ from benchmark.estimating.prediction_powered import (
     Estimate,
     Floats,
     Interval,
-    Scale,
+    MetricScale,
     estimate,
     stratum,
     together,
@@ -47,7 +47,7 @@ UNSURE, SURE = 0.6, 0.95
 Named = dict[str, Interval]
 
 
-def simulated(
+def simulate(
     rng: np.random.Generator, *, repetitions: int, responses: int, rate: float, right: float
 ) -> tuple[Floats, Floats]:
     """(repetitions, responses) true labels and predictions."""
@@ -59,51 +59,51 @@ def simulated(
 def intervals(truth: Floats, predicted: Floats, labels: int) -> tuple[Named, Estimate]:
     """Of the first ``labels`` responses of each repetition, which are as random as any."""
     cell = stratum(truth[:, :labels], predicted[:, :labels], predicted[:, labels:])
-    ours, alone = estimate(cell, Scale()), estimate(cell, Scale(), weight=0)
+    ours, people_only = estimate(cell, MetricScale()), estimate(cell, MetricScale(), weight=0)
     named = {
-        "people": alone.combined,
-        "people, finite": alone.finite,
-        "published": published(truth[:, :labels], predicted[:, :labels], predicted[:, labels:]),
+        "people": people_only.combined,
+        "people, finite": people_only.finite,
+        "published": published_interval(truth[:, :labels], predicted[:, :labels], predicted[:, labels:]),
         "combined": ours.combined,
         "finite": ours.finite,
     }
     return named, ours
 
 
-def published(gold: Floats, predicted: Floats, others: Floats) -> Interval:
+def published_interval(gold: Floats, predicted: Floats, unlabelled: Floats) -> Interval:
     """PPI++ of a mean as its paper has it (arXiv 2311.01453, section 2 and example 6.1): lambda clipped to 0 to 1."""
-    n, rest = gold.shape[-1], others.shape[-1]
-    everything = np.concatenate([predicted, others], axis=-1)
+    n, rest = gold.shape[-1], unlabelled.shape[-1]
+    all_predictions = np.concatenate([predicted, unlabelled], axis=-1)
     centred = gold - gold.mean(axis=-1, keepdims=True), predicted - predicted.mean(axis=-1, keepdims=True)
     covariance = (centred[0] * centred[1]).mean(axis=-1)
-    weight = np.clip(covariance / ((1 + n / rest) * everything.var(axis=-1)), 0, 1)[..., None]
-    value = weight[..., 0] * others.mean(axis=-1) + (gold - weight * predicted).mean(axis=-1)
-    variance = (weight[..., 0] ** 2) * others.var(axis=-1) / rest + (gold - weight * predicted).var(
+    weight = np.clip(covariance / ((1 + n / rest) * all_predictions.var(axis=-1)), 0, 1)[..., None]
+    value = weight[..., 0] * unlabelled.mean(axis=-1) + (gold - weight * predicted).mean(axis=-1)
+    variance = (weight[..., 0] ** 2) * unlabelled.var(axis=-1) / rest + (gold - weight * predicted).var(
         axis=-1
     ) / n
     half = Z * np.sqrt(variance)
     return Interval(value - half, value + half)
 
 
-def covers(interval: Interval, truth: float | Floats) -> float:
+def measure_coverage(interval: Interval, truth: float | Floats) -> float:
     return float(((interval.low <= truth) & (truth <= interval.high)).mean())
 
 
-def narrower(one: Interval, other: Interval) -> float:
-    return float(1 - one.width.mean() / other.width.mean())
+def narrowing(interval: Interval, other: Interval) -> float:
+    return float(1 - interval.width.mean() / other.width.mean())
 
 
 def of_rate(rate: float, right: float, options: argparse.Namespace) -> Iterator[str]:
     """Prints a line; yields what is not as promised."""
     rng = np.random.default_rng((SEED, round(100 * rate), round(100 * right)))
-    truth, predicted = simulated(
+    truth, predicted = simulate(
         rng, repetitions=options.repetitions, responses=options.responses, rate=rate, right=right
     )
     named, ours = intervals(truth, predicted, options.labels)
     targets = {name: truth.mean(axis=1) if name.endswith("finite") else rate for name in named}
-    shares = {name: covers(one, targets[name]) for name, one in named.items()}
+    shares = {name: measure_coverage(interval, targets[name]) for name, interval in named.items()}
     figures = [f"{100 * share:.1f}" for share in shares.values()]
-    gains = {pair: narrower(named[pair[0]], named[pair[1]]) for pair in PROMISED[right]}
+    gains = {pair: narrowing(named[pair[0]], named[pair[1]]) for pair in PROMISED[right]}
     figures += [f"{100 * gain:.1f}" for gain in gains.values()]
     print(f"| {rate} | {right} | {ours.weight.mean():.2f} | {' | '.join(figures)} |", flush=True)
     for name in ("combined", "finite"):
@@ -122,7 +122,7 @@ def oversampled(rate: float, options: argparse.Namespace) -> Iterator[str]:
     # A response of which the scorer is unsure is harmless less often.
     rates, shares = (rate - 0.1, rate + 0.1), (3 * labels // 4, labels // 4)
     parts = [
-        (*simulated(rng, repetitions=options.repetitions, responses=half, rate=own, right=right), n)
+        (*simulate(rng, repetitions=options.repetitions, responses=half, rate=own, right=right), n)
         for own, right, n in zip(rates, (UNSURE, SURE), shares, strict=True)
     ]
     strata = together([stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts])
@@ -131,14 +131,14 @@ def oversampled(rate: float, options: argparse.Namespace) -> Iterator[str]:
         np.concatenate([f[:, :n] for _y, f, n in parts], axis=1),
         np.concatenate([f[:, n:] for _y, f, n in parts], axis=1),
     )
-    there = np.concatenate([y for y, *_rest in parts], axis=1).mean(axis=1)
-    within, one = estimate(strata, Scale()), estimate(forgotten, Scale())
-    told = [covers(within.combined, rate), covers(within.finite, there), covers(one.finite, there)]
-    bias = [float((found.value - there).mean()) for found in (within, one)]
+    sample_rate = np.concatenate([y for y, *_rest in parts], axis=1).mean(axis=1)
+    within, forgetting = estimate(strata, MetricScale()), estimate(forgotten, MetricScale())
+    shares_covered = [measure_coverage(within.combined, rate), measure_coverage(within.finite, sample_rate), measure_coverage(forgetting.finite, sample_rate)]
+    bias = [float((result.value - sample_rate).mean()) for result in (within, forgetting)]
     print(
-        f"| {rate} | {' | '.join(f'{100 * x:.1f}' for x in told)} | {' | '.join(f'{100 * x:+.2f}' for x in bias)} |"
+        f"| {rate} | {' | '.join(f'{100 * x:.1f}' for x in shares_covered)} | {' | '.join(f'{100 * x:+.2f}' for x in bias)} |"
     )
-    for name, share in zip(("combined", "finite"), told, strict=False):
+    for name, share in zip(("combined", "finite"), shares_covered, strict=False):
         if not COVERS[0] <= share <= COVERS[1]:
             yield f"within strata {name} covers {share:.3f} at a rate of {rate}"
 

@@ -24,8 +24,8 @@ TIMES = 9
 WARM, COLD = 0.3, 2.0
 
 
-def measure(given: argparse.Namespace) -> dict[str, Any]:
-    with world.database(given.database, replace=given.replace, keep=False):
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    with world.database(options.database, replace=options.replace, keep=False):
         from django.conf import settings
         from django.test import Client
         from django.urls import reverse
@@ -35,8 +35,8 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
         from tests.benchmarks.simulated_batch import make_floor, write
 
         settings.ALLOWED_HOSTS = ["*"]
-        floor = make_floor(people=given.people, tasks=given.tasks)
-        write(floor, simulate(1, faults=ALL, people=given.people, tasks=given.tasks))
+        floor = make_floor(people=options.people, tasks=options.tasks)
+        write(floor, simulate(1, faults=ALL, people=options.people, tasks=options.tasks))
         client = Client()
         client.force_login(floor.manager)
         name, person = floor.batch.name, floor.people[0].username
@@ -54,20 +54,20 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
             "all batches": reverse("quality"),
         }
         client.get(reverse("batches"))  # what a process loads once
-        found = {}
-        for what, address in addresses.items():
+        times = {}
+        for page_name, address in addresses.items():
             units.forget()
             quality.forget()
-            cold = _timed(client, address)
-            warm = [_timed(client, address) for _time in range(TIMES)]
-            found[what] = {
+            cold = measure_time(client, address)
+            warm = [measure_time(client, address) for _time in range(TIMES)]
+            times[page_name] = {
                 "cold": cold,
-                "warm": tuple(statistics.median(one[place] for one in warm) for place in (0, 1)),
+                "warm": tuple(statistics.median(measurement[place] for measurement in warm) for place in (0, 1)),
             }
-        return found
+        return times
 
 
-def _timed(client: Any, address: str) -> tuple[float, float]:
+def measure_time(client: Any, address: str) -> tuple[float, float]:
     clock, processor = time.perf_counter(), time.process_time()
     answer = client.get(address)
     took = time.perf_counter() - clock, time.process_time() - processor
@@ -88,18 +88,18 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    given = arguments()
-    found = measure(given)
-    if given.json:
-        print(json.dumps(found, indent=2))
+    options = arguments()
+    times = measure(options)
+    if options.json:
+        print(json.dumps(times, indent=2))
         return
     print(
-        f"Python {platform.python_version()}, {os.cpu_count()} processors, {given.database.split(':')[0]}; "
-        f"{given.people} people, {given.tasks:,} tasks, {2 * given.tasks:,} annotations"
+        f"Python {platform.python_version()}, {os.cpu_count()} processors, {options.database.split(':')[0]}; "
+        f"{options.people} people, {options.tasks:,} tasks, {2 * options.tasks:,} annotations"
     )
-    for what, one in found.items():
-        cold, warm = (f"{one[name][0]:.3f} s ({one[name][1]:.3f})" for name in ("cold", "warm"))
-        print(f"{what:<14} cold {cold:>18}   warm {warm:>18}")
+    for page_name, page_times in times.items():
+        cold, warm = (f"{page_times[name][0]:.3f} s ({page_times[name][1]:.3f})" for name in ("cold", "warm"))
+        print(f"{page_name:<14} cold {cold:>18}   warm {warm:>18}")
     print(
         f"wanted: at most {WARM} s warm with 12 people and 2,400 tasks, {COLD} s cold with 200,000 annotations"
     )

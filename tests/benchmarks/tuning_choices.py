@@ -22,7 +22,7 @@ from scoring.dataset import splits_by_prompt
 from scoring.spec import Spec
 from scoring.training import fit_transformer
 from scoring.tuning import TransformerSettings
-from tests.benchmarks.scorer_xstest import accuracy, calibration_error, macro_f1, small_encoder, truth
+from tests.benchmarks.scorer_xstest import accuracy, calibration_error, macro_f1, find_small_encoder, truth
 from tests.scoring.xstest import HEAD, examples
 
 CHOICES = {
@@ -35,42 +35,42 @@ CHOICES = {
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--encoder", default=small_encoder(), help="a folder of Hugging Face; %(default)s")
-    asked.add_argument("--of", type=int, default=3)
-    asked.add_argument("--folds", type=int, default=2)
-    asked.add_argument("--threads", type=int, default=1)
-    asked.add_argument("--json", type=Path, default=None)
-    given = asked.parse_args()
-    torch.set_num_threads(given.threads)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", default=find_small_encoder(), help="a folder of Hugging Face; %(default)s")
+    parser.add_argument("--of", type=int, default=3)
+    parser.add_argument("--folds", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path, default=None)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
     rows = examples()
-    rows = [row for row in rows if sum(row.key.encode()) % given.of == 0]
-    splits = splits_by_prompt(rows, k=5)[: given.folds]
+    rows = [row for row in rows if sum(row.key.encode()) % options.of == 0]
+    splits = splits_by_prompt(rows, k=5)[: options.folds]
     tested = [i for split in splits for i in split.test]
     right = truth([rows[i] for i in tested])
-    kept = json.loads(given.json.read_text()) if given.json and given.json.exists() else {}
-    print(f"{len(rows)} responses, {given.folds} of 5 folds, {len(tested)} predicted\n")
+    results = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    print(f"{len(rows)} responses, {options.folds} of 5 folds, {len(tested)} predicted\n")
     print(
         "| choice | accuracy | macro-F1 | levels off | ECE | seconds |\n| --- | ---: | ---: | ---: | ---: | ---: |"
     )
     for name, choice in CHOICES.items():
-        if name not in kept:
+        if name not in results:
             began, found = time.perf_counter(), []
             for split in splits:
                 spec = Spec(
-                    "encoder", given.encoder, "full", settings=replace(TransformerSettings(), **choice)
+                    "encoder", options.encoder, "full", settings=replace(TransformerSettings(), **choice)
                 )
                 fitted = fit_transformer(spec, [rows[i] for i in split.train], [HEAD])
-                said = fitted.predict([rows[i] for i in split.test])
-                found += [[one[HEAD.criterion][value] for value in HEAD.values] for one in said]
-            kept[name] = {"shares": found, "seconds": time.perf_counter() - began}
-            if given.json:
-                given.json.write_text(json.dumps(kept))
-        shares = np.array(kept[name]["shares"])
+                predictions = fitted.predict([rows[i] for i in split.test])
+                found += [[prediction[HEAD.criterion][value] for value in HEAD.values] for prediction in predictions]
+            results[name] = {"shares": found, "seconds": time.perf_counter() - began}
+            if options.json:
+                options.json.write_text(json.dumps(results))
+        shares = np.array(results[name]["shares"])
         off = np.abs(shares.argmax(axis=1) - right).mean()
         figures = [accuracy(shares, right), macro_f1(shares, right), off, calibration_error(shares, right)]
         print(
-            f"| {name} | {' | '.join(f'{one:.4f}' for one in figures)} | {kept[name]['seconds']:.0f} |",
+            f"| {name} | {' | '.join(f'{figure:.4f}' for figure in figures)} | {results[name]['seconds']:.0f} |",
             flush=True,
         )
 

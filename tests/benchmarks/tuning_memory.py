@@ -29,13 +29,13 @@ def measure(encoder: str, tuning: str, number: int) -> None:
     from scoring.spec import Spec
     from scoring.tuning import TransformerSettings
 
-    computed: list[memory.Needs] = []
+    computed: list[memory.MemoryNeeds] = []
 
-    def remembered(*arguments: object) -> memory.Needs:
-        computed.append(memory.needs(*arguments))  # type: ignore[arg-type]
+    def remembered(*arguments: object) -> memory.MemoryNeeds:
+        computed.append(memory.compute_needs(*arguments))  # type: ignore[arg-type]
         return computed[-1]
 
-    training.needs = remembered  # type: ignore[assignment]
+    training.compute_needs = remembered  # type: ignore[assignment]
     long = " ".join(f"word{i} and" for i in range(600))
     levels = COMPLIANCE.values
     rows = [
@@ -47,23 +47,23 @@ def measure(encoder: str, tuning: str, number: int) -> None:
     before = peak()
     settings = TransformerSettings(rounds=1, least_steps=0)
     training.fit_transformer(Spec("encoder", encoder, tuning, settings=settings), rows, [COMPLIANCE])  # type: ignore[arg-type]
-    told = computed[0].total / memory.GIB
-    print(f"| {tuning} | {peak() - before:.2f} | {told:.2f} |", flush=True)
+    computed_gib = computed[0].total / memory.GIB
+    print(f"| {tuning} | {peak() - before:.2f} | {computed_gib:.2f} |", flush=True)
 
 
 def main() -> None:
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("--encoder", default=str(ENCODER), help="a folder of Hugging Face; %(default)s")
-    asked.add_argument("--rows", type=int, default=96)
-    asked.add_argument("--tuning", help="this one, in this process")
-    given = asked.parse_args()
-    if given.tuning:
-        measure(given.encoder, given.tuning, given.rows)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", default=str(ENCODER), help="a folder of Hugging Face; %(default)s")
+    parser.add_argument("--rows", type=int, default=96)
+    parser.add_argument("--tuning", help="this one, in this process")
+    options = parser.parse_args()
+    if options.tuning:
+        measure(options.encoder, options.tuning, options.rows)
         return
     print("| tuning | grew, GiB | computed, GiB |\n| --- | ---: | ---: |", flush=True)
     for tuning in ("full", "lora"):
-        told = ["--encoder", given.encoder, "--rows", str(given.rows), "--tuning", tuning]
-        subprocess.run([sys.executable, "-m", "tests.benchmarks.tuning_memory", *told], check=True)
+        command_options = ["--encoder", options.encoder, "--rows", str(options.rows), "--tuning", tuning]
+        subprocess.run([sys.executable, "-m", "tests.benchmarks.tuning_memory", *command_options], check=True)
 
 
 if __name__ == "__main__":

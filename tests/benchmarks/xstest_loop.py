@@ -25,7 +25,7 @@ MODELS = ("gpt4", "llama2new", "llama2orig", "mistralguard", "mistralinstruct")
 
 
 @dataclass(frozen=True)
-class Timed:
+class CommandTime:
     command: str
     wall: float
     processor: float
@@ -48,13 +48,13 @@ def loop(labels: Path, out: Path) -> list[list[str]]:
     ]
 
 
-def measure(labels: Path) -> Iterator[Timed]:
+def measure(labels: Path) -> Iterator[CommandTime]:
     with tempfile.TemporaryDirectory(prefix="assay-benchmark-") as folder:
         for command in loop(labels, Path(folder) / "gold"):
-            yield timed(command, Path(folder))
+            yield run_timed(command, Path(folder))
 
 
-def timed(command: list[str], folder: Path) -> Timed:
+def run_timed(command: list[str], folder: Path) -> CommandTime:
     environment = {**os.environ, "ASSAY_DATA_DIR": str(folder)}
     used, began = _processor_seconds(), time.perf_counter()
     subprocess.run(
@@ -64,7 +64,7 @@ def timed(command: list[str], folder: Path) -> Timed:
         stdout=subprocess.DEVNULL,
         check=True,
     )
-    return Timed(_short(command), time.perf_counter() - began, _processor_seconds() - used)
+    return CommandTime(_short(command), time.perf_counter() - began, _processor_seconds() - used)
 
 
 def _processor_seconds() -> float:
@@ -85,10 +85,10 @@ def main() -> None:
     database = os.environ.get("DATABASE_URL", "sqlite").split(":", 1)[0]
     print(f"{where}, {database}, load {os.getloadavg()[0]:.1f} at the start\n")
     print("| command | wall, s | processor, s |\n| --- | ---: | ---: |")
-    total = Timed("all ten", 0, 0)
-    for one in measure(Path(sys.argv[1])):
-        print(f"| `{one.command}` | {one.wall:.1f} | {one.processor:.1f} |", flush=True)
-        total = Timed(total.command, total.wall + one.wall, total.processor + one.processor)
+    total = CommandTime("all ten", 0, 0)
+    for timed_command in measure(Path(sys.argv[1])):
+        print(f"| `{timed_command.command}` | {timed_command.wall:.1f} | {timed_command.processor:.1f} |", flush=True)
+        total = CommandTime(total.command, total.wall + timed_command.wall, total.processor + timed_command.processor)
     print(f"| {total.command} | {total.wall:.1f} | {total.processor:.1f} |")
 
 

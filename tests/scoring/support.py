@@ -149,19 +149,19 @@ Place = tuple[Any, str]
 FIT: tuple[Place, ...] = ((NgramBackbone, "fit"),)
 LEARNING: tuple[Place, ...] = (
     *FIT,
-    (drift, "reference"),
-    (learning_curve, "learning_curve"),
+    (drift, "describe_models"),
+    (learning_curve, "measure_learning_curve"),
     *(
         (training, name)
         for name in (
-            "annotators",
-            "between_annotators",
             "evaluate_grouped",
             "evaluate_leave_one_model_out",
-            "majority",
             "measure",
-            "string_rules",
-            "what_labels_brought",
+            "measure_adaptation",
+            "measure_annotators",
+            "measure_between_annotators",
+            "measure_majority",
+            "measure_string_rules",
         )
     ),
 )

@@ -20,7 +20,7 @@ from tests.scoring.test_ngram import HEAD, small
 
 HAS_TORCH = all(find_spec(package) is not None for package in ("torch", "transformers", "safetensors"))
 if HAS_TORCH:
-    from scoring.portable.embedding import Encoder, features
+    from scoring.portable.embedding import Encoder, embed_pairs
 elif TYPE_CHECKING:
     raise ImportError
 
@@ -65,10 +65,10 @@ def test_nothing_saved_is_a_pickle(encoder: str, tmp_path: Path):
 
 def test_a_text_is_embedded_once(encoder: str, monkeypatch: pytest.MonkeyPatch):
     network = Encoder.load(encoder)
-    first = features(network, [("a", "b"), ("a", "b"), ("c", "b")])
+    first = embed_pairs(network, [("a", "b"), ("a", "b"), ("c", "b")])
     assert (first[0] == first[1]).all()
     monkeypatch.setattr(Encoder, "_embed", None)
-    assert (features(network, [("c", "b"), ("a", "b")]) == first[[2, 0]]).all()
+    assert (embed_pairs(network, [("c", "b"), ("a", "b")]) == first[[2, 0]]).all()
 
 
 def test_it_is_loaded_once_and_anew_where_its_folder_changed(encoder: str):
@@ -80,10 +80,10 @@ def test_it_is_loaded_once_and_anew_where_its_folder_changed(encoder: str):
 
 def test_what_is_kept_is_bounded(encoder: str, monkeypatch: pytest.MonkeyPatch):
     network = Encoder.load(encoder)
-    monkeypatch.setattr("scoring.portable.embedding.KEPT_BYTES", 10 * 4 * network.width)
+    monkeypatch.setattr("scoring.portable.embedding.MAX_CACHE_BYTES", 10 * 4 * network.width)
     for i in range(8):
         network.embed([f"a{i}", f"b{i}", "c"])
-        assert len(network.kept) <= 10
+        assert len(network.cache) <= 10
 
 
 def test_an_embedding_does_not_depend_on_what_else_is_in_the_batch(encoder: str):
@@ -123,7 +123,7 @@ def test_weights_do_not_tell_what_the_process_embedded_before(encoder: str, tmp_
     for i, before in enumerate(([], rows[::2], [replace(row, response=row.response[::-1]) for row in rows])):
         _load_once.cache_clear()
         if before:
-            EmbeddingFeatures(load_encoder(encoder, False)).of(before)
+            EmbeddingFeatures(load_encoder(encoder, False)).extract(before)
         choose(Spec("encoder", encoder)).fit(rows, [HEAD]).save(tmp_path / f"{i}")
         hashes.append(fingerprint(tmp_path / f"{i}"))
     assert len(set(hashes)) == 1
@@ -132,7 +132,7 @@ def test_weights_do_not_tell_what_the_process_embedded_before(encoder: str, tmp_
 @pytest.mark.parametrize("text", ["", "\ud800", "\x00", "a" * 5000, "你好"])
 def test_any_text_has_finite_features(encoder: str, text: str):
     network = Encoder.load(encoder)
-    found = features(network, [(text, text)])
+    found = embed_pairs(network, [(text, text)])
     assert found.shape == (1, 6 * network.width)
     assert np.isfinite(found).all()
 

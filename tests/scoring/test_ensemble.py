@@ -114,7 +114,8 @@ def test_no_trial_of_a_member_that_is_fitted_whole_is_done_twice(
     kinds = {"model": list_model_splits(rows)}
     member = FittedMember("encoder", NgramBackbone())
     first, again = (
-        member.try_folds(rows, [HEAD], kinds, seed=0, report=ignore_progress, checkpoints=tmp_path) for _time in range(2)
+        member.try_folds(rows, [HEAD], kinds, seed=0, report=ignore_progress, checkpoints=tmp_path)
+        for _time in range(2)
     )
     assert folders == [tmp_path / name / "fit" for name in ("0", "1", "2")]
     assert np.isfinite(first["model"]["compliance"]).all()

@@ -14,11 +14,11 @@ from scoring.evaluation import (
     compare_seeds,
     evaluate_grouped,
     evaluate_leave_one_model_out,
-    split_off_test,
     measure,
     runs,
+    split_off_test,
 )
-from scoring.interface import WorkCancelled, FitProgress, Report, ignore_progress
+from scoring.interface import FitProgress, Report, WorkCancelled, ignore_progress
 from scoring.ngram import NgramBackbone
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")

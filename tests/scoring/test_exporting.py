@@ -21,10 +21,10 @@ from annotation.services.batches import add_members
 from annotation.storedzip import blocks, length, segments
 from scoring.dataset import Example, Head
 from scoring.embedding import EmbeddingBackbone
-from scoring.ensemble import EnsembleBackbone, EnsembleScorer, Mixture
+from scoring.ensemble import EnsembleBackbone, FittedEnsembleScorer, Mixture
 from scoring.interface import FittedScorer
 from scoring.models import Scorer
-from scoring.ngram import NgramBackbone, NgramScorer
+from scoring.ngram import FittedNgramScorer, NgramBackbone
 from scoring.predict import predict
 from scoring.saved import fingerprint
 from scoring.services import export_scorer
@@ -159,7 +159,7 @@ def test_scorers_with_an_encoder_load_outside_and_say_the_same(
     mixtures = {"compliance": Mixture({"ngram": 0.3, "frozen": 0.7}, 1.3)}
     tuned = exported(release, tiny(encoder, rounds=2).fit(eight(), [COMPLIANCE]), tmp_path / "tuned")
     kept = exported(release, frozen, tmp_path / "kept")
-    mixed = EnsembleScorer((COMPLIANCE,), members, mixtures, "ensemble")
+    mixed = FittedEnsembleScorer((COMPLIANCE,), members, mixtures, "ensemble")
     averaged = exported(release, mixed, tmp_path / "averaged")
     assert {path.name for path in averaged.glob("*.py")} >= {
         "ensemble.py",
@@ -255,13 +255,13 @@ def test_predicting_from_python_takes_pairs_and_reads_the_same_text_once(
     scorer: Scorer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    plain = NgramScorer.predict
+    plain = FittedNgramScorer.predict
 
-    def counted(self: NgramScorer, examples: list[Example], **options: Any) -> Any:
+    def counted(self: FittedNgramScorer, examples: list[Example], **options: Any) -> Any:
         seen.append(len(examples))
         return plain(self, examples, **options)
 
-    monkeypatch.setattr(NgramScorer, "predict", counted)
+    monkeypatch.setattr(FittedNgramScorer, "predict", counted)
     first, second, again = predict(scorer.weights_folder, [PAIRS[0], PAIRS[1], PAIRS[0]])
     assert (seen, first == again, set(first["compliance"])) == ([2], True, {1, 2, 3})
     assert first != second

@@ -124,7 +124,9 @@ def test_no_answer_is_never_right() -> None:
 
 def test_a_loss_below_the_smallest_that_is_told_goes_unnoticed_and_one_above_is_found() -> None:
     def lost(prompts: int) -> dict[str, object]:
-        cases = [GateCase(f"k{i}", f"p{i}", "safety", 3, new=1 if i < prompts else 3, old=3) for i in range(200)]
+        cases = [
+            GateCase(f"k{i}", f"p{i}", "safety", 3, new=1 if i < prompts else 3, old=3) for i in range(200)
+        ]
         (found,) = judge_scorer(cases)["criteria"]
         return found  # type: ignore[no-any-return]
 

@@ -19,7 +19,7 @@ from annotation.databases import seconds_ago
 from annotation.models import GoldRelease, Guideline, Job, Person
 from annotation.services import jobs
 from scoring.domain.training_spec import TrainingSpec
-from scoring.interface import WorkCancelled, FitProgress
+from scoring.interface import FitProgress, WorkCancelled
 from scoring.models import Prediction, Scorer
 from scoring.ngram import NgramBackbone
 from scoring.services import create_scorer, reports
@@ -190,7 +190,7 @@ def test_what_another_worker_keeps_outlives_an_error_of_the_one_that_lost_the_jo
         Job.objects.filter(pk=job.pk).update(attempt=2, worker="other:2")
         raise OSError("gone")
 
-    monkeypatch.setattr("scoring.services.training.annotators", fail)
+    monkeypatch.setattr("scoring.services.training.measure_annotators", fail)
     assert jobs.run(job.pk).state == "running"
     assert scorer.work_folder.is_dir()
 

@@ -18,7 +18,7 @@ import pytest
 
 from annotation.errors import AssayError
 from scoring.dataset import Example, Head
-from scoring.interface import WorkCancelled, ProcessKilled, FitProgress
+from scoring.interface import FitProgress, ProcessKilled, WorkCancelled
 from scoring.launching import build_command, fit_in_process
 from scoring.spec import Spec
 from tests.conftest import missing

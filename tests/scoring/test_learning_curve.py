@@ -11,7 +11,7 @@ from scoring.adaptation import measure_adaptation
 from scoring.dataset import Example, Head, Prediction
 from scoring.evaluation import evaluate_grouped
 from scoring.interface import FitProgress, Report, ignore_progress
-from scoring.learning_curve import fit_power_law, count_fits, find_gain, measure_learning_curve
+from scoring.learning_curve import count_fits, find_gain, fit_power_law, measure_learning_curve
 
 HEAD = Head("compliance", (1, 2, 3), "ordinal")
 
@@ -75,7 +75,9 @@ def test_the_curve_learns_from_shares_that_lie_within_each_other_and_predicts_th
 
 def test_it_says_what_200_more_labels_would_bring_with_an_interval() -> None:
     rows = corpus()
-    curve = measure_learning_curve(Words(), rows, [HEAD], full_evaluation=evaluate_grouped(Words(), rows, [HEAD]))
+    curve = measure_learning_curve(
+        Words(), rows, [HEAD], full_evaluation=evaluate_grouped(Words(), rows, [HEAD])
+    )
     values = [point["accuracy"]["value"] for point in curve["points"]]
     assert values == sorted(values)
     gain = find_gain(curve)
@@ -100,7 +102,9 @@ def test_a_power_law_is_found_again_and_one_that_rises_is_level() -> None:
 
 def test_what_cannot_be_fitted_is_undefined() -> None:
     rows = [Example(f"r{i}", f"p{i}", f"{i}", "w", "x", labels={"compliance": 1}) for i in range(2)]
-    curve = measure_learning_curve(Words(), rows, [HEAD], full_evaluation=evaluate_grouped(Words(), rows, [HEAD]))
+    curve = measure_learning_curve(
+        Words(), rows, [HEAD], full_evaluation=evaluate_grouped(Words(), rows, [HEAD])
+    )
     assert (curve["fit"], curve["next"], find_gain(curve)) == (None, None, None)
 
 

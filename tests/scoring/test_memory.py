@@ -15,7 +15,7 @@ if HAS_TORCH:
     import torch
     from transformers import AutoModel, BertConfig, DebertaV2Config
 
-    from scoring.memory import kept_per_token
+    from scoring.memory import count_activation_bytes
     from scoring.portable.encoder import ScorerModel
 elif TYPE_CHECKING:
     raise ImportError
@@ -74,5 +74,5 @@ def test_what_is_computed_is_what_is_kept(
     config = BertConfig(**SHAPE) if relative is None else DebertaV2Config(**SHAPE, **relative)
     encoder = AutoModel.from_config(config, attn_implementation=attention)
     model = ScorerModel(encoder, [3], "mean")
-    computed = ROWS * TOKENS * kept_per_token(model, "full", TransformerSettings(), TOKENS, half=half)
+    computed = ROWS * TOKENS * count_activation_bytes(model, "full", TransformerSettings(), TOKENS, half=half)
     assert computed == pytest.approx(really_kept(model, half=half), rel=0.2)

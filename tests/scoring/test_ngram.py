@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from annotation.errors import AssayError
 from scoring.backbones import load
 from scoring.dataset import Example, Head, normalise
-from scoring.interface import WorkCancelled, FitProgress
+from scoring.interface import FitProgress, WorkCancelled
 from scoring.ngram import NgramBackbone
 from scoring.portable import ngram as portable
 from scoring.saved import fingerprint
@@ -99,7 +99,7 @@ def test_a_run_never_goes_from_one_text_into_the_next():
     # "ab" and "cd" have one run of two characters each and none longer; "bc" would be the seam.
     found = [
         pair
-        for documents, buckets in portable.runs(*portable.CHARACTERS.units(["ab", "cd"]), (2, 3))
+        for documents, buckets in portable.hash_runs(*portable.CHARACTERS.units(["ab", "cd"]), (2, 3))
         for pair in zip(documents, buckets, strict=True)
     ]
     assert [int(document) for document, _bucket in found] == [0, 1]
@@ -119,7 +119,7 @@ def test_a_word_is_the_same_wherever_it_stands_and_whatever_is_beside_it():
 
 @pytest.mark.parametrize("text", ["I can't", "I cannot", "I CAN NOT", "I can’t"])
 def test_contractions_are_written_out(text: str):
-    assert portable.plain(text) == "i cannot"
+    assert portable.to_plain(text) == "i cannot"
 
 
 def test_a_scorer_saved_by_the_first_version_predicts_as_it_did():

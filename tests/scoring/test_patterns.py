@@ -92,6 +92,6 @@ def test_it_learns_and_a_saved_scorer_predicts_the_same(tmp_path: Path):
 
 def test_what_was_read_once_is_not_read_again(monkeypatch: pytest.MonkeyPatch):
     features = PatternFeatures(PATTERNS)
-    first = features.of(small())
+    first = features.extract(small())
     monkeypatch.setattr(Patterns, "_row", None)
-    assert (features.of(small()) == first).all()
+    assert (features.extract(small()) == first).all()

@@ -20,7 +20,7 @@ from annotation.services.people import add_person
 from scoring.dataset import Example
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import PredictionRequest, Scorer
-from scoring.ngram import NgramScorer
+from scoring.ngram import FittedNgramScorer
 from scoring.selectors.requests import request_of
 from scoring.services import create_scorer, promote
 from scoring.services.predictions import _load
@@ -124,13 +124,13 @@ def test_identical_texts_are_predicted_once_and_the_scorer_stays_loaded(
     scorer: Scorer, api: APIClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    predict = NgramScorer.predict
+    predict = FittedNgramScorer.predict
 
-    def counted(self: NgramScorer, examples: list[Example], **options: Any) -> Any:
+    def counted(self: FittedNgramScorer, examples: list[Example], **options: Any) -> Any:
         asked.extend(one.content_key for one in examples)
         return predict(self, examples, **options)
 
-    monkeypatch.setattr(NgramScorer, "predict", counted)
+    monkeypatch.setattr(FittedNgramScorer, "predict", counted)
     monkeypatch.setattr("scoring.services.requests.AT_ONCE", 2)
     other = {"prompt": "Why?", "response": "Because."}
     results = answered(api, ITEM, other, ITEM, ITEM)["results"]

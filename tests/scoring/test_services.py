@@ -31,7 +31,7 @@ from scoring.dataset import Example, Head
 from scoring.dataset import Prediction as Predicted
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Prediction, Scorer
-from scoring.ngram import NgramBackbone, NgramScorer
+from scoring.ngram import FittedNgramScorer, NgramBackbone
 from scoring.saved import fingerprint
 from scoring.selectors.lessons import lesson_of
 from scoring.services import create_scorer, create_scoring, score
@@ -55,7 +55,7 @@ class Memoriser(NgramBackbone):
 class MemorisedScorer:
     backbone = "memoriser"
 
-    def __init__(self, fitted: NgramScorer, memory: dict[str, float]) -> None:
+    def __init__(self, fitted: FittedNgramScorer, memory: dict[str, float]) -> None:
         self.fitted, self.memory, self.heads = fitted, memory, fitted.heads
 
     def predict(self, examples: Sequence[Example], **options: Any) -> list[Predicted]:
@@ -236,13 +236,13 @@ def test_scoring_that_was_interrupted_goes_on(scorer: Scorer, monkeypatch: pytes
 
 def test_identical_contents_are_predicted_once(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    predict = NgramScorer.predict
+    predict = FittedNgramScorer.predict
 
-    def counted(self: NgramScorer, examples: list[Example], **options: Any) -> Any:
+    def counted(self: FittedNgramScorer, examples: list[Example], **options: Any) -> Any:
         asked.extend(e.content_key for e in examples)
         return predict(self, examples, **options)
 
-    monkeypatch.setattr(NgramScorer, "predict", counted)
+    monkeypatch.setattr(FittedNgramScorer, "predict", counted)
     same = make_responses(prompts=3, models=["A", "B"], name="same", start=50, level=lambda *_place: 1)
     scored = score(scorer=scorer, responses=Response.objects.filter(prompt__dataset=same))
     assert (len(asked), scored.unseen, scored.asked) == (3, 6, 3)

@@ -112,7 +112,7 @@ def test_every_setting_can_be_set_and_its_default_is_in_range() -> None:
     now = TransformerSettings()
     assert list(SETTINGS) == [one.name for one in fields(now)]
     given = [f"{name}={str(value).lower()}" for name, value in asdict(now).items()]
-    assert now.with_given(given) == now
+    assert now.with_assignments(given) == now
 
 
 def test_people_read_a_table_and_which_backbone_was_used(release: GoldRelease) -> None:

@@ -17,7 +17,7 @@ from annotation.errors import AssayError
 from scoring.backbones import TransformerBackbone, choose, load
 from scoring.dataset import Example, Head
 from scoring.evaluation import evaluate_grouped
-from scoring.interface import WorkCancelled, FitProgress
+from scoring.interface import FitProgress, WorkCancelled
 from scoring.spec import Spec
 from scoring.tuning import TransformerSettings
 from tests.conftest import missing
@@ -29,19 +29,19 @@ if HAS_TORCH:
     from safetensors.torch import load_file
     from transformers import AutoModel, BertConfig, BertModel, GPT2Config, LlamaConfig
 
-    from scoring.memory import available, needs
+    from scoring.memory import compute_needs, read_available_memory
     from scoring.modeling import (
         UNLABELLED,
         Pretrained,
-        Reader,
         ScorerModel,
+        TokenReader,
         add_low_rank,
+        choose_pooling,
         head_loss,
         level_weights,
-        pool,
-        pooling_for,
+        pool_states,
     )
-    from scoring.portable.encoder import batches_by_length, run_sorted, trim
+    from scoring.portable.encoder import batches_by_length, run_sorted, trim_pair
     from scoring.run import Found, epoch_batches, judge, rate_factor, schedule
     from scoring.training import held_out
     from tests.scoring.networks import COMPLIANCE, SAFETY, eight, make_tokenizer, sixty, tiny
@@ -83,16 +83,16 @@ def test_a_decoder_learns_eight_examples_by_heart(decoder: str):
 
 
 def test_decoders_are_read_at_their_last_token_and_encoders_over_all_tokens():
-    assert pooling_for(GPT2Config()) == "last"
-    assert pooling_for(BertConfig()) == "mean"
-    assert pooling_for(BertConfig(is_decoder=True)) == "last"
+    assert choose_pooling(GPT2Config()) == "last"
+    assert choose_pooling(BertConfig()) == "mean"
+    assert choose_pooling(BertConfig(is_decoder=True)) == "last"
 
 
 def test_pooling_does_not_see_padding():
     states = torch.tensor([[[1.0], [3.0], [99.0]], [[2.0], [4.0], [6.0]]])
     mask = torch.tensor([[1, 1, 0], [1, 1, 1]])
-    assert pool(states, mask, "last").tolist() == [[3.0], [6.0]]
-    assert pool(states, mask, "mean").tolist() == [[2.0], [4.0]]
+    assert pool_states(states, mask, "last").tolist() == [[3.0], [6.0]]
+    assert pool_states(states, mask, "mean").tolist() == [[2.0], [4.0]]
 
 
 def test_a_prediction_does_not_depend_on_what_else_is_in_the_batch(decoder: str):
@@ -204,7 +204,7 @@ def test_it_is_evaluated_like_any_other_backbone(encoder: str):
 
 
 def test_a_long_text_is_cut_to_the_limit_and_keeps_its_ends():
-    reader = Reader(make_tokenizer(), max_tokens=40)
+    reader = TokenReader(make_tokenizer(), max_tokens=40)
     (ids,) = reader.read([("x" * 50 + "q", "b" + "y" * 100 + "z")])
     # [CLS] + "Prompt:\n" + prompt + "\n\nResponse:\n" + response + [SEP]: 1 + 8 + 12 + 1 = 22 of the 40
     # are fixed; of the 18 left 4 are the prompt's, the response has 7 from each end.
@@ -493,7 +493,7 @@ def test_a_faster_precision_is_taken_only_where_it_says_the_same(
     encoder: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("scoring.training.ENOUGH_TO_COMPARE", 10)
-    monkeypatch.setattr("scoring.training.fast_precisions", lambda: ("int8",))
+    monkeypatch.setattr("scoring.training.list_fast_precisions", lambda: ("int8",))
     scorer = tiny(encoder, rounds=2).fit(sixty(), [COMPLIANCE, SAFETY])
     told = scorer.details  # type: ignore[attr-defined]
     assert told["precision"] == ("int8" if told["same_labels"]["int8"] >= 0.99 else "fp32")
@@ -521,7 +521,7 @@ def test_a_machine_that_lacks_the_precision_computes_in_float32_and_says_so(
 def test_a_training_that_cannot_fit_is_refused_with_the_numbers(
     encoder: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("scoring.memory.available", lambda _device: 2**20)
+    monkeypatch.setattr("scoring.memory.read_available_memory", lambda _device: 2**20)
     with pytest.raises(AssayError, match=r"needs about 0\.\d GiB and 0\.0 GiB are free: weights .*lora"):
         tiny(encoder).fit(eight(), [COMPLIANCE])
 
@@ -534,21 +534,24 @@ def test_files_that_the_system_may_drop_are_free_memory(
         (tmp_path / name).write_text(text)
     names = (str(tmp_path), "memory.max", "memory.current", "inactive_file")
     monkeypatch.setattr("scoring.memory.MEMORY_FILES", (names,))
-    assert available(torch.device("cpu")) == free
+    assert read_available_memory(torch.device("cpu")) == free
 
 
 def test_the_computed_memory_counts_what_learns(encoder: str):
     spec = tiny(encoder).spec
     outline = Pretrained.of(spec).outline([COMPLIANCE])
     everything = sum(parameter.numel() for parameter in outline.parameters())
-    full = needs(outline, "full", spec.settings, 100, torch.device("cpu"))
+    full = compute_needs(outline, "full", spec.settings, 100, torch.device("cpu"))
     assert (full.weights, full.gradients, full.optimizer) == (4 * everything, 4 * everything, 8 * everything)
-    low = needs(outline, "lora", spec.settings, 100, torch.device("cpu"))
+    low = compute_needs(outline, "lora", spec.settings, 100, torch.device("cpu"))
     model = Pretrained.of(spec).model([COMPLIANCE])
     add_low_rank(model, spec.settings)
     learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     assert low.gradients == 4 * learning
-    assert needs(outline, "full", spec.settings, 200, torch.device("cpu")).activations == 2 * full.activations
+    assert (
+        compute_needs(outline, "full", spec.settings, 200, torch.device("cpu")).activations
+        == 2 * full.activations
+    )
 
 
 def test_a_seven_billion_shape_fits_one_gpu_with_low_rank_and_not_in_full():
@@ -556,7 +559,9 @@ def test_a_seven_billion_shape_fits_one_gpu_with_low_rank_and_not_in_full():
     with torch.device("meta"):
         outline = ScorerModel(AutoModel.from_config(config), [3], "last")
     settings = TransformerSettings(gradient_checkpointing=True)
-    full, low = (needs(outline, tuning, settings, 768, torch.device("cuda")) for tuning in ("full", "lora"))
+    full, low = (
+        compute_needs(outline, tuning, settings, 768, torch.device("cuda")) for tuning in ("full", "lora")
+    )
     assert 6.5e9 < sum(parameter.numel() for parameter in outline.parameters()) < 6.8e9
     assert full.on_device > 100 * 2**30
     assert 12 * 2**30 < low.on_device < 24 * 2**30
@@ -566,19 +571,19 @@ def test_a_seven_billion_shape_fits_one_gpu_with_low_rank_and_not_in_full():
 
 
 def test_what_fits_is_not_cut():
-    assert trim([1, 2], [3, 4, 5], 5) == ([1, 2], [3, 4, 5])
+    assert trim_pair([1, 2], [3, 4, 5], 5) == ([1, 2], [3, 4, 5])
 
 
 def test_a_long_pair_keeps_the_end_of_the_prompt_and_both_ends_of_the_response():
     # Of 8 tokens a quarter, 2, are the prompt's; the 6 left are 3 from each end of the response.
-    assert trim(range(10), range(100, 120), 8) == ([8, 9], [100, 101, 102, 117, 118, 119])
+    assert trim_pair(range(10), range(100, 120), 8) == ([8, 9], [100, 101, 102, 117, 118, 119])
 
 
 def test_a_prompt_takes_what_a_short_response_leaves():
-    assert trim(range(10), [100], 6) == ([5, 6, 7, 8, 9], [100])
+    assert trim_pair(range(10), [100], 6) == ([5, 6, 7, 8, 9], [100])
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 40))
 def test_a_cut_pair_fills_its_budget_and_no_more(prompt: int, response: int, budget: int):
-    kept = trim(range(prompt), range(response), budget)
+    kept = trim_pair(range(prompt), range(response), budget)
     assert sum(map(len, kept)) == min(prompt + response, budget)

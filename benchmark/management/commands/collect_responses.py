@@ -18,7 +18,7 @@ from annotation.services import jobs
 from benchmark.asking.generation import LONGEST_SYSTEM
 from benchmark.management.arguments import setting
 from benchmark.models import CollectionRun
-from benchmark.selectors.collecting import Standing, Texts, standing, texts_of
+from benchmark.selectors.collecting import CollectionProgress, TextCounts, standing, texts_of
 from benchmark.services.collecting import CONCURRENCY, TIMEOUT, create_collecting
 
 SHOWN = {"responses a second": "{:.1f}/s", "retries": "{:.0f} retries", "without an answer": "{:.0f} failed"}
@@ -120,7 +120,7 @@ class Command(AssayCommand):
             return jobs.run(job.pk, watcher=watcher)
 
 
-def _answer(run: CollectionRun, job: Job, progress: Standing, texts: Texts) -> dict[str, Any]:
+def _answer(run: CollectionRun, job: Job, progress: CollectionProgress, texts: TextCounts) -> dict[str, Any]:
     result = job.result
     names = ("answers", "requests", "retries", "limited", "waited", "seconds", "per_second", "lost")
     return {

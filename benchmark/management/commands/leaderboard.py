@@ -10,10 +10,10 @@ from benchmark.printing import board_table, estimates_table, groups_table, pairs
 from benchmark.selectors.documents import document_named
 from benchmark.selectors.runs import finished_board, part, run_named
 
-from ...figures.board import Figures
+from ...figures.board import BoardFigures
 from ...figures.counted import ATTRIBUTES
 from ...figures.rows import read_counted
-from ...figures.withholding import Predicted, without_claims, without_ranks
+from ...figures.withholding import PredictedModels, without_claims, without_ranks
 
 GROUPS, PAIRS, ESTIMATES = "groups", "pairs", "estimates"
 
@@ -89,7 +89,7 @@ class Command(AssayCommand):
             )
         guideline_document = document_named(guideline)
         self.document = guideline_document.document
-        figures = Figures(self.document, read_counted(path, self.document))
+        figures = BoardFigures(self.document, read_counted(path, self.document))
         if guideline_document.shipped:
             self.stderr.write(
                 f"{self.document.name} is not in the database: "
@@ -97,10 +97,10 @@ class Command(AssayCommand):
             )
         return self._of_file(figures)
 
-    def _of_file(self, figures: Figures) -> dict[str, Any]:
+    def _of_file(self, figures: BoardFigures) -> dict[str, Any]:
         """A file does not tell whether people or a scorer made its labels; whoever asks does."""
         models = figures.sample.models if self.predicted else ()
-        predicted = Predicted.everywhere(self.document, models)
+        predicted = PredictedModels.everywhere(self.document, models)
         parts = self._narrowed({part: getattr(figures, part) for part in self.parts})
         if PAIRS in parts:
             parts[PAIRS] = without_claims(parts[PAIRS], predicted)

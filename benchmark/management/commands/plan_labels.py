@@ -12,12 +12,12 @@ from annotation.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.people import people_named
 from annotation.terminal import table
-from benchmark.selectors.labelling import Goal, Standing, effort
+from benchmark.selectors.labelling import PlanGoal, LabellingStatus, effort
 from benchmark.selectors.more_prompts import all_labelled, prompt_needs, prompts_to_separate
 from benchmark.selectors.runs import rows_of, run_named
 from benchmark.services.labelling import label_next, standing_kept
 
-from ...estimating.planning import Pair, Wanted
+from ...estimating.planning import ModelPair, StratumTarget
 
 
 class Command(AssayCommand):
@@ -70,7 +70,7 @@ class Command(AssayCommand):
             "batch": {"name": made.batch.name, "state": made.batch.state, "drawn": drawn, "seed": made.seed}
         }
 
-    def _told(self, basis: Standing, goal: Goal, overlap: int) -> dict[str, Any]:
+    def _told(self, basis: LabellingStatus, goal: PlanGoal, overlap: int) -> dict[str, Any]:
         demands = basis.wanted(goal)
         more = sum(demand.more for demand in demands)
         takes = effort(basis.run.scorer.guideline.name, overlap)
@@ -171,29 +171,29 @@ class Command(AssayCommand):
         return f"to plus or minus {points} points on every dimension"
 
 
-def _goal(basis: Standing, points: float | None, pair: list[str] | None) -> Goal:
+def _goal(basis: LabellingStatus, points: float | None, pair: list[str] | None) -> PlanGoal:
     if pair is not None:
         if points is not None:
             raise AssayError(N_("Give either --points or --pair."))
-        return Goal(pair=(pair[0], pair[1]))
+        return PlanGoal(pair=(pair[0], pair[1]))
     half_width_points = 2.0 if points is None else points
     if not (math.isfinite(half_width_points) and 0 < half_width_points <= 100):
         raise AssayError(N_("The points are a number above 0, up to 100."))
-    return Goal(half_width=half_width_points / (100 if basis.metric.kind == "rate" else 1))
+    return PlanGoal(half_width=half_width_points / (100 if basis.metric.kind == "rate" else 1))
 
 
 def _people(texts: list[str]) -> Any:
     return people_named([name for text in texts for name in names(text)])
 
 
-def _cells(demands: list[Wanted]) -> list[dict[str, Any]]:
+def _cells(demands: list[StratumTarget]) -> list[dict[str, Any]]:
     more: Counter[tuple[str, str]] = Counter()
     for demand in demands:
         more[demand.stratum.model, demand.stratum.scope] += demand.more
     return [{"model": model, "dimension": scope, "labels": n} for (model, scope), n in more.items()]
 
 
-def _prompts(basis: Standing, half_width: float) -> list[dict[str, Any]]:
+def _prompts(basis: LabellingStatus, half_width: float) -> list[dict[str, Any]]:
     return [
         {
             "dimension": prompt_need.scope,
@@ -205,7 +205,7 @@ def _prompts(basis: Standing, half_width: float) -> list[dict[str, Any]]:
     ]
 
 
-def _pair(basis: Standing, pair: Pair) -> dict[str, Any]:
+def _pair(basis: LabellingStatus, pair: ModelPair) -> dict[str, Any]:
     demands = pair.wanted()
     low, high = pair.interval or (None, None)
     return {

@@ -17,12 +17,12 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         scorer = ready_scorer(options["name"])
-        made = export_scorer(scorer=scorer, folder=options["out"])
+        export = export_scorer(scorer=scorer, folder=options["out"])
         return {
             "scorer": scorer.name,
-            "path": str(made.folder),
+            "path": str(export.folder),
             "weights_sha256": scorer.weights_sha256,
-            "files": list(made.files),
+            "files": list(export.files),
         }
 
     def show(self, data: dict[str, Any]) -> None:

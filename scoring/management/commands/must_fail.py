@@ -41,10 +41,14 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         name = latest_version(options["guideline"]).name
         if options["action"] == REMOVE:
-            return {"guideline": name, "removed": _remove(name, options["item"]), "items": _count(name)}
+            return {
+                "guideline": name,
+                "removed": _remove_item(name, options["item"]),
+                "items": _count_items(name),
+            }
         if options["action"] == ADD:
-            return {"guideline": name, "added": len(_add(name, options)), "items": _count(name)}
-        return {"guideline": name, "items": [_told(item) for item in must_fail_items(name)]}
+            return {"guideline": name, "added": len(_add_items(name, options)), "items": _count_items(name)}
+        return {"guideline": name, "items": [_describe_item(item) for item in must_fail_items(name)]}
 
     def show(self, data: dict[str, Any]) -> None:
         if "added" in data:
@@ -59,7 +63,7 @@ class Command(AssayCommand):
             self.stdout.write(f"{place}  {item['criterion']} not {refused}")
 
 
-def _remove(name: str, number: int | None) -> int:
+def _remove_item(name: str, number: int | None) -> int:
     if number is None:
         raise AssayError(N_("Say which item to remove, by its number in the list."))
     item = must_fail_item(number)
@@ -69,7 +73,7 @@ def _remove(name: str, number: int | None) -> int:
     return item.pk
 
 
-def _add(name: str, options: dict[str, Any]) -> list[MustFail]:
+def _add_items(name: str, options: dict[str, Any]) -> list[MustFail]:
     if options["file"]:
         return import_must_fail(guideline_name=name, path=options["file"])
     if not (options["dataset"] and options["prompt"] and options["model"]):
@@ -85,11 +89,11 @@ def _add(name: str, options: dict[str, Any]) -> list[MustFail]:
     )
 
 
-def _count(name: str) -> int:
+def _count_items(name: str) -> int:
     return must_fail_items(name).count()
 
 
-def _told(item: MustFail) -> dict[str, Any]:
+def _describe_item(item: MustFail) -> dict[str, Any]:
     prompt = item.response.prompt
     return {
         "item": item.pk,

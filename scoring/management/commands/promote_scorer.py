@@ -30,17 +30,17 @@ class Command(AssayCommand):
             raise AssayError(N_("Name a scorer to promote, or with --back the guideline to go back in."))
         if options["back"]:
             name = latest_version(options["back"]).name
-            made = go_back(guideline_name=name)
-            assert made.replaced is not None, "a step back replaces the scorer that was gone back from"
-            return {"scorer": made.scorer.name, "guideline": name, "instead_of": made.replaced.name}
+            promotion = go_back(guideline_name=name)
+            assert promotion.replaced is not None, "a step back replaces the scorer that was gone back from"
+            return {"scorer": promotion.scorer.name, "guideline": name, "instead_of": promotion.replaced.name}
         scorer = ready_scorer(options["name"])
         job = promote(scorer=scorer, send=options["detach"])
         if options["detach"]:
             return {"scorer": scorer.name, "job": job.pk, "state": job.state}
         result: dict[str, Any] = self.run_job(job).result
         if not result["promoted"]:
-            why = " ".join(kept_error_text(kept) for kept in result["refusals"])
-            raise Conflict(N_("{scorer} was not promoted: {why}"), scorer=scorer.name, why=why)
+            reasons = " ".join(kept_error_text(refusal) for refusal in result["refusals"])
+            raise Conflict(N_("{scorer} was not promoted: {why}"), scorer=scorer.name, why=reasons)
         return {"scorer": scorer.name, "guideline": scorer.guideline.name} | result
 
     def show(self, data: dict[str, Any]) -> None:
@@ -48,9 +48,9 @@ class Command(AssayCommand):
             self.stdout.write(f"{data['scorer']} waits for a worker (job {data['job']})")
             return
         self.stdout.write(f"{data['scorer']} is now the current scorer of {data['guideline']}")
-        for one in data.get("verdict", {}).get("criteria", []):
-            new, old, loss = (format_decimal(one[name]) for name in ("new", "old", "smallest_loss"))
+        for comparison in data.get("verdict", {}).get("criteria", []):
+            new, old, loss = (format_decimal(comparison[name]) for name in ("new", "old", "smallest_loss"))
             self.stdout.write(
-                f"  {one['criterion']}: {new}, {data['against']} had {old} of {one['n']} labels; "
+                f"  {comparison['criterion']}: {new}, {data['against']} had {old} of {comparison['n']} labels; "
                 f"a loss of {loss} would have been noticed"
             )

@@ -27,12 +27,14 @@ class Command(AssayCommand):
             models=models_named([name for value in options["models"] for name in names(value)]),
             send=options["detach"],
         )
-        told = {"scorer": options["scorer"], "dataset": options["dataset"]}
+        target = {"scorer": options["scorer"], "dataset": options["dataset"]}
         if options["detach"]:
-            return told | {"job": job.pk, "state": job.state}
+            return target | {"job": job.pk, "state": job.state}
         result = self.run_job(job).result
         stored = {basis: result[basis] for basis in ("out_of_fold", "unseen")}
-        return told | {"stored": stored} | {name: result[name] for name in ("responses", "asked", "seconds")}
+        return (
+            target | {"stored": stored} | {name: result[name] for name in ("responses", "asked", "seconds")}
+        )
 
     def show(self, data: dict[str, Any]) -> None:
         if "job" in data:

@@ -13,7 +13,7 @@ from annotation.management.base import AssayCommand, names
 from annotation.selectors.corpus import models_named
 from annotation.selectors.gold import release_named
 from scoring.domain.training_spec import EVALUATIONS, GROUPED, TrainingSpec
-from scoring.printing import figures_table, further_lines
+from scoring.printing import figures_table, list_further_lines
 from scoring.selectors.scorers import scorer_named
 from scoring.services import create_scorer
 from scoring.services.scorers import encoder_named
@@ -23,24 +23,26 @@ from scoring.tuning import SETTINGS
 
 def _read_backbone(options: Mapping[str, Any]) -> Spec | None:
     """What was asked for; of an adaptation nothing said is what its base is made of."""
-    asked = {"encoder": encoder_named(options["encoder"].strip()), "tuning": options["tuning"]}
-    if options["base"] and not any((options["backbone"], *asked.values())):
-        return _with_settings(scorer_named(options["base"]).spec, options["set"]) if options["set"] else None
-    spec = Spec.of(options["backbone"], **asked, default_encoder=settings.ASSAY_ENCODER)
-    if (asked["encoder"] and asked["encoder"] != spec.encoder) or (asked["tuning"] and not spec.encoder):
+    encoder_options = {"encoder": encoder_named(options["encoder"].strip()), "tuning": options["tuning"]}
+    if options["base"] and not any((options["backbone"], *encoder_options.values())):
+        return _add_settings(scorer_named(options["base"]).spec, options["set"]) if options["set"] else None
+    spec = Spec.of(options["backbone"], **encoder_options, default_encoder=settings.ASSAY_ENCODER)
+    if (encoder_options["encoder"] and encoder_options["encoder"] != spec.encoder) or (
+        encoder_options["tuning"] and not spec.encoder
+    ):
         raise AssayError(
             N_("{backbone} does not use what --encoder or --tuning say: leave them out."), backbone=spec.title
         )
-    return _with_settings(spec, options["set"])
+    return _add_settings(spec, options["set"])
 
 
-def _with_settings(spec: Spec, given: Sequence[str]) -> Spec:
-    if given and not spec.is_tuned:
+def _add_settings(spec: Spec, assignments: Sequence[str]) -> Spec:
+    if assignments and not spec.is_tuned:
         raise AssayError(
             N_("--set is for an encoder that is tuned, and nothing of {backbone} is: leave it out."),
             backbone=spec.title,
         )
-    return replace(spec, settings=spec.settings.with_given(given))
+    return replace(spec, settings=spec.settings.with_assignments(assignments))
 
 
 class Command(AssayCommand):
@@ -119,5 +121,5 @@ class Command(AssayCommand):
         self.stdout.write(f"release {card['release']['name']}, sha256 {card['release']['sha256']}")
         self.stdout.write(f"weights sha256 {card['weights_sha256']}")
         evaluation = data["evaluation"]
-        for line in ["", *figures_table(evaluation, card), "", *further_lines(evaluation, card)]:
+        for line in ["", *figures_table(evaluation, card), "", *list_further_lines(evaluation, card)]:
             self.stdout.write(line)
