@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import re
 
-# An address that lets whoever reads it make an account or set a password (annotation/services/invitations.py,
-# setup_links.py), or read a board (benchmark/services/sharing.py); and a token (annotation/services/tokens.py), also
+# An address that lets whoever reads it make an account or set a password (annotation/services/people/invitations.py,
+# setup_links.py), or read a board (benchmark/services/sharing.py); and a token (annotation/services/people/tokens.py), also
 # one from before they had a prefix.
 _SECRETS = (
     (re.compile(r"(/(?:join|set-up|shared)/)[^/\s\"'?]+"), r"\1***"),

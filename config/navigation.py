@@ -15,9 +15,9 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
 from annotation.selectors.access import roles_of
-from annotation.selectors.notes import open_notes
-from annotation.selectors.setup_links import notices
-from annotation.selectors.watch import standing_alarms
+from annotation.selectors.batches.monitoring import standing_alarms
+from annotation.selectors.guidelines import open_notes
+from annotation.selectors.people import notices
 
 
 @dataclass(frozen=True)

@@ -304,8 +304,8 @@ LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "annotation.passwords.NameValidator"},
-    {"NAME": "annotation.passwords.LengthValidator"},
+    {"NAME": "annotation.core.passwords.NameValidator"},
+    {"NAME": "annotation.core.passwords.LengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
@@ -325,7 +325,7 @@ CACHES = {
         "LOCATION": "template_fragments",
     },
 }
-ACCOUNT_ADAPTER = "annotation.services.sign_ins.AccountAdapter"
+ACCOUNT_ADAPTER = "annotation.services.people.sign_ins.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"

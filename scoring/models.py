@@ -10,8 +10,8 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, Response
-from annotation.models.authored import Authored
-from scoring.spec import EMBEDDED, FORMER, Spec
+from annotation.models.base import Authored
+from scoring.domain.spec import EMBEDDED, FORMER, Spec
 
 
 class Scorer(Authored):

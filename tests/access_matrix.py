@@ -20,10 +20,10 @@ from django.test import Client
 from django.utils import timezone
 
 from annotation.models import ApiToken, Person
-from annotation.services.batches import add_members
-from annotation.services.members import set_member_active
-from annotation.services.people import add_person, deactivate_person, set_roles
-from annotation.services.tokens import make_token
+from annotation.services.batches.batches import add_members
+from annotation.services.batches.members import set_member_active
+from annotation.services.people.people import add_person, deactivate_person, set_roles
+from annotation.services.people.tokens import make_token
 from tests.test_everyone_everywhere import (
     ADDRESSES,
     ANSWERED,

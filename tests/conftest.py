@@ -18,7 +18,8 @@ from django.test import TransactionTestCase
 from django.utils import translation
 
 from annotation.models import Batch, Dataset, Guideline, Person
-from annotation.selectors import quality, units
+from annotation.selectors import quality
+from annotation.selectors.agreement import label_table
 from tests import databases
 from tests.databases import Migrated
 from tests.support import XSTEST_GUIDELINE, first_batch, person, small_dataset
@@ -105,7 +106,7 @@ def _in_english() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _nothing_read_yet() -> None:
     """What a process keeps of the database is of another one's rows when the next test begins."""
-    units.forget()
+    label_table.forget()
     quality.forget()
 
 

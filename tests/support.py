@@ -14,8 +14,9 @@ from uuid import uuid4
 from django.apps import apps
 from django.db import connection
 
-from annotation.content import response_sha256
+from annotation.domain.annotations import Work
 from annotation.domain.batch_spec import BatchSpec, Policy
+from annotation.domain.datasets import response_sha256
 from annotation.models import (
     Assignment,
     Batch,
@@ -32,14 +33,14 @@ from annotation.models import (
     Stratum,
     Task,
 )
-from annotation.services.adjudications import adjudicate, record_verdict
-from annotation.services.annotations import Receipt, Work, submit
-from annotation.services.batches import create_batch
-from annotation.services.distribution import next_assignment, next_dispute
+from annotation.services.adjudication.disputes import adjudicate, record_verdict
+from annotation.services.annotations.submission import Receipt, submit
+from annotation.services.assignments import next_assignment, next_dispute
+from annotation.services.batches.batches import create_batch
+from annotation.services.counts import count_for
 from annotation.services.guidelines import load_guideline
-from annotation.services.people import add_person
-from annotation.services.tallies import count_for
-from annotation.services.tokens import make_token
+from annotation.services.people.people import add_person
+from annotation.services.people.tokens import make_token
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 

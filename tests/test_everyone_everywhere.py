@@ -23,34 +23,34 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
 import scoring.tasks  # noqa: F401
-from annotation.charts import chart_url, draw_line, make_picture, make_quantity
+from annotation.core.charts import chart_url, draw_line, make_picture, make_quantity
+from annotation.core.errors import Conflict
+from annotation.domain.annotations import Work
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.errors import Conflict
 from annotation.models import Batch, Collection, CorrectionRequest, Import, Note, Person, Response, Task
 from annotation.services import jobs
-from annotation.services.annotations import Work, revise, submit
-from annotation.services.distribution import next_assignment, next_dispute
-from annotation.services.drafts import keep_draft
+from annotation.services.annotations.drafts import keep_draft
+from annotation.services.annotations.submission import revise, submit
+from annotation.services.assignments import next_assignment, next_dispute
 from annotation.services.exports import Options
-from annotation.services.exports.kept import start_export
-from annotation.services.gold import cut_release
-from annotation.services.invitations import invite
-from annotation.services.known_items import Given, add_items
-from annotation.services.notes import leave_note
-from annotation.services.people import add_person, set_roles
-from annotation.services.setup_links import make_setup_link
-from annotation.services.tokens import make_token
+from annotation.services.exports.downloads import start_export
+from annotation.services.gold_questions.gold_questions import Given, add_items
+from annotation.services.guidelines import leave_note
+from annotation.services.people.invitations import invite
+from annotation.services.people.people import add_person, set_roles
+from annotation.services.people.setup_links import make_setup_link
+from annotation.services.people.tokens import make_token
+from annotation.services.releases import cut_release
 from benchmark.models import ChoiceReport, RunItem
-from benchmark.services.choices import create_report
-from benchmark.services.collecting import create_collecting
-from benchmark.services.judges import create_judge, start_judging
-from benchmark.services.published import add_published
-from benchmark.services.retraining import retrain
-from benchmark.services.runs import create_run
+from benchmark.services.collection import create_collecting
+from benchmark.services.judges.judges import create_judge, start_judging
+from benchmark.services.leaderboards.runs import create_run, retrain
+from benchmark.services.multiple_choice import create_report
+from benchmark.services.published_tables import add_published
 from benchmark.services.sharing import share
 from scoring.domain.training_spec import TrainingSpec
 from scoring.services import add_must_fail, create_scorer, request_predictions
-from scoring.services.requests import Item
+from scoring.services.predictions.requests import Item
 from tests.benchmark.choice_support import put_answers, put_questions
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
@@ -84,7 +84,7 @@ MAY: dict[str, frozenset[str]] = {
     "account_login": ALL,  # the same page, by the name that allauth has for it
     "logout": ALL,
     "set_language": ALL,
-    "demo": NOBODY,  # only in the process that the demo command starts: tests/annotation/test_demo.py
+    "demo": NOBODY,  # only in the process that the demo command starts: tests/annotation/views/test_demo.py
     "demo-sign-in": NOBODY,
     "home": ALL,
     "account": ALL,

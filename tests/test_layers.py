@@ -21,8 +21,8 @@ names(get_resolver())
 from django.test import Client
 assert Client(SERVER_NAME="localhost").get("/sign-in/").status_code == 200
 import scoring.tasks
-from scoring.backbones import choose
-from scoring.spec import Spec
+from scoring.backbones.registry import choose
+from scoring.domain.spec import Spec
 choose(Spec.of("ngram"))
 for tuning in ("frozen", "full", "lora"):
     choose(Spec.of("encoder", encoder="some/name", tuning=tuning))
@@ -50,26 +50,26 @@ PURE = (
     "annotation.domain.batch_spec",
     "annotation.domain.release_spec",
     "scoring.domain.training_spec",
-    "annotation.guidelines",
-    "annotation.distribution",
-    "annotation.adjudication",
-    "annotation.forecast",
-    "annotation.formats",
-    "scoring.dataset",
-    "scoring.evaluation",
-    "scoring.conformal",
-    "scoring.drift",
-    "scoring.gate",
-    "scoring.learning_curve",
-    "scoring.adaptation",
-    "benchmark.judges.alternative_annotator",
-    "benchmark.asking",
-    "benchmark.choices",
-    "benchmark.estimating.estimates",
-    "benchmark.figures.board",
-    "benchmark.choices.fine",
-    "benchmark.judges.judging",
-    "benchmark.estimating.planning",
+    "annotation.domain.guidelines",
+    "annotation.domain.assignments.eligibility",
+    "annotation.domain.adjudication",
+    "annotation.domain.batches",
+    "annotation.domain.formats",
+    "scoring.domain.training_data",
+    "scoring.domain.evaluation",
+    "scoring.domain.calibration",
+    "scoring.domain.drift",
+    "scoring.domain.gate",
+    "scoring.domain.evaluation.learning_curve",
+    "scoring.domain.evaluation.adaptation",
+    "benchmark.domain.judges.alternative_annotator",
+    "benchmark.domain.llm_client",
+    "benchmark.domain.multiple_choice",
+    "benchmark.domain.estimates.estimates",
+    "benchmark.domain.leaderboards.board",
+    "benchmark.domain.multiple_choice.scores",
+    "benchmark.domain.judges.prompts",
+    "benchmark.domain.estimates.label_plan",
 )
 FRAMEWORK = ("django", "celery", "torch")
 ALONE = """

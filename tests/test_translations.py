@@ -14,13 +14,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import translation
 
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.domain.formats import FORMATS
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.errors import AssayError
-from annotation.formats import FORMATS
 from annotation.models import Batch, GoldRelease, Task
-from annotation.services.batches import set_state
-from annotation.services.gold import cut_release
-from annotation.wording import error_text
+from annotation.services.batches.batches import set_state
+from annotation.services.releases import cut_release
 from tests.support import first_batch, label_next, person
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -18,8 +18,8 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.models import Adjudication, Batch, GoldLabel, Person, ReleasedLabel, Task
-from annotation.services.distribution import next_dispute
-from annotation.services.members import join_batch
+from annotation.services.assignments import next_dispute
+from annotation.services.batches.members import join_batch
 from benchmark.models import BenchmarkRun, RunItem
 from scoring.models import Scorer
 from tests.support import decide

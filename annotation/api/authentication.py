@@ -14,7 +14,7 @@ from rest_framework.request import Request
 
 from annotation.api.throttling import count_refused_token
 from annotation.models import ApiToken, sql
-from annotation.selectors.invitations import hashed
+from annotation.selectors.people import hashed
 
 # How exactly "last used" is told: at most one write a minute, however many calls come.
 LAST_USED_EVERY = timedelta(minutes=1)

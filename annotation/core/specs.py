@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-from annotation.errors import N_, AssayError
-from annotation.names import check_name
+from annotation.core.errors import N_, AssayError
+from annotation.core.names import check_name
 
 MAX_SEED = 2**31 - 1
 

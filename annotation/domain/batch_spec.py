@@ -10,8 +10,8 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from annotation.core.errors import N_, AssayError
 from annotation.core.specs import FrozenSpec, Id, Name, Seed, check_choice
-from annotation.errors import N_, AssayError
 
 MAX_OVERLAP = 5
 MAX_CHECK_SHARE = 0.5  # more checks than work would be no work any more

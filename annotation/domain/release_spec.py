@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import field_validator
 
+from annotation.core.errors import N_, AssayError
 from annotation.core.specs import FrozenSpec, Id, Name
-from annotation.errors import N_, AssayError
 
 MAX_ABOUT_CHARACTERS = 20_000
 

@@ -1,39 +1,30 @@
 """The tables. What never breaks (docs/decisions, DESIGN's invariants) stands here as constraints."""
 
-from annotation.models.batches import (
-    PRIORITY_STEP,
-    Alarm,
-    Batch,
-    Membership,
-    Panel,
-    Stratum,
-    Tally,
-    Task,
-    Watch,
-)
-from annotation.models.care import CareSettings, Exposure
-from annotation.models.channels import Channel
-from annotation.models.corpus import Collection, Dataset, EvaluatedModel, Prompt, Response
-from annotation.models.floor import DisputeReason, Note
-from annotation.models.gold import Export, GoldRelease, ReleasedLabel
-from annotation.models.guidelines import Guideline, IntroductionReading
-from annotation.models.invitations import Invitation, OneTimeLink, SetupLink
+from annotation.models.adjudication import Adjudication, DisputeReason, Verdict
+from annotation.models.annotations import Annotation, CorrectionRequest, Draft, SubmissionBlock
+from annotation.models.assignments import ADJUDICATION_SLOT, PRIORITY_STEP, Assignment, Panel, Task
+from annotation.models.audit import AuditEvent, CacheEntry, ImportedLabel, ResultOpening
+from annotation.models.base import Channel
+from annotation.models.batches import Alarm, Batch, Membership, Stratum, Tally, Watch
+from annotation.models.datasets import Collection, Dataset, EvaluatedModel, Prompt, Response
+from annotation.models.gold_questions import KnownItem, KnownTask, Qualification
+from annotation.models.guidelines import Guideline, IntroductionReading, Note
+from annotation.models.imports import Import
 from annotation.models.jobs import Job
-from annotation.models.known import KnownItem, KnownTask, Qualification
-from annotation.models.people import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, Person
-from annotation.models.records import AuditEvent, CacheEntry, Import, ImportedLabel, ResultOpening
-from annotation.models.tokens import ApiToken
-from annotation.models.work import (
-    ADJUDICATION_SLOT,
-    Adjudication,
-    Annotation,
-    Assignment,
-    CorrectionRequest,
-    Draft,
-    GoldLabel,
-    SubmissionBlock,
-    Verdict,
+from annotation.models.people import (
+    ADJUDICATOR,
+    ANNOTATOR,
+    MANAGER,
+    RESEARCHER,
+    ROLES,
+    ApiToken,
+    Invitation,
+    OneTimeLink,
+    Person,
+    SetupLink,
 )
+from annotation.models.releases import Export, GoldLabel, GoldRelease, ReleasedLabel
+from annotation.models.wellbeing import CareSettings, Exposure
 
 __all__ = [
     "ADJUDICATION_SLOT",

@@ -2,7 +2,7 @@
 
 A statement stands here where the ORM costs the annotation loop too much (docs/decisions/plain-sql-in-the-loop.md), or
 where it cannot say the same. Each function says what it fetches or writes. Functions that give a ``Statement`` write
-nothing yet: their caller sends several of them in one round trip (``annotation.statements.execute``).
+nothing yet: their caller sends several of them in one round trip (``annotation.core.sql.execute``).
 
 Values are always parameters. Tables, slots and states come from the models and their constraints, so that a table that
 is renamed is renamed here.
@@ -23,7 +23,8 @@ from django.db import connection
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
-from annotation.adjudication import Settled
+from annotation.core.sql import Statement, fetch_first, fetch_rows, field_of, load_object, to_database
+from annotation.domain.adjudication import Settled
 from annotation.models import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -51,14 +52,6 @@ from annotation.models import (
     Stratum,
     Tally,
     Task,
-)
-from annotation.statements import (
-    Statement,
-    fetch_first,
-    fetch_rows,
-    field_of,
-    load_object,
-    to_database,
 )
 
 ASSIGNMENTS = Assignment._meta.db_table

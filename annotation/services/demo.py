@@ -18,9 +18,9 @@ from django.core.management import call_command
 from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
+from annotation.core.files import read_text
+from annotation.domain.formats import Source
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.files import read_text
-from annotation.formats import Source
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
@@ -33,10 +33,10 @@ from annotation.models import (
 )
 from annotation.selectors.batches import batch_named
 from annotation.services import jobs
-from annotation.services.gold import cut_release
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports import Target, import_annotations, import_prompts, import_responses
-from annotation.services.people import add_person
+from annotation.services.people.people import add_person
+from annotation.services.releases import cut_release
 
 FIXTURES = Path(settings.BASE_DIR) / "fixtures"
 NAME = "demo"

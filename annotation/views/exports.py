@@ -14,7 +14,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
-from annotation.errors import N_, AssayError, Conflict, Forbidden, NotFound
+from annotation.core.error_messages import error_text
+from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
+from annotation.core.http import begins, sent, trail
+from annotation.core.zip_stream import Member, segments
 from annotation.forms.exports import ExportForm
 from annotation.models import MANAGER, RESEARCHER, Export, GoldRelease, Person
 from annotation.selectors.exports import (
@@ -25,14 +28,10 @@ from annotation.selectors.exports import (
     may_name_people,
     may_take,
 )
-from annotation.selectors.gold import release_for
+from annotation.selectors.releases.releases import release_for
 from annotation.services.exports import WRITERS, Writer, writer_named
-from annotation.services.exports.kept import discard_export, start_export, tell_download
-from annotation.storedzip import Member, segments
+from annotation.services.exports.downloads import discard_export, start_export, tell_download
 from annotation.views.access import person_of, role_required
-from annotation.views.crumbs import trail
-from annotation.views.downloads import begins, sent
-from annotation.wording import error_text
 
 # What a browser shall not open by itself, whatever is in it.
 BINARY = "application/octet-stream"

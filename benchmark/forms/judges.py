@@ -9,10 +9,9 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Guideline
+from benchmark.domain.judges.prompts import LONGEST
+from benchmark.forms.leaderboards import JsonObjectField, ResponsesForm, named_endpoints
 from benchmark.models import JudgeTemplate
-
-from ..judges.judging import LONGEST
-from .fields import JsonObjectField, ResponsesForm, named_endpoints
 
 
 class NewJudgeForm(forms.Form):

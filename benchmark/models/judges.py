@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Collection, Dataset, EvaluatedModel, Guideline, Job, Response
-from annotation.models.authored import Authored
+from annotation.models.base import Authored
 
 
 class JudgeTemplate(Authored):

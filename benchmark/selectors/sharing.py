@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from annotation.errors import N_, NotFound
-from annotation.selectors.invitations import hashed
+from annotation.core.errors import N_, NotFound
+from annotation.selectors.people import hashed
 from benchmark.models import BenchmarkRun, ShareLink
-from benchmark.selectors.runs import runs_with_all
+from benchmark.selectors.leaderboards.runs import runs_with_all
 
 STANDING, EXPIRED, REVOKED = "standing", "expired", "revoked"
 

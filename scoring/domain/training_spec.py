@@ -6,9 +6,9 @@ from typing import Any, Self
 
 from pydantic import field_validator, model_validator
 
+from annotation.core.errors import N_, AssayError
 from annotation.core.specs import FrozenSpec, Id, Name, Seed
-from annotation.errors import N_, AssayError
-from scoring.spec import Spec
+from scoring.domain.spec import Spec
 
 GROUPED = "grouped"
 LEAVE_ONE_MODEL_OUT = "leave-one-model-out"

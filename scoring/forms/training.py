@@ -15,17 +15,14 @@ from annotation.models import (
     GoldRelease,
     Person,
 )
-from annotation.selectors.blindness import unsealed_models
-from annotation.selectors.gold import current_first
+from annotation.selectors.access import unsealed_models
+from annotation.selectors.releases.releases import current_first
+from scoring.domain.spec import Spec
 from scoring.domain.training_spec import EVALUATIONS, GROUPED, MAX_SEEDS, TrainingSpec
-from scoring.forms.datasets import offer
+from scoring.forms.predictions import offer
 from scoring.models import Scorer
 from scoring.selectors.scorers import releases_open_to, scorers_for
-from scoring.services.scorers import (
-    default_spec,
-    encoder_name,
-)
-from scoring.spec import Spec
+from scoring.services.scorers.scorers import default_spec, encoder_name
 
 KINDS = (
     (

@@ -21,22 +21,13 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from annotation.core.version import code_version
 from annotation.services.audit import record
-from annotation.version import code_version
-from scoring import drift, learning_curve
-from scoring.adaptation import measure_adaptation
-from scoring.backbones import choose
-from scoring.baselines import (
-    measure_annotators,
-    measure_between_annotators,
-    measure_majority,
-    measure_string_rules,
-    shorten_metrics,
-)
-from scoring.dataset import Prediction as Predicted
-from scoring.dataset import prediction_to_json
-from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
-from scoring.evaluation import (
+from scoring.backbones.folder import fingerprint
+from scoring.backbones.registry import choose
+from scoring.domain import drift as drift_rules
+from scoring.domain.backbone import Backbone, FitProgress, FittedScorer, Report, ignore_progress, scale_report
+from scoring.domain.evaluation import (
     Evaluation,
     Metrics,
     compare_seeds,
@@ -45,13 +36,29 @@ from scoring.evaluation import (
     measure,
     split_off_test,
 )
-from scoring.interface import Backbone, FitProgress, FittedScorer, Report, ignore_progress, scale_report
+from scoring.domain.evaluation import learning_curve as learning_curve_rules
+from scoring.domain.evaluation.adaptation import measure_adaptation
+from scoring.domain.evaluation.baselines import (
+    measure_annotators,
+    measure_between_annotators,
+    measure_majority,
+    measure_string_rules,
+    shorten_metrics,
+)
+from scoring.domain.training_data import Prediction as Predicted
+from scoring.domain.training_data import prediction_to_json
+from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
 from scoring.models import Prediction, Scorer
-from scoring.saved import fingerprint
-from scoring.selectors.lessons import Lesson, annotations_behind, lesson_of
-from scoring.services.cards import Trained, card_of
-from scoring.services.learned import TESTED, TRAINED
-from scoring.services.outoffold import OutOfFold, PredictionRows
+from scoring.selectors.training import (
+    TESTED,
+    TRAINED,
+    Lesson,
+    OutOfFold,
+    PredictionRows,
+    annotations_behind,
+    lesson_of,
+)
+from scoring.services.scorers.card import Trained, card_of
 
 FOLDS = 5
 FITTED = 0.96
@@ -161,14 +168,14 @@ class _Course:
 
     def learning_curve(self) -> Metrics:
         with self._timed("learning_curve"):
-            return learning_curve.measure_learning_curve(
+            return learning_curve_rules.measure_learning_curve(
                 self.backbone,
                 self.lesson.examples,
                 self.lesson.heads,
                 full_evaluation=self.grouped,
                 k=FOLDS,
                 seed=self.scorer.seed,
-                report=self._share(learning_curve.count_fits(FOLDS)),
+                report=self._share(learning_curve_rules.count_fits(FOLDS)),
                 checkpoints=self.scorer.work_folder / "learning-curve",
             )
 
@@ -246,7 +253,7 @@ class _Course:
             if None not in {by_model[name]["accuracy"]["value"], figures["accuracy"]["value"]}
         }
         with self._timed("drift"):
-            return drift.describe_models(
+            return drift_rules.describe_models(
                 self.lesson.examples,
                 self.grouped.predictions,
                 self.lesson.heads,
@@ -289,7 +296,7 @@ class _Course:
         return (
             FOLDS * self._seeds
             + (self._models if LEAVE_ONE_MODEL_OUT in asked else 0)
-            + (learning_curve.count_fits(FOLDS) if LEARNING_CURVE in asked else 0)
+            + (learning_curve_rules.count_fits(FOLDS) if LEARNING_CURVE in asked else 0)
             + (FOLDS if self.scorer.adapted_to is not None else 0)
             + 1
         )

@@ -22,7 +22,7 @@ from annotation.models import (
     Tally,
     Task,
 )
-from annotation.selectors.needs import needs
+from annotation.selectors.batches.tasks import needs
 
 LIVE = ("claimed", "submitted")
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")

@@ -11,11 +11,11 @@ from typing import Any
 
 from django.utils import timezone
 
-from annotation.guidelines import GuidelineDocument
+from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Collection, Dataset, GoldRelease, Guideline
-from benchmark.estimating.estimates import estimates
-from benchmark.figures.board import BoardFigures
-from benchmark.figures.counted import CountedResponse
+from benchmark.domain.estimates.estimates import estimates
+from benchmark.domain.leaderboards.board import BoardFigures
+from benchmark.domain.leaderboards.resampling import CountedResponse
 from benchmark.models import BenchmarkRun, BoardPart
 from scoring.models import Scorer
 

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from annotation.content import response_sha256
-from annotation.formats import Source
+from annotation.domain.datasets import response_sha256
+from annotation.domain.formats import Source
 from annotation.models import Batch, Collection, Dataset, EvaluatedModel, Person, Response
-from annotation.services.distribution import next_assignment
+from annotation.services.assignments import next_assignment
 from benchmark.models import QuestionForm
-from benchmark.services.choices import import_questions
+from benchmark.services.multiple_choice import import_questions
 from tests.support import label
 
 Says = Callable[[QuestionForm], str | None]

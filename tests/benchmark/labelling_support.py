@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Collection, Dataset, Guideline, Person, ReleasedLabel, Response
-from annotation.services.batches import create_batch, set_state
-from annotation.services.distribution import next_assignment
+from annotation.services.assignments import next_assignment
+from annotation.services.batches.batches import create_batch, set_state
 from benchmark.models import BenchmarkRun
-from benchmark.services.boards import finish_run
-from benchmark.services.items import write_items
-from benchmark.services.runs import create_run
+from benchmark.services.leaderboards.execution import finish_run, write_items
+from benchmark.services.leaderboards.runs import create_run
 from scoring.models import Prediction, Scorer
 from tests.benchmark.support import ready_scorer, release_of, response_of
 from tests.support import label, make_corpus

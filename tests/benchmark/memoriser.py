@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scoring.dataset import Example, Head, Prediction, Value
-from scoring.interface import Report, ignore_progress
+from scoring.domain.backbone import Report, ignore_progress
+from scoring.domain.training_data import Example, Head, Prediction, Value
 
 UNKNOWN = 2
 """What it says of all that it was not told."""

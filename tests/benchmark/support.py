@@ -11,15 +11,15 @@ from django.utils import timezone
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.text_templates import render_text
+from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.guidelines import GuidelineDocument
 from annotation.models import Assignment, Batch, GoldRelease, Guideline, Person, Response
-from annotation.services.distribution import next_assignment
-from annotation.services.gold import cut_release
-from benchmark.figures.board import board
-from benchmark.figures.counted import CountedResponse, Labels
+from annotation.services.assignments import next_assignment
+from annotation.services.releases import cut_release
+from benchmark.domain.leaderboards.board import board
+from benchmark.domain.leaderboards.resampling import CountedResponse, Labels
 from benchmark.models import BenchmarkRun
-from benchmark.views.board_reading import find_leader
+from benchmark.views.leaderboards.tabs.table import find_leader
 from scoring.models import Prediction, Scorer
 from tests.support import decide_next, first_batch, label, person
 

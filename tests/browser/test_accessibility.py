@@ -19,13 +19,13 @@ from playwright.sync_api import Page
 from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Guideline, Person
 from annotation.services import jobs
-from annotation.services.distribution import next_assignment
+from annotation.services.assignments import next_assignment
 from annotation.services.exports import Options, export_release
-from annotation.services.gold import cut_release
 from annotation.services.imports.uploads import receive
-from annotation.services.people import add_person
+from annotation.services.people.people import add_person
+from annotation.services.releases import cut_release
 from benchmark.models import BenchmarkRun, Retraining
-from tests.annotation.known_support import make_checked
+from tests.annotation.gold_question_support import make_checked
 from tests.browser.conftest import SignIn, Violations
 from tests.browser.looks import moving, too_wide, without_focus
 from tests.support import label, label_next, make_batch

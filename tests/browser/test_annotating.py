@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from annotation.models import Adjudication, Annotation, Assignment, Batch, CorrectionRequest, Person, Task
-from tests.annotation.test_dispute_pages import two_criteria
+from tests.annotation.views.test_dispute_pages import two_criteria
 from tests.browser.conftest import PATIENCE, SignIn
 from tests.support import label_next
 

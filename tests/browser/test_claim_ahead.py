@@ -13,7 +13,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from annotation.models import Annotation, Assignment, Batch, Draft, Guideline, Person
-from annotation.services.batches import set_state
+from annotation.services.batches.batches import set_state
 from tests.browser.conftest import PATIENCE, SignIn
 from tests.browser.test_annotating import answer, given, press, sent, shown
 from tests.support import label_next, make_batch, make_corpus

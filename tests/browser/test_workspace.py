@@ -19,10 +19,10 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 from rjsmin import jsmin
 
+from annotation.domain.annotations import Work
 from annotation.models import Annotation, Assignment, Batch, CareSettings, Draft, Guideline, Person
-from annotation.services.drafts import save_draft
-from annotation.services.work import Work
-from tests.annotation.test_dispute_pages import two_criteria
+from annotation.services.annotations.drafts import save_draft
+from tests.annotation.views.test_dispute_pages import two_criteria
 from tests.browser.conftest import SignIn
 from tests.browser.test_annotating import answer, given, press, sent, shown
 from tests.browser.test_claim_ahead import NOTE, SUBMIT, follow, start, the_other, until

@@ -3,7 +3,7 @@
     python -m tests.performance.page_pictures --before REF --out FOLDER
     python -m tests.performance.page_pictures --before REF --out FOLDER --quick --match '^/scorers/'
 
-Sites of an old version are built (tests/benchmarks/old_sites); each code migrates a copy and serves it, under one
+Sites of an old version are built (tests/performance/old_sites); each code migrates a copy and serves it, under one
 clock. Each reader opens each page in both languages; a load gives a picture for each look (width, theme, print). Clock
 times and random ids are masked. FOLDER/index.html lays both pictures of each differing page side by side. Exit code 1:
 some differ. ``--quick`` takes one page of each route, in English, as the first reader who may open it.
@@ -32,7 +32,7 @@ from urllib.error import URLError
 
 from tqdm import tqdm
 
-from tests.benchmarks.old_sites.__main__ import ROOT, SCRIPTS, SITES, Databases, Site, copy_site, old_code
+from tests.performance.old_sites.__main__ import ROOT, SCRIPTS, SITES, Databases, Site, copy_site, old_code
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

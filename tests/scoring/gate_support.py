@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from annotation.content import response_sha256
+from annotation.domain.annotations import Work
 from annotation.domain.batch_spec import Policy
+from annotation.domain.datasets import response_sha256
 from annotation.domain.release_spec import ReleaseSpec
+from annotation.domain.releases.splits import split_of
 from annotation.models import (
     Collection,
     Dataset,
@@ -24,14 +26,13 @@ from annotation.models import (
     Response,
 )
 from annotation.services import jobs
-from annotation.services.annotations import Work, submit
-from annotation.services.distribution import next_assignment
-from annotation.services.gold import cut_release
-from annotation.splits import split_of
-from scoring.dataset import Example, Head, Prediction, prediction_to_json
+from annotation.services.annotations.submission import submit
+from annotation.services.assignments import next_assignment
+from annotation.services.releases import cut_release
+from scoring.backbones.folder import fingerprint
+from scoring.domain.training_data import Example, Head, Prediction, prediction_to_json
 from scoring.models import Scorer
-from scoring.saved import fingerprint
-from scoring.selectors.lessons import lesson_of
+from scoring.selectors.training import lesson_of
 from scoring.services import promote
 from tests.support import make_batch
 
@@ -175,5 +176,5 @@ def decide(monkeypatch: pytest.MonkeyPatch, place: int, *, unlearned: Sequence[s
         made.append(Decided([head for head in heads if head.criterion not in unlearned], place))
         return made[-1]
 
-    monkeypatch.setattr("scoring.services.predictions.load", load)
+    monkeypatch.setattr("scoring.services.predictions.predictions.load", load)
     return made

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotation.content import response_sha256
 from annotation.domain.batch_spec import Policy
+from annotation.domain.datasets import response_sha256
+from annotation.domain.formats import Source
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.formats import Source
 from annotation.models import (
     Batch,
     Collection,
@@ -28,13 +28,14 @@ from annotation.models import (
     Response,
 )
 from annotation.services import jobs
-from annotation.services.distribution import next_assignment
-from annotation.services.gold import cut_release
+from annotation.services.assignments import next_assignment
 from annotation.services.imports import Target, import_annotations
-from scoring import drift, learning_curve
+from annotation.services.releases import cut_release
+from scoring.backbones.ngram import NgramBackbone
+from scoring.domain import drift
+from scoring.domain.evaluation import learning_curve
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
-from scoring.ngram import NgramBackbone
 from scoring.services import create_scorer, training
 from tests.support import as_made_by_import, label, make_batch
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.models import GoldLabel, KnownItem
 from annotation.selectors.batches import batch_named
-from annotation.selectors.gold import release_named
-from annotation.services.known_sources import SURE, add_from_batches, add_from_file, add_from_release
+from annotation.selectors.releases.releases import release_named
+from annotation.services.gold_questions.sources import SURE, add_from_batches, add_from_file, add_from_release
 
 
 class Command(AssayCommand):

@@ -4,13 +4,13 @@ from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from annotation.agreement import Value
 from annotation.core.formatting import format_decimal
-from annotation.goldfile import csv_cell, csv_writer
+from annotation.core.terminal import table
+from annotation.domain.agreement import Value
+from annotation.domain.releases.gold_file import csv_cell, csv_writer
 from annotation.management.base import AssayCommand
-from annotation.selectors.aggregation import METHODS, Aggregated, Posterior, aggregated, posteriors_of
 from annotation.selectors.batches import batch_named
-from annotation.terminal import table
+from annotation.selectors.quality.aggregation import METHODS, Aggregated, Posterior, aggregated, posteriors_of
 
 HEADS = ("criterion", "level", "share", "tasks", "labels", "people")
 COLUMNS = ("task", "dataset", "prompt_id", "model", "criterion", "gold", "most_probable", "probability")

@@ -4,13 +4,13 @@ from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from annotation.agreement import STATISTICS
 from annotation.core.formatting import format_decimal
+from annotation.core.terminal import table
+from annotation.domain.agreement import STATISTICS
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.agreement import FACETS, LabelPatterns, parse_groupings
 from annotation.selectors.batches import batch_named
-from annotation.terminal import table
 
 HEADINGS = {
     "percent_agreement": "agreement",

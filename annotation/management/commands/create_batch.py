@@ -4,15 +4,15 @@ from argparse import ArgumentParser, ArgumentTypeError
 from datetime import date
 from typing import Any
 
+from annotation.core.errors import N_, AssayError
 from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POLICY, BatchSpec, Policy
-from annotation.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.models import Batch, Person
-from annotation.selectors.corpus import dataset_named, models_named
+from annotation.selectors.batches.plan import Plan, plan_of_batch
+from annotation.selectors.datasets import dataset_named, models_named
 from annotation.selectors.guidelines import guideline_named
 from annotation.selectors.people import people_named, person_named
-from annotation.selectors.plans import Plan, plan_of_batch
-from annotation.services.batches import create_batch
+from annotation.services.batches.batches import create_batch
 
 MAX_LEASE_SECONDS = 7 * 24 * 60 * 60
 

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.management.base import AssayCommand
-from annotation.selectors.gold import release_named
+from annotation.selectors.releases.releases import release_named
 from annotation.services.exports import WRITERS, Options, export_release
 
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotation.core.formatting import format_bracketed, format_decimal, format_signed
+from annotation.core.terminal import table
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.batches import batch_named
 from annotation.selectors.quality import report
-from annotation.terminal import table
 
 HEADS = ("person", "tasks", "as gold", "as partners", "follows", "severity", "drift", "seconds", "stands out")
 

@@ -7,9 +7,8 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.management.base import AssayCommand, names
 from annotation.models import GoldRelease
 from annotation.selectors.batches import batch_named
-from annotation.selectors.gold import release_named
-from annotation.services.gold import cut_release
-from annotation.services.releasing import enqueue
+from annotation.selectors.releases.releases import release_named
+from annotation.services.releases import cut_release, enqueue
 
 
 class Command(AssayCommand):

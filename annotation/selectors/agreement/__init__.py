@@ -11,8 +11,8 @@ from annotation.selectors.agreement.groupings import (
     parse_groupings,
     parse_narrowing,
 )
+from annotation.selectors.agreement.label_table import COMPLETE
 from annotation.selectors.agreement.report import Confusion, Counted, LabelPatterns, ReportRow
-from annotation.selectors.units import COMPLETE
 
 __all__ = [
     "COMPLETE",

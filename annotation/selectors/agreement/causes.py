@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from django.db.models import Count, Q
 
-from annotation.agreement import Measurement, Pattern, Statistic, Value, difference
-from annotation.disagreement import (
+from annotation.domain.agreement import Measurement, Pattern, Statistic, Value, difference
+from annotation.domain.agreement.disagreement import (
     Floats,
     Given,
     Sorted,
@@ -27,12 +27,12 @@ from annotation.disagreement import (
     of_tasks,
     wilson,
 )
-from annotation.guidelines import Criterion
+from annotation.domain.agreement.label_table import Codes, Units, distinct
+from annotation.domain.guidelines import Criterion
 from annotation.models import Person, Prompt
 from annotation.selectors.agreement.labels import Labels, Scale
 from annotation.selectors.agreement.report import Counted, LabelPatterns, exact
-from annotation.selectors.notes import notes_for
-from annotation.units import Codes, Units, distinct
+from annotation.selectors.guidelines import notes_for
 
 ClauseKey: TypeAlias = tuple[str, str, float | None]
 # A scale of more levels is shown by those that occur.

@@ -11,13 +11,14 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from annotation.agreement import MEASUREMENTS, Measurement, Value
-from annotation.disagreement import Mask, Sorted, crossed, sort_by
-from annotation.guidelines import Criterion
+from annotation.domain.agreement import MEASUREMENTS, Measurement, Value
+from annotation.domain.agreement.disagreement import Mask, Sorted, crossed, sort_by
+from annotation.domain.agreement.label_table import Codes, Units, distinct
+from annotation.domain.agreement.label_table import as_pairs as label_table_as_pairs
+from annotation.domain.guidelines import Criterion
 from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person, Task
 from annotation.selectors.agreement.groupings import EVERYTHING, Grouping, Narrowing
-from annotation.selectors.units import kept_by, reading_of
-from annotation.units import Codes, Units, as_pairs, distinct
+from annotation.selectors.agreement.label_table import kept_by, reading_of
 
 T = TypeVar("T")
 Scale: TypeAlias = tuple[str, str]
@@ -109,7 +110,7 @@ class Labels:
         return labels, crossed([labels.sorted_by(facet) for facet in grouping], len(labels.units))
 
     def as_pairs(self) -> Labels:
-        return self.with_units(as_pairs(self.units, list(self.people)))
+        return self.with_units(label_table_as_pairs(self.units, list(self.people)))
 
     def with_units(self, units: Units) -> Labels:
         """The same names over other units."""

@@ -15,11 +15,10 @@ from uuid import UUID
 
 from scipy.special import bdtr  # scipy.stats would make every start a second longer
 
-from annotation.intervals import Z, wilson
+from annotation.core.proportions import NONE, Rate, Z, wilson
 from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Batch, Person, Task
-from annotation.rates import NONE, Rate
-from annotation.selectors.disputes import as_shown
-from annotation.selectors.quality.kept import Shelf
+from annotation.selectors.adjudication import as_shown
+from annotation.selectors.quality.comparisons import Shelf
 
 CHUNK = 5000
 # The counts of so many choices of batches are kept: repeat adjudications, which no mark tells of, are counted anew.
@@ -116,7 +115,7 @@ def measure_intra_rater_agreement(batch: Batch | None = None) -> list[IntraRater
     """How often each adjudicator decided a criterion the second time as the first, in a batch or in all of them.
 
     It tells of labels: only for whoever may see the results of the batch (``blindness.refuse_sealed``), and never
-    for the adjudicators themselves. In order of names. Pages include annotation/disputes/_consistency.html.
+    for the adjudicators themselves. In order of names. Pages include annotation/adjudication/_consistency.html.
     """
     repeated = Adjudication.objects.filter(task__kind=Task.Kind.REPEAT)
     if batch is not None:

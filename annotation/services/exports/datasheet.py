@@ -19,7 +19,7 @@ from annotation.core.formatting import (
     format_grouped,
     format_part,
 )
-from annotation.datasheet import (
+from annotation.domain.releases.datasheet import (
     TASK_STATES,
     BatchPolicy,
     GuidelineTexts,
@@ -33,7 +33,7 @@ from annotation.datasheet import (
     list_same_texts,
     list_subcomponents,
 )
-from annotation.declared import in_order
+from annotation.domain.releases.manifest import in_order
 
 LANGUAGES = {"en": "en", "zh": "zh-hans"}
 """The datasheet's languages, with the translation that each of them takes."""

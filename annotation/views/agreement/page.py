@@ -13,27 +13,26 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.models import MANAGER, RESEARCHER
+from annotation.selectors.access import has_role, sealed_batches
 from annotation.selectors.agreement import (
     Counted,
     LabelPatterns,
     parse_narrowing,
 )
-from annotation.selectors.agreement.access import batches_for, readable_batches
-from annotation.selectors.blindness import sealed_batches
-from annotation.views.access import has_role, person_of, role_required
-from annotation.views.agreement import guideline, levels, overview, prompts, rows, time
-from annotation.views.agreement.asked import Asked
-from annotation.views.agreement.choice import Choice, choice_of
-from annotation.views.agreement.words import FACETS, STATISTICS, Words, alpha_of, chips, named
+from annotation.selectors.batches import batches_for, readable_batches
+from annotation.views.access import person_of, role_required
+from annotation.views.agreement.query import Asked, Choice, choice_of
+from annotation.views.agreement.tabs import guideline, levels, overview, table, trend
+from annotation.views.agreement.wording import FACETS, STATISTICS, Words, alpha_of, chips, named
 
 Part: TypeAlias = Callable[[Asked], dict[str, Any]]
 PARTS: dict[str, Part] = {
     "": overview.context,
-    "groups": rows.context,
-    "levels": levels.context,
-    "prompts": prompts.context,
+    "groups": table.context,
+    "levels": levels.levels_context,
+    "prompts": levels.prompts_context,
     "guideline": guideline.context,
-    "time": time.context,
+    "time": trend.context,
 }
 
 

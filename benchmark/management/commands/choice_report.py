@@ -3,21 +3,19 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_percent, format_percent_number
-from annotation.errors import N_, AssayError
+from annotation.core.terminal import table
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.corpus import dataset_named, models_named
+from annotation.selectors.datasets import dataset_named, models_named
 from annotation.selectors.people import people_named
-from annotation.terminal import table
+from benchmark.domain.leaderboards.metrics import SMALL
 from benchmark.models import ChoiceReport
-from benchmark.selectors.choices import as_json, report_named
-from benchmark.selectors.judges import judge_named
-from benchmark.selectors.runs import collection_named
-from benchmark.services.choice_readings import result_of
-from benchmark.services.choices import OPEN, UNREAD, create_report, make_batch
+from benchmark.selectors.judges.judges import judge_named
+from benchmark.selectors.leaderboards.runs import collection_named
+from benchmark.selectors.multiple_choice.reports import as_json, report_named
+from benchmark.services.multiple_choice import OPEN, UNREAD, create_report, make_batch, result_of
 from scoring.selectors.scorers import scorer_named
-
-from ...figures.metrics import SMALL
 
 HEADS = {
     "fine": {"cs": "CS", "css": "CSS", "open_accuracy": "open", "choice_accuracy": "choice"},

@@ -10,16 +10,16 @@ from types import FrameType
 from typing import Any
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
-from annotation.errors import N_, AssayError, InputError
+from annotation.core.errors import N_, AssayError, InputError
 from annotation.management.base import AssayCommand
 from annotation.models import Job
-from annotation.selectors.corpus import dataset_named
+from annotation.selectors.datasets import dataset_named
 from annotation.services import jobs
-from benchmark.asking.generation import LONGEST_SYSTEM
+from benchmark.domain.llm_client.settings import LONGEST_SYSTEM
 from benchmark.management.arguments import setting
 from benchmark.models import CollectionRun
-from benchmark.selectors.collecting import CollectionProgress, TextCounts, standing, texts_of
-from benchmark.services.collecting import CONCURRENCY, TIMEOUT, create_collecting
+from benchmark.selectors.collection import CollectionProgress, TextCounts, standing, texts_of
+from benchmark.services.collection import CONCURRENCY, TIMEOUT, create_collecting
 
 SHOWN = {"responses a second": "{:.1f}/s", "retries": "{:.0f} retries", "without an answer": "{:.0f} failed"}
 

@@ -3,14 +3,13 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.formats import Source
+from annotation.domain.formats import Source
 from annotation.management.base import AssayCommand
-from annotation.selectors.corpus import dataset_named
+from annotation.selectors.datasets import dataset_named
 from annotation.selectors.guidelines import guideline_named
-from benchmark.selectors.runs import collection_named
-from benchmark.services.judge_labels import Into, import_judge_labels
-
-from ...judges.files import FORMATS
+from benchmark.domain.judges.formats import FORMATS
+from benchmark.selectors.leaderboards.runs import collection_named
+from benchmark.services.judges.labels import Into, import_judge_labels
 
 
 class Command(AssayCommand):

@@ -6,18 +6,18 @@ from typing import Any
 from django.db import transaction
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
-from annotation.errors import N_, AssayError, Conflict, NotFound
+from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.management.base import AssayCommand, names
 from annotation.models import Guideline
-from annotation.selectors.corpus import dataset_named, models_named
+from annotation.selectors.datasets import dataset_named, models_named
 from annotation.selectors.guidelines import guideline_named
 from annotation.services import jobs
-from benchmark.asking import check_endpoint, key_for
+from benchmark.domain.llm_client import check_endpoint, key_for
 from benchmark.management.arguments import setting
 from benchmark.models import Judge, Judging
-from benchmark.selectors.judges import judge_named, template_numbered
-from benchmark.selectors.runs import collection_named
-from benchmark.services.judges import create_judge, start_judging
+from benchmark.selectors.judges.judges import judge_named, template_numbered
+from benchmark.selectors.leaderboards.runs import collection_named
+from benchmark.services.judges.judges import create_judge, start_judging
 
 
 class Command(AssayCommand):

@@ -4,16 +4,15 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
-from annotation.errors import N_, AssayError, Conflict
+from annotation.core.errors import N_, AssayError, Conflict
 from annotation.management.base import AssayCommand
-from benchmark.printing import board_table, estimates_table, groups_table, pairs_table
-from benchmark.selectors.documents import document_named
-from benchmark.selectors.runs import finished_board, part, run_named
-
-from ...figures.board import BoardFigures
-from ...figures.counted import ATTRIBUTES
-from ...figures.rows import read_counted
-from ...figures.withholding import PredictedModels, without_claims, without_ranks
+from benchmark.domain.leaderboards.board import BoardFigures
+from benchmark.domain.leaderboards.formats import read_counted
+from benchmark.domain.leaderboards.resampling import ATTRIBUTES
+from benchmark.domain.leaderboards.withholding import PredictedModels, without_claims, without_ranks
+from benchmark.management.tables import board_table, estimates_table, groups_table, pairs_table
+from benchmark.selectors.leaderboards.guidelines import document_named
+from benchmark.selectors.leaderboards.runs import finished_board, part, run_named
 
 GROUPS, PAIRS, ESTIMATES = "groups", "pairs", "estimates"
 

@@ -5,19 +5,24 @@ from argparse import ArgumentParser
 from collections import Counter
 from typing import Any
 
+from annotation.core.errors import N_, AssayError
 from annotation.core.formatting import UNDEFINED, format_decimal, format_signed, format_significant
 from annotation.core.specs import check_seed
+from annotation.core.terminal import table
 from annotation.domain.batch_spec import Policy
-from annotation.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.people import people_named
-from annotation.terminal import table
-from benchmark.selectors.labelling import PlanGoal, LabellingStatus, effort
-from benchmark.selectors.more_prompts import all_labelled, prompt_needs, prompts_to_separate
-from benchmark.selectors.runs import rows_of, run_named
-from benchmark.services.labelling import label_next, standing_kept
-
-from ...estimating.planning import ModelPair, StratumTarget
+from benchmark.domain.estimates.label_plan import ModelPair, StratumTarget
+from benchmark.selectors.estimates import (
+    LabellingStatus,
+    PlanGoal,
+    all_labelled,
+    effort,
+    prompt_needs,
+    prompts_to_separate,
+)
+from benchmark.selectors.leaderboards.runs import rows_of, run_named
+from benchmark.services.estimates import label_next, standing_kept
 
 
 class Command(AssayCommand):

@@ -8,14 +8,14 @@ from django.conf import settings
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.terminal import table
 from annotation.management.base import AssayCommand
-from annotation.selectors.gold import release_named
-from annotation.terminal import table
+from annotation.selectors.releases.releases import release_named
 from benchmark.models import BenchmarkRun, Retraining
-from benchmark.selectors.comparisons import compared
-from benchmark.selectors.retrainings import plan_retraining, runs_of
-from benchmark.services.retraining import retrain
-from scoring.spec import Spec
+from benchmark.selectors.leaderboards.comparison import compared
+from benchmark.selectors.leaderboards.runs import plan_retraining, runs_of
+from benchmark.services.leaderboards.runs import retrain
+from scoring.domain.spec import Spec
 
 
 class Command(AssayCommand):

@@ -6,10 +6,10 @@ from typing import Any
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.corpus import dataset_named, models_named
+from annotation.selectors.datasets import dataset_named, models_named
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.runs import collection_named, rows_of
-from benchmark.services.runs import create_run
+from benchmark.selectors.leaderboards.runs import collection_named, rows_of
+from benchmark.services.leaderboards.runs import create_run
 from scoring.selectors.scorers import scorer_named
 
 

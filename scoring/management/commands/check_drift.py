@@ -5,8 +5,8 @@ from typing import Any
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.management.base import AssayCommand
-from annotation.selectors.corpus import dataset_named, models_named
-from scoring.printing import drift_table
+from annotation.selectors.datasets import dataset_named, models_named
+from scoring.management.tables import drift_table
 from scoring.selectors.scorers import ready_scorer
 from scoring.services import check_drift
 

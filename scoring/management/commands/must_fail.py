@@ -3,13 +3,13 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.errors import N_, AssayError
-from annotation.formats.row import Row
+from annotation.core.errors import N_, AssayError
+from annotation.domain.formats.rows import Row
 from annotation.management.base import AssayCommand
-from annotation.services.known_sources import response_of
+from annotation.services.gold_questions.sources import response_of
 from scoring.models import MustFail
-from scoring.selectors.must_fail import must_fail_item, must_fail_items
-from scoring.selectors.promotions import latest_version
+from scoring.selectors.regression_cases import must_fail_item, must_fail_items
+from scoring.selectors.scorers import latest_version
 from scoring.services import add_must_fail, import_must_fail, remove_must_fail
 
 ADD, LIST, REMOVE = "add", "list", "remove"

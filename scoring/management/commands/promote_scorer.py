@@ -4,12 +4,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.error_messages import kept_error_text
+from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.formatting import format_decimal
-from annotation.errors import N_, AssayError, Conflict
 from annotation.management.base import AssayCommand
-from annotation.wording import kept_error_text
-from scoring.selectors.promotions import latest_version
-from scoring.selectors.scorers import ready_scorer
+from scoring.selectors.scorers import latest_version, ready_scorer
 from scoring.services import go_back, promote
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.corpus import dataset_named, models_named
+from annotation.selectors.datasets import dataset_named, models_named
 from scoring.selectors.scorers import ready_scorer
 from scoring.services import create_scoring
 

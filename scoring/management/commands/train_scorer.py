@@ -8,17 +8,16 @@ from typing import Any
 from django.conf import settings
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.corpus import models_named
-from annotation.selectors.gold import release_named
+from annotation.selectors.datasets import models_named
+from annotation.selectors.releases.releases import release_named
+from scoring.domain.spec import SETTINGS, Spec
 from scoring.domain.training_spec import EVALUATIONS, GROUPED, TrainingSpec
-from scoring.printing import figures_table, list_further_lines
+from scoring.management.tables import figures_table, list_further_lines
 from scoring.selectors.scorers import scorer_named
 from scoring.services import create_scorer
-from scoring.services.scorers import encoder_named
-from scoring.spec import Spec
-from scoring.tuning import SETTINGS
+from scoring.services.scorers.scorers import encoder_named
 
 
 def _read_backbone(options: Mapping[str, Any]) -> Spec | None:

@@ -5,9 +5,9 @@ from typing import Any, get_args
 
 import pytest
 
+from annotation.core.errors import AssayError
 from annotation.domain import batch_spec
 from annotation.domain.batch_spec import AnnotatorShare, BatchSpec, Policy, Terms
-from annotation.errors import AssayError
 from annotation.models import Batch
 
 SPEC = BatchSpec(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from annotation.core.errors import AssayError
 from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
-from annotation.errors import AssayError
 
 
 def test_the_json_of_a_job_is_that_of_the_version_before() -> None:

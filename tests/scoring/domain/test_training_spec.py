@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from annotation.errors import AssayError
+from annotation.core.errors import AssayError
+from scoring.domain.spec import Spec
 from scoring.domain.training_spec import TrainingSpec
-from scoring.spec import Spec
 
 TUNED = Spec("encoder", "some/name", "full")
 

@@ -1,0 +1,200 @@
+"""A scorer's card: everything that a reader needs to judge its figures, and to make it again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from django.utils import timezone
+
+from annotation.core.text_templates import render_text
+from annotation.models import Job
+from scoring.domain import calibration
+from scoring.domain.backbone import FittedScorer
+from scoring.domain.evaluation import Evaluation, Metrics
+from scoring.domain.evaluation.baselines import shorten_metrics
+from scoring.domain.spec import Spec
+from scoring.domain.training_data import (
+    Example,
+    Head,
+    describe_heads,
+    head_state,
+    level_counts,
+    prompt_groups,
+)
+from scoring.models import Scorer
+from scoring.selectors.training import Lesson
+
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "torch",
+    "transformers",
+    "accelerate",
+    "peft",
+    "safetensors",
+    "tokenizers",
+)
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+CPUINFO = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training found: everything on the card that is not already in the scorer's row.
+
+    ``learned`` and ``tested`` are rows of the lesson's examples; ``test`` is what the kept scorer says of the latter.
+    """
+
+    lesson: Lesson
+    fitted: FittedScorer
+    grouped: Evaluation
+    learned: Sequence[int]
+    tested: Sequence[int]
+    test: Metrics
+    baselines: Mapping[str, Any]
+    drift: Mapping[str, Any]
+    adaptation: Mapping[str, Any] | None
+    seconds: Mapping[str, float]
+
+
+def card_of(scorer: Scorer, found: Trained) -> dict[str, Any]:
+    """The card. ``weights_sha256``, ``code_version``, ``config`` and ``evaluation`` are already the scorer's."""
+    examples, details = found.lesson.examples, dict(getattr(found.fitted, "details", {}))
+    return {
+        "scorer": scorer.name,
+        "backbone": {
+            "name": scorer.backbone,
+            "description": describe(scorer.spec, tuple(details.get("members", ()))),
+        },
+        "details": details,
+        "release": {"name": scorer.release.name, "sha256": scorer.release.sha256},
+        "guideline": {
+            "name": scorer.guideline.name,
+            "version": scorer.guideline.version,
+            "sha256": scorer.guideline.sha256,
+        },
+        "responses": len(examples),
+        "prompts": len(set(prompt_groups(examples))),
+        "models": sorted({example.model for example in examples}),
+        "labels_left_out": found.lesson.left_out,
+        "heads": _heads(found),
+        **_held_out(found),
+        **_figures(scorer, found),
+        "baselines": dict(found.baselines),
+        "drift": dict(found.drift),
+        "adaptation": found.adaptation,
+        "weights_sha256": scorer.weights_sha256,
+        "code_version": scorer.code_version,
+        "versions": dict(versions()),
+        "environment": environment(),
+        "seed": scorer.seed,
+        "config": scorer.config,
+        "curves": _curves(scorer),
+        "seconds": {part: round(seconds, 2) for part, seconds in found.seconds.items()},
+        "trained_at": timezone.now().isoformat(timespec="seconds"),
+    }
+
+
+def _heads(found: Trained) -> dict[str, Any]:
+    """Of each criterion the labels of the release, how many were ``learned``, and what that let the scorer learn."""
+    examples, heads = found.lesson.examples, found.lesson.heads
+    described = describe_heads(examples, heads)
+    learned = [examples[row] for row in found.learned]
+    return {head.criterion: described[head.criterion] | _head(learned, head) for head in heads}
+
+
+def _head(learned: Sequence[Example], head: Head) -> dict[str, Any]:
+    counts = level_counts(learned, head)
+    return {"measurement": head.measurement, "state": head_state(counts), "learned": sum(counts.values())}
+
+
+def _held_out(found: Trained) -> dict[str, Any]:
+    """``held_out`` responses of the test split were not learned from; 0 where a release is too small for any."""
+    return {
+        "learned_from": len(found.learned),
+        "held_out": len(found.tested),
+        "test": {
+            **shorten_metrics(found.test),
+            "prompts": len({found.lesson.examples[row].prompt_key for row in found.tested}),
+            "calibration_error": found.test["calibration_error"],
+        },
+    }
+
+
+def _figures(scorer: Scorer, found: Trained) -> dict[str, Any]:
+    grouped, examples, heads = found.grouped, found.lesson.examples, found.lesson.heads
+    sizes = [grouped.folds.count(fold) for fold in range(max(grouped.folds) + 1)]
+    metrics = scorer.evaluation["grouped"]
+    return {
+        "split": {"by": "prompt", "folds": len(sizes), "sizes": sizes, "seed": scorer.seed},
+        **{name: metrics[name] for name in ("accuracy", "within_one", "macro_f1", "calibration_error")},
+        "seeds": metrics["by_seed"],
+        "reliability": metrics["reliability"],
+        "risk_coverage": metrics["risk_coverage"],
+        "conformal": {
+            "promise": calibration.PROMISE,
+            "models": sorted({example.model for example in examples}),
+            "criteria": calibration.compute_thresholds(examples, grouped.predictions, heads),
+        },
+        "learning_curve": scorer.evaluation.get("learning_curve"),
+    }
+
+
+def _curves(scorer: Scorer) -> list[dict[str, Any]]:
+    """The losses and metrics that the job's row has told."""
+    history: list[dict[str, Any]] = []
+    if scorer.job_id is not None:
+        history = Job.objects.values_list("history", flat=True).get(pk=scorer.job_id)
+    return history
+
+
+def describe(spec: Spec, members: Sequence[str] = ()) -> str:
+    """For a card: what was really used, so that nobody takes the embedded default for a language model, nor an ensemble
+    for the encoder that it left out. ``members`` are those that an ensemble's fit gave weight.
+    """
+    return render_text("scoring/wording/backbone.txt", spec=spec, members=members)
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Read once in a process: a package's description is a file of many pages."""
+    found = {"python": sys.version.split()[0]}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return MappingProxyType(found)
+
+
+def environment() -> dict[str, Any]:
+    """Where it was trained: what figures of seconds, and the last digits of weights, depend on."""
+    torch = sys.modules.get("torch")
+    return {
+        "system": platform.platform(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "processors": os.cpu_count(),
+        "threads": {name: os.environ[name] for name in THREADS if name in os.environ},
+        "torch_threads": torch.get_num_threads() if torch else None,
+        "accelerator": torch.cuda.get_device_name(0) if torch and torch.cuda.is_available() else None,
+    }
+
+
+def _processor() -> str:
+    """Linux tells the model in a file alone."""
+    if CPUINFO.is_file():
+        for line in CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
