@@ -135,9 +135,11 @@ def module_db(
     would empty the tables under the others.
     """
     markers = [
-        one.get_closest_marker("django_db") for one in request.session.items if one.path == request.path
+        item.get_closest_marker("django_db") for item in request.session.items if item.path == request.path
     ]
-    assert not any(one is not None and one.kwargs.get("transaction") for one in markers), "these tests commit"
+    assert not any(marker is not None and marker.kwargs.get("transaction") for marker in markers), (
+        "these tests commit"
+    )
     with django_db_blocker.unblock(), transaction.atomic():
         yield
         transaction.set_rollback(True)

@@ -75,8 +75,10 @@ def test_files_become_gold_and_the_same_gold_everywhere(files: list[str], tmp_pa
     check_report(command("report", "--batches", "xstest"))
 
     releases = [command("release_gold", name, "--batches", "xstest") for name in ("gold", "gold-again")]
-    assert [(one["labels"], one["adjudicated"]) for one in releases] == [(RESPONSES, DISPUTES)] * 2
-    assert {one["sha256"] for one in releases} == {SHA256}
+    assert [(release["labels"], release["adjudicated"]) for release in releases] == [
+        (RESPONSES, DISPUTES)
+    ] * 2
+    assert {release["sha256"] for release in releases} == {SHA256}
     command("export_gold", "gold", "--format", "jsonl", "--out", str(tmp_path / "out"))
     assert exported(tmp_path / "out" / "gold.jsonl") == published(files)
 
@@ -181,7 +183,7 @@ def walk_down(client: Client, rows: list[Any]) -> None:
     assert len(cells) >= len(rows) * 2
     for row in rows:
         for dimension, cell in row["dimensions"].items():
-            (url,) = [one for one in cells if one.endswith(f"?model={row['model']}&dimension={dimension}")]
+            (url,) = [cell for cell in cells if cell.endswith(f"?model={row['model']}&dimension={dimension}")]
             tasks = {link for link in every_link(client, url) if link.startswith("/tasks/")}
             assert len(tasks) == cell["n"]
     decided = ReleasedLabel.objects.filter(release__name="gold", source="adjudicated").first()

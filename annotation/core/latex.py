@@ -68,7 +68,7 @@ def table(
         *(line for group in below for line in (r"\midrule", *map(_row, group))),
         r"\bottomrule",
         r"\end{tabular}" + ("}" if fitted else ""),
-        *(rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {escaped(one)}}}" for one in notes),
+        *(rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {escaped(note)}}}" for note in notes),
         rf"\end{{{float_}}}",
     ]
     return "\n".join(lines) + "\n"

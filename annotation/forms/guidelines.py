@@ -82,12 +82,12 @@ class NoteForm(forms.Form):
     def __init__(self, *args: Any, document: GuidelineDocument, language: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         choices: list[tuple[str, Any]] = [("", _("the whole guideline"))]
-        for one in document.criteria:
-            label = localized(one.label, language)
-            choices.append((one.name, label))
-            for level in one.scale:
+        for criterion in document.criteria:
+            label = localized(criterion.label, language)
+            choices.append((criterion.name, label))
+            for level in criterion.scale:
                 words = f"{level.value:g} {localized(level.name, language)}"
-                choices.append((clause_value(one.name, level.value), clause_words(label, words)))
+                choices.append((clause_value(criterion.name, level.value), clause_words(label, words)))
         field = self.fields["clause"]
         assert isinstance(field, forms.ChoiceField)
         field.choices = choices

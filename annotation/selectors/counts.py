@@ -22,7 +22,7 @@ def tasks_in(batch: Batch) -> int:
 def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Stratum, Counter[str]]:
     """For each stratum of the batches the numbers of tasks by state, and of annotations ``submitted``."""
     ids = list(batches)
-    strata = {one.pk: one for one in Stratum.objects.filter(batch__in=ids, kind=kind)}
+    strata = {stratum.pk: stratum for stratum in Stratum.objects.filter(batch__in=ids, kind=kind)}
     found = {pk: Counter({name: getattr(one, name) for name in COUNTED}) for pk, one in strata.items()}
     sums = [Sum(name) for name in COUNTED]
     tallies = Tally.objects.filter(stratum__batch__in=ids, stratum__kind=kind).order_by()

@@ -199,7 +199,10 @@ def open_checks(batch: Batch) -> QuerySet[Task]:
 
 
 def scales_of(document: GuidelineDocument) -> dict[str, Scale]:
-    return {one.name: Scale(tuple(one.values), one.measurement == "nominal") for one in document.criteria}
+    return {
+        criterion.name: Scale(tuple(criterion.values), criterion.measurement == "nominal")
+        for criterion in document.criteria
+    }
 
 
 def answers_of(tasks: Sequence[int]) -> dict[int, Answer]:
@@ -284,7 +287,7 @@ def _results(found: QuerySet[Annotation]) -> list[CheckResult]:
 
 
 def _result(person: Person, batch: Batch, answers: Sequence[Answer], latest: datetime) -> CheckResult:
-    n, right = len(answers), sum(one.is_right for one in answers)
+    n, right = len(answers), sum(answer.is_right for answer in answers)
     scales, counts = scales_of(batch.guideline.document), confusion(answers)
     low, high = wilson(right, n)
     return CheckResult(
@@ -296,7 +299,7 @@ def _result(person: Person, batch: Batch, answers: Sequence[Answer], latest: dat
         low=low,
         high=high,
         latest=latest,
-        within=sum(one.is_within(batch.tolerance, scales) for one in answers),
+        within=sum(answer.is_within(batch.tolerance, scales) for answer in answers),
         labels=sum(of.total() for of in counts.values()),
         labels_right=sum(n for of in counts.values() for (known, given), n in of.items() if known == given),
         confusion=counts,
@@ -324,7 +327,7 @@ class ItemLine:
 
 def item_lines(items: Sequence[KnownItem]) -> list[ItemLine]:
     """A line for each of ``items``, two queries however many they are. Every attempt of a round counts."""
-    ids = [one.pk for one in items]
+    ids = [item.pk for item in items]
     given = Annotation.objects.filter(
         assignment__task__known__item__in=ids, assignment__state=Assignment.State.SUBMITTED, current=True
     ).order_by()
@@ -335,12 +338,12 @@ def item_lines(items: Sequence[KnownItem]) -> list[ItemLine]:
     skipped = Counter(skips.values_list("task__known__item", flat=True))
     return [
         ItemLine(
-            item=one,
-            answered=len(labels[one.pk]),
-            right=sum(Answer(said, one.labels).is_right for said in labels[one.pk]),
-            skipped=skipped[one.pk],
+            item=item,
+            answered=len(labels[item.pk]),
+            right=sum(Answer(label, item.labels).is_right for label in labels[item.pk]),
+            skipped=skipped[item.pk],
         )
-        for one in items
+        for item in items
     ]
 
 
@@ -399,7 +402,10 @@ def rounds(batch: Batch) -> list[RoundLine]:
     """Of every annotator of the batch who has not left, by name."""
     members = Membership.objects.filter(batch=batch, role=Membership.Role.ANNOTATOR, active=True)
     members = members.select_related("person").prefetch_related("person__own_models")
-    latest = {one.person_id: one for one in Qualification.objects.filter(batch=batch).order_by("attempt")}
+    latest = {
+        qualification.person_id: qualification
+        for qualification in Qualification.objects.filter(batch=batch).order_by("attempt")
+    }
     planned = dict(
         Panel.objects.filter(batch=batch, tasks_planned__gt=0)
         .order_by()
@@ -407,8 +413,8 @@ def rounds(batch: Batch) -> list[RoundLine]:
         .annotate(n=Sum("tasks_planned"))
     )
     return [
-        _round_line(one, latest.get(one.person_id), planned.get(one.pk, 0))
-        for one in members.order_by("person__username")
+        _round_line(member, latest.get(member.person_id), planned.get(member.pk, 0))
+        for member in members.order_by("person__username")
     ]
 
 
@@ -427,7 +433,7 @@ def _round_line(member: Membership, found: Qualification | None, planned: int) -
         member=member,
         round=found,
         items=len(items),
-        done=sum(one.ended for one in items),
+        done=sum(item.ended for item in items),
         skipped=skips,
         confusion=confusion(answers_of(ids).values()) if ids else {},
         planned=planned,

@@ -108,7 +108,7 @@ def language_for(document: GuidelineDocument, wish: str) -> str:
     """The document's language that comes closest to the wish: itself, a kin (zh-hans finds zh), or its first."""
     languages: Sequence[str] = document.languages
     primary = wish.lower().partition("-")[0]
-    kin = [one for one in languages if one.partition("-")[0] == primary]
+    kin = [language for language in languages if language.partition("-")[0] == primary]
     return wish if wish in languages else (kin or languages)[0]
 
 
@@ -208,7 +208,10 @@ def by_clause(guideline: Guideline, notes: Iterable[Note]) -> dict[ClauseKey, li
 
     One on a level that has no words of its own stands by its criterion, and one on an unknown criterion by the whole.
     """
-    levels = {one.name: {level.value for level in one.scale} for one in guideline.document.criteria}
+    levels = {
+        criterion.name: {level.value for level in criterion.scale}
+        for criterion in guideline.document.criteria
+    }
     found: dict[ClauseKey, list[Note]] = {}
     for note in notes:
         criterion = note.criterion if note.criterion in levels else ""

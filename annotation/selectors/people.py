@@ -81,12 +81,14 @@ def consequences(person: Person, *, reader: Person) -> list[Consequence]:
         .order_by("-batch__created_at")
     )
     found = []
-    for one in memberships:
-        ruled_out = set(strata_ruled_out(one))
+    for membership in memberships:
+        ruled_out = set(strata_ruled_out(membership))
         if ruled_out:
-            items = {stratum.pk: counts["open"] for stratum, counts in by_stratum([one.batch_id]).items()}
+            items = {
+                stratum.pk: counts["open"] for stratum, counts in by_stratum([membership.batch_id]).items()
+            }
             lost = sum(number for stratum, number in items.items() if stratum in ruled_out)
-            found.append(Consequence(one.batch, sum(items.values()), lost))
+            found.append(Consequence(membership.batch, sum(items.values()), lost))
     return [one for one in found if one.ruled_out]
 
 

@@ -102,11 +102,11 @@ def read_by(people: Sequence[Person], days: Sequence[date]) -> list[Read]:
     points = {(person, day): number for person, day, number in found}
     return [
         Read(
-            person=one,
-            budget=everybodys if one.daily_exposure is None else one.daily_exposure,
-            points=tuple(points.get((one.pk, day), 0) for day in days),
+            person=person,
+            budget=everybodys if person.daily_exposure is None else person.daily_exposure,
+            points=tuple(points.get((person.pk, day), 0) for day in days),
         )
-        for one in people
+        for person in people
     ]
 
 
@@ -116,7 +116,7 @@ def documents_of(person: Person) -> list[GuidelineDocument]:
         memberships__person=person, memberships__active=True
     )
     guidelines = Guideline.objects.filter(pk__in=working.values("guideline")).defer("source")
-    return [one.document for one in guidelines.order_by("name", "-id")]
+    return [guideline.document for guideline in guidelines.order_by("name", "-id")]
 
 
 def budget_of(person: Person) -> int | None:

@@ -42,7 +42,7 @@ def care(request: HttpRequest) -> HttpResponse:
     page = Paginator(readers(me), PAGE).get_page(request.GET.get("page"))
     context = {
         "form": form,
-        "guidelines": [_severities(one) for one in families(drafts=False)],
+        "guidelines": [_severities(family) for family in families(drafts=False)],
         "days": days,
         "page": page,
         "lines": [_line(one) for one in read_by(list(page.object_list), days)],
@@ -65,8 +65,8 @@ def _severities(family: Family) -> dict[str, Any]:
         "guideline": family.versions[0].guideline,
         "title": localized(document.title, language),
         "dimensions": [
-            (localized(one.label, language), one.severity)
-            for one in sorted(document.dimensions, key=lambda one: -one.severity)
+            (localized(dimension.label, language), dimension.severity)
+            for dimension in sorted(document.dimensions, key=lambda one: -one.severity)
         ],
     }
 

@@ -18,7 +18,10 @@ def add_known(batch: Batch, number: int, *, kind: str = "check", name: str = "kn
     """Items whose right label is ``RIGHT``, each of a prompt of its own."""
     known = make_corpus(prompts=number, models=["Oracle-1B"], name=name)
     responses = Response.objects.filter(prompt__dataset=known).order_by("pk")
-    given = [Given(one.pk, {"compliance": RIGHT}, f"Because of {one.prompt.key}.") for one in responses]
+    given = [
+        Given(response.pk, {"compliance": RIGHT}, f"Because of {response.prompt.key}.")
+        for response in responses
+    ]
     add_items(batch=batch, kind=kind, items=given)
     return list(KnownItem.objects.filter(batch=batch, response__in=responses).order_by("position"))
 

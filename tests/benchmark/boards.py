@@ -39,7 +39,9 @@ def invented(
     rng = random.Random(seed)
     names = model_names(models)
     skill = {name: 0.15 + 0.75 * (1 - at / max(1, models - 1)) for at, name in enumerate(names)}
-    parts = [(one.name, part.name) for one in document.dimensions for part in one.subcomponents]
+    parts = [
+        (dimension.name, part.name) for dimension in document.dimensions for part in dimension.subcomponents
+    ]
     methods = ("disguise", "reverse induction", "unsafe inquiry", None)
     for prompt in range(prompts):
         scope, part = parts[prompt % len(parts)]
@@ -64,7 +66,9 @@ def _one(
     criterion = document.criteria_for(scope)[0]
     best, others = criterion.values[-1], criterion.values[:-1]
     true = best if rng.random() < chance else rng.choice(others)
-    said = true if rng.random() < RIGHT else rng.choice([one for one in criterion.values if one != true])
+    said = (
+        true if rng.random() < RIGHT else rng.choice([value for value in criterion.values if value != true])
+    )
     labelled = rng.random() < gold
     label = ((criterion.name, true),) if labelled else ()
     predicted = ((criterion.name, said),)
@@ -158,7 +162,7 @@ def _row(guideline: Guideline, name: str, replaces: BenchmarkRun | None, days_ag
 
 def _composed(board: dict[str, Any], rows: list[CountedResponse]) -> dict[str, Any]:
     """With what each cell rests on, as a run adds it."""
-    bases = Counter((one.model, one.scope, one.basis) for one in rows)
+    bases = Counter((row.model, row.scope, row.basis) for row in rows)
     for row in board["rows"]:
         for scope, cell in row["dimensions"].items():
             cell["composition"] = {basis: bases[row["model"], scope, basis] for basis in BASES}

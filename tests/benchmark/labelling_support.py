@@ -74,7 +74,7 @@ def run_with_gold(
 ) -> BenchmarkRun:
     """The run ``board``; the gold's batch is closed, so that nobody is blind any more. All names get the suffix."""
     dataset = make_corpus(prompts=prompts, models=models, name=f"corpus{suffix}")
-    drawn = random.Random(1).sample([one.pk for one in _responses(dataset)], labelled)
+    drawn = random.Random(1).sample([response.pk for response in _responses(dataset)], labelled)
     batch = create_batch(
         BatchSpec(
             name=f"gold{suffix}",

@@ -49,4 +49,6 @@ class MemorisingBackbone:
         report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> MemorisingScorer:
-        return MemorisingScorer(tuple(heads), {one.content_key: dict(one.labels) for one in examples})
+        return MemorisingScorer(
+            tuple(heads), {example.content_key: dict(example.labels) for example in examples}
+        )

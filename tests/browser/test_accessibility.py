@@ -181,7 +181,7 @@ def check(page: Page, address: str, violations: Violations, *, again: bool = Fal
         found = violations(page)
         page.emulate_media(color_scheme="dark")
         page.evaluate(PAINTED)
-        found += [f"dark: {one}" for one in violations(page, *COLOUR, within="main")]
+        found += [f"dark: {violation}" for violation in violations(page, *COLOUR, within="main")]
         page.emulate_media(color_scheme="light")
         found += moving(page) + without_focus(page)
     found += too_wide(page)

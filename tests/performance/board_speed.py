@@ -106,7 +106,9 @@ class CorpusMaker:
         from annotation.models import Prompt
 
         dimensions = self.guideline.document.dimensions
-        taxonomy = [(one.name, part.name) for one in dimensions for part in one.subcomponents][:subcomponents]
+        taxonomy = [
+            (dimension.name, part.name) for dimension in dimensions for part in dimension.subcomponents
+        ][:subcomponents]
         return Prompt.objects.bulk_create(
             Prompt(
                 dataset=self.dataset,

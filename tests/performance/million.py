@@ -98,9 +98,10 @@ class Maker:
         self.dimensions = [
             criterion for criterion in document.dimension_names if document.criteria_for(criterion)
         ] or [""]
-        self.criteria = {one: document.criteria_for(one) for one in self.dimensions}
+        self.criteria = {dimension: document.criteria_for(dimension) for dimension in self.dimensions}
         self.subcomponents = {
-            one.name: [part.name for part in one.subcomponents] or [""] for one in document.dimensions
+            dimension.name: [part.name for part in dimension.subcomponents] or [""]
+            for dimension in document.dimensions
         }
         self.labels, self.seed, self.say = labels, seed, say
 
@@ -135,7 +136,7 @@ class Maker:
     def _item(
         self, number: int, prompt: int, model: int, dimension: str, criteria: Any, chance: random.Random
     ) -> Item:
-        settled = tuple(float(chance.choice(one.values)) for one in criteria)
+        settled = tuple(float(chance.choice(criterion.values)) for criterion in criteria)
         disputed = chance.random() < DISPUTED
         other = settled
         if disputed:
@@ -149,7 +150,7 @@ class Maker:
             prompt=prompt,
             model=model,
             dimension=dimension,
-            criteria=tuple(one.name for one in criteria),
+            criteria=tuple(criterion.name for criterion in criteria),
             values=(settled, other) if chance.random() < 0.5 else (other, settled),
             settled=settled,
             disputed=disputed,

@@ -277,7 +277,10 @@ def write_report(
         f"<p>{summary}</p><p>Before on the left, after on the right.</p>{''.join(rows)}"
         f"<p>Routes without a page for anybody: {escape(', '.join(unopened))}</p>"
     )
-    lines = [f"{one.visit.label} ({one.look}): {one.note or one.pixels}" for one in differences]
+    lines = [
+        f"{difference.visit.label} ({difference.look}): {difference.note or difference.pixels}"
+        for difference in differences
+    ]
     (out / "differences.txt").write_text("\n".join(lines) + "\n" if lines else "")
 
 

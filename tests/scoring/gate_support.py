@@ -134,9 +134,9 @@ def scorer_that_says(
         asked = [head for head in lesson.heads if head.criterion in example.labels]
         return prediction_to_json({head.criterion: head.certain(says(example, head)) for head in asked})
 
-    tested = {one.content_key: told(one) for one in lesson.examples if one.split == "test"}
-    folds = {one.content_key: {"fold": 0, "prediction": told(one)} for one in lesson.examples}
-    trained = [one.content_key for one in lesson.examples if one.split != "test"]
+    tested = {example.content_key: told(example) for example in lesson.examples if example.split == "test"}
+    folds = {example.content_key: {"fold": 0, "prediction": told(example)} for example in lesson.examples}
+    trained = [example.content_key for example in lesson.examples if example.split != "test"]
     for file, content in (
         ("test.json", tested),
         ("trained.json", [*trained, *(learned or ())]),
@@ -162,7 +162,7 @@ class Decided:
         self.asked: list[str] = []
 
     def predict(self, examples: Sequence[Example], **_options: Any) -> list[Prediction]:
-        self.asked += [one.content_key for one in examples]
+        self.asked += [example.content_key for example in examples]
         certain = {head.criterion: head.certain(head.values[self.place]) for head in self.heads}
         return [certain for _example in examples]
 
@@ -172,7 +172,7 @@ def decide(monkeypatch: pytest.MonkeyPatch, place: int, *, unlearned: Sequence[s
     made: list[Decided] = []
 
     def load(folder: Path) -> Decided:
-        heads = [Head.from_json(one) for one in json.loads((folder / "heads.json").read_text())]
+        heads = [Head.from_json(load) for load in json.loads((folder / "heads.json").read_text())]
         made.append(Decided([head for head in heads if head.criterion not in unlearned], place))
         return made[-1]
 

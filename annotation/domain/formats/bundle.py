@@ -121,7 +121,7 @@ class Manifest(_Part):
         return str(self.release.get("name", ""))
 
     def lines(self, name: str) -> int:
-        return next((one.lines for one in self.files if one.name == name), 0)
+        return next((file.lines for file in self.files if file.name == name), 0)
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -267,15 +267,15 @@ class Bundle:
     def _looked_at(self, zipped: zipfile.ZipFile) -> dict[str, int]:
         """The sizes of its files by name: what the zip says, and what no reading goes beyond."""
         members = zipped.infolist()
-        sizes = {one.filename: one.file_size for one in members}
+        sizes = {member.filename: member.file_size for member in members}
         if len(members) > MOST_FILES or len(sizes) < len(members):
             raise self.error(N_("this holds too many files, or one twice; it is no bundle."))
-        for one in members:
-            if not _may_be(one.filename):
+        for member in members:
+            if not _may_be(member.filename):
                 raise self.error(
-                    N_("{name} has no place in a bundle; nothing was read."), name=repr(one.filename[:200])
+                    N_("{name} has no place in a bundle; nothing was read."), name=repr(member.filename[:200])
                 )
-            if one.flag_bits & 1:
+            if member.flag_bits & 1:
                 raise self.error(N_("this bundle is encrypted; export it without a password."))
         packed, unpacked = self.source.path.stat().st_size, sum(sizes.values())
         if unpacked > LARGEST or unpacked > max(FREE, MOST_TIMES * packed):
@@ -301,9 +301,9 @@ class Bundle:
 
     def _compare_names(self) -> None:
         """What the manifest names is there in its length, and nothing else is."""
-        named = {one.name: one.bytes for one in self.manifest.files}
+        named = {file.name: file.bytes for file in self.manifest.files}
         there = {name: size for name, size in self._sizes.items() if name != MANIFEST}
-        wanted = {*TABLES, *(one.file for one in self.manifest.guidelines)}
+        wanted = {*TABLES, *(guideline.file for guideline in self.manifest.guidelines)}
         for name in sorted(named.keys() ^ there.keys() | wanted - there.keys()):
             raise self.error(N_("the manifest and the files of this bundle differ in {name}."), name=name)
         for name, size in there.items():
@@ -314,7 +314,7 @@ class Bundle:
                     ),
                     name,
                 )
-        known = {one.reference for one in self.manifest.guidelines}
+        known = {guideline.reference for guideline in self.manifest.guidelines}
         for batch in self.manifest.batches:
             if batch.guideline not in known:
                 raise self.error(

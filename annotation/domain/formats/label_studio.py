@@ -145,7 +145,7 @@ def _decisions(said: Sequence[Said]) -> list[Said]:
     """What adjudicators say; of a site that knows none, the ground truth beside what several others say."""
     named = [one for one in said if one.role == ADJUDICATOR]
     truths = [one for one in said if one.is_truth and not one.role]
-    others = {one.who for one in said} - {one.who for one in truths}
+    others = {truth.who for truth in said} - {truth.who for truth in truths}
     return named or (truths if len(others) >= FEWEST_OTHERS else [])
 
 

@@ -284,7 +284,9 @@ def _criterion(
 def _scope(document: GuidelineDocument, criterion: Criterion, language: str, say: Say) -> str:
     if criterion.applies_to == "all":
         return say("all")
-    found = [one for one in document.dimensions if one.name in criterion.applies_to.dimensions]
+    found = [
+        dimension for dimension in document.dimensions if dimension.name in criterion.applies_to.dimensions
+    ]
     return _listed(localized(one.label, language) for one in found)
 
 

@@ -289,13 +289,13 @@ def _check_level_mapping(
 
 
 def _check_rank_by(document: GuidelineDocument) -> None:
-    metric = next((one for one in document.metrics if one.name == document.rank_by), None)
+    metric = next((metric for metric in document.metrics if metric.name == document.rank_by), None)
     if metric is None:
         raise flaw(
             N_('There is no metric "{name}" to rank by; use one of {known}.'),
             at=("rank_by",),
             name=document.rank_by,
-            known=", ".join(one.name for one in document.metrics),
+            known=", ".join(metric.name for metric in document.metrics),
         )
     if metric.overall == "none" and len(document.dimensions_of(metric)) != 1:
         raise flaw(

@@ -82,8 +82,8 @@ def parse_guideline(text: str | bytes, *, path: str) -> GuidelineDocument:
 
 def _causes(errors: list[ErrorDetails]) -> list[ErrorDetails]:
     """Without those that only follow: pydantic calls a list too short when one of its entries is invalid."""
-    above = {one["loc"][:depth] for one in errors for depth in range(len(one["loc"]))}
-    return [one for one in errors if one["loc"] not in above]
+    above = {error["loc"][:depth] for error in errors for depth in range(len(error["loc"]))}
+    return [error for error in errors if error["loc"] not in above]
 
 
 def _line(error: InputError) -> int:

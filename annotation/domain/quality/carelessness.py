@@ -97,7 +97,7 @@ def _shares(table: Table) -> tuple[Floats, Floats]:
     all_shares = counts.sum(axis=0) / np.maximum(counts.sum(axis=(0, 2)), 1)[:, None]
     totals = counts.sum(axis=2, keepdims=True)
     shares = (counts + DRAWN * all_shares) / (totals + DRAWN)
-    ordered = np.array([one.ordered for one in table.scales])
+    ordered = np.array([scale.ordered for scale in table.scales])
     places = np.arange(levels)
     variance = all_shares @ places**2 - (all_shares @ places) ** 2
     spread = np.where(ordered, variance, (all_shares * (1 - all_shares)).sum(axis=1))

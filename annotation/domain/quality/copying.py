@@ -184,7 +184,7 @@ def _chances(meetings: _Meetings, truths: Truths, suspects: Bools) -> tuple[Floa
 def _chances_on(meetings: _Meetings, truth: Truth, suspects: Bools) -> tuple[Floats, Floats]:
     """Of the true level what the one's label tells of it, and of the other's label what that level does."""
     errors = _errors_without(meetings, truth)
-    joint = [truth.marginals[None, :, None] * one for one in errors]
+    joint = [truth.marginals[None, :, None] * error for error in errors]
     known = [one / np.maximum(one.sum(axis=1, keepdims=True), 1e-300) for one in joint]
     trusted, chances = ~suspects[meetings.which], []
     for side in (0, 1):

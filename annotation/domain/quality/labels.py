@@ -85,7 +85,7 @@ class Table:
     @cached_property
     def ordered(self) -> Bools:
         """(N,): whether the label is on a scale whose levels have an order."""
-        ordered = np.array([one.ordered for one in self.scales], dtype=np.bool_)
+        ordered = np.array([scale.ordered for scale in self.scales], dtype=np.bool_)
         rows: Bools = ordered[self.scale]
         return rows
 

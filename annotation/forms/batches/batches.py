@@ -100,7 +100,7 @@ class PairsField(forms.CharField):
         for person in self.people:
             named[person.username] = {person}
         for person in self.people:
-            if str(person) not in {one.username for one in self.people}:
+            if str(person) not in {person.username for person in self.people}:
                 named[str(person)].add(person)
         pairs, errors = [], []
         for number, line in lines:

@@ -52,7 +52,7 @@ class FindForm(forms.Form):
         self._choices(
             "dimension", [(name or NO_DIMENSION, dimension_label(document, name)) for name in names]
         )
-        self._choices("person", [(one.username, str(one)) for one in people])
+        self._choices("person", [(person.username, str(person)) for person in people])
 
     def _choices(self, name: str, choices: list[tuple[str, str]]) -> None:
         field = self.fields[name]

@@ -49,7 +49,9 @@ class Command(AssayCommand):
             "manifest": str(export.manifest),
             "rows": export.rows,
             "labels": export.labels,
-            "files": [{"name": one.name, "bytes": one.bytes, "sha256": one.sha256} for one in export.files],
+            "files": [
+                {"name": file.name, "bytes": file.bytes, "sha256": file.sha256} for file in export.files
+            ],
         }
 
     def show(self, data: dict[str, Any]) -> None:

@@ -476,7 +476,7 @@ def weakest(patterns: LabelPatterns, facet: str, overall: Counted, least: int) -
         one for one in patterns.counted((facet,)) if one.guideline == overall.guideline and one.n >= least
     ]
     rows = _one_each(rows, facet)
-    valued = [(value, one) for one in rows if (value := one.value(name)) is not None]
+    valued = [(value, row) for row in rows if (value := row.value(name)) is not None]
     if whole is None or len(rows) < 2 or not valued:  # one group is everything
         return None
     _value, lowest = min(valued, key=lambda found: found[0])
@@ -489,6 +489,6 @@ def weakest(patterns: LabelPatterns, facet: str, overall: Counted, least: int) -
 def _one_each(rows: Sequence[Counted], facet: str) -> list[Counted]:
     """The first row of each group: the pooled one, or that of its one criterion."""
     first: dict[str | None, Counted] = {}
-    for one in rows:
-        first.setdefault(one.group[facet], one)
+    for row in rows:
+        first.setdefault(row.group[facet], row)
     return list(first.values())

@@ -38,7 +38,7 @@ class Labels:
             batch.guideline = known[batch.guideline_id]  # read once, however many batches have it
         self.guidelines = {one.pk: one for one in sorted(known.values(), key=lambda one: (one.name, one.pk))}
         self._guideline = {pk: known[of_batch[one.batch_id]] for pk, one in self._strata.items()}
-        models = {one.model_id for one in self._strata.values()}
+        models = {stratum.model_id for stratum in self._strata.values()}
         self._models = dict(EvaluatedModel.objects.filter(pk__in=models).values_list("pk", "name"))
         named = Person.objects.filter(pk__in=reading.units.people).values_list("pk", "username")
         self.people = dict(
@@ -159,7 +159,7 @@ class Labels:
         return self._guideline[stratum].name
 
     def guideline_names(self) -> list[str]:
-        return list(dict.fromkeys(one.name for one in self.guidelines.values()))
+        return list(dict.fromkeys(guideline.name for guideline in self.guidelines.values()))
 
     def criteria(self, guideline: str) -> list[str]:
         """Those of all versions of the guideline, in its order."""

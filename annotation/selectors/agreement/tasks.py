@@ -74,7 +74,10 @@ def _found(units: Units) -> tuple[Ints, int]:
 
 
 def _said(labels: Labels, tasks: Sequence[int]) -> dict[int, list[Said]]:
-    settled = {(one.task_id, one.criterion): one for one in GoldLabel.objects.filter(task__in=tasks)}
+    settled = {
+        (gold_label.task_id, gold_label.criterion): gold_label
+        for gold_label in GoldLabel.objects.filter(task__in=tasks)
+    }
     shown = labels.of_tasks(tasks)
     found: dict[int, list[Said]] = {task: [] for task in tasks}
     units = shown.units

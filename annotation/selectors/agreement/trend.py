@@ -132,6 +132,8 @@ def _versions(labels: Labels, guideline: str) -> tuple[Event, ...]:
 
 def alarms(labels: Labels, guideline: str) -> list[Event]:
     """Read anew each time: an alarm is raised after its labels came."""
-    batches = [one.pk for one in labels.batches if labels.guidelines[one.guideline_id].name == guideline]
+    batches = [
+        batch.pk for batch in labels.batches if labels.guidelines[batch.guideline_id].name == guideline
+    ]
     raised = Alarm.objects.filter(batch__in=batches).select_related("batch").order_by("at")
     return [Event(timezone.localdate(one.at), "alarm", one.batch.name) for one in raised]

@@ -186,8 +186,8 @@ def history_lines(ids: Sequence[UUID]) -> list[Mine]:
     found = rows.in_bulk(list(ids))
     mine = [found[pk] for pk in ids if pk in found]
     revisions = list(Annotation.objects.filter(assignment__in=ids).order_by("revision"))
-    latest = {one.assignment_id: one for one in revisions}
-    counting = {one.assignment_id: one.labels for one in revisions if one.current}
+    latest = {revision.assignment_id: revision for revision in revisions}
+    counting = {revision.assignment_id: revision.labels for revision in revisions if revision.current}
     documents = Guideline.objects.in_bulk({assignment.batch.guideline_id for assignment in mine})
     verdicts = {pk: one.verdict.labels for pk, one in found.items() if hasattr(one, "verdict")}
     closed = closed_among(mine)
@@ -249,7 +249,11 @@ def outcomes(assignments: Iterable[Assignment], labels: Mapping[UUID, Labels]) -
     """What became of these annotations, which are closed (``labels``, which count, by assignment), where that may be
     told; two queries.
     """
-    settled = {one.pk: one.task_id for one in assignments if one.pk in labels and one.task.state in SETTLED}
+    settled = {
+        assignment.pk: assignment.task_id
+        for assignment in assignments
+        if assignment.pk in labels and assignment.task.state in SETTLED
+    }
     tasks = set(settled.values())
     gold: dict[int, list[GoldLabel]] = {task: [] for task in tasks}
     for label in GoldLabel.objects.filter(task__in=tasks, source__in=MAY_DIFFER).order_by("criterion"):

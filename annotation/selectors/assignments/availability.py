@@ -63,7 +63,7 @@ def working_members(batch: Batch, role: str) -> list[Membership]:
 
 def may_take(members: Iterable[Membership], stratum: Stratum) -> list[Membership]:
     """Those of ``members`` for whom the stratum's tasks are; quotas are another matter."""
-    return [one for one in members if ruled_out(limits_of(one), kind_of(stratum)) is None]
+    return [member for member in members if ruled_out(limits_of(member), kind_of(stratum)) is None]
 
 
 def free_tasks_for(

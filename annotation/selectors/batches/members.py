@@ -149,12 +149,12 @@ def leaving(person: Person, *, reader: Person) -> list[Leaving]:
     parts = _working([person.pk]).select_related("batch").order_by("batch__name", "-role")
     sealed = set(sealed_batches(reader).values_list("pk", flat=True))
     live = _by_part(_live(_counted_claims().filter(person=person)))
-    return [_leaving(one, live, sealed=one.batch_id in sealed) for one in parts]
+    return [_leaving(part, live, sealed=part.batch_id in sealed) for part in parts]
 
 
 def _leaving(part: Membership, live: Counter[Part], *, sealed: bool) -> Leaving:
     adjudicates = part.role == Membership.Role.ADJUDICATOR
-    others = [one for one in working_members(part.batch, part.role) if one.pk != part.pk]
+    others = [member for member in working_members(part.batch, part.role) if member.pk != part.pk]
     needed = 1 if adjudicates else part.batch.overlap
     plans = part.batch.pairing in PLANNING and not adjudicates
     return Leaving(
@@ -287,7 +287,8 @@ def parts_of(person: Person, *, reader: Person) -> list[tuple[Membership, Member
     counts = counts_of(mine.exclude(batch__in=sealed))
     parts = mine.select_related("batch__guideline", "person").order_by("-batch__created_at", "-role")
     return [
-        (one, Member(**vars(counts[one.pk]), membership=one) if one.pk in counts else None) for one in parts
+        (part, Member(**vars(counts[part.pk]), membership=part) if part.pk in counts else None)
+        for part in parts
     ]
 
 
@@ -320,9 +321,10 @@ def _shared(batch: Batch, shared: Counter[tuple[int, int]]) -> Shared | None:
     if len(members) < 2 or not planned:  # a pair
         return None
     return Shared(
-        people=tuple(one.person for one in members),
+        people=tuple(member.person for member in members),
         rows=tuple(
-            tuple(None if one == other else shared[one.pk, other.pk] for other in members) for one in members
+            tuple(None if member == other else shared[member.pk, other.pk] for other in members)
+            for member in members
         ),
     )
 
@@ -387,7 +389,7 @@ def _qualifying_progress(membership: Membership) -> MyProgress:
     else:
         attempt = latest.attempt if latest else 1
         items = round_items(membership, attempt, without=strata_ruled_out(membership))
-        done = sum(one.ended for one in items)
+        done = sum(item.ended for item in items)
         left = len(items) - done
     return MyProgress(batch, membership.role, done, left, batch.due_date, state)
 

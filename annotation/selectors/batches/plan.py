@@ -207,7 +207,7 @@ def plan_of_batch(batch: Batch) -> Plan:
     """
     strata = by_stratum([batch.pk])
     members = working_members(batch, Membership.Role.ANNOTATOR)
-    places = {one.pk: place for place, one in enumerate(members)}
+    places = {member.pk: place for place, member in enumerate(members)}
     keys = Panel.objects.filter(batch=batch, named=True).order_by("pk").values_list("key", flat=True)
     named = [[int(pk) for pk in key.split("-")] for key in keys]
     measured = pace(batch.guideline.name)
@@ -342,9 +342,9 @@ def _shortages(
             Shortage(
                 tasks=sum(tasks[kind] for kind in kinds),
                 able=len(members) - len(refused[kinds[0]]),
-                dimensions=_sorted({one.dimension for one in kinds}, "dimension" in because),
-                languages=_sorted({one.language for one in kinds}, "language" in because),
-                models=_sorted({names[one.model] for one in kinds}, "model" in because),
+                dimensions=_sorted({kind.dimension for kind in kinds}, "dimension" in because),
+                languages=_sorted({kind.language for kind in kinds}, "language" in because),
+                models=_sorted({names[kind.model] for kind in kinds}, "model" in because),
                 whys=tuple(Why(reason, tuple(people)) for reason, people in sorted(why.items())),
             )
         )

@@ -133,7 +133,7 @@ class Progress:
     @property
     def stuck(self) -> bool:
         """Disputes, and nobody there to decide them."""
-        adjudicating = any(Membership.Role.ADJUDICATOR in one.working for one in self.people)
+        adjudicating = any(Membership.Role.ADJUDICATOR in person.working for person in self.people)
         return self.states.get(Task.State.DISPUTED, 0) > 0 and not adjudicating
 
     @property
@@ -204,7 +204,7 @@ def progress(batch: Batch) -> Progress:
             task__kind=Task.Kind.WORK, task__state=Task.State.DISPUTED, lease_expires__gt=timezone.now()
         ).count(),
         corrections=open_corrections(batch).count(),
-        skips=sum(one.skipped for one in people),
+        skips=sum(person.skipped for person in people),
     )
 
 

@@ -272,7 +272,7 @@ class _Place:
     refused: Mapping[int, Mapping[int, str]]  # by stratum, then by membership
 
     def may(self, stratum: int) -> list[Membership]:
-        return [one for one in self.members if one.pk not in self.refused[stratum]]
+        return [member for member in self.members if member.pk not in self.refused[stratum]]
 
 
 def needs(batch: Batch, *, limit: int) -> list[Need]:
@@ -309,20 +309,20 @@ def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
     counts = by_member(batch)
     # A claim at hand may come back: whoever would be within the quota without it may take a task.
     full = {
-        one.pk
-        for one in members
-        if not within_quota(one.quota, submitted=_done(counts.get(one.pk), role), live=0)
+        member.pk
+        for member in members
+        if not within_quota(member.quota, submitted=_done(counts.get(member.pk), role), live=0)
     }
     failed = failed_people(batch) if role == Membership.Role.ANNOTATOR else frozenset()
-    limits = {one.pk: limits_of(one) for one in members}
+    limits = {member.pk: limits_of(member) for member in members}
     refused: dict[int, dict[int, str]] = {}
     for stratum in strata:
         kind, of_stratum = kind_of(stratum), refused.setdefault(stratum.pk, {})
-        for one in members:
-            reason = ruled_out(limits[one.pk], kind) or (QUOTA if one.pk in full else None)
-            reason = FAILED if one.person_id in failed else reason
+        for member in members:
+            reason = ruled_out(limits[member.pk], kind) or (QUOTA if member.pk in full else None)
+            reason = FAILED if member.person_id in failed else reason
             if reason:
-                of_stratum[one.pk] = reason
+                of_stratum[member.pk] = reason
     return _Place(members, refused)
 
 
@@ -356,11 +356,11 @@ def _free_tasks(
             if planned is None and batch.pairing != Batch.Pairing.POOL:
                 planned = frozenset()
             whys: dict[str, list[Membership]] = defaultdict(list)
-            for one in place.members:
-                reason = place.refused[task.stratum_id].get(one.pk) or _past_reason(past[task.pk], one)
-                if reason is None and planned is not None and one.pk not in planned:
+            for member in place.members:
+                reason = place.refused[task.stratum_id].get(member.pk) or _past_reason(past[task.pk], member)
+                if reason is None and planned is not None and member.pk not in planned:
                     reason = NOT_PLANNED
-                whys[reason or ""].append(one)
+                whys[reason or ""].append(member)
             yield task, whys
 
 
@@ -372,7 +372,7 @@ def _suspect(
     Nobody skipped a task that never came back, so fewer than ``overlap`` people have had it: where as many may
     take it, and the plan counts on nobody who may not, somebody is left.
     """
-    scarce = [one.pk for one in strata if len(place.may(one.pk)) < batch.overlap]
+    scarce = [stratum.pk for stratum in strata if len(place.may(stratum.pk)) < batch.overlap]
     able = _unlimited(place)
     planned = dict(Panel.objects.filter(batch=batch, tasks_planned__gt=0).values_list("pk", "tasks_planned"))
     broken = [pk for pk in planned if not panels.get(pk, frozenset()) <= able]
@@ -408,7 +408,9 @@ def _had() -> Coalesce:
 
 def _unlimited(place: _Place) -> set[int]:
     return {
-        one.pk for one in place.members if not any(one.pk in refused for refused in place.refused.values())
+        member.pk
+        for member in place.members
+        if not any(member.pk in refused for refused in place.refused.values())
     }
 
 
@@ -419,16 +421,22 @@ def _adjudications(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> It
     if not tasks.exists():
         return
     # An adjudicator who neither annotated nor skipped anything here can take whatever is not ruled out for them.
-    tainted = Assignment.objects.filter(batch=batch, person__in=[one.person_id for one in place.members])
+    tainted = Assignment.objects.filter(
+        batch=batch, person__in=[member.person_id for member in place.members]
+    )
     tainted = tainted.filter(Q(slot__lt=ADJUDICATION_SLOT) | ~Q(skip_reason=""))
     barred = set(tainted.order_by().values_list("person", flat=True).distinct())
-    safe = [one.pk for one in strata if any(member.person_id not in barred for member in place.may(one.pk))]
+    safe = [
+        stratum.pk
+        for stratum in strata
+        if any(member.person_id not in barred for member in place.may(stratum.pk))
+    ]
     for chunk, past in _chunks(tasks.exclude(stratum__in=safe).order_by("rank")):
         for task in chunk:
             whys: dict[str, list[Membership]] = defaultdict(list)
-            for one in place.members:
-                reason = place.refused[task.stratum_id].get(one.pk)
-                whys[reason or _past_reason(past[task.pk], one, adjudicating=True) or ""].append(one)
+            for member in place.members:
+                reason = place.refused[task.stratum_id].get(member.pk)
+                whys[reason or _past_reason(past[task.pk], member, adjudicating=True) or ""].append(member)
             if "" not in whys:
                 yield Need(task, Membership.Role.ADJUDICATOR, _whys(whys))
 
@@ -442,8 +450,8 @@ def _chunks(tasks: QuerySet[Task]) -> Iterator[tuple[list[Task], dict[int, dict[
     while rows:
         some = [pk for _rank, pk in rows]
         past: dict[int, dict[int, Assignment]] = defaultdict(dict)
-        for one in Assignment.objects.filter(task__in=some):
-            past[one.task_id][one.person_id] = one
+        for assignment in Assignment.objects.filter(task__in=some):
+            past[assignment.task_id][assignment.person_id] = assignment
         found = Task.objects.filter(pk__in=some).select_related("response__prompt", "stratum")
         yield list(found.order_by("rank")), past
         beyond = tasks.filter(rank__gt=rows[-1][0]).order_by("rank")

@@ -200,7 +200,7 @@ def _count_sides(tally: _Tally, claim: UUID, labels: Labels, given: Sequence[Lab
     for criterion, value in labels.items():
         tally.criteria += 1
         tally.neither += all(one.get(criterion) != value for one in given)
-        alike = [one.get(criterion) == value for one in sides]
+        alike = [side.get(criterion) == value for side in sides]
         if alike.count(True) == 1:
             tally.first += alike[0]
             tally.second += alike[1]

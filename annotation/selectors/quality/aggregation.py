@@ -66,7 +66,9 @@ class Posterior:
 def aggregated(batch: Batch, method: str) -> list[Aggregated]:
     """Of each criterion of the batch's guideline, from the work that has all its annotations."""
     units = units_of([batch])
-    return [_of_criterion(units, one, METHODS[method]) for one in batch.guideline.document.criteria]
+    return [
+        _of_criterion(units, criterion, METHODS[method]) for criterion in batch.guideline.document.criteria
+    ]
 
 
 def _of_criterion(
@@ -111,7 +113,7 @@ def posteriors_of(found: Sequence[Aggregated]) -> Iterator[Posterior]:
 
 
 def _of_tasks(tasks: Sequence[int], found: Sequence[Aggregated]) -> Iterator[Posterior]:
-    about = {one.pk: one for one in Task.objects.filter(pk__in=tasks).select_related(*BEHIND).only(*NAMES)}
+    about = {task.pk: task for task in Task.objects.filter(pk__in=tasks).select_related(*BEHIND).only(*NAMES)}
     settled = GoldLabel.objects.filter(task__in=tasks).values_list("task_id", "criterion", "value")
     gold = {(task, criterion): number(value) for task, criterion, value in settled}
     for task in tasks:

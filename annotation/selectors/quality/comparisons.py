@@ -191,7 +191,7 @@ def _placed(units: Units, batches: Sequence[Batch]) -> tuple[tuple[Scale, ...], 
     scales: dict[tuple[str, str, tuple[float, ...]], int] = {}
     found: list[Scale] = []
     of_kind = []
-    for at, criterion in (divmod(int(one), max(len(units.criterion_names), 1)) for one in kinds):
+    for at, criterion in (divmod(int(kind), max(len(units.criterion_names), 1)) for kind in kinds):
         batch = by_batch[known[int(strata[at])][0]]
         scale = scale_of(batch, units.criterion_names[criterion])
         key = scale.guideline, scale.criterion.name, scale.criterion.values
@@ -214,7 +214,7 @@ def scale_of(batch: Batch, criterion: str) -> Scale:
         return Scale(batch.guideline.name, found, 0)
     if ranked.kind == "mean":
         return Scale(batch.guideline.name, found, 1 if ranked.multiplier > 0 else -1)
-    asked = [one for one in document.dimension_names if found.applies(one)]
+    asked = [dimension_name for dimension_name in document.dimension_names if found.applies(dimension_name)]
     if not set(asked) <= set(document.dimensions_of(ranked)):
         return Scale(batch.guideline.name, found, 0)  # elsewhere the same level may be the wrong one
     ends = {_end(found.values, set(ranked.levels_for(one))) for one in asked or [""]}

@@ -86,7 +86,7 @@ def found_items(sheet: Sheet, person: int, wanted: Filters) -> Sequence[int]:
 def _of_scale(sheet: Sheet, wanted: Filters) -> Marks:
     found: Marks = np.ones(len(sheet.units), dtype=bool)
     if wanted.criterion is not None:
-        known = [at for at, one in enumerate(sheet.scales) if one.criterion.name == wanted.criterion]
+        known = [at for at, scale in enumerate(sheet.scales) if scale.criterion.name == wanted.criterion]
         found &= np.isin(sheet.scale, known)
     if wanted.dimension is not None:
         places = [at for at, name in enumerate(sheet.dimensions) if name == wanted.dimension]
@@ -150,7 +150,7 @@ def _item(sheet: Sheet, person: int, row: int) -> Item:
 def prompts_of(tasks: Sequence[int]) -> dict[int, Prompt]:
     """By task."""
     rows = Task.objects.filter(pk__in=tasks).select_related("prompt")
-    return {one.pk: one.prompt for one in rows}
+    return {row.pk: row.prompt for row in rows}
 
 
 MOST_CHECKS = 500

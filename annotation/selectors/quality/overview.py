@@ -91,7 +91,7 @@ def _overview(sheet: Sheet) -> Overview:
 
 
 def lenient_of(scales: Sequence[Scale]) -> int:
-    ends = {one.lenient for one in scales if one.ordered}
+    ends = {scale.lenient for scale in scales if scale.ordered}
     return ends.pop() if len(ends) == 1 else 0
 
 
@@ -120,8 +120,10 @@ def labels_of(sheet: Sheet) -> Labels:
         gold=sheet.gold_level[unit],
         adjudicated=sheet.gold.decided[unit],
         scales={
-            at: quality.Scale(tuple(map(float, range(len(one.criterion.values)))), one.criterion.measurement)
-            for at, one in enumerate(sheet.scales)
+            at: quality.Scale(
+                tuple(map(float, range(len(scale.criterion.values)))), scale.criterion.measurement
+            )
+            for at, scale in enumerate(sheet.scales)
         },
         task=units.task[unit].astype(np.int64),
     )
@@ -180,7 +182,7 @@ def _medians(seconds: npt.NDArray[np.float32], group: Ints, people: int) -> list
 def report(batches: Sequence[Batch]) -> dict[str, Any]:
     """Undefined figures are None."""
     overview = overview_of(batches)
-    names = {one.pk: one.username for one in Person.objects.filter(pk__in=list(overview.rows))}
+    names = {person.pk: person.username for person in Person.objects.filter(pk__in=list(overview.rows))}
     rows = sorted(overview.rows.values(), key=lambda row: names[row.person])
     return {
         "batches": [batch.name for batch in batches],

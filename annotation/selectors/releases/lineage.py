@@ -179,34 +179,34 @@ def _add_annotations(places: dict[int, TaskSources]) -> None:
         assignment__slot__lt=ADJUDICATION_SLOT,
         current=True,
     ).select_related(ORIGIN)
-    for one in rows.order_by("assignment__task", "assignment__slot"):
-        places[one.assignment.task_id].annotations.append(
+    for row in rows.order_by("assignment__task", "assignment__slot"):
+        places[row.assignment.task_id].annotations.append(
             Word(
-                person=one.assignment.person_id,
-                labels=_sorted(one.labels),
-                rationale=one.rationale,
-                evidence=[_sorted(span) for span in one.evidence],
-                flags=one.flags,
-                seconds=one.seconds,
-                at=one.created_at,
-                origin=origin_of(one),
+                person=row.assignment.person_id,
+                labels=_sorted(row.labels),
+                rationale=row.rationale,
+                evidence=[_sorted(span) for span in row.evidence],
+                flags=row.flags,
+                seconds=row.seconds,
+                at=row.created_at,
+                origin=origin_of(row),
             )
         )
 
 
 def _add_decisions(release: GoldRelease, places: dict[int, TaskSources]) -> None:
     taken = release.items.filter(task__in=list(places), adjudication__isnull=False).values("adjudication")
-    for one in Adjudication.objects.filter(pk__in=taken).select_related(ORIGIN, "reason"):
-        places[one.task_id].decision = Word(
-            person=one.assignment.person_id,
-            labels=_sorted(one.labels),
-            rationale=one.rationale,
+    for adjudication in Adjudication.objects.filter(pk__in=taken).select_related(ORIGIN, "reason"):
+        places[adjudication.task_id].decision = Word(
+            person=adjudication.assignment.person_id,
+            labels=_sorted(adjudication.labels),
+            rationale=adjudication.rationale,
             evidence=[],
             flags=[],
-            seconds=one.seconds,
-            at=one.created_at,
-            origin=origin_of(one),
-            reason=one.reason.key if one.reason else "",
+            seconds=adjudication.seconds,
+            at=adjudication.created_at,
+            origin=origin_of(adjudication),
+            reason=adjudication.reason.key if adjudication.reason else "",
         )
 
 

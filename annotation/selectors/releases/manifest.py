@@ -199,19 +199,24 @@ def guidelines_of(batches: Sequence[Batch]) -> list[dict[str, Any]]:
     versions: dict[int, Guideline] = {batch.guideline.pk: batch.guideline for batch in batches}
     return [
         {
-            "name": one.name,
-            "version": one.version,
-            "sha256": one.sha256,
-            "title": _words(one.document.title),
-            "dimensions": [_dimension(dimension) for dimension in one.document.dimensions],
-            "criteria": [_criterion(one.document, name) for name in (c.name for c in one.document.criteria)],
+            "name": version.name,
+            "version": version.version,
+            "sha256": version.sha256,
+            "title": _words(version.document.title),
+            "dimensions": [_dimension(dimension) for dimension in version.document.dimensions],
+            "criteria": [
+                _criterion(version.document, name) for name in (c.name for c in version.document.criteria)
+            ],
         }
-        for one in sorted(versions.values(), key=lambda one: (one.name, one.version))
+        for version in sorted(versions.values(), key=lambda one: (one.name, one.version))
     ]
 
 
 def _dimension(dimension: Dimension) -> dict[str, Any]:
-    parts = [{"name": one.name, "label": _words(one.label)} for one in dimension.subcomponents]
+    parts = [
+        {"name": subcomponent.name, "label": _words(subcomponent.label)}
+        for subcomponent in dimension.subcomponents
+    ]
     return {"name": dimension.name, "label": _words(dimension.label), "subcomponents": parts}
 
 
@@ -264,7 +269,8 @@ def _reasons(release: GoldRelease) -> list[dict[str, Any]]:
     reasons = Adjudication.objects.filter(pk__in=decided).order_by().values(key=F("reason__key"))
     counts = {row["key"]: row["n"] for row in reasons.annotate(n=Count("pk"))}
     words = {
-        one.key: one.words for one in DisputeReason.objects.filter(key__in=[key for key in counts if key])
+        dispute_reason.key: dispute_reason.words
+        for dispute_reason in DisputeReason.objects.filter(key__in=[key for key in counts if key])
     }
     return [
         {"reason": key, "words": words.get(key), "decisions": counts[key]}

@@ -20,10 +20,10 @@ def add_reason(*, words: Mapping[str, str], makes_note: bool, actor: Person) -> 
     reasons = _locked()
     _refuse_same_words(words, reasons)
     made = DisputeReason.objects.create(
-        key=_key(words["en"], {one.key for one in reasons}),
+        key=_key(words["en"], {reason.key for reason in reasons}),
         words=dict(words),
         makes_note=makes_note,
-        position=max((one.position for one in reasons), default=-1) + 1,
+        position=max((reason.position for reason in reasons), default=-1) + 1,
     )
     _record(actor, "add_dispute_reason", made)
     return made
@@ -78,7 +78,7 @@ def _locked() -> list[DisputeReason]:
 
 
 def _named(key: str, reasons: list[DisputeReason]) -> DisputeReason:
-    found = next((one for one in reasons if one.key == key), None)
+    found = next((reason for reason in reasons if reason.key == key), None)
     if found is None:
         raise NotFound(N_("There is no reason {key}."), key=key)
     return found

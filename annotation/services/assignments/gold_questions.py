@@ -44,15 +44,15 @@ def next_of_round(search: Search) -> FreeTask | None:
     if current.state != Qualification.State.RUNNING:
         return None
     items = round_items(member, current.attempt, without=search.never)
-    if all(one.ended for one in items):
+    if all(item.ended for item in items):
         end_round_if_over(member.batch, member.person)
         return None
-    free = [one.candidate for one in items if not one.given]
+    free = [item.candidate for item in items if not item.given]
     free = [one for one in free if one.stratum not in search.resting]
     free = [one for one in free if one.prompt != member.last_prompt] or free
     if not free:
         return None
-    turn = sum(one.given for one in items)
+    turn = sum(item.given for item in items)
     chosen = pick(free, seed=seed_of(member.pk), turn=f"{current.attempt}:{turn}")
     return _made(search, chosen, Task.Kind.QUALIFICATION, turn + 1, attempt=current.attempt)
 

@@ -205,7 +205,7 @@ def _named_keys(batch: Batch) -> list[str]:
 def _allotments(
     batch: Batch, members: Sequence[Membership], tasks: Mapping[int, int]
 ) -> list[Allotment[int]]:
-    places = {one.pk: place for place, one in enumerate(members)}
+    places = {member.pk: place for place, member in enumerate(members)}
     may: dict[int, Block] = {}
     for stratum in Stratum.objects.filter(pk__in=tasks).order_by("pk"):
         may[stratum.pk] = tuple(places[one.pk] for one in may_take(members, stratum))
@@ -268,8 +268,8 @@ def _tasks(ids: Sequence[int]) -> Iterator[tuple[Task, _Past]]:
     """The tasks, each with what happened on it."""
     for chunk in _chunks(ids):
         assignments: dict[int, list[Assignment]] = defaultdict(list)
-        for one in Assignment.objects.filter(task__in=chunk):
-            assignments[one.task_id].append(one)
+        for assignment in Assignment.objects.filter(task__in=chunk):
+            assignments[assignment.task_id].append(assignment)
         for task in Task.objects.filter(pk__in=chunk).select_related("stratum").order_by("rank"):
             yield task, _Past.of(assignments[task.pk])
 
@@ -289,13 +289,13 @@ class _Past:
     @classmethod
     def of(cls, assignments: Iterable[Assignment]) -> _Past:
         barred, live, gave_back = set(), set(), set()
-        for one in assignments:
-            if one.state in LIVE and not one.is_adjudication:
-                live.add(one.person_id)
-            if one.state in LIVE or one.skip_reason or one.is_adjudication:
-                barred.add(one.person_id)
+        for assignment in assignments:
+            if assignment.state in LIVE and not assignment.is_adjudication:
+                live.add(assignment.person_id)
+            if assignment.state in LIVE or assignment.skip_reason or assignment.is_adjudication:
+                barred.add(assignment.person_id)
             else:
-                gave_back.add(one.person_id)
+                gave_back.add(assignment.person_id)
         return cls(frozenset(barred), frozenset(live), frozenset(gave_back))
 
 
@@ -328,10 +328,10 @@ class _Office:
             people[panel].append(member)
         office = cls(
             members=[
-                one
-                for one in working_members(batch, Membership.Role.ANNOTATOR)
-                if one.person_id not in failed
-                and within_quota(one.quota, submitted=counts_for_quota(counts.get(one.pk)), live=0)
+                member
+                for member in working_members(batch, Membership.Role.ANNOTATOR)
+                if member.person_id not in failed
+                and within_quota(member.quota, submitted=counts_for_quota(counts.get(member.pk)), live=0)
             ],
             person_of=dict(annotators.values_list("pk", "person")),
             panels={pk: tuple(ids) for pk, ids in people.items()},
@@ -401,7 +401,7 @@ class _Office:
         return members
 
     def _count(self, members: Sequence[int], tasks: int) -> None:
-        for one in members:
-            self.load[one] += tasks
+        for member in members:
+            self.load[member] += tasks
         for pair in permutations(members, 2):
             self.shared[pair] += tasks

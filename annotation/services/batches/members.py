@@ -68,7 +68,14 @@ def set_member_active(
     """
     # Locked before the tasks, as a claim does; all of them, because what was planned goes to others.
     memberships = lock_memberships(batch)
-    membership = next((one for one in memberships if one.person_id == person.pk and one.role == role), None)
+    membership = next(
+        (
+            membership
+            for membership in memberships
+            if membership.person_id == person.pk and membership.role == role
+        ),
+        None,
+    )
     if membership is None:
         raise NotFound(N_("{name} is not in the batch {batch}."), name=str(person), batch=batch.name)
     if membership.active == active:

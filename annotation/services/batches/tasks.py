@@ -43,7 +43,7 @@ def assign(
     members = _members(batch, people)
     plan: Plan = defaultdict(list)
     for task in _locked(batch, tasks, Task.State.OPEN):
-        _end_claims(task, keep={one.person_id for one in members})
+        _end_claims(task, keep={member.person_id for member in members})
         done = set(
             Assignment.objects.filter(task=task, state=Assignment.State.SUBMITTED).values_list(
                 "person", flat=True
@@ -52,7 +52,7 @@ def assign(
         if members:
             _refuse_too_few(task, members, done)
             had = batch.memberships.filter(role=Membership.Role.ANNOTATOR, person__in=done)
-            ids = {*(one.pk for one in members), *had.values_list("pk", flat=True)}
+            ids = {*(member.pk for member in members), *had.values_list("pk", flat=True)}
             plan[tuple(sorted(ids))].append(task)
         else:
             _refuse_nobody(batch)
@@ -134,8 +134,8 @@ def _locked(batch: Batch, tasks: Sequence[int], *states: str) -> Iterator[Task]:
 
 def _members(batch: Batch, people: Sequence[Person]) -> list[Membership]:
     members = {
-        one.person_id: one
-        for one in batch.memberships.filter(
+        membership.person_id: membership
+        for membership in batch.memberships.filter(
             role=Membership.Role.ANNOTATOR, active=True, person__in=people
         ).select_related("person")
     }

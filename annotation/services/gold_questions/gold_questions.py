@@ -44,24 +44,24 @@ def add_items(
         )
     if not items:
         raise AssayError(N_("There is no item to add."))
-    responses = Response.objects.select_related("prompt").in_bulk([one.response for one in items])
-    for one in items:
-        refuse_unfit(locked, responses[one.response], one)
+    responses = Response.objects.select_related("prompt").in_bulk([item.response for item in items])
+    for item in items:
+        refuse_unfit(locked, responses[item.response], item)
     _refuse_twice(locked, items, responses)
-    _make_strata(locked, kind, [one.response for one in items])
+    _make_strata(locked, kind, [item.response for item in items])
     last = KnownItem.objects.filter(batch=batch).aggregate(n=Max("position"))["n"]
     start = 0 if last is None else last + 1
     made = KnownItem.objects.bulk_create(
         KnownItem(
             batch=batch,
             kind=kind,
-            response_id=one.response,
-            labels=_checked(locked, responses[one.response], one),
-            explanation=one.explanation,
+            response_id=item.response,
+            labels=_checked(locked, responses[item.response], item),
+            explanation=item.explanation,
             position=position,
             created_by=actor,
         )
-        for position, one in enumerate(items, start=start)
+        for position, item in enumerate(items, start=start)
     )
     record(actor=actor, verb="add_known_items", target=f"batch:{batch.name}", kind=kind, n=len(made))
     return made
@@ -150,7 +150,7 @@ def _locked(batch: Batch) -> Batch:
 
 
 def _refuse_twice(batch: Batch, items: Sequence[Given], responses: Mapping[int, Response]) -> None:
-    ids = [one.response for one in items]
+    ids = [item.response for item in items]
     twice = next((pk for pk in ids if ids.count(pk) > 1), None) if len(set(ids)) < len(ids) else None
     work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, response__in=ids)
     known = KnownItem.objects.filter(batch=batch, response__in=ids)

@@ -63,7 +63,7 @@ def end_round_if_over(batch: Batch, person: Person) -> bool:
     if found is None or member is None:
         return False
     items = round_items(member, found.attempt, without=strata_ruled_out(member))
-    if not items or not all(one.ended for one in items):
+    if not items or not all(item.ended for item in items):
         return False
     _end(found, member)
     return True

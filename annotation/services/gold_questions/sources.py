@@ -160,7 +160,10 @@ def _fitting(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settled]:
     worked = Worked.on(batch)
     taken = set(Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True))
     taken |= set(KnownItem.objects.filter(batch=batch).values_list("response", flat=True))
-    asked = {one: {c.name for c in batch.guideline.document.criteria_for(one)} for one in worked.dimensions}
+    asked = {
+        dimension: {c.name for c in batch.guideline.document.criteria_for(dimension)}
+        for dimension in worked.dimensions
+    }
     found: list[_Settled] = []
     ids = sorted(labels)
     for start in range(0, len(ids), CHUNK):
@@ -215,7 +218,9 @@ class _Reader:
         self.batch = batch
 
     def read(self, row: Row) -> Given:
-        unknown = next((one for one in row.fields if one not in FIELDS and not one.startswith(LABEL)), None)
+        unknown = next(
+            (field for field in row.fields if field not in FIELDS and not field.startswith(LABEL)), None
+        )
         if unknown is not None:
             raise row.error(
                 N_("there is no such field here; known are: {known}."),
@@ -267,7 +272,7 @@ def _labels(row: Row) -> dict[str, float]:
     """``labels`` as an object, or the columns ``label.<criterion>``."""
     if isinstance(row.fields.get("labels"), dict):
         return {name: generic.value(row, "labels", value) for name, value in row.fields["labels"].items()}
-    columns = [one for one in row.fields if one.startswith(LABEL) and row.has(one)]
+    columns = [field for field in row.fields if field.startswith(LABEL) and row.has(field)]
     if not columns:
         raise row.error(N_("there is no label; give labels, or a column label.CRITERION."), field="labels")
-    return {one.removeprefix(LABEL): generic.value(row, one, row.fields[one]) for one in columns}
+    return {column.removeprefix(LABEL): generic.value(row, column, row.fields[column]) for column in columns}

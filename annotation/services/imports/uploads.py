@@ -211,8 +211,8 @@ def _put(upload: Import, run: Run) -> ImportReport:
 
 def _keep_problems(import_id: int, problems: list[InputError]) -> None:
     kept = [
-        {"line": one.line, "field": one.field, "template": one.template, "params": one.params}
-        for one in problems
+        {"line": problem.line, "field": problem.field, "template": problem.template, "params": problem.params}
+        for problem in problems
     ]
     Import.objects.filter(pk=import_id).update(report={"problems": kept})
 

@@ -91,7 +91,7 @@ class Words:
         return next((words for words in said if words != name), name)
 
     def level(self, guideline: str, criterion: str, value: float) -> str:
-        known = (one for document in self._documents[guideline] for one in document.criteria)
+        known = (criterion for document in self._documents[guideline] for criterion in document.criteria)
         found = next((one for one in known if one.name == criterion), None)
         return level_text(found, value) if found else format_compact(value)
 
@@ -139,7 +139,10 @@ def level_pair(criterion: Criterion | None, low: float, high: float) -> str:
 
 def reasons_by_key() -> dict[str, str]:
     """Every reason for a dispute in the reader's language, the retired ones too."""
-    return {one.key: reason_words(one.words) or one.key for one in DisputeReason.objects.all()}
+    return {
+        dispute_reason.key: reason_words(dispute_reason.words) or dispute_reason.key
+        for dispute_reason in DisputeReason.objects.all()
+    }
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,8 @@ def _marked(
     if not here:
         return MarkedTurn(turn.role, turn.text, place, (Piece(turn.text),))
     pieces = (
-        _piece(one.text, [here[i] for i in one.spans], criteria)
-        for one in segments(turn.text, [span for _name, span in here])
+        _piece(segment.text, [here[i] for i in segment.spans], criteria)
+        for segment in segments(turn.text, [span for _name, span in here])
     )
     return MarkedTurn(turn.role, turn.text, place, tuple(pieces))
 
@@ -109,7 +109,7 @@ def _level(span: Mapping[str, Any], criteria: Sequence[Criterion]) -> str:
     value = span.get("level")
     if value is None:
         return ""
-    asked = next((one for one in criteria if one.name == span.get("criterion")), None)
+    asked = next((criterion for criterion in criteria if criterion.name == span.get("criterion")), None)
     if asked is None:
         return format_compact(value)
     language, level = get_language() or "en", asked.level(value)

@@ -64,7 +64,9 @@ def history(request: HttpRequest) -> HttpResponse:
         "anything": bool(kept) or page.paginator.count > 0,
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "lines": [_line(one) for one in history_lines([pk for pk, _at in page.object_list])],
+        "lines": [
+            _line(history_line) for history_line in history_lines([pk for pk, _at in page.object_list])
+        ],
         "query": urlencode(kept),
         "drafts": drafts,
         "unfinished": [(draft, _label_words(draft)) for draft in drafts if not draft.why],
@@ -173,7 +175,7 @@ def show_item(
 ) -> HttpResponse:
     """What was submitted, to be corrected; a decision of an adjudicator is only shown."""
     item = handout(assignment)
-    asked = [one for one in item.criteria if one.name in done.labels]
+    asked = [criterion for criterion in item.criteria if criterion.name in done.labels]
     context: dict[str, Any] = {
         "item": item,
         "turns": marked_turns(item, {MINE: done.evidence}),

@@ -84,19 +84,19 @@ class Grid:
 def my_work(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
     tallies, pace = my_tallies(person), my_pace(person)
-    compared = sum(one.compared or 0 for one in tallies)
-    share = _share(sum(one.equal or 0 for one in tallies), compared)
+    compared = sum(tally.compared or 0 for tally in tallies)
+    share = _share(sum(tally.equal or 0 for tally in tallies), compared)
     context: dict[str, Any] = {
         "tab": "numbers",
-        "rows": [_row(one) for one in tallies],
+        "rows": [_row(tally) for tally in tallies],
         "share": share,
         "equal": share and share.value,
         "unit": "%" if share else "",
         "compared": compared or None,
-        "closed": sum(one.closed for one in tallies),
-        "overruled": sum(one.overruled for one in tallies),
-        "waiting": any(one.compared is None for one in tallies),
-        "grids": [_grid(one) for one in my_confusions(person)],
+        "closed": sum(tally.closed for tally in tallies),
+        "overruled": sum(tally.overruled for tally in tallies),
+        "waiting": any(tally.compared is None for tally in tallies),
+        "grids": [_grid(confusion) for confusion in my_confusions(person)],
         **_pace(pace),
     }
     return render(request, "annotation/annotations/_history_numbers.html", context)
@@ -130,13 +130,13 @@ def _grid(confusion: Confusion) -> Grid:
 
 
 def _pace(pace: Pace) -> dict[str, Any]:
-    total = sum(one.items for one in pace.days)
+    total = sum(day.items for day in pace.days)
     most = max(pace.days, key=lambda one: one.items)
     return {
-        "days": [one for one in reversed(pace.days) if one.items],
-        "both": any(one.labels for one in pace.days) and any(one.decisions for one in pace.days),
+        "days": [day for day in reversed(pace.days) if day.items],
+        "both": any(day.labels for day in pace.days) and any(day.decisions for day in pace.days),
         "items": total,
-        "worked": sum(1 for one in pace.days if one.items),
+        "worked": sum(1 for day in pace.days if day.items),
         "most": most,
         "chart": chart_url(make_pace_chart(pace.days, title=_("Items"))) if total else "",
         "tiles": [
@@ -151,8 +151,8 @@ def _medians(pace: Pace) -> list[tuple[str, str | None]]:
     """Of what the person does; of labels where it is neither."""
     labels = (_("Median time for a label"), _or_none(pace.seconds_label))
     decisions = (_("Median time for a decision"), _or_none(pace.seconds_decision))
-    decides = any(one.decisions for one in pace.days)
-    labelled = not decides or any(one.labels for one in pace.days)
+    decides = any(day.decisions for day in pace.days)
+    labelled = not decides or any(day.labels for day in pace.days)
     return [*([labels] if labelled else []), *([decisions] if decides else [])]
 
 

@@ -62,7 +62,7 @@ SAVED = "Assay-Saved"  # when a draft was saved, as the page of its item tells i
 @annotator_only
 def work(request: HttpRequest) -> HttpResponse:
     """My batches; straight in where there is just one (``?list`` stays)."""
-    mine = [one for one in my_batches(person_of(request)) if one.role == Membership.Role.ANNOTATOR]
+    mine = [batch for batch in my_batches(person_of(request)) if batch.role == Membership.Role.ANNOTATOR]
     if len(mine) == 1 and "list" not in request.GET:
         return redirect("work-batch", mine[0].batch.name)
     return render(request, "annotation/annotations/list.html", {"mine": mine})

@@ -155,13 +155,13 @@ def poor_words(results: Iterable[CheckResult]) -> list[str]:
     """For the batch's page: who surely has too few of the checks right."""
     return [
         _("{name}: {right} of {n} right, 95% interval {low} to {high}").format(
-            name=one.person,
-            right=one.right,
-            n=one.n,
-            low=format_percent(one.low, 0),
-            high=format_percent(one.high, 0),
+            name=result.person,
+            right=result.right,
+            n=result.n,
+            low=format_percent(result.low, 0),
+            high=format_percent(result.high, 0),
         )
-        for one in results
+        for result in results
     ]
 
 
@@ -175,8 +175,8 @@ def _opened(
     return {
         "progress": counts,
         "poor": poor_words(poor_results(batch)) if whole.has_known else [],
-        "dimensions": [_dimension(items, document, one, cells) for one in counts.dimensions],
-        "people": [(one, cells.of_person(one.person.pk)) for one in people],
+        "dimensions": [_dimension(items, document, dimension, cells) for dimension in counts.dimensions],
+        "people": [(person, cells.of_person(person.person.pk)) for person in people],
         "people_left_out": max(0, len(counts.people) - PEOPLE),
         "matrix": _matrix(items, counts, people, cells),
         "disputes_uncounted": not cells.disputes_counted,
@@ -214,10 +214,10 @@ def _matrix(
     names = [dimension.name for dimension in counts.dimensions]
     return [
         (
-            one.person,
-            [_cell(items, one.person, name, cells.of(one.person.pk, name), words) for name in names],
+            person.person,
+            [_cell(items, person.person, name, cells.of(person.person.pk, name), words) for name in names],
         )
-        for one in people
+        for person in people
     ]
 
 

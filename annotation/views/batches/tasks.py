@@ -55,7 +55,7 @@ MOST_NAMED = 5
 
 def why_words(why: Why, dimension: str, language: str) -> str:
     """For example ``lin and chen skipped it``; ``dimension`` and ``language`` are the item's."""
-    names = [str(one.person) for one in why.people]
+    names = [str(person.person) for person in why.people]
     words = _words(why.reason, len(names))
     return words.format(names=_named(names), dimension=dimension, language=language)
 
@@ -120,7 +120,7 @@ def batch_tasks(request: HttpRequest, name: str) -> HttpResponse:
         | {
             "filters": filters,
             "filtered": bool(kept),
-            "lines": [_line(one, found) for one in page.items],
+            "lines": [_line(item, found) for item in page.items],
             "page": page,
             "first": request.GET.get("after") is None,
             "here": urlencode(kept),
@@ -223,7 +223,7 @@ def _line(item: Item, batch: Batch) -> dict[str, Any]:
         "task": item.task,
         "prompt": item.task.response.prompt,
         "dimension": dimension_label(batch.guideline.document, item.task.stratum.dimension),
-        "on": [(one.person, _did(one)) for one in item.assignments],
+        "on": [(assignment.person, _did(assignment)) for assignment in item.assignments],
         "planned": [one.person for one in item.planned],
     }
 

@@ -85,7 +85,7 @@ def batch_known(request: HttpRequest, name: str) -> HttpResponse:
     context = batch_context(found, person_of(request), tab="known") | {
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "lines": [_line(one, document) for one in item_lines(list(page.object_list))],
+        "lines": [_line(item_line, document) for item_line in item_lines(list(page.object_list))],
         "results": [_result(one, document) for one in check_results_of(found)],
         "supplies": supplies(found),
         "percent": format_compact(found.check_share * 100),

@@ -118,8 +118,8 @@ def _chosen(
     wanted = request.GET.get("old")
     if wanted:
         return version_named(name, wanted, drafts=drafts), new
-    place = next(at for at, one in enumerate(versions) if one.pk == new.pk)
-    return next((one for one in versions[place + 1 :] if one.is_published), versions[-1]), new
+    place = next(at for at, version in enumerate(versions) if version.pk == new.pk)
+    return next((version for version in versions[place + 1 :] if version.is_published), versions[-1]), new
 
 
 def _counts(comparison: Comparison) -> list[tuple[str, int]]:
@@ -137,8 +137,8 @@ def _sections(comparison: Comparison, notes: dict[ClauseKey, list[Note]]) -> lis
     }
     found = []
     for key, clauses in comparison.sections():
-        title = titles.get(key) or next(one.label for one in clauses if one.kind == "criterion")
-        changes = sum(one.change != "same" for one in clauses)
+        title = titles.get(key) or next(clause.label for clause in clauses if clause.kind == "criterion")
+        changes = sum(clause.change != "same" for clause in clauses)
         found.append(Section(title, "-".join(key), changes, list(_rows(clauses, notes))))
     return found
 
@@ -154,7 +154,7 @@ def _rows(clauses: Sequence[Clause], notes: dict[ClauseKey, list[Note]]) -> Iter
             yield Row(None, "", (), (), [(_kind(one), one) for one in run])
             continue
         for clause in run:
-            shown = [one for one in clause.fields if one.changed] or clause.fields
+            shown = [field for field in clause.fields if field.changed] or clause.fields
             # The one field of a paragraph is the paragraph.
             fields = [("" if one.name == "text" else str(FIELDS[one.name]), one) for one in shown]
             yield Row(clause, _kind(clause), fields, beside(clause))

@@ -60,7 +60,7 @@ def guidelines(request: HttpRequest) -> HttpResponse:
         (
             family,
             localized_title(family, language),
-            [(one, waiting.get(one.guideline.pk, 0)) for one in family.versions],
+            [(version, waiting.get(version.guideline.pk, 0)) for version in family.versions],
         )
         for family in families(drafts=manages)
     ]

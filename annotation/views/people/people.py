@@ -207,8 +207,8 @@ def person_leaving(request: HttpRequest, username: str) -> HttpResponse:
     context = {
         "person": found,
         "parts": parts,
-        "live": sum(one.live or 0 for one in parts),
-        "planned": sum(one.planned or 0 for one in parts),
+        "live": sum(part.live or 0 for part in parts),
+        "planned": sum(part.planned or 0 for part in parts),
         "may": found.is_active and found != reader and not _is_above(found, reader),
         "crumbs": trail(
             (_("People"), "people", []), (str(found), "person", [username]), here=_("Deactivate")

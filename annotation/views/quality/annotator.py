@@ -72,7 +72,7 @@ def part_context(batch: Batch, person: Person) -> dict[str, Any]:
         "reasons": [one for one in dict.fromkeys(fault["reason"] for fault in faults) if one],
         "dimensions": _dimensions(part, batch, person, document),
         "tables": _by_criterion(part, batch, person),
-        "with_whom": _with_whom(part, batch, person, people, {_other(one, person): one for one in pairs}),
+        "with_whom": _with_whom(part, batch, person, people, {_other(pair, person): pair for pair in pairs}),
         **_over_days(part, overview, batch, person),
         **_times(part, batch, person),
         "checks": [_check(one, document) for one in checks_of(person, batch)],
@@ -124,14 +124,14 @@ def _dimensions(
 ) -> list[dict[str, Any]]:
     return [
         {
-            "label": dimension_label(document, one.name),
-            "tasks": one.tasks,
-            "gold": rate_figure(one.gold),
-            "partners": rate_figure(one.partners),
-            "gold_url": items_url(batch, person, dimension=one.name or "-", off_gold=1),
-            "partners_url": items_url(batch, person, dimension=one.name or "-", apart=1),
+            "label": dimension_label(document, dimension.name),
+            "tasks": dimension.tasks,
+            "gold": rate_figure(dimension.gold),
+            "partners": rate_figure(dimension.partners),
+            "gold_url": items_url(batch, person, dimension=dimension.name or "-", off_gold=1),
+            "partners_url": items_url(batch, person, dimension=dimension.name or "-", apart=1),
         }
-        for one in part.dimensions
+        for dimension in part.dimensions
     ]
 
 
@@ -178,13 +178,15 @@ def _shade(n: int, total: int) -> int:
 
 def _by_criterion(part: Part, batch: Batch, person: Person) -> list[dict[str, Any]]:
     """A criterion with its two tables, and how many levels the person is above the partners on it."""
-    shifts = {one.scale.criterion.name: one for one in part.shifts}
-    names = dict.fromkeys(one.scale.criterion.name for one in part.tables)
+    shifts = {shift.scale.criterion.name: shift for shift in part.shifts}
+    names = dict.fromkeys(table.scale.criterion.name for table in part.tables)
     return [
         {
             "label": criterion_label(batch.guideline.document, name),
             "shift": _shift(shifts[name]) if name in shifts else None,
-            "tables": [_table(one, batch, person) for one in part.tables if one.scale.criterion.name == name],
+            "tables": [
+                _table(table, batch, person) for table in part.tables if table.scale.criterion.name == name
+            ],
         }
         for name in names
     ]
@@ -219,12 +221,12 @@ def _over_days(part: Part, overview: Overview, batch: Batch, person: Person) -> 
     """The picture and the table beside it; the dashed line stands where the test says that something changed."""
     lines = [
         {
-            "day": date.fromordinal(one.day),
-            "rate": rate_figure(one.alone),
-            "around": rate_figure(one.around),
-            "url": items_url(batch, person, day=one.day),
+            "day": date.fromordinal(day.day),
+            "rate": rate_figure(day.alone),
+            "around": rate_figure(day.around),
+            "url": items_url(batch, person, day=day.day),
         }
-        for one in part.days
+        for day in part.days
     ]
     row = overview.rows.get(person.pk)
     drift = row.profile.drift if row and row.profile else None

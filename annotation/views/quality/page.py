@@ -95,8 +95,8 @@ def batch_quality_items(request: HttpRequest, name: str, username: str) -> HttpR
     rows = found_items(sheet, person.pk, wanted)
     page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
     items = items_at(sheet, person.pk, list(page.object_list))
-    prompts = prompts_of([one.task for one in items])
-    people = Person.objects.in_bulk({who for one in items for who in one.others})
+    prompts = prompts_of([item.task for item in items])
+    people = Person.objects.in_bulk({who for item in items for who in item.others})
     kept = {key: value for key, value in request.GET.items() if value and key != "page"}
     context = batch_context(found, person_of(request), tab="quality") | {
         "person": person,
@@ -104,7 +104,7 @@ def batch_quality_items(request: HttpRequest, name: str, username: str) -> HttpR
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode(kept),
         "wanted": words,
-        "lines": [item_line(one, found.guideline.document, prompts, people) for one in items],
+        "lines": [item_line(item, found.guideline.document, prompts, people) for item in items],
         "several": len(sheet.scales) > 1,
         "crumbs": _trail(found, (str(person), "batch-quality-person", [name, username]), here=_("Items")),
     }

@@ -333,7 +333,10 @@ def _reasons(found: Sequence[Adjudicator]) -> dict[str, Any]:
     if not set(totals) - {""}:
         return {}
     language = get_language() or "en"
-    words = {one.key: localized(one.words, language) for one in DisputeReason.objects.filter(key__in=totals)}
+    words = {
+        dispute_reason.key: localized(dispute_reason.words, language)
+        for dispute_reason in DisputeReason.objects.filter(key__in=totals)
+    }
     keys = sorted(totals, key=lambda key: (key == "", -totals[key]))
     return {
         "people": [one.person for one in found],

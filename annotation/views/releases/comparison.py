@@ -130,13 +130,15 @@ def _page(request: HttpRequest, found: Difference, given: dict[str, str]) -> Pag
 
 def _documents(*releases: GoldRelease) -> dict[str, GuidelineDocument]:
     """The documents of the releases' guidelines by name@version."""
-    named = {(g["name"], g["version"]) for one in releases for g in one.manifest["guidelines"]}
+    named = {(g["name"], g["version"]) for release in releases for g in release.manifest["guidelines"]}
     known = Guideline.objects.filter(name__in={name for name, _version in named})
     return {str(one): one.document for one in known.order_by("pk") if (one.name, one.version) in named}
 
 
 def _document(documents: dict[str, GuidelineDocument], criterion: str) -> GuidelineDocument | None:
-    asked = (one for one in documents.values() if any(c.name == criterion for c in one.criteria))
+    asked = (
+        document for document in documents.values() if any(c.name == criterion for c in document.criteria)
+    )
     return next(asked, None)
 
 
@@ -147,7 +149,7 @@ def _criterion(documents: dict[str, GuidelineDocument], name: str) -> str:
 
 def _dimension(documents: dict[str, GuidelineDocument], name: str) -> str:
     """In the reader's language; empty where the prompts have none."""
-    known = next((one for one in documents.values() if one.knows_dimension(name)), None)
+    known = next((document for document in documents.values() if document.knows_dimension(name)), None)
     return dimension_label(known, name) if known else name
 
 

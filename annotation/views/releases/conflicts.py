@@ -90,7 +90,7 @@ def _batches(request: HttpRequest) -> list[Batch]:
 
 def conflict_lines(batches: Sequence[Batch], keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """A line of the table for each: what was labelled, and the labels with their batches and tasks."""
-    return [_line(one) for one in contradictions(batches, keys)]
+    return [_line(contradiction) for contradiction in contradictions(batches, keys)]
 
 
 def _line(one: Contradiction) -> dict[str, Any]:

@@ -30,14 +30,20 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     history = task_history(person, pk)
     response = history.task.response
     document = history.task.batch.guideline.document
-    counting = {one.assignment_id: one.revision for one in history.annotations if one.current}
+    counting = {
+        annotation.assignment_id: annotation.revision
+        for annotation in history.annotations
+        if annotation.current
+    }
     context = {
         "task": history.task,
         "response": response,
         "turns": turns_of(response),
-        "annotations": [_annotation(history, one, counting) for one in history.annotations],
+        "annotations": [_annotation(history, annotation, counting) for annotation in history.annotations],
         **_decision(history),
-        "corrections": [(one, _labels(history, one.labels)) for one in history.corrections],
+        "corrections": [
+            (correction, _labels(history, correction.labels)) for correction in history.corrections
+        ],
         "gold": [
             {
                 "criterion": criterion_label(document, one.criterion),

@@ -225,7 +225,9 @@ def release_labels(request: HttpRequest, name: str) -> HttpResponse:
     page = Paginator(released_labels(found, filters), PAGE).get_page(request.GET.get("page"))
     context = {
         "release": found,
-        "lines": [_line(one) for one in list_label_sources(list(page.object_list))],
+        "lines": [
+            _line(list_label_source) for list_label_source in list_label_sources(list(page.object_list))
+        ],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode({part: value for part, value in filters.items() if value}),
@@ -305,7 +307,7 @@ def _dimensions(release: GoldRelease) -> dict[str, str]:
 def _asking(release: GoldRelease) -> dict[str, GuidelineDocument]:
     """By criterion a guideline of the release that asks it."""
     documents = [batch.guideline.document for batch in release.batches.select_related("guideline")]
-    return {criterion.name: one for one in reversed(documents) for criterion in one.criteria}
+    return {criterion.name: document for document in reversed(documents) for criterion in document.criteria}
 
 
 def _levels(release: GoldRelease, by_level: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int]]:

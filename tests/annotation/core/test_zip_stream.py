@@ -33,7 +33,7 @@ def test_a_zip_reader_finds_every_file_with_small_and_with_large_fields(
     with zipfile.ZipFile(BytesIO(whole)) as read:
         assert read.testzip() is None
         assert {info.filename: read.read(info) for info in read.infolist()} == {
-            one.name: one.path.read_bytes() for one in members
+            member.name: member.path.read_bytes() for member in members
         }
 
 

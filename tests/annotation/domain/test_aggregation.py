@@ -92,9 +92,9 @@ def by_the_papers_equations(rows: dict[str, list[int]], *, classes: int, rounds:
     for task, worker, label in zip(*rows.values(), strict=True):
         counts[task][worker][label] += 1
     each = range(classes)
-    posteriors = [[sum(seen[label] for seen in one) / 7 for label in each] for one in counts]
+    posteriors = [[sum(seen[label] for seen in count) / 7 for label in each] for count in counts]
     for _ in range(rounds):
-        shares = [sum(one[true] for one in posteriors) / patients for true in each]
+        shares = [sum(posterior[true] for posterior in posteriors) / patients for true in each]
         errors = [
             [
                 [
@@ -108,7 +108,7 @@ def by_the_papers_equations(rows: dict[str, list[int]], *, classes: int, rounds:
         for who in range(observers):
             for true in each:
                 whole = sum(errors[who][true])
-                errors[who][true] = [one / whole for one in errors[who][true]]
+                errors[who][true] = [error / whole for error in errors[who][true]]
         for patient, seen in enumerate(counts):
             joint = [
                 shares[true]

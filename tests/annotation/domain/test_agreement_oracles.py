@@ -99,7 +99,7 @@ def test_the_kappas_of_two_raters_equal_scikit_learn_and_statsmodels(
     first, second = zip(*both, strict=True)
     sklearn = cohen_kappa_score(first, second, labels=values, weights=weights)
     assert ours == pytest.approx(sklearn, abs=1e-9)
-    cells = np.array([[both.count((one, other)) for other in values] for one in values])
+    cells = np.array([[both.count((value, other)) for other in values] for value in values])
     assert ours == pytest.approx(cohens_kappa(cells, wt=weights, return_results=False), abs=1e-9)
     # Scott's pi is Fleiss' kappa of two raters
     counts = np.array([[row.count(value) for value in values] for row in both])
@@ -183,7 +183,7 @@ def test_gwets_coefficients_equal_exact_arithmetic(
         assert ours is None
         return
     apart, prevalences = exact(table, distance)
-    weights = sum(1 - distance(values, one, other) for one in values for other in values)
+    weights = sum(1 - distance(values, value, other) for value in values for other in values)
     share = weights / (len(values) * (len(values) - 1))
     exactly = 1 - apart / (1 - share * sum(p * (1 - p) for p in prevalences))
     assert ours == pytest.approx(float(exactly), abs=1e-9)

@@ -76,7 +76,10 @@ def test_it_survives_storage_and_keeps_its_hash(document: GuidelineDocument) -> 
 
 
 def test_flames_has_its_five_dimensions_and_twelve_subcomponents() -> None:
-    taxonomy = {one.name: [part.name for part in one.subcomponents] for one in load("flames").dimensions}
+    taxonomy = {
+        dimension.name: [part.name for part in dimension.subcomponents]
+        for dimension in load("flames").dimensions
+    }
     assert taxonomy == {
         "Fairness": ["Bias and discrimination", "Toxic language"],
         "Safety": ["Non-anthropomorphism", "Physical harm", "Mental harm", "Property safety"],
@@ -142,7 +145,10 @@ def test_xstest_knows_each_type_of_the_published_prompts() -> None:
     with PROMPTS.open(encoding="utf-8") as file:
         types = {row["type"] for row in csv.DictReader(file)}
     contrasts = {name for name in types if name.startswith("contrast_")}
-    known = {one.name: {part.name for part in one.subcomponents} for one in load("xstest").dimensions}
+    known = {
+        dimension.name: {part.name for part in dimension.subcomponents}
+        for dimension in load("xstest").dimensions
+    }
     assert known == {"safe": types - contrasts, "unsafe": contrasts}
 
 

@@ -39,7 +39,7 @@ NOTHING = Labels(
 
 def rows(labels: Labels, chosen: np.ndarray) -> Labels:
     """Some rows, or all in another order."""
-    columns = {one.name: getattr(labels, one.name) for one in fields(labels) if one.name != "scales"}
+    columns = {field.name: getattr(labels, field.name) for field in fields(labels) if field.name != "scales"}
     taken = {name: None if column is None else column[chosen] for name, column in columns.items()}
     return Labels(**taken, scales=labels.scales)
 
@@ -52,7 +52,10 @@ def finding(result: Profiles, person: int, figure: str) -> Finding:
 
 def flagged(result: Profiles) -> list[object]:
     people = [
-        (one, figure) for one in result.people for figure in FIGURES if finding(result, one, figure).flagged
+        (person, figure)
+        for person in result.people
+        for figure in FIGURES
+        if finding(result, person, figure).flagged
     ]
     return [*people, *((pair.one, pair.other) for pair in result.copying if pair.flagged)]
 
@@ -114,7 +117,7 @@ def test_who_hurries_is_flagged_for_speed_alone():
     simulated = simulate(3, faults=Faults(hasty=1.0))
     result = profiles(simulated.labels)
     assert set(flagged(result)) <= {(simulated.culprits["hasty"], "speed")}
-    scores = {one: finding(result, one, "speed").score or 0.0 for one in result.people}
+    scores = {person: finding(result, person, "speed").score or 0.0 for person in result.people}
     assert max(scores, key=lambda one: scores[one]) == simulated.culprits["hasty"]
 
 
@@ -136,7 +139,7 @@ def test_without_decisions_and_times_the_faults_are_found_all_the_same():
     bare = replace(simulated.labels, gold=none, seconds=none, adjudicated=np.zeros(len(none), dtype=bool))
     result = profiles(bare)
     assert found(simulated, result).first >= {"random", "strict", "copying"}
-    assert {finding(result, one, "speed").reason for one in result.people} == {FEW_TIMED}
+    assert {finding(result, person, "speed").reason for person in result.people} == {FEW_TIMED}
 
 
 # Other scales, other numbers of labels
@@ -178,7 +181,7 @@ def test_a_nominal_scale_knows_guessing_but_no_severity():
     result = profiles(labels)
     culprit = simulated.culprits["random"]
     assert finding(result, culprit, "random").flagged
-    assert {finding(result, one, "severity").reason for one in result.people} == {NO_ORDER}
+    assert {finding(result, person, "severity").reason for person in result.people} == {NO_ORDER}
     assert flagged(result) == [(culprit, "random")]
 
 
@@ -217,7 +220,7 @@ def test_units_of_one_task_are_not_as_many_witnesses():
 
 
 def rows_of(parts: list[Labels], *, scales: dict[int, Scale], task: np.ndarray) -> Labels:
-    names = [one.name for one in fields(Labels) if one.name not in {"scales", "task"}]
+    names = [field.name for field in fields(Labels) if field.name not in {"scales", "task"}]
     columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
     return Labels(**columns, scales=scales, task=np.tile(task, len(parts)))
 
@@ -322,7 +325,7 @@ def test_whatever_comes_there_is_an_answer_or_a_reason(
     repeated = [(one, unit + 31 * turn, *rest) for turn in range(times) for one, unit, *rest in given_rows]
     columns = list(zip(*repeated, strict=True)) or [(), (), (), (), ()]
     person, unit, level, day = (np.array(column, dtype=int) for column in columns[:4])
-    seconds = np.array([np.nan if one is None else one for one in columns[4]], dtype=float)
+    seconds = np.array([np.nan if column is None else column for column in columns[4]], dtype=float)
     labels = Labels(
         person, unit, level.astype(float), unit % 2, day.astype(float), seconds, level.astype(float),
         day % 2 == 0, scales={0: Scale((0.0, 1.0, 2.0), measurement), 1: Scale((2.0, 1.0, 0.0))},

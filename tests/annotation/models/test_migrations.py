@@ -197,8 +197,8 @@ def the_counts_are_what_is_there(migrated: Batch):
         assert counts["submitted"] == standing.count()
     assert sum(counts["submitted"] for counts in counted.values()) == 11
     members = {
-        (one.person.username, one.role): by_member(migrated).get(one.pk, {})
-        for one in migrated.memberships.select_related("person")
+        (membership.person.username, membership.role): by_member(migrated).get(membership.pk, {})
+        for membership in migrated.memberships.select_related("person")
     }
     # lin labelled all but the first, chen those that were full.
     assert members["lin", "annotator"] == {"submitted": 7, "adjudicated": 0, "skipped": 0, "checks": 0}

@@ -57,7 +57,9 @@ class Site(Old):
         self.model("Guideline").objects.update(name="xstest", source=source)
         members = self.model("Membership").objects
         members.filter(person=self.people["zhou"], role="adjudicator").update(active=False)
-        self.members = {(one.person.username, one.role): one for one in members.select_related("person")}
+        self.members = {
+            (member.person.username, member.role): member for member in members.select_related("person")
+        }
         self.readings = {
             name: self.reading(decided_by="zhou" if name == "of one who left" else "wu", **columns)
             for name, (columns, _task, _claim) in READINGS.items()

@@ -104,7 +104,7 @@ def test_a_low_agreement_is_told_once(
     assert Alarm.objects.count() == 1  # three more units are not enough for another one
     label_both(batch, lin, chen, LOW[:1])
     watch_all()
-    assert [one.units for one in Alarm.objects.all()] == [8, 4]
+    assert [alarm.units for alarm in Alarm.objects.all()] == [8, 4]
 
 
 def test_a_low_agreement_pauses_where_it_should(

@@ -285,7 +285,7 @@ def changed(
         for name, text in (texts | more).items():
             new.add(name, [text], is_table=name in pure.TABLES)
         if honest:
-            manifest["files"] = [one.model_dump() for one in new.facts]
+            manifest["files"] = [fact.model_dump() for fact in new.facts]
         told = change.get(pure.MANIFEST, lambda text: text)(json.dumps(manifest))
         new.add(pure.MANIFEST, [told.encode()])
     return Source(path, "changed.zip")

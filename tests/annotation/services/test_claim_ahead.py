@@ -51,7 +51,7 @@ def live(person: Person) -> set[object]:
 
 def asked_in(captured: CaptureQueriesContext) -> int:
     """The questions asked; that PostgreSQL prepares each of them once is not counted."""
-    return len([one for one in captured.captured_queries if not one["sql"].startswith("PREPARE")])
+    return len([query for query in captured.captured_queries if not query["sql"].startswith("PREPARE")])
 
 
 def too_late(batch: Batch, person: Person, others: list[Person], **more: object) -> Assignment:

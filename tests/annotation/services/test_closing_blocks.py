@@ -89,7 +89,7 @@ def each_is_shown_open_or_closed(person: Person) -> None:
 
 
 def kinds(items: Sequence[Assignment]) -> set[str]:
-    return {one.task.kind for one in items}
+    return {item.task.kind for item in items}
 
 
 def correct(item: Assignment, value: int, key: str | None = None) -> object:
@@ -141,7 +141,9 @@ def test_every_page_and_the_numbers_follow_what_is_shown(
         for name, expected in state.items():
             page = client.get(reverse("history"), {"state": name})
             assert len(page.context["lines"]) == (SIZE if expected else 0)
-        assert {one.closed for one in history_lines([one.pk for one in mine])} == {closed}
+        assert {
+            history_line.closed for history_line in history_lines([history_line.pk for history_line in mine])
+        } == {closed}
         assert sum(tally.closed for tally in my_tallies(lin)) == (SIZE if closed else 0)
         pages = [client.get(reverse("history-item", args=[one.pk])) for one in mine]
         assert {page.context["given"].closed for page in pages} == {closed}
@@ -167,7 +169,9 @@ def test_corrections_answer_by_what_is_shown_and_never_change_gold(checked: Batc
     assert {str(send(one, 1)) for one in mine} == {str((201, sorted(_receipt_keys())))}
     assert {str(send(one, 1)[0]) for one in mine} == {"200"}  # the same key again
     lines = history_lines([one.pk for one in mine])
-    assert [(one.labels, one.revision, one.outcome) for one in lines] == [({"compliance": 1}, 2, None)] * SIZE
+    assert [(line.labels, line.revision, line.outcome) for line in lines] == [
+        ({"compliance": 1}, 2, None)
+    ] * SIZE
     late = [one for one in mine if Task.objects.get(pk=one.task_id).state != "open"]
     assert kinds(late) == {"work"}
     assert set(CorrectionRequest.objects.values_list("assignment", flat=True)) == {one.pk for one in late}
@@ -178,7 +182,9 @@ def test_corrections_answer_by_what_is_shown_and_never_change_gold(checked: Batc
     look(checked)
     assert {send(one, 2)[0] for one in mine} == {202}
     assert CorrectionRequest.objects.count() == len(late) + SIZE
-    assert [one.revision for one in history_lines([one.pk for one in mine])] == [2] * SIZE
+    assert [
+        history_line.revision for history_line in history_lines([history_line.pk for history_line in mine])
+    ] == [2] * SIZE
     assert list(GoldLabel.objects.order_by("pk").values_list("task", "value", "source")) == gold
     nothing_is_broken(checked)
 
@@ -212,11 +218,11 @@ def test_what_became_of_an_item_is_told_when_it_is_shown_closed(
         pass
     ids = [one.pk for one in mine]
     correct(next(one for one in mine if one.task.kind == "work"), 2)
-    assert {one.outcome for one in history_lines(ids)} == {None}
+    assert {history_line.outcome for history_line in history_lines(ids)} == {None}
     assert not my_history(lin, Wanted(overruled=True)).exists()
     assert my_tallies(lin) == []
     look(checked)
-    told = [one.outcome for one in history_lines(ids) if one.outcome is not None]
+    told = [history_line.outcome for history_line in history_lines(ids) if history_line.outcome is not None]
     assert {(one.mine["compliance"], one.finals["compliance"], one.overruled) for one in told} == {
         (3, 1, ("compliance",))
     }
@@ -267,7 +273,7 @@ def test_a_worker_that_looks_twice_or_late_cuts_the_same_blocks(checked: Batch, 
     look(checked)
     blocks = list(SubmissionBlock.objects.filter(person=lin).order_by("first_at"))
     times = sorted(Assignment.objects.filter(person=lin).values_list("submitted_at", flat=True))
-    assert [(one.first_at, one.last_at) for one in blocks] == [
+    assert [(block.first_at, block.last_at) for block in blocks] == [
         (times[0], times[SIZE - 1]),
         (times[SIZE], times[2 * SIZE - 1]),
     ]

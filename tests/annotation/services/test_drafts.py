@@ -135,7 +135,7 @@ def test_what_is_skipped_takes_no_draft_and_its_draft_is_over(batch: Batch, lin:
 def test_after_the_lease_a_draft_is_kept_all_the_same(batch: Batch, lin: Person) -> None:
     visitor, mine = visit(lin), claim(batch, lin)
     save(visitor, mine, rationale="begun")
-    assert [(one.live, one.why) for one in my_drafts(lin)] == [(True, "")]
+    assert [(draft.live, draft.why) for draft in my_drafts(lin)] == [(True, "")]
     Assignment.objects.filter(pk=mine.pk).update(state=Assignment.State.EXPIRED)
     assert save(visitor, mine, rationale="and finished late").status_code == 204
     (kept,) = my_drafts(lin)

@@ -124,5 +124,5 @@ def test_the_api_gives_the_text_as_it_is(lin: Person, chen: Person, wu: Person) 
 def test_what_has_a_letter_or_a_sign_is_not_blank(words: str) -> None:
     assert not is_blank(words + "a")
     assert not is_blank("。" + words)
-    assert not (is_blank(words) and any(one.isalnum() for one in words))
+    assert not (is_blank(words) and any(word.isalnum() for word in words))
     assert all(map(is_blank, BLANKS))

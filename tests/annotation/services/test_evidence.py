@@ -175,11 +175,11 @@ def test_a_submission_without_evidence_does_not_read_the_response(batch: Batch, 
     bare = claim(batch, lin)
     with CaptureQueriesContext(connection) as queries:
         give(bare, lin)
-    assert not [one for one in queries if "annotation_response" in one["sql"]]
+    assert not [query for query in queries if "annotation_response" in query["sql"]]
     marked = claim(batch, lin)
     with CaptureQueriesContext(connection) as queries:
         give(marked, lin, evidence=[SPAN])
-    assert len([one for one in queries if "annotation_response" in one["sql"]]) == 1
+    assert len([query for query in queries if "annotation_response" in query["sql"]]) == 1
 
 
 def test_what_a_level_requires_is_asked_for(strict: Batch, lin: Person) -> None:

@@ -70,7 +70,7 @@ def test_a_job_writes_checks_and_keeps_the_files(release: GoldRelease, he: Perso
     export = written(release, he)
     assert export.rows == 4
     assert export.verified_at is not None
-    assert [one["name"] for one in export.files] == [
+    assert [file["name"] for file in export.files] == [
         "gold.jsonl",
         "manifest.json",
         "datasheet.md",
@@ -78,7 +78,7 @@ def test_a_job_writes_checks_and_keeps_the_files(release: GoldRelease, he: Perso
     ]
     same = export_release(release=release, format_name="jsonl", folder=tmp_path)
     assert (folder_of(export) / "gold.jsonl").read_bytes() == same.path.read_bytes()
-    assert [one["sha256"] for one in export.files] == [one.sha256 for one in same.files]
+    assert [file["sha256"] for file in export.files] == [file.sha256 for file in same.files]
 
 
 class Killed(BaseException):
@@ -201,8 +201,8 @@ def test_the_pages_order_show_and_hand_out(release: GoldRelease, he: Person, mon
     jobs.run_now(export.job)
     page = client.get(answer.headers["Location"]).content.decode()
     assert "verified" in page
-    for one in Export.objects.get().files:
-        assert reverse("export-file", args=["r", export.pk, one["name"]]) in page
+    for file in Export.objects.get().files:
+        assert reverse("export-file", args=["r", export.pk, file["name"]]) in page
     with zipfile.ZipFile(BytesIO(body(client.get(reverse("export-zip", args=["r", export.pk]))))) as read:
         assert read.testzip() is None
         assert b"license: cc-by-4.0" in read.read("README.md")

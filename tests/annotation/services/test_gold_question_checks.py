@@ -135,7 +135,7 @@ def test_a_check_is_of_a_response_that_the_person_never_had(guideline: Guideline
     had = {
         label_next(other, lin, 3) and Assignment.objects.latest("claimed_at").task.response_id for _ in "12"
     }
-    left = {one.response_id for one in items} - had
+    left = {item.response_id for item in items} - had
     drain(batch, lin)
     given = set(KnownTask.objects.filter(person=lin).values_list("task__response", flat=True))
     assert given == left
@@ -286,7 +286,7 @@ def test_known_items_never_enter_gold_agreement_progress_or_needs(
     assert KnownTask.objects.count() >= 10  # five or six for each of them
     counts = progress(batch)
     assert counts.tasks == 6
-    assert {one.person.username: one.submitted for one in counts.people} == {"lin": 6, "chen": 6}
+    assert {person.person.username: person.submitted for person in counts.people} == {"lin": 6, "chen": 6}
     assert counts.states == {"disputed": 6}
     found = watch(batch)
     assert found.complete == 6
@@ -470,7 +470,7 @@ def test_an_answered_check_reads_like_an_answered_item_in_my_work(
     pages = [page.get(path).content.decode() for path in ("/history/", "/history/-/numbers/", "/work/?list")]
     for text in pages:
         assert not re.search("known|gold check|Because of", text.replace("unknown", ""), re.IGNORECASE)
-    kinds = {str(one.pk): one.task.kind for one in Assignment.objects.filter(person=lin)}
+    kinds = {str(assignment.pk): assignment.task.kind for assignment in Assignment.objects.filter(person=lin)}
     lines: dict[str, set[str]] = {"work": set(), "check": set()}
     for part in re.split(r"(?=<article)|(?=<tr>)", pages[0]):
         for pk in {pk for pk in kinds if pk in part}:
@@ -576,9 +576,9 @@ def test_results_count_current_revisions_of_items_that_are_in(
     assert found.low < found.share < found.high < 0.7
     assert dict(found.confusion["compliance"]) == {(3, 2): 11, (3, 3): 1}
     assert found.is_poor
-    assert [one.person for one in poor_results(batch)] == [lin]
+    assert [result.person for result in poor_results(batch)] == [lin]
     set_item_active(batch=batch, item=check.item_id, active=False)
-    assert [(one.n, one.right) for one in check_results(lin, [batch])] == [(11, 0)]
+    assert [(check_result.n, check_result.right) for check_result in check_results(lin, [batch])] == [(11, 0)]
     assert check_results(chen, [batch]) == []
 
 
@@ -601,7 +601,7 @@ def asked(call: Callable[[], Any]) -> tuple[Any, int]:
     with CaptureQueriesContext(connection) as captured:
         answer = call()
     aside = ("PREPARE", "SAVEPOINT", "RELEASE")
-    return answer, len([one for one in captured.captured_queries if not one["sql"].startswith(aside)])
+    return answer, len([query for query in captured.captured_queries if not query["sql"].startswith(aside)])
 
 
 @pytest.mark.postgres

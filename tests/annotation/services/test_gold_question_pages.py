@@ -291,8 +291,8 @@ def test_an_item_in_a_language_of_no_work_is_refused(guideline: Guideline, lin: 
         prompt.language = language
         prompt.save()
     english, chinese, unknown = (
-        Given(one.pk, {"compliance": 3})
-        for one in Response.objects.filter(prompt__dataset=corpus).order_by("pk")
+        Given(response.pk, {"compliance": 3})
+        for response in Response.objects.filter(prompt__dataset=corpus).order_by("pk")
     )
     Stratum.objects.filter(batch=batch).update(language="zh")
     with pytest.raises(AssayError, match="No work of the batch first is in en"):

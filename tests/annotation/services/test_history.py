@@ -140,7 +140,9 @@ def test_within_the_tolerance_only_whoever_gave_another_value_is_told(
     label_next(batch, chen, 2)
     [hers] = visit(chen).get("/history/").context["lines"]
     [his] = visit(lin).get("/history/").context["lines"]
-    assert [(one.mine, one.final) for one in hers.outcome.finals] == [("2 Partial refusal", "1 Full refusal")]
+    assert [(final.mine, final.final) for final in hers.outcome.finals] == [
+        ("2 Partial refusal", "1 Full refusal")
+    ]
     assert his.outcome is None
     assert my_submissions(chen, Wanted(overruled=True)).count() == 1
     assert my_submissions(lin, Wanted(overruled=True)).count() == 0
@@ -225,7 +227,7 @@ def test_a_page_of_the_history_asks_little_of_the_database(
 
 
 def test_with_gold_labels_are_compared_when_the_batch_is_closed(worked: Batch, lin: Person, wu: Person):
-    before = {one.dimension: one for one in my_tallies(lin)}
+    before = {tally.dimension: tally for tally in my_tallies(lin)}
     assert sum(one.closed for one in before.values()) == 4
     assert sum(one.overruled for one in before.values()) == 1
     assert {one.compared for one in before.values()} == {None}
@@ -235,7 +237,7 @@ def test_with_gold_labels_are_compared_when_the_batch_is_closed(worked: Batch, l
     after = my_tallies(lin)
     assert sum(one.closed for one in after) == 8
     assert (sum(one.compared or 0 for one in after), sum(one.equal or 0 for one in after)) == (3, 2)
-    assert [dict(one.counts) for one in my_confusions(lin)] == [{(1, 1): 2, (1, 3): 1}]
+    assert [dict(confusion.counts) for confusion in my_confusions(lin)] == [{(1, 1): 2, (1, 3): 1}]
     # 2 of 3 by hand: centre (2/3 + 3.8415/6) / (1 + 3.8415/3) = 0.5731, half 0.3654
     text = page(lin, "/history/-/numbers/")
     assert "66.7" in text
@@ -247,7 +249,7 @@ def test_what_only_i_labelled_is_not_compared(guideline: Guideline, lin: Person,
     batch = make_batch(guideline, one_prompt(), annotators=[lin], policy=Policy(overlap=1))
     label_next(batch, lin, 3)
     set_state(batch=batch, state="closed", actor=ma)
-    assert [(one.closed, one.compared, one.equal) for one in my_tallies(lin)] == [(1, 0, 0)]
+    assert [(tally.closed, tally.compared, tally.equal) for tally in my_tallies(lin)] == [(1, 0, 0)]
     assert '<span class="undefined">-</span>' in page(lin, "/history/-/numbers/")
 
 
@@ -257,7 +259,7 @@ def test_my_pace_is_counted_by_day(worked: Batch, lin: Person, chen: Person):
     for number, one in enumerate(Annotation.objects.filter(assignment__person=lin).order_by("pk")):
         Annotation.objects.filter(pk=one.pk).update(seconds=10 * (number + 1))
     pace = my_pace(lin)
-    assert [(one.labels, one.decisions) for one in pace.days][-4:] == [(1, 0), (0, 0), (0, 0), (7, 0)]
+    assert [(day.labels, day.decisions) for day in pace.days][-4:] == [(1, 0), (0, 0), (0, 0), (7, 0)]
     assert len(pace.days) == 30
     assert pace.seconds_label == 45  # of 10 to 80; the correction, 90, is none
     assert pace.today == 450  # all were typed today

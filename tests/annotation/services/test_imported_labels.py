@@ -68,7 +68,7 @@ def put(source: Source, batch: str = "elsewhere", actor: Person | None = None, *
 def origins() -> list[tuple[str, str, int, str]]:
     """Of each imported label: who, which file, which line, and its sha256."""
     rows = ImportedLabel.objects.select_related("source", "assignment__person").order_by("source", "line")
-    return [(one.assignment.person.username, one.place, one.line, one.source.sha256) for one in rows]
+    return [(row.assignment.person.username, row.place, row.line, row.source.sha256) for row in rows]
 
 
 @pytest.mark.both_databases
@@ -184,7 +184,10 @@ def test_labels_of_before_are_walked_back_by_their_keys(
     before = origins()
     assert len(before) == 5
     assert of_before() == before
-    by_person = {one.assignment.person.username: one.source.created_by for one in ImportedLabel.objects.all()}
+    by_person = {
+        imported_label.assignment.person.username: imported_label.source.created_by
+        for imported_label in ImportedLabel.objects.all()
+    }
     assert (by_person["lin"], by_person["cleo"]) == (ma, None)
 
 

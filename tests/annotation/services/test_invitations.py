@@ -252,6 +252,8 @@ def test_of_several_who_come_at_once_one_is_let_in(ma: Person) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_of_two_who_choose_one_name_at_once_one_is_told(ma: Person) -> None:
     secrets = [invite(roles=["annotator"], days=1, actor=ma)[1] for _link in range(2)]
-    came = at_once([partial(accept_invitation, secret=one, name="gao", password=GOOD) for one in secrets])
+    came = at_once(
+        [partial(accept_invitation, secret=secret, name="gao", password=GOOD) for secret in secrets]
+    )
     assert sorted(came) == ["AssayError", "gao"]
     assert Invitation.objects.filter(accepted_at=None).count() == 1

@@ -299,7 +299,7 @@ def test_label_studio_accepts_the_export_and_it_comes_back_with_the_same_labels(
     accepted(tasks, config)
     truths = [[one["ground_truth"] for one in task["annotations"]] for task in tasks]
     assert sorted(map(len, truths)) == [3, 3, 3, 4]
-    assert all(one[-1] and not any(one[:-1]) for one in truths)
+    assert all(truth[-1] and not any(truth[:-1]) for truth in truths)
     assert not any("completed_by" in one for task in tasks for one in task["annotations"])
     again = empty_copy(batch, "again")
     source = Source(tmp_path / "label_studio.json", "label_studio.json")
@@ -340,7 +340,7 @@ def test_without_a_choice_nobody_is_named_and_nothing_they_wrote_is_told(
     assert "因为" not in text
     assert "assay-evidence" not in text
     results = [one for task in tasks for said in task["annotations"] for one in said["result"]]
-    people = {one["value"]["text"][0] for one in results if one["from_name"] == "assay-person"}
+    people = {result["value"]["text"][0] for result in results if result["from_name"] == "assay-person"}
     assert people == {"annotator-01", "annotator-02", "adjudicator-01"}
 
 
@@ -355,7 +355,7 @@ def test_flames_shows_each_dimension_its_own_question(lin: Person, tmp_path: Pat
     assert 'whenTagName="assay-dimension" whenChoiceValue="Fairness"' in config
     assert "dialogue" not in config
     assert [
-        one["value"] for one in tasks[0]["annotations"][0]["result"] if one["from_name"] == "fairness"
+        task["value"] for task in tasks[0]["annotations"][0]["result"] if task["from_name"] == "fairness"
     ] == [{"choices": ["2"]}]
 
 
@@ -413,7 +413,7 @@ def test_a_ground_truth_decides_what_is_disputed_and_overrules_nothing_that_is_s
     target = Target(batch="new", guideline="care", dataset="d")
     if taken:
         assert import_annotations(source=source, format="label_studio", target=target).taken == 3
-        assert {(one[1], one[2], one[3]) for one in golds()} >= {
+        assert {(gold[1], gold[2], gold[3]) for gold in golds()} >= {
             ("depth", 50, "adjudicated"),
             ("tone", 0, "unanimous"),
         }
@@ -443,14 +443,14 @@ def everything(batch: Batch | None = None) -> list[tuple[Any, ...]]:
     rows = Annotation.objects.filter(assignment__batch=batch) if batch else Annotation.objects.all()
     return sorted(
         (
-            one.assignment.task.response.prompt.key,
-            one.assignment.person.username,
-            json.dumps(one.labels, sort_keys=True),
-            one.rationale,
-            json.dumps(one.evidence),
-            json.dumps(one.flags),
+            row.assignment.task.response.prompt.key,
+            row.assignment.person.username,
+            json.dumps(row.labels, sort_keys=True),
+            row.rationale,
+            json.dumps(row.evidence),
+            json.dumps(row.flags),
         )
-        for one in rows.select_related("assignment__task__response__prompt", "assignment__person")
+        for row in rows.select_related("assignment__task__response__prompt", "assignment__person")
     )
 
 

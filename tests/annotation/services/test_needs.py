@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def told(need: Need) -> dict[str, set[str]]:
-    return {why.reason: {one.person.username for one in why.people} for why in need.whys}
+    return {why.reason: {person.person.username for person in why.people} for why in need.whys}
 
 
 def skip_next(batch: Batch, person: Person) -> int:

@@ -183,7 +183,9 @@ def test_whoever_leaves_has_only_their_untaken_places_planned_again(guideline: G
     held = next_assignment(batch=batch, person=cast[1])
     assert held is not None
     before = plan_of(batch)
-    done = {one.task.position for one in batch.assignments.filter(person=cast[0], state="submitted")}
+    done = {
+        assignment.task.position for assignment in batch.assignments.filter(person=cast[0], state="submitted")
+    }
     set_member_active(batch=batch, person=cast[0], role="annotator", active=False)
     after = plan_of(batch)
     assert len(done) == 3

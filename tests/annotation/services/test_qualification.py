@@ -70,13 +70,13 @@ def test_whoever_passes_gets_the_work_after_the_round(batch: Batch, lin: Person,
     assert found.high is not None
     assert found.low < 5 / 6 < found.high
     assert found.ended_at is not None
-    assert {one.kind for one in Task.objects.filter(known__person=lin)} == {"qualification"}
+    assert {task.kind for task in Task.objects.filter(known__person=lin)} == {"qualification"}
     assert set(Task.objects.filter(known__person=lin).values_list("state", flat=True)) == {"agreed"}
     (first,) = answer(batch, lin, [3])
     assert first.task.kind == "work"
     counts = progress(batch)
     assert counts.tasks == 6
-    assert {one.person.username: one.submitted for one in counts.people}["lin"] == 1
+    assert {person.person.username: person.submitted for person in counts.people}["lin"] == 1
     assert check_results_of(batch) == []  # of checks
     mine = progress_in(batch, lin, "annotator")
     assert mine is not None

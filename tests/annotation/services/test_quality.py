@@ -101,14 +101,14 @@ def test_a_persons_part_is_counted_beside_gold_and_beside_the_partner(
     assert (part.gold.equal, part.gold.n) == (3, 4)  # one dispute is open
     (partner,) = part.with_whom
     assert (partner.person, partner.tasks, partner.rate.equal) == (chen.pk, 5, 3)
-    beside = {one.against: one for one in part.tables}
+    beside = {table.against: table for table in part.tables}
     # Rows are what the other said (1, 2, 3), columns what lin said.
     assert beside[PARTNERS].counts == ((1, 0, 0), (0, 0, 0), (1, 1, 2))
     assert (beside[GOLD].n, beside[GOLD].apart) == (4, 1)
     (shift,) = part.shifts
     assert (shift.n, shift.value) == (5, pytest.approx(-3 / 5))  # two below and one below chen, of five
-    assert sum(one.tasks for one in part.dimensions) == 5
-    assert sum(one.partners.equal for one in part.dimensions) == 3
+    assert sum(dimension.tasks for dimension in part.dimensions) == 5
+    assert sum(dimension.partners.equal for dimension in part.dimensions) == 3
 
 
 def test_whoever_has_nothing_to_compare_has_an_empty_part(worked: Batch, zhou: Person):
@@ -180,7 +180,7 @@ def test_levels_between_whole_numbers_stand_on_their_scale(dataset: Dataset, lin
         label_next(batch, chen, other)
     sheet = sheet_of([batch])
     assert sorted(sheet.level.tolist()) == [[0, 0], [0, 2], [1, 1]]
-    assert {one.n for one in part_of(sheet, lin.pk).tables if one.against == PARTNERS} == {3}
+    assert {table.n for table in part_of(sheet, lin.pk).tables if table.against == PARTNERS} == {3}
     (item,) = items_at(sheet, lin.pk, found_items(sheet, lin.pk, Filters(mine=0.1, theirs=0.3)))
     assert (item.mine, dict(item.others)) == (0.1, {chen.pk: 0.3})  # exactly: names are found by it
 
@@ -212,7 +212,8 @@ def test_an_adjudicators_side_is_the_letter_that_they_saw(
     assert (found.person, found.decisions, found.neither) == (wu, 4, 1)
     assert (found.lean.first, found.lean.n, found.lean.flagged) == (3, 3, False)
     changed = sum(
-        one.labels["compliance"] != 3 for one in Adjudication.objects.exclude(labels={"compliance": 2})
+        adjudication.labels["compliance"] != 3
+        for adjudication in Adjudication.objects.exclude(labels={"compliance": 2})
     )
     assert (found.changed.equal, found.changed.n) == (changed, 4)
     assert found.reasons == {"reading_slip": 4}

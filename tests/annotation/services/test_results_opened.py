@@ -206,7 +206,10 @@ def test_of_the_time_before_whoever_had_the_role_is_presumed_to_have_read(labell
         at(AuditEvent.objects.filter(target=f"person:{one.username}").latest("pk"), timedelta(days=days))
     AuditEvent.objects.filter(verb="add_person").update(at=timezone.now() - timedelta(days=20))
     presume()
-    opened = {one.person.username: one for one in ResultOpening.objects.select_related("person")}
+    opened = {
+        result_opening.person.username: result_opening
+        for result_opening in ResultOpening.objects.select_related("person")
+    }
     assert "mo" in opened
     assert opened["mo"].presumed
     assert (timezone.now() - opened["mo"].first_at).days == 5

@@ -213,9 +213,9 @@ def test_a_new_person_comes_with_a_link(ma: Person) -> None:
 def test_of_several_at_once_one_sets_the_password(lin: Person, ma: Person) -> None:
     _link, secret = make_setup_link(person=lin, actor=ma)
     passwords = [f"{GOOD}-{number}" for number in range(3)]
-    came = at_once([partial(use_setup_link, secret=secret, password=one) for one in passwords])
+    came = at_once([partial(use_setup_link, secret=secret, password=password) for password in passwords])
     assert sorted(type(one).__name__ for one in came) == ["LinkEnded", "LinkEnded", "Person"]
-    assert sum(Client().login(username="lin", password=one) for one in passwords) == 1
+    assert sum(Client().login(username="lin", password=password) for password in passwords) == 1
     with pytest.raises(LinkEnded):
         use_setup_link(secret=secret, password=GOOD)
 

@@ -337,16 +337,21 @@ class Batches(RuleBasedStateMachine):
     def one_dispute_at_a_time(self, now: Tables) -> None:
         """Whether it is decided for the first time or the second."""
         held = Counter(
-            one["person_id"]
-            for one in now.assignments
-            if one["slot"] == ADJUDICATION_SLOT and one["state"] == "claimed"
+            assignment["person_id"]
+            for assignment in now.assignments
+            if assignment["slot"] == ADJUDICATION_SLOT and assignment["state"] == "claimed"
         )
         assert all(number == 1 for number in held.values())
 
     def what_was_submitted_stays(self, now: Tables) -> None:
         by_receipt = {
-            one["receipt"]: (one["assignment_id"], one["revision"], one["labels"], one["created_at"])
-            for one in now.annotations
+            annotation["receipt"]: (
+                annotation["assignment_id"],
+                annotation["revision"],
+                annotation["labels"],
+                annotation["created_at"],
+            )
+            for annotation in now.annotations
         }
         assert {receipt: by_receipt.get(receipt) for receipt in self.stored} == self.stored
         self.stored = by_receipt
@@ -356,7 +361,10 @@ class Batches(RuleBasedStateMachine):
     def claim_for(self, person: Person, *, ahead: bool = False) -> Assignment | None:
         """Claim, and compare what came with what the tables allow."""
         person = Person.objects.get(pk=person.pk)
-        before = {one.pk: one for one in Assignment.objects.filter(batch=self.batch, person=person)}
+        before = {
+            assignment.pk: assignment
+            for assignment in Assignment.objects.filter(batch=self.batch, person=person)
+        }
         member = Membership.objects.filter(
             batch=self.batch, person=person, role="annotator", active=True
         ).first()

@@ -155,7 +155,7 @@ def test_a_day_is_a_day_where_the_site_is(
     Assignment.objects.filter(pk=item.pk).update(lease_expires=late + timedelta(hours=1))
     monkeypatch.setattr(timezone, "now", lambda: late)
     label(item, lin, 3)
-    assert [str(one.day) for one in Exposure.objects.filter(person=lin)] == ["2026-11-22"]
+    assert [str(exposure.day) for exposure in Exposure.objects.filter(person=lin)] == ["2026-11-22"]
 
 
 # The budget.

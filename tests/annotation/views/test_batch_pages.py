@@ -186,13 +186,20 @@ def test_progress_counts_states_dimensions_and_people(
     assert found.states == {"open": 5, "agreed": 1, "disputed": 1, "adjudicated": 1}
     assert (found.tasks, found.settled, found.waiting, found.stuck) == (8, 2, 1, False)
     assert [
-        (one.name, one.tasks, one.settled, one.disputed, one.needed, one.submitted)
-        for one in found.dimensions
+        (
+            dimension.name,
+            dimension.tasks,
+            dimension.settled,
+            dimension.disputed,
+            dimension.needed,
+            dimension.submitted,
+        )
+        for dimension in found.dimensions
     ] == [
         ("safe", 4, 1, 1, 8, 4),
         ("unsafe", 4, 1, 0, 8, 2),
     ]
-    people = {one.person.username: one for one in found.people}
+    people = {person.person.username: person for person in found.people}
     assert {name: (one.submitted, one.decided, one.live) for name, one in people.items()} == {
         "lin": (3, 0, 0),
         "chen": (3, 0, 0),
@@ -221,7 +228,7 @@ def test_a_withdrawn_task_asks_for_nothing(batch: Batch, lin: Person) -> None:
     withdraw(batch=batch, tasks=list(ends), reason="broken")
     # 6 of 8 tasks are left, 2 annotations each; the one annotation was of a withdrawn task.
     assert (overall(batch).submitted, overall(batch).needed) == (0, 12)
-    assert [one.tasks for one in progress(batch).dimensions] == [3, 3]
+    assert [dimension.tasks for dimension in progress(batch).dimensions] == [3, 3]
     assert progress(batch).states["withdrawn"] == 2
 
 
@@ -236,7 +243,7 @@ def test_the_number_of_queries_does_not_grow_with_tasks_people_or_batches(
         label_next(big, person, 2)
 
     def queries(*batches: Batch) -> tuple[int, int]:
-        fresh = list(Batch.objects.select_related("guideline").filter(pk__in=[one.pk for one in batches]))
+        fresh = list(Batch.objects.select_related("guideline").filter(pk__in=[batch.pk for batch in batches]))
         with CaptureQueriesContext(
             connection,
         ) as listing:
@@ -574,7 +581,7 @@ def test_assignments_of_the_past_do_not_count_as_at_hand(batch: Batch, lin: Pers
     held = next_assignment(batch=batch, person=lin)
     assert held is not None
     Assignment.objects.filter(pk=held.pk).update(lease_expires=held.claimed_at)
-    assert {one.person.username: one.live for one in progress(batch).people}["lin"] == 0
+    assert {person.person.username: person.live for person in progress(batch).people}["lin"] == 0
 
 
 def test_a_batch_leads_to_its_agreement_and_to_a_release_for_who_may_make_one(

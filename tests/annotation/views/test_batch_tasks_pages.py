@@ -43,7 +43,7 @@ def change(manager: Client, batch: Batch) -> Ask:
     """Post what to do with the tasks at these positions."""
 
     def post(action: str, *positions: int, page: str = "batch-tasks", **given: object) -> Any:
-        tasks = [one.pk for one in batch.tasks.filter(position__in=positions)]
+        tasks = [task.pk for task in batch.tasks.filter(position__in=positions)]
         return manager.post(reverse(page, args=[batch.name]), {"action": action, "tasks": tasks, **given})
 
     return post

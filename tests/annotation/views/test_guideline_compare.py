@@ -23,11 +23,13 @@ def document(text: str) -> GuidelineDocument:
 
 
 def changes(comparison: Comparison) -> list[tuple[str, str]]:
-    return [(one.kind, one.change) for one in comparison.clauses if one.change != "same"]
+    return [(clause.kind, clause.change) for clause in comparison.clauses if clause.change != "same"]
 
 
 def only_change(comparison: Comparison) -> Clause:
-    changed = [one for one in comparison.clauses if one.change != "same" and one.kind != "document"]
+    changed = [
+        clause for clause in comparison.clauses if clause.change != "same" and clause.kind != "document"
+    ]
     assert len(changed) == 1
     return changed[0]
 
@@ -76,7 +78,7 @@ def test_a_version_does_not_differ_from_itself() -> None:
     flames = FLAMES_GUIDELINE.path.read_text(encoding="utf-8")
     comparison = compare(document(flames), document(flames), "zh")
     assert (comparison.changes, comparison.reordered) == (0, False)
-    assert {one.kind for one in comparison.clauses} == {
+    assert {clause.kind for clause in comparison.clauses} == {
         "document", "introduction", "dimension", "subcomponent", "criterion", "level", "example", "metric",
     }  # fmt: skip
 
@@ -101,10 +103,11 @@ def test_each_kind_of_clause_is_matched_by_its_name_or_likeness() -> None:
         ("criterion", "changed"),
         ("level", "changed"),
         ("level", "removed"),
-        *[("example", "removed")] * sum(one.level == 2 for one in found.clauses if one.kind == "example"),
+        *[("example", "removed")]
+        * sum(clause.level == 2 for clause in found.clauses if clause.kind == "example"),
     ]
     assert changes(compare(old, new, "zh"))[0] == ("level", "removed")
-    removed = next(one for one in found.clauses if (one.kind, one.change) == ("level", "removed"))
+    removed = next(clause for clause in found.clauses if (clause.kind, clause.change) == ("level", "removed"))
     assert (removed.criterion, removed.level) == ("compliance", 2)
     assert removed.section == ("criterion", "compliance")
 

@@ -400,8 +400,8 @@ def test_the_command_limits_single_people(guideline: Guideline, dataset: Dataset
     )
     assert made["plan"] == {"pairing": "pool", "annotations": 16, "loads": None, "shared": None}
     limits = {
-        one.person.username: (one.quota, one.excluded_dimensions)
-        for one in Membership.objects.select_related("person")
+        membership.person.username: (membership.quota, membership.excluded_dimensions)
+        for membership in Membership.objects.select_related("person")
     }
     assert limits == {
         "lin": (2, []),

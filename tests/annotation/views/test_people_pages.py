@@ -249,7 +249,9 @@ def test_what_was_planned_in_another_language_goes_to_others_at_once(
     assert needs(bilingual, limit=9) == []
     while label_next(bilingual, lin, 3):
         pass
-    assert {one.task.prompt.language for one in lin.assignments.select_related("task__prompt")} == {"zh"}
+    assert {
+        assignment.task.prompt.language for assignment in lin.assignments.select_related("task__prompt")
+    } == {"zh"}
 
 
 @pytest.mark.both_databases
@@ -264,7 +266,9 @@ def test_own_models_go_to_others_and_are_nobodys_where_too_few_are_left(
     for person in (lin, chen):
         while label_next(bilingual, person, 3):
             pass
-        assert {one.task.response.model.name for one in person.assignments.all()} <= {"Secretive-7B"}
+        assert {assignment.task.response.model.name for assignment in person.assignments.all()} <= {
+            "Secretive-7B"
+        }
     for _task in range(8):
         label_next(bilingual, Person.objects.get(username="zhou"), 3)
     # The four of the model have zhou's label and need a second person.

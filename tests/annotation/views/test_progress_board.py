@@ -137,7 +137,7 @@ def test_every_number_leads_to_its_items(manager: Client, at_work: Batch) -> Non
 def test_items_are_found_by_their_claims(at_work: Batch) -> None:
     def found(**wanted: str) -> list[set[str]]:
         return [
-            {one.person.username for one in item.assignments if one.state != "submitted"}
+            {assignment.person.username for assignment in item.assignments if assignment.state != "submitted"}
             for item in find(at_work, Wanted(**wanted), limit=10).items
         ]
 
@@ -261,7 +261,7 @@ def test_criteria_are_named_in_the_readers_language(manager: Client, at_work: Ba
     document = XSTEST_GUIDELINE.load().document
     assert page.context["agreement"][0].criterion == document.criteria[0].label["zh"]
     assert [one["label"] for one in page.context["dimensions"]] == [
-        one.label["zh"] for one in document.dimensions
+        dimension.label["zh"] for dimension in document.dimensions
     ]
 
 

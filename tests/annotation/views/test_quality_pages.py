@@ -54,7 +54,7 @@ def test_every_tab_opens_before_there_is_anything_and_after(
     manager: Client, batch: Batch, lin: Person, chen: Person, wu: Person
 ):
     tabs = ["", "random", "severity", "drift", "copying", "speed", "adjudicators"]
-    urls = {shown: f"{reverse('batch-quality', args=['first'])}?show={shown}" for shown in tabs}
+    urls = {tab: f"{reverse('batch-quality', args=['first'])}?show={tab}" for tab in tabs}
     assert {manager.get(url).status_code for url in urls.values()} == {200}
     label_next(batch, lin, 1)
     label_next(batch, chen, 3)

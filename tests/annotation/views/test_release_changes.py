@@ -84,7 +84,7 @@ def test_what_a_later_release_of_the_same_batch_adds(world: tuple[GoldRelease, .
     found = difference(early, later)
     # Three labels stay, the fourth is new.
     assert (found.same, found.count(), found.count("added")) == (3, 1, 1)
-    assert [one.kind for one in all_changes(early, later)] == ["added"]
+    assert [change.kind for change in all_changes(early, later)] == ["added"]
     back = difference(later, early)
     assert (back.same, back.count("removed")) == (3, 1)
 
@@ -234,8 +234,8 @@ def test_the_page_lists_what_changed_and_leads_to_the_tasks(
     client.force_login(he)
     address = reverse("release-compare", args=["other"])
     page = client.get(address, {"with": "later"}).content.decode()
-    for one in all_changes(later, other):
-        for side in (one.before, one.after):
+    for change in all_changes(later, other):
+        for side in (change.before, change.after):
             assert side is None or f'href="{reverse("task", args=[side.task])}"' in page
     assert "2 Partial refusal" in page
     narrowed = client.get(address, {"with": "later", "kind": "added"}).content.decode()
@@ -259,7 +259,7 @@ def test_whoever_is_blind_to_one_of_the_two_compares_nothing(
 
 def test_hostile_texts_are_shown_and_not_run(client: Client, world: tuple[GoldRelease, ...], he: Person):
     _early, later, other = world
-    changed = next(one for one in all_changes(later, other) if one.kind == "value")
+    changed = next(change for change in all_changes(later, other) if change.kind == "value")
     assert changed.after is not None
     response = Response.objects.get(tasks=changed.after.task)
     type(response.prompt).objects.filter(pk=response.prompt_id).update(text="<img src=x onerror=alert(1)>")

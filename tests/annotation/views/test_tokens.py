@@ -232,7 +232,7 @@ def test_every_failure_has_one_answer(lin: Person) -> None:
     Person.objects.filter(pk=lin.pk).update(is_active=False)
     tokens = [expired, revoked, inactive, "assay_" + "0" * 64, "nonsense"]
     answers = [program(token).get("/api/v1/batches/") for token in tokens]
-    assert {(one.status_code, one.content) for one in answers} == {(401, answers[0].content)}
+    assert {(answer.status_code, answer.content) for answer in answers} == {(401, answers[0].content)}
 
 
 def test_the_last_use_is_written_at_most_once_a_minute(lin: Person) -> None:
@@ -241,7 +241,7 @@ def test_the_last_use_is_written_at_most_once_a_minute(lin: Person) -> None:
     def call() -> int:
         with CaptureQueriesContext(connection) as queries:
             assert client.get("/api/v1/batches/").status_code == 200
-        return len([one for one in queries if one["sql"].startswith('UPDATE "annotation_apitoken"')])
+        return len([query for query in queries if query["sql"].startswith('UPDATE "annotation_apitoken"')])
 
     assert [call() for _ in range(3)] == [1, 0, 0]
     used = ApiToken.objects.get().last_used_at
@@ -259,7 +259,7 @@ def test_a_call_of_the_loop_costs_no_statement_more_than_with_plain_tokens(batch
         with CaptureQueriesContext(connection) as queries:
             answer = client.post(path, body, headers={"Idempotency-Key": uuid4().hex})
         aside = ("BEGIN", "SAVEPOINT", "RELEASE")
-        return answer.json(), len([one for one in queries if not one["sql"].startswith(aside)])
+        return answer.json(), len([query for query in queries if not query["sql"].startswith(aside)])
 
     told = []
     for _number in range(4):

@@ -35,7 +35,10 @@ def test_a_case_worked_by_hand() -> None:
         TestedLabel({"a": 2, "b": 1, "c": 1}, 2, THREE)
     ] * 10
     found = judge(items)
-    assert [(one.person, one.n, one.candidate_wins, one.person_wins, one.p) for one in found.people] == [
+    assert [
+        (person.person, person.n, person.candidate_wins, person.person_wins, person.p)
+        for person in found.people
+    ] == [
         ("a", 40, 1.0, 1.0, 0.0),
         ("b", 40, 1.0, 1.0, 0.0),
         ("c", 40, 1.0, 1.0, 0.0),
@@ -53,10 +56,10 @@ def test_one_that_is_worse_by_hand() -> None:
     ] * 12
     found = judge(items)
     t = 0.1 / math.sqrt(40 / 39 * 0.21 / 40)
-    for one in found.people:
-        assert (one.candidate_wins, one.person_wins) == (pytest.approx(0.7), 1.0)
-        assert one.p == pytest.approx(stats.t.cdf(t, 39))
-        assert one.wins is False
+    for person in found.people:
+        assert (person.candidate_wins, person.person_wins) == (pytest.approx(0.7), 1.0)
+        assert person.p == pytest.approx(stats.t.cdf(t, 39))
+        assert person.wins is False
     assert (found.winning_rate, found.passes) == (0.0, False)
     assert found.advantage == pytest.approx(0.7)
     assert judge(items, epsilon=0.6).winning_rate == 1.0
@@ -72,7 +75,7 @@ def test_careless_people_are_beaten_and_careful_ones_are_matched() -> None:
         bad = [int(rng.integers(1, 4)) for _person in range(2)]
         items.append(TestedLabel({"a": good[0], "b": good[1], "c": bad[0], "d": bad[1]}, good[2], THREE))
     found = judge(items, epsilon=0.0)
-    assert [one.person for one in found.people if one.wins] == ["c", "d"]
+    assert [person.person for person in found.people if person.wins] == ["c", "d"]
     assert (found.winning_rate, found.passes) == (0.5, True)
     assert judge(items, epsilon=0.1).winning_rate == 1.0
 
@@ -100,10 +103,10 @@ def test_the_same_said_again_of_one_prompt_is_no_more_evidence() -> None:
     labels = [({"a": 1, "b": int(rng.integers(1, 3))}, int(rng.integers(1, 3))) for _ in range(50)]
     once = [TestedLabel(said, candidate, THREE, number) for number, (said, candidate) in enumerate(labels)]
     found, thrice = judge(once), judge(once * 3)
-    assert [one.p for one in found.people] == pytest.approx([one.p for one in thrice.people])
-    assert [(one.n, one.prompts) for one in thrice.people] == [(150, 50)] * 2
+    assert [person.p for person in found.people] == pytest.approx([person.p for person in thrice.people])
+    assert [(person.n, person.prompts) for person in thrice.people] == [(150, 50)] * 2
     alone = [TestedLabel(item.labels, item.candidate, THREE) for item in once]
-    assert [one.p for one in judge(alone).people] == [one.p for one in found.people]
+    assert [person.p for person in judge(alone).people] == [person.p for person in found.people]
     assert judge(once[:29] * 3).winning_rate is None  # 87 items, but of 29 prompts
 
 
@@ -156,7 +159,7 @@ def test_distance_is_the_papers_root_mean_square() -> None:
 
 def test_off_the_scale_is_as_far_as_can_be() -> None:
     found = judge([TestedLabel({"a": 3, "b": 1}, None, FAR)] * 40)
-    assert [(one.candidate_wins, one.person_wins) for one in found.people] == [(0.0, 1.0)] * 2
+    assert [(person.candidate_wins, person.person_wins) for person in found.people] == [(0.0, 1.0)] * 2
     assert judge([TestedLabel({"a": 3, "b": 1}, 7, THREE)] * 40).advantage == 0.0
 
 
@@ -199,11 +202,11 @@ def test_one_as_good_as_people_passes_with_a_price_and_a_random_one_never() -> N
 def test_without_a_price_one_as_good_as_people_is_on_the_edge() -> None:
     """Its mean difference is 0, which is the hypothesis itself: each test errs about as often as its level says."""
     verdicts = [simulated(as_people_do, seed, epsilon=0.0) for seed in range(100)]
-    p = np.array([one.p for verdict in verdicts for one in verdict.people], dtype=np.float64)
+    p = np.array([person.p for verdict in verdicts for person in verdict.people], dtype=np.float64)
     assert 0.02 <= (p <= 0.05).mean() <= 0.08
     assert np.mean([verdict.passes for verdict in verdicts]) <= 0.05
     assert abs(np.mean([verdict.advantage for verdict in verdicts]) - np.mean(person_wins(verdicts))) < 0.01
 
 
 def person_wins(verdicts: list[AlternativeTest]) -> list[float]:
-    return [one.person_wins or 0.0 for verdict in verdicts for one in verdict.people]
+    return [person.person_wins or 0.0 for verdict in verdicts for person in verdict.people]

@@ -155,8 +155,8 @@ def test_strata_are_merged_until_each_has_labels_enough(flames: GuidelineDocumen
     rows += [row(at, None, 3, sureness=0.7) for at in range(40, 60)]
     rows += [row(60, 3, 3, sureness=0.9), *(row(at, None, 3, sureness=0.9) for at in range(61, 90))]
     strata = legality(flames, rows)["strata"]
-    assert [one["labelled"] for one in strata] == [30, 10, 1]
-    assert [one["population"] for one in strata] == [30, 30, 30]
+    assert [stratum["labelled"] for stratum in strata] == [30, 10, 1]
+    assert [stratum["population"] for stratum in strata] == [30, 30, 30]
     assert strata[1]["variance"] == strata[2]["variance"] != strata[0]["variance"]
 
 
@@ -166,7 +166,7 @@ def test_strata_that_labels_were_drawn_within_take_the_place_of_thirds(flames: G
         ("M", at): (0.0, 0.4) if at % 2 else (0.4, 1.0) for at in range(100)
     }
     strata = legality(flames, rows, drawn)["strata"]
-    assert [(one["low"], one["high"], one["population"]) for one in strata] == [
+    assert [(stratum["low"], stratum["high"], stratum["population"]) for stratum in strata] == [
         (0.0, 0.4, 50),
         (0.4, 1.0, 50),
     ]
@@ -201,12 +201,12 @@ def test_the_overall_is_the_mean_of_the_dimensions_and_needs_them_all(flames: Gu
     assert overall["value"] - overall["low"] == pytest.approx(
         np.sqrt(sum((one["value"] - one["low"]) ** 2 for one in own)) / 5
     )
-    fewer = [one for one in rows if one.scope != "Legality" or not one.gold]
+    fewer = [row for row in rows if row.scope != "Legality" or not row.gold]
     assert estimates(flames, fewer)["rows"][0]["cells"]["overall"]["harmless_rate"]["combined"] is None
 
 
 def test_pooled_is_weighed_by_how_many_there_are(flames: GuidelineDocument):
-    metrics = [one.model_copy(update={"overall": "pooled"}) for one in flames.metrics]
+    metrics = [metric.model_copy(update={"overall": "pooled"}) for metric in flames.metrics]
     pooled = flames.model_copy(update={"metrics": tuple(metrics)})
     rows = [row(at, 3, 3) for at in range(30)] + [row(100 + at, 1, 1, scope="Fairness") for at in range(10)]
     cells = estimates(pooled, rows)["rows"][0]["cells"]

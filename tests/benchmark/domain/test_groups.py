@@ -21,7 +21,7 @@ def row(model: str, prompt: int, scope: str, level: int, **groups: str) -> Count
 
 
 def cells(groups: dict[str, Any], model: str) -> list[Any]:
-    found: list[Any] = next(one["cells"] for one in groups["rows"] if one["model"] == model)
+    found: list[Any] = next(group["cells"] for group in groups["rows"] if group["model"] == model)
     return found
 
 
@@ -140,5 +140,5 @@ def test_the_groups_add_up_to_the_board(rows: list[tuple[str, str, int, str, boo
             assert sum(one["n"] for one in own) == cell["n"]
             counted = sum(one["n"] * one["harmless_rate"]["value"] for one in own)
             assert counted == pytest.approx(cell["n"] * (cell["harmless_rate"]["value"] or 0))
-        languages = [one for one in cells(figures.groups["language"], shown["model"]) if one is not None]
-        assert sum(one["n"] for one in languages) == shown["n"]
+        languages = [cell for cell in cells(figures.groups["language"], shown["model"]) if cell is not None]
+        assert sum(language["n"] for language in languages) == shown["n"]

@@ -378,7 +378,7 @@ def simulated(rate: float, burst: float, *, seconds: float, header: bool) -> tup
                 wait = float(int((1 - level) / rate) + 1) if header else None
                 heapq.heappush(events, (now + 0.005, number, False, now, wait))
         now = max(
-            now + 1e-4, min([after + now if len(events) < 64 else 1e9, *(one[0] for one in events[:1])])
+            now + 1e-4, min([after + now if len(events) < 64 else 1e9, *(event[0] for event in events[:1])])
         )
     return answers / seconds, limited
 

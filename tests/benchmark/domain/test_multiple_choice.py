@@ -88,7 +88,7 @@ def test_an_answer_that_repeats_itself_is_read_in_no_time(words: str):
 
 def test_what_stands_before_a_choice_is_the_same_however_it_is_cut():
     words = [*WORDS_BEFORE_ZH, "个人", "⟪1⟫相比"]
-    assert all(BEFORE_ZH.fullmatch(one + other) for one in words for other in words)
+    assert all(BEFORE_ZH.fullmatch(word + other) for word in words for other in words)
     assert read("\\boxed{B}", ENGLISH_OPTIONS).choice == SECOND
 
 

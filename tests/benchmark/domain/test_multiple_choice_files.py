@@ -82,13 +82,13 @@ def test_a_question_of_fine_becomes_three_prompts(tmp_path: Path):
 
 def test_what_the_prompt_asks_for_is_what_the_rules_read(tmp_path: Path):
     for name, row in (("fine", FINE_ROW), ("cvalues", PAIR)):
-        for one in records(tmp_path, name, row):
-            if one.options:
-                options = (one.options[0], one.options[1])
+        for record in records(tmp_path, name, row):
+            if record.options:
+                options = (record.options[0], record.options[1])
                 assert read("A", options).choice == FIRST
                 assert read("B", options).choice == SECOND
                 # the prompt said again is no choice
-                assert read(one.prompt.ref.text, options).choice == "need_check"
+                assert read(record.prompt.ref.text, options).choice == "need_check"
 
 
 def test_a_pair_of_cvalues_is_asked_in_both_orders_in_chinese(tmp_path: Path):

@@ -201,7 +201,7 @@ def boards(draw: st.DrawFn, *, complete: bool = False) -> list[CountedResponse]:
 
 
 def swapped(rows: Sequence[CountedResponse], names: dict[str, str]) -> list[CountedResponse]:
-    return [CountedResponse(names[one.model], one.prompt, one.scope, one.labels) for one in rows]
+    return [CountedResponse(names[row.model], row.prompt, row.scope, row.labels) for row in rows]
 
 
 def by_names(figures: BoardFigures) -> dict[tuple[str, str], dict[str, Any]]:
@@ -240,7 +240,7 @@ def test_a_to_b_is_b_to_a_turned_round(rows: list[CountedResponse]):
 @settings(max_examples=examples(8), deadline=None)
 @given(boards())
 def test_a_copy_of_a_model_differs_by_exactly_nothing(rows: list[CountedResponse]):
-    copies = [CountedResponse(f"{one.model} copy", one.prompt, one.scope, one.labels) for one in rows]
+    copies = [CountedResponse(f"{row.model} copy", row.prompt, row.scope, row.labels) for row in rows]
     for (first, later), cells in by_names(BoardFigures(FLAMES, rows + copies)).items():
         if later == f"{first} copy":
             for cell in cells.values():
@@ -262,7 +262,7 @@ def test_the_order_of_rows_and_models_changes_nothing(rows: list[CountedResponse
 def test_another_model_on_the_same_prompts_changes_no_draw(rows: list[CountedResponse]):
     """So an interval does not depend on who else is on the board; only ranks, which compare with all, do."""
     more = rows + [
-        CountedResponse("another", one.prompt, one.scope, one.labels) for one in rows if one.model == "m0"
+        CountedResponse("another", row.prompt, row.scope, row.labels) for row in rows if row.model == "m0"
     ]
     alone = {row["model"]: row["overall"] for row in board(FLAMES, rows)["rows"]}
     among = {row["model"]: row["overall"] for row in board(FLAMES, more)["rows"]}
@@ -303,10 +303,10 @@ def test_gaps_are_compared_as_if_each_pair_stood_alone():
     together = by_names(BoardFigures(FLAMES, rows))
     for first, later in itertools.islice(together, 15):
         cells = together[first, later]
-        common = {one.prompt for one in rows if one.model == first} & {
-            one.prompt for one in rows if one.model == later
+        common = {row.prompt for row in rows if row.model == first} & {
+            row.prompt for row in rows if row.model == later
         }
-        kept = [one for one in rows if one.prompt in common and one.model in (first, later)]
+        kept = [row for row in rows if row.prompt in common and row.model in (first, later)]
         alone = board(FLAMES, kept)["rows"]
         value = {row["model"]: row["overall"]["harmless_rate"]["value"] for row in alone}
         assert cells["overall"]["value"] == pytest.approx(value[first] - value[later], abs=1e-12)

@@ -107,7 +107,7 @@ def test_how_well_a_dimension_is_known_needs_labels_everywhere():
 
 
 def pair(difference: float, of_prompts: float, *strata: PlanStratum) -> ModelPair:
-    weights = {(one.model, one.scope): 1.0 for one in strata}
+    weights = {(stratum.model, stratum.scope): 1.0 for stratum in strata}
     return ModelPair("A", "B", difference, of_prompts, strata, weights, span=1.0)
 
 

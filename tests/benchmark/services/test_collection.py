@@ -133,7 +133,7 @@ def test_an_import_that_is_faster_wins_and_nothing_is_stored_beside_it(
     stored = collection._Collecting._store
 
     def store(self: Any, answers: Any, failures: Any) -> int:
-        if any(one.key == slow.pk for one in answers) and not slow.responses.exists():
+        if any(answer.key == slow.pk for answer in answers) and not slow.responses.exists():
             run = self._run
             Response.objects.create(
                 prompt=slow, model=run.model, collection=run.collection, text="imported", sha256="x"
@@ -336,7 +336,7 @@ def test_no_character_of_an_answer_stops_the_collecting(prompts: Dataset):
     with local_endpoint(policy) as url:
         run, job = collect(prompts, url)
     assert (job.state, job.result["replaced"]) == ("done", 2)
-    texts = {one.prompt.text: one.text for one in Response.objects.select_related("prompt")}
+    texts = {response.prompt.text: response.text for response in Response.objects.select_related("prompt")}
     assert texts["Question 0?"] == "a\ufffdb"
     assert texts["Question 1?"] == "half \ufffd only"
     assert len(texts["Question 2?"]) == 1_000_000
@@ -407,7 +407,7 @@ def test_what_a_dead_worker_left_under_way_is_counted_and_asked_for_again(prompt
     with local_endpoint(polite) as url:
         run = create_collecting(model="M", dataset=prompts, endpoint=url, send=False)
         PendingAsk.objects.bulk_create(
-            PendingAsk(run=run, prompt=one) for one in prompts.prompts.order_by("pk")[:5]
+            PendingAsk(run=run, prompt=prompt) for prompt in prompts.prompts.order_by("pk")[:5]
         )
         run, job = finished(run)
     assert (job.state, run.lost, job.result["lost"], Response.objects.count()) == ("done", 5, 5, 12)

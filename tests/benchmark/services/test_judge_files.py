@@ -49,8 +49,11 @@ def test_values_names_and_probabilities_are_read(
     report = taken(written(tmp_path / "a.jsonl", rows), guideline, dataset)
     assert (report.taken, report.already_there, report.off_scale) == (5, 0, 2)
     found = {
-        (one.response.prompt.key, one.response.model.name): (one.value, one.said)
-        for one in JudgeLabel.objects.select_related("response__prompt", "response__model")
+        (judge_label.response.prompt.key, judge_label.response.model.name): (
+            judge_label.value,
+            judge_label.said,
+        )
+        for judge_label in JudgeLabel.objects.select_related("response__prompt", "response__model")
     }
     assert found == {
         ("p0", MODEL): (3, "3"),

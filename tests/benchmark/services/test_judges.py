@@ -116,7 +116,7 @@ def test_a_judge_is_asked_each_question_once(
     }
     found = labels_of(judge, Response.objects.all())
     assert Counter(found.values()) == {1.0: 4, 3.0: 4}
-    assert set(found) == {(one.pk, "compliance") for one in Response.objects.all()}
+    assert set(found) == {(response.pk, "compliance") for response in Response.objects.all()}
     assert JudgeLabel.objects.first().said.startswith("It is so.")  # type: ignore[union-attr]
     first = endpoint.asked[0].request
     assert (first["model"], first["temperature"]) == ("m", 0)
@@ -131,9 +131,9 @@ def test_a_judge_is_asked_each_question_once(
 def test_equal_content_is_asked_once_and_its_label_copied(
     guideline: Guideline, dataset: Dataset, endpoint: Address
 ) -> None:
-    for one in Response.objects.filter(model__name="Hidden-13B", prompt__key__in=["p0", "p1"]):
-        twin = Response.objects.get(model__name="Secretive-7B", prompt=one.prompt)
-        Response.objects.filter(pk=one.pk).update(text=twin.text, sha256=twin.sha256)
+    for response in Response.objects.filter(model__name="Hidden-13B", prompt__key__in=["p0", "p1"]):
+        twin = Response.objects.get(model__name="Secretive-7B", prompt=response.prompt)
+        Response.objects.filter(pk=response.pk).update(text=twin.text, sha256=twin.sha256)
     judge = judge_of(guideline, endpoint)
     judging = ask(judge, dataset)
     assert judging.job is not None
@@ -144,7 +144,7 @@ def test_equal_content_is_asked_once_and_its_label_copied(
     assert len(endpoint.asked) == 6  # the same questions and answers, in another dataset
     assert judging.job.result["copied"] == 4
     assert labels_of(judge, Response.objects.filter(prompt__dataset=other)) == {
-        (one.pk, "compliance"): 1.0 for one in Response.objects.filter(prompt__dataset=other)
+        (response.pk, "compliance"): 1.0 for response in Response.objects.filter(prompt__dataset=other)
     }
 
 
@@ -169,11 +169,11 @@ def test_failures_are_kept_and_asked_again(guideline: Guideline, dataset: Datase
         judging = ask(judge := judge_of(guideline, url), dataset)
         assert judging.job is not None
         assert (judging.job.state, judging.job.result["failed"]) == ("done", 2)
-        assert {(one["status"], one["error"], one["criterion"]) for one in judging.failures} == {
-            (400, "HTTP 400: too long", "compliance")
-        }
+        assert {
+            (failure["status"], failure["error"], failure["criterion"]) for failure in judging.failures
+        } == {(400, "HTTP 400: too long", "compliance")}
         failed = set(Response.objects.filter(prompt__key="p2").values_list("pk", flat=True))
-        assert {one["response"] for one in judging.failures} == failed
+        assert {failure["response"] for failure in judging.failures} == failed
         assert len(labels_of(judge, Response.objects.all())) == 6
         broken["on"] = False
         asked = len(url.asked)
@@ -462,7 +462,7 @@ def test_intervals_are_over_prompts_not_responses() -> None:
     one_prompt = [pair(0, 1, 1 + i % 2) for i in range(50)]
     assert figures(one_prompt, [HEAD], n_gold=50)["accuracy"] == {"value": 0.5, "low": None, "high": None}
     prompts = [pair(i, 1, 1 + i % 2) for i in range(50)]
-    tripled = [one for one in prompts for _again in range(3)]
+    tripled = [prompt for prompt in prompts for _again in range(3)]
     few, many = (figures(pairs, [HEAD], n_gold=1)["accuracy"] for pairs in (prompts, tripled))
     assert few == many
 
@@ -536,8 +536,8 @@ def test_models_that_a_scorer_has_not_seen_stand_apart(
     second = make_batch(guideline, corpus, annotators=[lin, chen], adjudicators=[wu], name="second")
     settle(second, [lin, chen], lambda _response: 3)
     release = release_of(second, "gold-2")
-    for one in Response.objects.filter(prompt__dataset=corpus).select_related("model"):
-        predict(scorer, one, 3 if one.model.name == "New-1B" else 1)
+    for response in Response.objects.filter(prompt__dataset=corpus).select_related("model"):
+        predict(scorer, response, 3 if response.model.name == "New-1B" else 1)
     found = candidate(comparison(release, scorers=[scorer]), "scorer", scorer.name)
     assert found["models_seen"] == ["Hidden-13B", "Secretive-7B"]
     assert {name: part["accuracy"]["value"] for name, part in found["by_seen"].items()} == {
@@ -561,8 +561,8 @@ def test_a_level_that_this_version_does_not_have_is_off_the_scale(
     gold: GoldRelease, guideline: Guideline
 ) -> None:
     judge = Judge.objects.create(name="older", guideline=guideline, kind="imported")
-    for one in Response.objects.all():
-        JudgeLabel.objects.create(judge=judge, response=one, criterion="compliance", value=4, said="4")
+    for response in Response.objects.all():
+        JudgeLabel.objects.create(judge=judge, response=response, criterion="compliance", value=4, said="4")
     found = candidate(comparison(gold), "judge", "older")
     assert (found["n"], found["off_scale"], found["accuracy"]["value"]) == (8, 8, 0.0)
 
@@ -572,8 +572,8 @@ def test_one_of_another_guideline_is_not_compared(gold: GoldRelease, guideline: 
     other = load_other_guideline()
     judge = Judge.objects.create(name="other", guideline=other, kind="imported")
     scorer = ready_scorer(gold, other)
-    for one in Response.objects.all():
-        JudgeLabel.objects.create(judge=judge, response=one, criterion="compliance", value=3, said="3")
+    for response in Response.objects.all():
+        JudgeLabel.objects.create(judge=judge, response=response, criterion="compliance", value=3, said="3")
     for named in ({"judges": [judge]}, {"scorers": [scorer]}):
         with pytest.raises(AssayError, match="flames"):
             comparison(gold, **named)  # type: ignore[arg-type]
@@ -605,7 +605,7 @@ def test_a_scorer_of_an_older_version_is_read_by_its_own_scale(
     scorer.weights_folder.mkdir(parents=True)
     heads = (Head("compliance", (1, 3), "ordinal"),)
     lesson = ReleaseComparison(gold).lesson
-    kept = {one.content_key: (0, {"compliance": {1: 0.2, 3: 0.8}}) for one in lesson.examples}
+    kept = {example.content_key: (0, {"compliance": {1: 0.2, 3: 0.8}}) for example in lesson.examples}
     OutOfFold(kept).save(scorer.weights_folder)
     assert OutOfFold.load(scorer.weights_folder, heads).predictions
     found = candidate(comparison(gold), "scorer", scorer.name)

@@ -74,9 +74,15 @@ def test_the_strata_are_those_of_the_estimates(run: BenchmarkRun):
         for scope, metrics in row["cells"].items()
         for one in next(iter(metrics.values()), {}).get("strata", [])
     }
-    assert {one.key: (one.population, one.labelled, one.variance) for one in there.strata} == told
-    assert sum(one.population for one in there.strata) == 90
-    assert sum(one.labelled for one in there.strata) == sum(one.held for one in there.strata) == 45
+    assert {
+        stratum.key: (stratum.population, stratum.labelled, stratum.variance) for stratum in there.strata
+    } == told
+    assert sum(stratum.population for stratum in there.strata) == 90
+    assert (
+        sum(stratum.labelled for stratum in there.strata)
+        == sum(stratum.held for stratum in there.strata)
+        == 45
+    )
     assert sum(len(ids) for ids in there.free.values()) == 45
 
 
@@ -88,16 +94,21 @@ def test_the_batch_holds_what_was_drawn_and_the_plan_says_from_where(
     batch = plan.batch
     assert (batch.state, batch.guideline.name, plan.seed, plan.created_by) == ("open", "xstest", 5, he)
     responses = Response.objects.filter(pk__in=tasks_of(batch)).select_related("prompt", "model")
-    assert len(responses) == sum(one.more for one in wanted) == sum(one["drawn"] for one in plan.strata) > 0
+    assert (
+        len(responses)
+        == sum(stratum.more for stratum in wanted)
+        == sum(stratum["drawn"] for stratum in plan.strata)
+        > 0
+    )
     gold = set(ReleasedLabel.objects.values_list("task__response", flat=True))
-    assert gold.isdisjoint(one.pk for one in responses)
+    assert gold.isdisjoint(response.pk for response in responses)
     places: Counter[Any] = Counter()
-    for one in responses:
+    for response in responses:
         (stratum,) = [
             row
             for row in plan.strata
-            if (row["model"], row["scope"]) == (one.model.name, one.prompt.dimension)
-            and row["low"] <= sureness(one) < row["high"]
+            if (row["model"], row["scope"]) == (response.model.name, response.prompt.dimension)
+            and row["low"] <= sureness(response) < row["high"]
         ]
         places[stratum["model"], stratum["scope"], stratum["low"]] += 1
     assert {
@@ -127,8 +138,8 @@ def test_what_people_are_at_is_drawn_no_second_time(run: BenchmarkRun, chen: Per
     assert set(tasks_of(first.batch)).isdisjoint(tasks_of(second.batch))
     assert len(tasks_of(first.batch)) + len(tasks_of(second.batch)) == 45
     there = standing(run)
-    assert sum(one.held for one in there.strata) == 90
-    assert sum(one.labelled for one in there.strata) == 45  # no gold yet
+    assert sum(stratum.held for stratum in there.strata) == 90
+    assert sum(stratum.labelled for stratum in there.strata) == 45  # no gold yet
     # what is withdrawn may be drawn again
     taken = first.batch.tasks.first()
     assert taken is not None
@@ -175,20 +186,24 @@ def test_a_plan_from_another_run_is_kept_to_by_a_run_that_was_finished_before(
     predict_all(other, run.dataset)
     surer(other)
     again = run_of(other, run.dataset, name="again")
-    assert {one.key for one in standing(again).strata} != {one.key for one in standing(run).strata}
+    assert {stratum.key for stratum in standing(again).strata} != {
+        stratum.key for stratum in standing(run).strata
+    }
     label_next(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1))
     there, first = standing(again), standing(run)
-    assert [(one.key, one.population, one.held) for one in there.strata] == [
-        (one.key, one.population, one.held) for one in first.strata
+    assert [(stratum.key, stratum.population, stratum.held) for stratum in there.strata] == [
+        (stratum.key, stratum.population, stratum.held) for stratum in first.strata
     ]
     assert there.free == first.free
     plan = label_next(
         run=again, goal=PlanGoal(half_width=0.01), name="2", annotators=[chen], policy=Policy(overlap=1)
     )
-    bounds = {(one["model"], one["scope"], (one["low"], one["high"])) for one in plan.strata}
-    assert bounds == {one.key for one in first.strata}
+    bounds = {
+        (stratum["model"], stratum["scope"], (stratum["low"], stratum["high"])) for stratum in plan.strata
+    }
+    assert bounds == {stratum.key for stratum in first.strata}
     # and the run that was first goes on as it was
-    assert [one.key for one in standing(run).strata] == [one.key for one in first.strata]
+    assert [stratum.key for stratum in standing(run).strata] == [stratum.key for stratum in first.strata]
 
 
 @pytest.mark.both_databases
@@ -230,11 +245,11 @@ def test_responses_that_came_after_the_first_plan_keep_the_strata_that_they_were
         )
     second = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="second")
     label_next(run=second, goal=TEN, name="two", annotators=[chen], policy=alone)
-    drawn_in = {one.key for one in standing(second).strata}
+    drawn_in = {stratum.key for stratum in standing(second).strata}
     third = scorer_like(run, guideline, "scorer-3")
     surer(third)
     again = run_of(third, run.dataset, name="third")
-    assert {one.key for one in standing(again).strata} == drawn_in
+    assert {stratum.key for stratum in standing(again).strata} == drawn_in
     estimates = part(again, "estimates")
     assert estimates is not None
     row = next(row for row in estimates["rows"] if row["model"] == "Newest")
@@ -281,8 +296,8 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
     assert bounds == set(pairwise(edges))
     assert len(drawn_strata(again)) == 90
     there = standing(again)
-    assert {one.bounds for one in there.strata if one.scope == "safe"} == bounds
-    assert not any(one.assumed for one in there.strata)
+    assert {stratum.bounds for stratum in there.strata if stratum.scope == "safe"} == bounds
+    assert not any(stratum.assumed for stratum in there.strata)
     # the goal was reached, or nearly: its variances were estimates
     assert sum(one.more for one in there.wanted(PlanGoal(half_width=0.15))) == 0
 
@@ -290,8 +305,8 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
 def test_labels_for_a_pair_are_of_its_two_models(run: BenchmarkRun, chen: Person):
     there = standing(run)
     strata = [
-        PlanStratum(one.model, one.scope, one.bounds, 400, one.labelled, one.held, 0.2)
-        for one in there.strata
+        PlanStratum(stratum.model, stratum.scope, stratum.bounds, 400, stratum.labelled, stratum.held, 0.2)
+        for stratum in there.strata
     ]
     value, _low, _high = there.ground.differences["0-2"]
     ground = replace(there.ground, differences={"0-2": (value, 0.70, 0.80)}, combined={})

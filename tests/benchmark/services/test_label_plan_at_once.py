@@ -23,9 +23,9 @@ def test_two_runs_at_once_draw_no_response_twice(guideline: Guideline, lin: Pers
     plan = partial(label_next, goal=PlanGoal(half_width=0.1), annotators=[chen], policy=Policy(overlap=1))
     made = at_once([partial(plan, run=run, name="one"), partial(plan, run=other, name="two")])
     plans = [one for one in made if isinstance(one, LabellingPlan)]
-    drawn = [response for one in plans for response in one.batch.tasks.values_list("response", flat=True)]
+    drawn = [response for plan in plans for response in plan.batch.tasks.values_list("response", flat=True)]
     assert len(drawn) == len(set(drawn)) > 0
-    strata = {frozenset((one["low"], one["high"]) for one in plan.strata) for plan in plans}
+    strata = {frozenset((stratum["low"], stratum["high"]) for stratum in plan.strata) for plan in plans}
     assert len(strata) == 1
 
 

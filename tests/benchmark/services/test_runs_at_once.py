@@ -41,6 +41,6 @@ def test_of_two_who_take_one_name_at_once_one_is_refused_in_words(scorer: Scorer
     made = at_once([partial(make_run, scorer, dataset) for _person in range(4)])
     refusals = [one for one in made if not isinstance(one, BenchmarkRun)]
     assert BenchmarkRun.objects.count() == Job.objects.filter(kind="run_benchmark").count() == 1
-    assert [type(one) for one in refusals] == [NameTaken] * 3
+    assert [type(refusal) for refusal in refusals] == [NameTaken] * 3
     assert str(refusals[0]) == "There is a benchmark run named board already; choose another name."
     assert refusals[0].status == 409

@@ -241,7 +241,7 @@ def test_the_rate_over_time_leaves_long_pauses_out():
     assert sum(one.answers for one in later) / sum(one.seconds for one in later) == pytest.approx(1, rel=0.1)
     assert found[-1].at < 3
     assert rates([]) == []
-    assert [(one.answers, one.seconds) for one in rates([begin])] == [(1, 1.0)]
+    assert [(rate.answers, rate.seconds) for rate in rates([begin])] == [(1, 1.0)]
 
 
 def test_a_page_goes_on_only_at_an_endpoint_of_the_settings(asked: Dataset, he: Person, settings: Any):
@@ -272,7 +272,7 @@ def test_what_is_asked_for_every_two_seconds_looks_into_no_text(
     with django_assert_max_num_queries(30) as asked:
         browser.get(reverse("collecting-progress", args=[run.pk]))
     assert not [
-        one["sql"]
-        for one in asked.captured_queries
-        if 'annotation_response"."text' in one["sql"].replace("`", '"')
+        query["sql"]
+        for query in asked.captured_queries
+        if 'annotation_response"."text' in query["sql"].replace("`", '"')
     ]

@@ -223,7 +223,11 @@ def test_again_takes_what_came_since_and_replaces_the_old(run: BenchmarkRun, dat
     answer(dataset, "New-7B", to=1)
     second = run_again(run=run, actor=he, send=False)
     assert (second.name, second.replaces, second.scorer) == ("board @ scorer-1", run, run.scorer)
-    assert {one.name for one in second.evaluated_models.all()} == {"Secretive-7B", "Hidden-13B", "New-7B"}
+    assert {evaluated_model.name for evaluated_model in second.evaluated_models.all()} == {
+        "Secretive-7B",
+        "Hidden-13B",
+        "New-7B",
+    }
     assert freshness(run).again == second
     assert list(current_runs("xstest")) == [run]
     finish(second)
@@ -238,7 +242,10 @@ def test_again_leaves_out_who_was_left_out_before(scorer: Scorer, dataset: Datas
     answer(dataset, "Left-Out")
     run = made(scorer, dataset, "two", models=list(EvaluatedModel.objects.exclude(name="Left-Out")))
     second = run_again(run=run, send=False)
-    assert {one.name for one in second.evaluated_models.all()} == {"Secretive-7B", "Hidden-13B"}
+    assert {evaluated_model.name for evaluated_model in second.evaluated_models.all()} == {
+        "Secretive-7B",
+        "Hidden-13B",
+    }
 
 
 def test_again_is_with_the_current_scorer(run: BenchmarkRun, release: GoldRelease, guideline: Guideline):
@@ -280,7 +287,9 @@ def test_an_unfinished_run_is_not_run_again(scorer: Scorer, dataset: Dataset):
 def test_retraining_after_again_repeats_the_newest_run_alone(run: BenchmarkRun, release: GoldRelease):
     second = finish(run_again(run=run, send=False))
     chain = retrain(release=release, send=False)
-    assert [one.replaces for one in BenchmarkRun.objects.filter(retraining=chain)] == [second]
+    assert [benchmark_run.replaces for benchmark_run in BenchmarkRun.objects.filter(retraining=chain)] == [
+        second
+    ]
     assert freshness(anew(second)).again is not None  # the chain's run is on its way
 
 

@@ -249,7 +249,7 @@ def test_a_template_is_previewed_and_saved_as_the_next_version(
     assert not JudgeTemplate.objects.exists()
     assert client.post(save, told).status_code == 302
     assert client.post(save, told | {"text": "{response} {levels} two"}).status_code == 302
-    assert [one.number for one in JudgeTemplate.objects.all()] == [2, 1]
+    assert [judge_template.number for judge_template in JudgeTemplate.objects.all()] == [2, 1]
     assert JudgeTemplate.objects.get(number=1).text == "{prompt} {response}\n{levels} one"
     shown_text = page(client, "judge-template", "xstest", query="?version=2")
     assert "What version 2 changed in version 1" in shown_text

@@ -71,7 +71,7 @@ def test_every_picture_says_what_it_shows_and_has_a_table_beside_it(
     content = page(reader, labelled, view=view)
     alternatives = re.findall(r'<img class="figure__light"[^>]*alt="([^"]*)"', content)
     assert bool(alternatives) == (view not in ("groups", "lineage"))
-    assert all(len(one) > 30 for one in alternatives[:1])
+    assert all(len(alternative) > 30 for alternative in alternatives[:1])
     assert "<table" in content or view == "lineage"
 
 
@@ -361,9 +361,9 @@ def test_groups_of_dimensions_with_other_metrics_say_which_is_whose(reader: Clie
 def test_two_metrics_of_different_dimensions_are_one_view():
     text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8")
     document = parse_guideline(text, path="xstest.yaml")
-    assert [one.name for one in metric_views(document)] == ["full_compliance_rate"]
+    assert [metric_view.name for metric_view in metric_views(document)] == ["full_compliance_rate"]
     columns = columns_of(document, document.metric("full_compliance_rate"))
-    assert [(one.scope, one.metric.name) for one in columns] == [
+    assert [(column.scope, column.metric.name) for column in columns] == [
         ("safe", "full_compliance_rate"),
         ("unsafe", "full_refusal_rate"),
     ]

@@ -232,7 +232,7 @@ def test_what_people_say_overrides_the_rules_and_the_last_word_counts(
             )
         )
         settle_all(made, [lin, chen], "choice", lambda _one, level=level: level)
-        (found,) = [one for one in result_of(report).sheet.answers if one.form.key == "1/choice"]
+        (found,) = [answer for answer in result_of(report).sheet.answers if answer.form.key == "1/choice"]
         assert (found.choice, found.by, found.task) == (
             {2: "second", 3: "refuse"}[level],
             "people",
@@ -359,7 +359,7 @@ def test_a_report_refuses_what_it_could_not_count(
 
 
 def small_models(dataset: Dataset) -> list[Any]:
-    return [one.model for one in Response.objects.filter(prompt__dataset=dataset)]
+    return [response.model for response in Response.objects.filter(prompt__dataset=dataset)]
 
 
 def test_the_database_refuses_what_no_service_makes(report: ChoiceReport, batch: Batch):
@@ -608,7 +608,8 @@ def test_an_answer_is_read_once_and_found_by_whoever_opens_the_report_next(
     both = reported(questions, "both")
     assert len(sheet_of(both).anew) == 12
     assert result_of(both).sheet.anew.keys() == {
-        one.pk for one in Response.objects.filter(model__name="Scripted-2", prompt__dimension="choice")
+        response.pk
+        for response in Response.objects.filter(model__name="Scripted-2", prompt__dimension="choice")
     }
     assert result_of(both).sheet.anew == {}
 

@@ -304,6 +304,6 @@ def test_from_a_cell_one_gets_to_the_estimates_of_its_column(has_dimensions: boo
         asked = parse_qs(urlsplit(_beside(BenchmarkRun(name="x"), document, scope)).query)
         columns = columns_of(document, document.metric(asked["metric"][0]))
         assert asked["view"] == ["estimates"]
-        assert {one.named(document): one.scope for one in columns}[asked["scope"][0]] == scope
+        assert {column.named(document): column.scope for column in columns}[asked["scope"][0]] == scope
     if not has_dimensions:  # the only cell, which the overall number has
         assert "scope=" not in _beside(BenchmarkRun(name="x"), document, ALL)

@@ -304,7 +304,7 @@ def test_a_table_of_another_guideline_stands_on_no_board_here(run: BenchmarkRun)
 
 
 def metric_of(guideline: Guideline) -> str:
-    return next(one.name for one in guideline.document.metrics if "safe" in (one.dimensions or ()))
+    return next(metric.name for metric in guideline.document.metrics if "safe" in (metric.dimensions or ()))
 
 
 @pytest.mark.parametrize(

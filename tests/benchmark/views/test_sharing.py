@@ -117,7 +117,7 @@ def test_no_text_no_person_and_no_way_into_the_product(
         content = answer.content.decode()
         assert not answer.cookies
         visible = re.sub(r"<[^>]+>", " ", content)
-        assert [one for one in secrets if re.search(one, visible)] == []
+        assert [secret for secret in secrets if re.search(secret, visible)] == []
         assert "<form" not in content or 'method="get"' in content
         for target in LINK.findall(content):
             allowed = target.startswith(("?", "#", "/static/", f"/shared/{link[1]}/", "https://example.com/"))

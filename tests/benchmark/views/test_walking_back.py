@@ -44,8 +44,8 @@ def test_from_a_cell_to_the_annotations(
 ):
     client.force_login(he)
     board = opened(client, reverse("run", args=[run.name]))
-    cells = [one for one in links(board) if one.startswith(reverse("run-cell", args=[run.name]))]
-    cell = next(one for one in cells if "model=Hidden-13B" in one and "dimension=safe" in one)
+    cells = [link for link in links(board) if link.startswith(reverse("run-cell", args=[run.name]))]
+    cell = next(cell for cell in cells if "model=Hidden-13B" in cell and "dimension=safe" in cell)
     page = opened(client, cell)
     scorer = run.scorer
     for name, arguments in (
@@ -59,7 +59,7 @@ def test_from_a_cell_to_the_annotations(
         assert arguments[0] in opened(client, step)
     assert scorer.release.sha256[:12] in page
     assert scorer.guideline.sha256[:12] in page
-    tasks = {one for one in links(page) if one.startswith("/tasks/")}
+    tasks = {link for link in links(page) if link.startswith("/tasks/")}
     assert len(tasks) == 2  # the two safe prompts that the model answered
     for address in tasks:
         task = opened(client, address)

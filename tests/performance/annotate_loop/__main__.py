@@ -86,7 +86,7 @@ def measure(given: argparse.Namespace) -> dict[str, Any]:
             "settings": {name: value for name, value in vars(given).items() if name not in UNTOLD},
             "figures": outcome.figures,
             "tracebacks_in_the_log": len(errors),
-            "checks": [one.__dict__ for one in outcome.checks],
+            "checks": [check.__dict__ for check in outcome.checks],
         }
 
 

@@ -20,7 +20,7 @@ class Check:
 
     @classmethod
     def of(cls, rule: str, violations: Iterable[object]) -> Check:
-        found = [str(one) for one in violations]
+        found = [str(violation) for violation in violations]
         return cls(rule, len(found), found[0] if found else "")
 
 
@@ -58,7 +58,7 @@ class Rows:
     def of_annotators(self) -> list[Any]:
         from annotation.models import ADJUDICATION_SLOT
 
-        return [one for one in self.assignments if one["slot"] != ADJUDICATION_SLOT]
+        return [assignment for assignment in self.assignments if assignment["slot"] != ADJUDICATION_SLOT]
 
 
 def _rows(batches: Batches) -> Rows:
@@ -145,7 +145,7 @@ def _promises(rows: Rows, ledgers: Sequence[Ledger]) -> Iterable[Check]:
     stored |= {_row(row, decision=True) for row in [*rows.decisions, *rows.repeats]}
     receipts = {(one.assignment, one.receipt, one.decision) for one in stored}
     promises = [promise for ledger in ledgers for promise in ledger.promises]
-    told = {(one.assignment, one.receipt, one.decision) for one in promises}
+    told = {(promise.assignment, promise.receipt, promise.decision) for promise in promises}
     yield Check.of("every receipt that was given is in the database", told - receipts)
     yield Check.of("nothing is stored that nobody was told of", receipts - told)
 
@@ -155,7 +155,7 @@ def _row(row: Any, *, decision: bool) -> Promise:
 
 
 def _claims(rows: Rows, batches: Batches, ledgers: Sequence[Ledger]) -> Iterable[Check]:
-    live = [one for one in rows.assignments if one["state"] == "claimed"]
+    live = [assignment for assignment in rows.assignments if assignment["state"] == "claimed"]
     if batches.drained:
         yield Check.of("no claim is left", [f"{one['pk']} of {one['person__username']}" for one in live])
         return
@@ -178,7 +178,9 @@ def _counters(rows: Rows) -> Iterable[Check]:
         if row["slots_taken"] != taken[task]
     ]
     yield Check.of("slots_taken is the number of places taken", wrong)
-    submitted = Counter(one["pk"] for one in rows.assignments if one["state"] == "submitted")
+    submitted = Counter(
+        assignment["pk"] for assignment in rows.assignments if assignment["state"] == "submitted"
+    )
     answered = Counter(row["assignment_id"] for row in [*rows.annotations, *rows.decisions, *rows.repeats])
     odd = (submitted - answered) + (answered - submitted)
     yield Check.of("what is submitted has one answer, and what has an answer is submitted", odd)

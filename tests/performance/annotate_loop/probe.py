@@ -100,7 +100,7 @@ class Probe:
         return cases
 
     def _case(self, name: str, size: int, batch: str, people: Sequence[Somebody]) -> Case:
-        workers = [Program(one, batch, self.server.port) for one in people]
+        workers = [Program(person, batch, self.server.port) for person in people]
         self.ledgers += [worker.ledger for worker in workers]
         return Case(name, size, workers)
 
@@ -175,7 +175,7 @@ class Probe:
         large = [
             f"{one['batch']}: {one['megabytes']:.0f}" for one in self.created if one["megabytes"] >= MEMORY
         ]
-        heavy = [f"{one['batch']}: {one['p50']:.0f} ms" for one in pages if one["p50"] >= PAGE_WITHIN]
+        heavy = [f"{page['batch']}: {page['p50']:.0f} ms" for page in pages if page["p50"] >= PAGE_WITHIN]
         return [
             Check.of(f"p95 of next is at most {SLOWER} times that at {self.small} tasks", slow),
             Check.of(f"a batch is created in under {CREATED_WITHIN:.0f} s", late),
@@ -185,11 +185,15 @@ class Probe:
 
     def _counted(self, names: tuple[str, ...]) -> list[Check]:
         """The small batches alone: of the large ones the rows would not fit into the memory."""
-        surprises = [one for ledger in self.ledgers for one in ledger.surprises]
+        surprises = [surprise for ledger in self.ledgers for surprise in ledger.surprises]
         small = tuple(name for name in names if name.endswith(f"-{self.small}"))
-        held = [one for one in self.ledgers if one.person]
+        held = [ledger for ledger in self.ledgers if ledger.person]
         batches = Batches(small, 2, drained=False)
-        checks = [one for one in check_batches(batches, held) if not one.rule.startswith("every receipt")]
+        checks = [
+            check_batch
+            for check_batch in check_batches(batches, held)
+            if not check_batch.rule.startswith("every receipt")
+        ]
         return [Check.of("every answer is what such a call may get", surprises), *checks]
 
 
@@ -261,10 +265,10 @@ def _label(batch: Any, member: Any, rows: Sequence[tuple[int, int, str]]) -> Non
     ]  # fmt: skip
     audited = [
         AuditEvent(
-            actor=member.person, verb="submit", target=f"assignment:{one.assignment_id}",
-            data={"receipt": str(one.receipt)},
+            actor=member.person, verb="submit", target=f"assignment:{annotation.assignment_id}",
+            data={"receipt": str(annotation.receipt)},
         )
-        for one in annotations
+        for annotation in annotations
     ]  # fmt: skip
     with transaction.atomic():
         for rows_of in (assignments, annotations, audited):

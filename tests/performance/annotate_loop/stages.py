@@ -57,12 +57,12 @@ class Stage:
 
     def workers(self, batch: str, *, round_number: int = 0) -> list[Worker]:
         kind = WORKERS[self.plan.via[round_number % len(self.plan.via)]]
-        made = [kind(one, batch, self.plan.port) for one in self.plan.annotators]
+        made = [kind(annotator, batch, self.plan.port) for annotator in self.plan.annotators]
         self.ledgers += [worker.ledger for worker in made]
         return made
 
     def deciders(self, batch: str) -> list[Adjudicator]:
-        made = [Adjudicator(one, batch, self.plan.port) for one in self.plan.adjudicators]
+        made = [Adjudicator(adjudicator, batch, self.plan.port) for adjudicator in self.plan.adjudicators]
         self.ledgers += [worker.ledger for worker in made]
         return made
 
@@ -116,7 +116,7 @@ class Stage:
         }
 
     def checks(self, batches: Batches, *, may_lose: bool) -> list[Check]:
-        surprises = [one for ledger in self.ledgers for one in ledger.surprises]
+        surprises = [surprise for ledger in self.ledgers for surprise in ledger.surprises]
         errors = [
             f"{kind} {status}" for ledger in self.ledgers for kind, status in ledger.answers if status >= 500
         ]
@@ -125,7 +125,7 @@ class Stage:
             Check.of("every answer is what such a call may get", surprises),
         ]
         if not may_lose:
-            lost = [f"{one.person}: {one.lost}" for one in self.ledgers if one.lost]
+            lost = [f"{ledger.person}: {ledger.lost}" for ledger in self.ledgers if ledger.lost]
             checks.append(Check.of("no connection was lost", lost))
         return checks + check_batches(batches, self.ledgers)
 
@@ -161,9 +161,9 @@ def loop(plan: Plan, *, server: Server, seconds: float, warm_up: float, think: f
     if end <= start:
         raise SystemExit("Everything was labelled before the warm-up was over: take more --tasks.")
     timings = [
-        one for ledger in stage.ledgers for one in ledger.timings if start <= one.end < end
+        timing for ledger in stage.ledgers for timing in ledger.timings if start <= timing.end < end
     ]  # fmt: skip
-    loops = sum(one.kind in {Worker.submitting, Browser.submitting} for one in timings)
+    loops = sum(timing.kind in {Worker.submitting, Browser.submitting} for timing in timings)
     figures = {
         "seconds": end - start,
         "emptied": bool(emptied),
@@ -199,7 +199,7 @@ def drain(plan: Plan, *, rounds: int, server: Server, kill_every: float) -> Outc
     checks = stage.checks(batches, may_lose=bool(kill_every))
     if killer is not None:
         checks.append(Check.of("workers were killed meanwhile", [] if killer.killed else ["none was"]))
-    timings = [one for ledger in stage.ledgers for one in ledger.timings]
+    timings = [timing for ledger in stage.ledgers for timing in ledger.timings]
     loops = sum(not promise.decision for ledger in stage.ledgers for promise in ledger.promises)
     figures = {
         "rounds": rounds,

@@ -130,7 +130,9 @@ def make_corpus(name: str, *, tasks: int, guideline: str, seed: int = 0) -> None
     from annotation.models import Collection, Dataset, EvaluatedModel, Guideline
 
     document = Guideline.objects.get(name=guideline.split("@", maxsplit=1)[0]).document
-    dimensions = [one for one in document.dimension_names if document.criteria_for(one)]
+    dimensions = [
+        dimension_name for dimension_name in document.dimension_names if document.criteria_for(dimension_name)
+    ]
     dataset = Dataset.objects.create(name=name)
     collection, _made = Collection.objects.get_or_create(name="")
     models = [
@@ -218,9 +220,9 @@ def batch_arguments(
 ) -> list[str]:  # fmt: skip
     arguments = [name, "--guideline", guideline, "--dataset", dataset]
     arguments += ["--overlap", str(overlap), "--pairing", pairing, "--lease", str(lease)]
-    arguments += ["--annotators", *(one.name for one in annotators)]
+    arguments += ["--annotators", *(annotator.name for annotator in annotators)]
     if adjudicators:
-        arguments += ["--adjudicators", *(one.name for one in adjudicators)]
+        arguments += ["--adjudicators", *(adjudicator.name for adjudicator in adjudicators)]
     return arguments
 
 

@@ -62,7 +62,7 @@ def test_asking_how_far_it_is_does_not_read_the_texts_again(scorer: Scorer, he: 
     made = request_predictions(scorer=scorer, items=[Item("How?", "So.")], actor=he)
     with CaptureQueriesContext(connection) as queries:
         request_of(he, made.pk)
-    assert not any('"scoring_predictionrequest"."items"' in one["sql"] for one in queries)
+    assert not any('"scoring_predictionrequest"."items"' in query["sql"] for query in queries)
 
 
 def test_a_request_is_a_job_and_then_its_result(scorer: Scorer, api: APIClient) -> None:
@@ -127,7 +127,7 @@ def test_identical_texts_are_predicted_once_and_the_scorer_stays_loaded(
     predict = FittedNgramScorer.predict
 
     def counted(self: FittedNgramScorer, examples: list[Example], **options: Any) -> Any:
-        asked.extend(one.content_key for one in examples)
+        asked.extend(example.content_key for example in examples)
         return predict(self, examples, **options)
 
     monkeypatch.setattr(FittedNgramScorer, "predict", counted)

@@ -72,7 +72,7 @@ def assert_same(folders: Sequence[Folder], *, to: float, without: Sequence[str] 
 
     ``without`` are libraries that it must not have needed.
     """
-    words = [json.dumps([tuple(map(str, one)) for one in folders]), json.dumps(PAIRS)]
+    words = [json.dumps([tuple(map(str, folder)) for folder in folders]), json.dumps(PAIRS)]
     told = subprocess.run(
         [sys.executable, "-I", "-c", LOADER, *words, "scoring", "annotation", "django", *without],
         env={"PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},

@@ -330,8 +330,8 @@ def test_a_run_that_collapses_begins_again_at_half_the_rate_a_bounded_number_of_
     # A rate at which nothing can be learned, so that no attempt is better than the frequencies.
     scorer = tiny(encoder, rounds=2, learning_rate=50.0, head_learning_rate=50.0, restarts=2)
     details = scorer.fit(sixty(), [COMPLIANCE, SAFETY]).details  # type: ignore[attr-defined]
-    assert [one["attempt"] for one in details["restarts"]] == [0, 1, 2]
-    assert all(one["reason"] for one in details["restarts"])
+    assert [detail["attempt"] for detail in details["restarts"]] == [0, 1, 2]
+    assert all(detail["reason"] for detail in details["restarts"])
     assert details["collapsed"] is True
 
 
@@ -348,8 +348,8 @@ def test_a_collapse_that_a_restart_mends_is_told_and_the_mended_run_is_kept(
     monkeypatch.setattr("scoring.backbones.transformer.run.judge", first_fails)
     scorer = tiny(encoder, rounds=2, patience=2, restarts=2).fit(sixty(), [COMPLIANCE, SAFETY])
     details = scorer.details  # type: ignore[attr-defined]
-    assert [one["attempt"] for one in details["restarts"]] == [0]
-    assert {one["attempt"] for one in details["rounds"]} == {0, 1}
+    assert [detail["attempt"] for detail in details["restarts"]] == [0]
+    assert {detail["attempt"] for detail in details["rounds"]} == {0, 1}
     assert details["collapsed"] is False
 
 
@@ -442,7 +442,7 @@ def test_a_run_killed_after_a_restart_and_in_the_middle_of_an_epoch_goes_on_to_t
     monkeypatch.setattr(Run, "_round", failing)
     monkeypatch.setattr("scoring.backbones.transformer.run.judge", never_learned)
     whole = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2)
-    assert [one["attempt"] for one in whole.details["restarts"]] == [0]  # type: ignore[attr-defined]
+    assert [detail["attempt"] for detail in whole.details["restarts"]] == [0]  # type: ignore[attr-defined]
 
     heard: list[FitProgress] = []
 

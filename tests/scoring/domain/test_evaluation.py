@@ -349,7 +349,7 @@ def test_the_bins_of_reliability_make_the_calibration_error():
     examples, predictions = rows_of([1, 2, 3, 3, 1], [1, 1, 3, 3, 2], sure=0.8)
     predictions[4] = {"compliance": {1: 0.05, 2: 0.55, 3: 0.4}}
     metrics = measure(examples, predictions, [HEAD])
-    filled = [one for one in metrics["reliability"] if one["n"]]
+    filled = [metric for metric in metrics["reliability"] if metric["n"]]
     assert [(one["low"], one["n"], one["accuracy"]) for one in filled] == [(0.5, 1, 0.0), (0.8, 4, 0.75)]
     gaps = sum(one["n"] * abs(one["accuracy"] - one["confidence"]) for one in filled) / 5
     assert metrics["calibration_error"] == pytest.approx(gaps)

@@ -110,7 +110,7 @@ def test_settings_are_kept_with_the_scorer(release: GoldRelease, encoder: str) -
 
 def test_every_setting_can_be_set_and_its_default_is_in_range() -> None:
     now = TransformerSettings()
-    assert list(SETTINGS) == [one.name for one in fields(now)]
+    assert list(SETTINGS) == [field.name for field in fields(now)]
     given = [f"{name}={str(value).lower()}" for name, value in asdict(now).items()]
     assert now.with_assignments(given) == now
 
@@ -168,7 +168,7 @@ def test_bad_input_is_one_clear_line_and_makes_nothing(
     }.items():
         with subtests.test(message):
             assert message in refused(capsys, "train_scorer", *arguments)
-    assert [one.name for one in Scorer.objects.all()] == ["first-scorer"]
+    assert [scorer.name for scorer in Scorer.objects.all()] == ["first-scorer"]
 
 
 def test_a_folder_without_a_model_is_refused(release: GoldRelease, capsys: Any, tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ def predict(scorer: Scorer, response: Response, shares: tuple[float, ...]) -> No
 def predicted(scorer: Scorer, more: Dataset) -> dict[str, Response]:
     """Of model A one of each kind; of B the sure one and the other two not predicted."""
     found = {
-        f"{one.model.name}{one.prompt.key}": one
-        for one in Response.objects.filter(prompt__dataset=more).select_related("model", "prompt")
+        f"{response.model.name}{response.prompt.key}": response
+        for response in Response.objects.filter(prompt__dataset=more).select_related("model", "prompt")
     }
     for name, shares in (("Ap100", SURE), ("Ap101", BETWEEN), ("Ap102", NEITHER), ("Bp100", SURE)):
         predict(scorer, found[name], shares)

@@ -218,9 +218,9 @@ def test_a_must_fail_item_that_was_learned_from_is_judged_out_of_fold_and_by_wha
 ) -> None:
     """By heart any scorer knows it, so that the fold which had not seen it decides; who fails even so, fails."""
     response = next(
-        one
-        for one in Response.objects.filter(prompt__dimension=SAFETY)
-        if split_of(one.prompt.dataset.name, one.prompt.key) == "train"
+        response
+        for response in Response.objects.filter(prompt__dimension=SAFETY)
+        if split_of(response.prompt.dataset.name, response.prompt.key) == "train"
     )
     add_must_fail(guideline_name="flames", response=response)
     loaded = always(0)

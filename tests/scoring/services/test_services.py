@@ -157,7 +157,7 @@ def test_no_stored_prediction_is_in_sample_even_of_a_scorer_that_memorises(
 ) -> None:
     monkeypatch.setattr("scoring.services.training.choose", lambda *_spec, **_options: Memoriser())
     scorer = trained(release)
-    levels = Counter(true_level(one.task.response) for one in release.items.all())
+    levels = Counter(true_level(item.task.response) for item in release.items.all())
     # it would be right everywhere in-sample; out of fold it says 3 and is right where the truth is 3
     assert set(scorer.predictions.values_list("value", flat=True)) == {3}
     assert scorer.evaluation["grouped"]["accuracy"]["value"] == levels[3] / 20
@@ -447,7 +447,7 @@ def test_an_adaptation_needs_labels_of_the_model_and_a_scorer_of_the_guideline(
         AssayError, match="first-scorer is a scorer of flames, the labels of gold follow xstest"
     ):
         adapt(base=Scorer.objects.get(pk=scorer.pk), adapt_to=hidden)
-    assert [one.name for one in Scorer.objects.all()] == ["first-scorer"]
+    assert [scorer.name for scorer in Scorer.objects.all()] == ["first-scorer"]
 
 
 def test_the_number_of_seeds_is_kept_and_bounded(release: GoldRelease) -> None:

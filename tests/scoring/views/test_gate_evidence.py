@@ -28,7 +28,9 @@ def test_a_scorer_that_tells_nothing_of_what_the_current_one_can_tell_is_refused
     graded: GoldRelease, flames: Guideline, lin: Person, always: Any, known: str
 ) -> None:
     """No label of safety is left to find it worse on: without this, one criterion alone would replace two."""
-    safety = [one.content_key for one in lesson_of(graded, flames).examples if one.dimension == SAFETY]
+    safety = [
+        example.content_key for example in lesson_of(graded, flames).examples if example.dimension == SAFETY
+    ]
     both = card(fairness="learned", safety=known, morality="empty")
     old = scorer_that_says(graded, flames, name="old", learned=safety, card=both)
     judged(old)
@@ -63,9 +65,9 @@ def test_a_label_whose_prompt_was_learned_from_another_dataset_is_no_evidence(
     """The split hangs on dataset and id, so that one text may be for testing here and for training there."""
     judged(scorer_that_says(graded, flames, name="old"))
     later = labelled_release(flames, lin, name="later", dimensions=[SAFETY], test=1, train=6)
-    tested = [one.prompt for one in lesson_of(graded, flames).examples if one.split == "test"]
+    tested = [example.prompt for example in lesson_of(graded, flames).examples if example.split == "test"]
     safety = [text for text in tested if Prompt.objects.get(text=text).dimension == SAFETY]
-    taught = [one for one in lesson_of(later, flames).examples if one.split == "train"]
+    taught = [example for example in lesson_of(later, flames).examples if example.split == "train"]
     for example, text in zip(taught, safety, strict=True):
         dataset, _slash, key = example.prompt_key.partition("/")
         Prompt.objects.filter(dataset__name=dataset, key=key).update(text=f"  {text.upper()}")

@@ -297,8 +297,8 @@ def test_the_page_names_what_the_ensemble_really_used(
     scorer.card["details"] = {"members": {name: {} for name in members}} if members else {}
     scorer.save(update_fields=["config", "backbone", "card"])
     page = page_of(researcher, "/scorers/first-scorer/")
-    for one in words:
-        assert one in page
+    for word in words:
+        assert word in page
     assert ("the encoder (" in page) is ("encoder" in members)
 
 

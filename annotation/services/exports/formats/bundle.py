@@ -201,7 +201,7 @@ class _Packing:
             release=release,
             sha256=self._release.sha256,
             datasets=tuple(release["datasets"]),
-            guidelines=tuple(_facts(one) for one in self._guidelines),
+            guidelines=tuple(_facts(guideline) for guideline in self._guidelines),
             batches=tuple(self._batches()),
             people=len(self._people),
             files=tuple(packed.facts),

@@ -68,7 +68,7 @@ class _Tasks:
         guidelines = Guideline.objects.filter(pk__in=used).order_by("published_at", "pk")
         responses = Response.objects.filter(tasks__in=release.items.order_by().values("task"))
         return layout_of(
-            [one.document for one in guidelines],
+            [guideline.document for guideline in guidelines],
             has_texts=responses.filter(turns=[]).exists(),
             has_dialogues=responses.exclude(turns=[]).exists(),
         )
@@ -145,7 +145,7 @@ def _gold(row: Row | Exception) -> GoldRow:
     if not isinstance(row, Row):
         raise row
     data = row.fields["data"]
-    (truth,) = (one for one in row.fields["annotations"] if _role(one) == GOLD)
+    (truth,) = (field for field in row.fields["annotations"] if _role(field) == GOLD)
     sources = row.fields["meta"]["sources"]
     return GoldRow(
         dataset=data["dataset"],

@@ -21,12 +21,12 @@ def context(asked: Asked) -> dict[str, Any]:
     said = reasons_by_key()
     patterns = asked.patterns
     changes = versions(patterns, asked.choice.statistic if _fits_all(asked) else "")
-    latest = {one.name: one for one in patterns.guidelines.values()}
+    latest = {guideline.name: guideline for guideline in patterns.guidelines.values()}
     return {
-        "clauses": [_clause(one, asked, said) for one in clauses(patterns.labels, asked.person)],
-        "versions": [_version(one, asked) for one in changes],
-        "compared": any(one.change is not None for one in changes),
-        "reasons": [_reason(one, asked, said) for one in reasons(patterns.labels)],
+        "clauses": [_clause(clause, asked, said) for clause in clauses(patterns.labels, asked.person)],
+        "versions": [_version(change, asked) for change in changes],
+        "compared": any(change.change is not None for change in changes),
+        "reasons": [_reason(reason, asked, said) for reason in reasons(patterns.labels)],
         "guidelines": list(latest.values()),
     }
 

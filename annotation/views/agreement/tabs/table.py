@@ -76,8 +76,8 @@ def one_of_each(rows: Sequence[Counted]) -> list[Counted]:
     has a row of its own.
     """
     seen: dict[tuple[object, ...], Counted] = {}
-    for one in rows:
-        seen.setdefault((one.guideline, *one.group.values()), one)
+    for row in rows:
+        seen.setdefault((row.guideline, *row.group.values()), row)
     return list(seen.values())
 
 
@@ -93,7 +93,7 @@ def weakest_first(rows: Sequence[Counted], statistic: str) -> list[Counted]:
 
 def table(rows: Sequence[Counted], words: Words, choice: Choice) -> dict[str, Any]:
     """The lines with every statistic that any of them has, and why the others are not there."""
-    measured = [one.measured() for one in rows]
+    measured = [row.measured() for row in rows]
     shown = _shown(measured)
     return {
         "lines": [_line(one, found, shown, words, choice) for one, found in zip(rows, measured, strict=True)],
@@ -161,15 +161,15 @@ def _names(rows: Sequence[Counted], words: Words) -> list[str]:
     """What tells each row from the others: its group, and guideline and criterion where there are several. What is
     called the same twice running is said once; where that would make two rows alike, they keep their bare names.
     """
-    criteria, guidelines = {one.criterion for one in rows}, {one.guideline for one in rows}
+    criteria, guidelines = {row.criterion for row in rows}, {row.guideline for row in rows}
     called, bare = [], []
-    for one in rows:
-        before = [one.guideline] if len(guidelines) > 1 else []
-        several = len(criteria) > 1 or not one.group
-        criterion = [words.criterion(one.guideline, one.criterion)] if several else []
-        group = [value or "-" for value in words.group(one)]
+    for row in rows:
+        before = [row.guideline] if len(guidelines) > 1 else []
+        several = len(criteria) > 1 or not row.group
+        criterion = [words.criterion(row.guideline, row.criterion)] if several else []
+        group = [value or "-" for value in words.group(row)]
         called.append(" · ".join(part for part, _same in groupby([*before, *criterion, *group])))
-        bare.append(" · ".join([*before, *[one.criterion or "-"] * several, *map(str, one.group.values())]))
+        bare.append(" · ".join([*before, *[row.criterion or "-"] * several, *map(str, row.group.values())]))
     return called if len(set(called)) == len(called) else bare
 
 
