@@ -163,7 +163,7 @@ class Promotion(Authored):
         return f"{self.guideline_name} {self.number}: {self.scorer}"
 
 
-class MustFail(Authored):
+class RegressionCase(Authored):
     """A response that no scorer of the guideline may call harmless: one that does is not promoted.
 
     ``refused`` are the values of the criterion that it may not be given.

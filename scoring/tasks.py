@@ -11,7 +11,7 @@ from annotation.core.errors import N_, AssayError
 from annotation.models import Dataset, EvaluatedModel
 from annotation.services import jobs
 from scoring.models import Scorer
-from scoring.selectors.scorers import DRIFT, JUDGE, scorers_with_all
+from scoring.selectors.scorers import DRIFT, JUDGE, select_scorers
 from scoring.services import give_up, job_report, score, train
 from scoring.services.predictions.predictions import SCORE, Tell, responses_to
 from scoring.services.predictions.requests import PREDICT, answer_request, forget_requests
@@ -94,7 +94,7 @@ def predict_texts(context: jobs.JobContext) -> dict[str, Any]:
 
 
 def _scorer(context: jobs.JobContext) -> Scorer:
-    found = scorers_with_all().filter(pk=context.payload["scorer"]).first()
+    found = select_scorers().filter(pk=context.payload["scorer"]).first()
     if found is None:
         raise AssayError(N_("The scorer of this job is there no more."))
     return found

@@ -34,11 +34,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("assay")
 
 
-def missing(part: str, why: str) -> None:
+def missing(part: str, reason: str) -> None:
     """Skip, saying why; or fail where ASSAY_REQUIRE says that this machine must have the part."""
     if part in os.environ.get("ASSAY_REQUIRE", "").split(","):
-        pytest.fail(f"{part} is required here: {why}")
-    pytest.skip(why)
+        pytest.fail(f"{part} is required here: {reason}")
+    pytest.skip(reason)
 
 
 # Files whose tests take minutes, the longest first: begun last, one of them keeps a worker busy while the other waits.

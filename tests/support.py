@@ -84,8 +84,8 @@ CAST: dict[str, tuple[str, ...]] = {
 
 def person(name: str) -> Person:
     """The one of the cast, made where a fixture of the module did not."""
-    found = Person.objects.filter(username=name).first()
-    return found or add_person(name=name, roles=CAST[name], password=f"{name}-password")
+    existing = Person.objects.filter(username=name).first()
+    return existing or add_person(name=name, roles=CAST[name], password=f"{name}-password")
 
 
 def api_token(*, person: Person, scope: str = "manage") -> str:
@@ -96,14 +96,14 @@ def api_token(*, person: Person, scope: str = "manage") -> str:
 
 def small_dataset() -> Dataset:
     """The dataset ``small``, made where it is not there."""
-    found = Dataset.objects.filter(name="small").first()
-    return found or make_corpus(prompts=4, models=["Secretive-7B", "Hidden-13B"])
+    existing = Dataset.objects.filter(name="small").first()
+    return existing or make_corpus(prompts=4, models=["Secretive-7B", "Hidden-13B"])
 
 
 def first_batch() -> Batch:
     """The batch ``first`` over the dataset ``small`` with lin, chen and zhou, and wu; made where it is not there."""
-    found = Batch.objects.filter(name="first").first()
-    return found or make_batch(
+    existing = Batch.objects.filter(name="first").first()
+    return existing or make_batch(
         XSTEST_GUIDELINE.load(),
         small_dataset(),
         annotators=[person(name) for name in ("lin", "chen", "zhou")],

@@ -27,7 +27,16 @@ from annotation.core.charts import chart_url, draw_line, make_picture, make_quan
 from annotation.core.errors import Conflict
 from annotation.domain.annotations import Work
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import Batch, Collection, CorrectionRequest, Import, Note, Person, Response, Task
+from annotation.models import (
+    Batch,
+    Collection,
+    CorrectionRequest,
+    GuidelineNote,
+    Import,
+    Person,
+    Response,
+    Task,
+)
 from annotation.services import jobs
 from annotation.services.annotations.drafts import keep_draft
 from annotation.services.annotations.submission import revise, submit
@@ -338,7 +347,7 @@ def make_world() -> World:
     decide_next(batch, wu, 2)
     make_corpus(prompts=2, models=MODELS[:1], name="known")
     known = Response.objects.filter(prompt__dataset__name="known")
-    answers = [Given(one.pk, {"compliance": 3}, RATIONALE) for one in known]
+    answers = [Given(item.pk, {"compliance": 3}, RATIONALE) for item in known]
     items = add_items(batch=batch, kind="check", items=answers)
     held, dispute = next_assignment(batch=batch, person=lin), next_dispute(batch=batch, person=wu)
     assert held is not None
@@ -354,12 +363,12 @@ def make_world() -> World:
     scorer, training = create_scorer(TrainingSpec(name="s1", release=release), send=False)
     jobs.run_now(training)
     scorer.refresh_from_db()
-    asked = request_predictions(
+    prediction_request = request_predictions(
         scorer=scorer, items=[Item("Is it?", "It is.")], actor=people["manager"], send=False
     )
-    jobs.run_now(asked.job)
+    jobs.run_now(prediction_request.job)
     answered = batch.tasks.order_by("position")[0].response
-    (kept,) = add_must_fail(guideline_name=guideline.name, response=answered, refused=[3])
+    (receipt,) = add_must_fail(guideline_name=guideline.name, response=answered, refused=[3])
     collection = answered.collection
     run = create_run(name="b1", scorer=scorer, dataset=corpus, collection=collection, send=False)
     assert run.job is not None
@@ -398,7 +407,9 @@ def make_world() -> World:
     own, _text = make_token(person=lin, name="mine", scope="work", days=1, actor=lin)
     other, _text = make_token(person=chen, name="theirs", scope="work", days=1, actor=chen)
     invitation, secret = invite(roles=["annotator"], days=7, actor=people["manager"])
-    note = leave_note(guideline=guideline, source=Note.Source.FLAG, author=chen, text="Where does it end?")
+    note = leave_note(
+        guideline=guideline, source=GuidelineNote.Source.FLAG, author=chen, text="Where does it end?"
+    )
     upload = Import.objects.create(kind="prompts", format="jsonl", file_name="prompts.jsonl")
     return World(
         people=people,
@@ -440,7 +451,7 @@ def make_world() -> World:
             "scorer-score.name": "s1",
             "scorer-abstained.name": "s1",
             "guideline": guideline.name,
-            "must-fail-remove.item_id": kept.pk,
+            "must-fail-remove.item_id": receipt.pk,
             "judge.name": "j1",
             "judge-ask.name": "j1",
             "judging_id": judging.pk,
@@ -466,7 +477,7 @@ def make_world() -> World:
             **{f"collecting-{page}.number": gathering.pk for page in ("run", "progress", "again")},
             "retraining_id": getattr(retraining, "pk", None),
             "request_id": CorrectionRequest.objects.get().pk,
-            "api-prediction.request_id": asked.pk,
+            "api-prediction.request_id": prediction_request.pk,
             "import_id": upload.pk,
             "job_id": training.pk,
             "batch-making.job_id": making.pk,
@@ -616,12 +627,14 @@ def leaks(
     world: World, role: str, secrets: list[str], languages: tuple[str, ...] = LANGUAGES
 ) -> list[tuple[str, list[str]]]:
     """Where a secret reaches the person, in any language. What they wrote into an address themselves is none."""
-    found = []
+    found_secrets = []
     for language in languages:
         for path, text in everything_seen_by(client_of(world.people[role]), world, language):
-            told = [secret for secret in secrets if re.search(secret, text.replace(path, ""), re.IGNORECASE)]
-            found += [(path, told)] if told else []
-    return found
+            leaked = [
+                secret for secret in secrets if re.search(secret, text.replace(path, ""), re.IGNORECASE)
+            ]
+            found_secrets += [(path, leaked)] if leaked else []
+    return found_secrets
 
 
 def test_nothing_that_reaches_an_annotator_tells_model_partner_label_or_prediction(world: World):

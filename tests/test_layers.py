@@ -33,17 +33,17 @@ print(",".join(name for name in sys.argv[1].split(",") if name in sys.modules))
 
 def test_an_import_only_points_down():
     linter = Path(sys.executable).parent / "lint-imports"
-    told = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stdout
+    process = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout
 
 
 def test_the_web_process_imports_no_learning_library(tmp_path: Path):
     """Nor does a look for each backbone, as the form of a training has it."""
     command = [sys.executable, "-c", WEB, ",".join(HEAVY)]
     environment = {"ASSAY_DATA_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.strip() == ""
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.strip() == ""
 
 
 PURE = (
@@ -94,5 +94,5 @@ for module in pure:
 def test_a_pure_module_runs_without_the_framework():
     """Each is imported in a child of its own, so that none is helped or blamed by another."""
     command = [sys.executable, "-c", ALONE, ",".join(PURE), ",".join(FRAMEWORK)]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (told.returncode, told.stdout.splitlines()) == (0, []), told.stderr
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout.splitlines()) == (0, []), process.stderr

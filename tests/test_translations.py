@@ -68,8 +68,8 @@ class Visible(HTMLParser):
         self._foreign, self._within = foreign, list[tuple[str, bool]]()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        hidden = tag in UNSEEN or (not self._foreign and "lang" in given and tag != "html")
+        attributes = dict(attrs)
+        hidden = tag in UNSEEN or (not self._foreign and "lang" in attributes and tag != "html")
         self.texts += [value for name, value in attrs if name in SEEN and value]
         if tag not in VOID:
             self._within.append((tag, hidden))
@@ -87,10 +87,10 @@ class Visible(HTMLParser):
 def bare_words(source: str) -> list[str]:
     """The words of a template that are shown as they stand, whatever the reader's language."""
     source = BLOCK.sub("", source)
-    given = [
-        found[1] for tag in SHOWING.findall(source) for found in (*LITERAL.findall(tag), *PLACED.findall(tag))
+    matches = [
+        match[1] for tag in SHOWING.findall(source) for match in (*LITERAL.findall(tag), *PLACED.findall(tag))
     ]
-    literals = [text for text in given if not ELEMENT_ID.fullmatch(text)]
+    literals = [text for text in matches if not ELEMENT_ID.fullmatch(text)]
     parser = Visible(foreign=True)
     parser.feed(TAG.sub("", source))
     return [
@@ -186,12 +186,12 @@ def test_the_check_itself_passes_what_is_in_order(source: str) -> None:
 @pytest.fixture(scope="module")
 def cut(module_db: None) -> str:
     """The name of a release of the batch ``first``: three of its eight tasks are agreed, one is disputed."""
-    for one in ("ma", "he", "stranger"):
-        person(one)
+    for name in ("ma", "he", "stranger"):
+        person(name)
     batch = first_batch()
-    for said, other in ((1, 1), (3, 3), (2, 2), (1, 3)):
-        label_next(batch, person("lin"), said)
-        label_next(batch, person("chen"), other)
+    for level, other_level in ((1, 1), (3, 3), (2, 2), (1, 3)):
+        label_next(batch, person("lin"), level)
+        label_next(batch, person("chen"), other_level)
     return cut_release(ReleaseSpec(name="gold-1", batches=[batch])).name
 
 
@@ -270,16 +270,16 @@ def test_a_page_in_chinese_shows_no_english_of_ours(
     known = english - {"first", "small", "safe", "unsafe"}
     client.force_login(person(name))
     for address in addresses(name, batch, release):
-        shown = in_chinese(client, address)
-        assert any(re.search("[一-鿿]", text) for text in shown), address
-        assert [text for text in shown if text in known] == [], address
+        texts = in_chinese(client, address)
+        assert any(re.search("[一-鿿]", text) for text in texts), address
+        assert [text for text in texts if text in known] == [], address
 
 
 @pytest.mark.django_db
 def test_the_sign_in_page_is_chinese_and_so_is_its_refusal(client: Client, english: set[str]) -> None:
-    shown = in_chinese(client, reverse("login"))
-    assert "密码" in shown
-    assert [text for text in shown if text in english | {"Username", "Password"}] == []
+    texts = in_chinese(client, reverse("login"))
+    assert "密码" in texts
+    assert [text for text in texts if text in english | {"Username", "Password"}] == []
     client.cookies[settings.LANGUAGE_COOKIE_NAME] = "zh-hans"
     refused = client.post(reverse("login"), {"username": "nobody", "password": "wrong"}).content.decode()
     assert "登录名或密码不正确" in refused

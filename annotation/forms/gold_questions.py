@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import Batch, GoldLabel, GoldRelease, KnownItem, Person
+from annotation.models import Batch, GoldLabel, GoldRelease, GoldQuestion, Person
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.releases.releases import releases_for
 from annotation.services.batches.members import LONGEST_REASON
@@ -23,11 +23,11 @@ class KindForm(forms.Form):
     kind = forms.ChoiceField(
         label=_("For what"),
         choices=[
-            (KnownItem.Kind.CHECK, _("Gold checks, mixed into the work")),
-            (KnownItem.Kind.QUALIFICATION, _("The qualification before the work")),
+            (GoldQuestion.Kind.CHECK, _("Gold checks, mixed into the work")),
+            (GoldQuestion.Kind.QUALIFICATION, _("The qualification before the work")),
         ],
         widget=forms.RadioSelect,
-        initial=KnownItem.Kind.CHECK,
+        initial=GoldQuestion.Kind.CHECK,
     )
 
 

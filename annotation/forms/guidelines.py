@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from annotation.domain.guidelines import GuidelineDocument, localized
-from annotation.models import Note
+from annotation.models import GuidelineNote
 from annotation.services.guidelines import LONGEST_NOTE
 
 LARGEST = 2_000_000  # bytes; the Flames guideline has 60,000
@@ -101,5 +101,5 @@ class NoteForm(forms.Form):
 class NoteFilterForm(forms.Form):
     state = forms.ChoiceField(label=_("State"), choices=STATES, required=False)
     source = forms.ChoiceField(
-        label=_("Source"), choices=[("", _("all sources")), *Note.Source.choices], required=False
+        label=_("Source"), choices=[("", _("all sources")), *GuidelineNote.Source.choices], required=False
     )

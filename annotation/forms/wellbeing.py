@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import CareSettings, Person
+from annotation.models import WellbeingSettings, Person
 from annotation.selectors.guidelines import topic_labels
 
 MOST_POINTS = 10_000
@@ -52,7 +52,7 @@ class CareForm(forms.Form):
         ),
     )
 
-    def __init__(self, data: Any = None, *, settings: CareSettings) -> None:
+    def __init__(self, data: Any = None, *, settings: WellbeingSettings) -> None:
         contacts = {CONTACTS + language: text for language, text in settings.help_contacts.items()}
         numbers = {name: getattr(settings, name) for name in ("daily_exposure", "break_minutes")}
         super().__init__(data, initial=numbers | contacts)

@@ -5,10 +5,10 @@ from annotation.models.annotations import Annotation, CorrectionRequest, Draft, 
 from annotation.models.assignments import ADJUDICATION_SLOT, PRIORITY_STEP, Assignment, Panel, Task
 from annotation.models.audit import AuditEvent, CacheEntry, ImportedLabel, ResultOpening
 from annotation.models.base import Channel
-from annotation.models.batches import Alarm, Batch, Membership, Stratum, Tally, Watch
+from annotation.models.batches import Alarm, Batch, Membership, Stratum, MemberCounts, BatchStats
 from annotation.models.datasets import Collection, Dataset, EvaluatedModel, Prompt, Response
-from annotation.models.gold_questions import KnownItem, KnownTask, Qualification
-from annotation.models.guidelines import Guideline, IntroductionReading, Note
+from annotation.models.gold_questions import GoldQuestion, GoldQuestionTask, Qualification
+from annotation.models.guidelines import Guideline, IntroductionReading, GuidelineNote
 from annotation.models.imports import Import
 from annotation.models.jobs import Job
 from annotation.models.people import (
@@ -24,7 +24,7 @@ from annotation.models.people import (
     SetupLink,
 )
 from annotation.models.releases import Export, GoldLabel, GoldRelease, ReleasedLabel
-from annotation.models.wellbeing import CareSettings, Exposure
+from annotation.models.wellbeing import WellbeingSettings, Exposure
 
 __all__ = [
     "ADJUDICATION_SLOT",
@@ -42,7 +42,7 @@ __all__ = [
     "AuditEvent",
     "Batch",
     "CacheEntry",
-    "CareSettings",
+    "WellbeingSettings",
     "Channel",
     "Collection",
     "CorrectionRequest",
@@ -60,10 +60,10 @@ __all__ = [
     "IntroductionReading",
     "Invitation",
     "Job",
-    "KnownItem",
-    "KnownTask",
+    "GoldQuestion",
+    "GoldQuestionTask",
     "Membership",
-    "Note",
+    "GuidelineNote",
     "OneTimeLink",
     "Panel",
     "Person",
@@ -75,8 +75,8 @@ __all__ = [
     "SetupLink",
     "Stratum",
     "SubmissionBlock",
-    "Tally",
+    "MemberCounts",
     "Task",
     "Verdict",
-    "Watch",
+    "BatchStats",
 ]

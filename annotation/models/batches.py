@@ -153,7 +153,7 @@ class Batch(Authored):
         return self.name
 
 
-class Watch(models.Model):
+class BatchStats(models.Model):
     """What a worker measured of a batch a moment ago, so that no page has to: one row, measured anew.
 
     ``agreement`` and ``history`` hold what ``selectors/watch.py`` writes and reads; ``days`` maps a day to the
@@ -302,7 +302,7 @@ class Stratum(Counts):
         return f"{self.batch_id}/{self.kind}/{self.dimension}/{self.language}/{self.model_id}"
 
 
-class Tally(Counts):
+class MemberCounts(Counts):
     """What one member's work changed in one stratum. A row is written by its member's calls alone, in the
     transaction of the change: counting makes nobody wait for anybody.
     """

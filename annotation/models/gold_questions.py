@@ -14,7 +14,7 @@ from annotation.models.batches import Batch
 from annotation.models.datasets import Response
 
 
-class KnownItem(Authored):
+class GoldQuestion(Authored):
     """A response whose labels are known, to be given to the annotators of a batch.
 
     ``labels`` are the right ones by criterion, ``explanation`` is what who is told reads. An item that is not
@@ -47,7 +47,7 @@ class KnownItem(Authored):
         return f"{self.batch_id}/{self.kind}/{self.position}"
 
 
-class KnownTask(models.Model):
+class GoldQuestionTask(models.Model):
     """One known item as it was given to one person: a task like any other, with one place, planned for them alone.
 
     ``attempt`` counts the rounds of a qualification from 1. From ``told_at`` on the person knows the right labels:
@@ -58,7 +58,7 @@ class KnownTask(models.Model):
         Task, models.PROTECT, primary_key=True, related_name="known", verbose_name=_("task")
     )
     item = models.ForeignKey(
-        KnownItem, models.PROTECT, related_name="given", verbose_name=_("known item"), db_index=False
+        GoldQuestion, models.PROTECT, related_name="given", verbose_name=_("known item"), db_index=False
     )
     person = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, related_name="known_tasks", verbose_name=_("person")

@@ -64,7 +64,7 @@ class IntroductionReading(models.Model):
         return f"{self.person_id}/{self.guideline_id}"
 
 
-class Note(Authored):
+class GuidelineNote(Authored):
     """A remark on one clause of a guideline version, for the next one: a criterion, a level of it, or (empty) all.
 
     It tells of labels: whoever must be blind to the batch of its task must not read it before the batch closes.

@@ -32,7 +32,7 @@ from annotation.models import (
     ApiToken,
     Assignment,
     Batch,
-    CareSettings,
+    WellbeingSettings,
     Dataset,
     Draft,
     EvaluatedModel,
@@ -40,8 +40,8 @@ from annotation.models import (
     GoldLabel,
     GoldRelease,
     Guideline,
-    KnownItem,
-    KnownTask,
+    GoldQuestion,
+    GoldQuestionTask,
     Membership,
     Panel,
     Person,
@@ -50,7 +50,7 @@ from annotation.models import (
     ReleasedLabel,
     Response,
     Stratum,
-    Tally,
+    MemberCounts,
     Task,
 )
 
@@ -58,7 +58,7 @@ ASSIGNMENTS = Assignment._meta.db_table
 ADJUDICATIONS = Adjudication._meta.db_table
 ANNOTATIONS = Annotation._meta.db_table
 BATCHES = Batch._meta.db_table
-CARE_SETTINGS = CareSettings._meta.db_table
+CARE_SETTINGS = WellbeingSettings._meta.db_table
 DATASETS = Dataset._meta.db_table
 DRAFTS = Draft._meta.db_table
 EXPOSURES = Exposure._meta.db_table
@@ -66,8 +66,8 @@ GOLD_LABELS = GoldLabel._meta.db_table
 GROUPS = Group._meta.db_table
 GROUPS_OF_PEOPLE = Person.groups.through._meta.db_table
 GUIDELINES = Guideline._meta.db_table
-KNOWN_ITEMS = KnownItem._meta.db_table
-KNOWN_TASKS = KnownTask._meta.db_table
+KNOWN_ITEMS = GoldQuestion._meta.db_table
+KNOWN_TASKS = GoldQuestionTask._meta.db_table
 MEMBERS_OF_PANELS = Panel.members.through._meta.db_table
 MEMBERSHIPS = Membership._meta.db_table
 MODELS = EvaluatedModel._meta.db_table
@@ -79,7 +79,7 @@ RELEASED_LABELS = ReleasedLabel._meta.db_table
 RELEASED_BATCHES = GoldRelease.batches.through._meta.db_table
 RESPONSES = Response._meta.db_table
 STRATA = Stratum._meta.db_table
-TALLIES = Tally._meta.db_table
+TALLIES = MemberCounts._meta.db_table
 TASKS = Task._meta.db_table
 TOKENS = ApiToken._meta.db_table
 
@@ -212,7 +212,7 @@ def read_claim_conditions(member: Membership) -> ClaimConditions:
             member.role,
             *(person, batch, ADJUDICATION_SLOT),
             *(person, batch, ADJUDICATION_SLOT),
-            *(batch, batch, now, CareSettings.ONE, batch, person),
+            *(batch, batch, now, WellbeingSettings.ONE, batch, person),
         ],
     )
     assert row is not None
@@ -565,7 +565,7 @@ def end_task(task_id: int, state: str, settled_at: datetime | None = None) -> St
 
 def tell_answer(task_id: int, now: datetime) -> Statement:
     """From now on the person of this known task knows the right labels."""
-    return update(KnownTask, task_id, {"told_at": now})
+    return update(GoldQuestionTask, task_id, {"told_at": now})
 
 
 def write_gold(task: Task, settled: Mapping[str, Settled], now: datetime) -> list[Statement]:
@@ -745,13 +745,13 @@ STANDS_GIVEN_BACK, STANDS_AT_HAND, STANDS_ENDED = range(3)
 
 def fetch_unseen_checks(member: Membership) -> list[KnownCandidate]:
     """The gold checks of the batch whose responses the member was never given, in whatever batch and role."""
-    rows = fetch_rows(UNSEEN_CHECKS, [member.batch_id, KnownItem.Kind.CHECK.value, member.person_id])
+    rows = fetch_rows(UNSEEN_CHECKS, [member.batch_id, GoldQuestion.Kind.CHECK.value, member.person_id])
     return [KnownCandidate(*row) for row in rows]
 
 
 def fetch_round_items(member: Membership, attempt: int) -> list[RoundItem]:
     """The items of the member's round ``attempt`` that are in, or that were given in it."""
-    person, kind = member.person_id, KnownItem.Kind.QUALIFICATION.value
+    person, kind = member.person_id, GoldQuestion.Kind.QUALIFICATION.value
     params = [person, attempt, person, attempt, member.batch_id, kind, person, attempt, person]
     return [
         RoundItem(KnownCandidate(*candidate), bool(active), bool(seen), standing)

@@ -8,7 +8,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 
-class CareSettings(models.Model):
+class WellbeingSettings(models.Model):
     """What the managers set for everybody: one row, ``ONE``. A point of exposure is a step of severity
     (``Dimension.severity``) of an item that was read.
     """

@@ -26,7 +26,7 @@ from annotation.models import (
     Batch,
     Dataset,
     EvaluatedModel,
-    KnownItem,
+    GoldQuestion,
     Person,
     Response,
     ResultOpening,
@@ -136,7 +136,7 @@ def record_reader(person: Person, batch: Batch, *, is_new: bool = False) -> None
 def _with_results(batches: Iterable[int]) -> list[int]:
     """Those in which somebody submitted something, or whose known items can be read."""
     submitted = Assignment.objects.filter(batch=OuterRef("pk"), submitted_at__isnull=False)
-    known = KnownItem.objects.filter(batch=OuterRef("pk"))
+    known = GoldQuestion.objects.filter(batch=OuterRef("pk"))
     readable = Batch.objects.filter(Exists(submitted) | Exists(known), pk__in=list(batches))
     return list(readable.values_list("pk", flat=True))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from django.db.models import F, Q, QuerySet, Sum
 
-from annotation.models import Batch, Membership, Stratum, Tally, Task
+from annotation.models import Batch, Membership, Stratum, MemberCounts, Task
 
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
 COUNTED = (*STATES, "submitted")
@@ -25,7 +25,7 @@ def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Strat
     strata = {stratum.pk: stratum for stratum in Stratum.objects.filter(batch__in=ids, kind=kind)}
     found = {pk: Counter({name: getattr(one, name) for name in COUNTED}) for pk, one in strata.items()}
     sums = [Sum(name) for name in COUNTED]
-    tallies = Tally.objects.filter(stratum__batch__in=ids, stratum__kind=kind).order_by()
+    tallies = MemberCounts.objects.filter(stratum__batch__in=ids, stratum__kind=kind).order_by()
     for stratum, *added in tallies.values_list("stratum").annotate(*sums):
         found[stratum].update(dict(zip(COUNTED, added, strict=True)))
     return {strata[pk]: counts for pk, counts in found.items()}
@@ -42,7 +42,7 @@ def by_member(batch: Batch) -> dict[int, Counter[str]]:
 def by_membership(members: QuerySet[Membership]) -> dict[int, Counter[str]]:
     """As ``by_member``, for any memberships; who did nothing yet is not there."""
     sums = (
-        Tally.objects.filter(membership__in=members.order_by().values("pk")).order_by().values("membership")
+        MemberCounts.objects.filter(membership__in=members.order_by().values("pk")).order_by().values("membership")
     )
     work, check, repeat = (
         Q(stratum__kind=kind) for kind in (Task.Kind.WORK, Task.Kind.CHECK, Task.Kind.REPEAT)
@@ -73,7 +73,7 @@ def counts_for_quota(counts: Counter[str] | None) -> int:
 
 def submitted_by(membership: Membership) -> int:
     """What counts for the member's quota: annotations of the work and of checks, not of the round before it."""
-    tallies = Tally.objects.filter(membership=membership).exclude(stratum__kind=Task.Kind.QUALIFICATION)
+    tallies = MemberCounts.objects.filter(membership=membership).exclude(stratum__kind=Task.Kind.QUALIFICATION)
     return tallies.aggregate(n=Sum("submitted"))["n"] or 0
 
 
@@ -82,5 +82,5 @@ def count_decisions(membership: Membership, *, with_repeats: bool = False) -> in
     counts them.
     """
     kinds = [Task.Kind.WORK, Task.Kind.REPEAT] if with_repeats else [Task.Kind.WORK]
-    tallies = Tally.objects.filter(membership=membership, stratum__kind__in=kinds)
+    tallies = MemberCounts.objects.filter(membership=membership, stratum__kind__in=kinds)
     return tallies.aggregate(n=Sum("adjudicated"))["n"] or 0

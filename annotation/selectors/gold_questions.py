@@ -32,8 +32,8 @@ from annotation.models import (
     Annotation,
     Assignment,
     Batch,
-    KnownItem,
-    KnownTask,
+    GoldQuestion,
+    GoldQuestionTask,
     Membership,
     Panel,
     Person,
@@ -49,7 +49,7 @@ NO_ROUND = ""
 
 
 def has_known(batch: Batch) -> bool:
-    return KnownItem.objects.filter(batch=batch).exists()
+    return GoldQuestion.objects.filter(batch=batch).exists()
 
 
 def of_work(found: QuerySet[Assignment], *, known: bool) -> QuerySet[Assignment]:
@@ -192,7 +192,7 @@ def was_told(assignment: Assignment) -> bool:
 
 def open_checks(batch: Batch) -> QuerySet[Task]:
     """The checks of the batch that were answered and can still be corrected."""
-    mine = KnownTask.objects.filter(item__batch=batch, item__kind=KnownItem.Kind.CHECK)
+    mine = GoldQuestionTask.objects.filter(item__batch=batch, item__kind=GoldQuestion.Kind.CHECK)
     return Task.objects.filter(
         pk__in=mine.values("pk"), kind=Task.Kind.CHECK, state=Task.State.OPEN, slots_taken=1
     ).filter(Exists(Assignment.objects.filter(task=OuterRef("pk"), state=Assignment.State.SUBMITTED)))
@@ -210,7 +210,7 @@ def answers_of(tasks: Sequence[int]) -> dict[int, Answer]:
     current = Annotation.objects.filter(
         assignment__task__in=tasks, assignment__state="submitted", current=True
     )
-    known = dict(KnownTask.objects.filter(pk__in=tasks).values_list("pk", "item__labels"))
+    known = dict(GoldQuestionTask.objects.filter(pk__in=tasks).values_list("pk", "item__labels"))
     return {
         task: Answer(given=given, known=known[task])
         for task, given in current.values_list("assignment__task", "labels")
@@ -262,7 +262,7 @@ def _answered(batches: Iterable[Batch]) -> QuerySet[Annotation]:
         current=True,
         assignment__state=Assignment.State.SUBMITTED,
         assignment__task__known__item__batch__in=[batch.pk for batch in batches],
-        assignment__task__known__item__kind=KnownItem.Kind.CHECK,
+        assignment__task__known__item__kind=GoldQuestion.Kind.CHECK,
         assignment__task__known__item__active=True,
     )
 
@@ -315,7 +315,7 @@ def poor_results(batch: Batch) -> list[CheckResult]:
 class ItemLine:
     """A known item with how often it was answered, how often right in every label, and how often skipped."""
 
-    item: KnownItem
+    item: GoldQuestion
     answered: int
     right: int
     skipped: int
@@ -325,7 +325,7 @@ class ItemLine:
         return is_bad_item(self.answered, self.right)
 
 
-def item_lines(items: Sequence[KnownItem]) -> list[ItemLine]:
+def item_lines(items: Sequence[GoldQuestion]) -> list[ItemLine]:
     """A line for each of ``items``, two queries however many they are. Every attempt of a round counts."""
     ids = [item.pk for item in items]
     given = Annotation.objects.filter(
@@ -347,9 +347,9 @@ def item_lines(items: Sequence[KnownItem]) -> list[ItemLine]:
     ]
 
 
-def known_items(batch: Batch, *, kind: str = "") -> QuerySet[KnownItem]:
+def known_items(batch: Batch, *, kind: str = "") -> QuerySet[GoldQuestion]:
     """Those of the batch with all that their page shows, in their order; those taken out last."""
-    found = KnownItem.objects.filter(batch=batch).select_related(
+    found = GoldQuestion.objects.filter(batch=batch).select_related(
         "response__prompt", "response__model", "created_by"
     )
     return (found.filter(kind=kind) if kind else found).order_by("-active", "kind", "position")
@@ -366,11 +366,11 @@ class Supply:
 
 def supplies(batch: Batch) -> dict[str, Supply]:
     """By kind: the items that are in, and how many tasks were made of them."""
-    items = KnownItem.objects.filter(batch=batch, active=True).order_by()
+    items = GoldQuestion.objects.filter(batch=batch, active=True).order_by()
     active = dict(items.values_list("kind").annotate(n=Count("pk")))
-    tasks = KnownTask.objects.filter(item__batch=batch).order_by()
+    tasks = GoldQuestionTask.objects.filter(item__batch=batch).order_by()
     given = dict(tasks.values_list("item__kind").annotate(n=Count("pk")))
-    return {kind: Supply(kind, active.get(kind, 0), given.get(kind, 0)) for kind in KnownItem.Kind.values}
+    return {kind: Supply(kind, active.get(kind, 0), given.get(kind, 0)) for kind in GoldQuestion.Kind.values}
 
 
 @dataclass(frozen=True)
@@ -421,9 +421,9 @@ def rounds(batch: Batch) -> list[RoundLine]:
 def _round_line(member: Membership, found: Qualification | None, planned: int) -> RoundLine:
     attempt = found.attempt if found else 1
     items = round_items(member, attempt, without=strata_ruled_out(member))
-    tasks = KnownTask.objects.filter(
+    tasks = GoldQuestionTask.objects.filter(
         item__batch=member.batch_id,
-        item__kind=KnownItem.Kind.QUALIFICATION,
+        item__kind=GoldQuestion.Kind.QUALIFICATION,
         person=member.person_id,
         attempt=attempt,
     )

@@ -21,7 +21,7 @@ from annotation.models import (
     Guideline,
     IntroductionReading,
     Membership,
-    Note,
+    GuidelineNote,
     Person,
 )
 from annotation.selectors.access import (
@@ -164,7 +164,7 @@ ClauseKey: TypeAlias = tuple[str, float | None]
 """A criterion and a level of it; None for the criterion itself, and no criterion for the whole guideline."""
 
 
-def notes_for(person: Person) -> QuerySet[Note]:
+def notes_for(person: Person) -> QuerySet[GuidelineNote]:
     """The notes that this person may read, the latest first.
 
     A note tells of labels: none of a batch that is sealed for them, nor of a dataset that they judge blind.
@@ -173,13 +173,13 @@ def notes_for(person: Person) -> QuerySet[Note]:
         task__response__prompt__dataset__in=sealed_datasets(person)
     )
     return (
-        Note.objects.filter(Q(task=None) | ~sealed)
+        GuidelineNote.objects.filter(Q(task=None) | ~sealed)
         .select_related("created_by", "resolved_by", "guideline", "task__batch")
         .order_by("-created_at", "-id")
     )
 
 
-def open_notes(person: Person) -> QuerySet[Note]:
+def open_notes(person: Person) -> QuerySet[GuidelineNote]:
     """Those that wait for an answer: for the next version, or a word."""
     return notes_for(person).filter(resolved_at=None)
 
@@ -190,7 +190,7 @@ def open_counts(person: Person) -> dict[int, int]:
     return {row["guideline"]: row["n"] for row in counted}
 
 
-def note_for(person: Person, note_id: int) -> Note:
+def note_for(person: Person, note_id: int) -> GuidelineNote:
     """The note, if the person may read it."""
     found = notes_for(person).filter(pk=note_id).first()
     if found is None:
@@ -198,12 +198,12 @@ def note_for(person: Person, note_id: int) -> Note:
     return found
 
 
-def open_batches_of(person: Person, notes: Iterable[Note]) -> None:
+def open_batches_of(person: Person, notes: Iterable[GuidelineNote]) -> None:
     """The person reads these notes, and with them what somebody thought of items of their batches."""
     record_openings(person, {note.task.batch_id for note in notes if note.task is not None})
 
 
-def by_clause(guideline: Guideline, notes: Iterable[Note]) -> dict[ClauseKey, list[Note]]:
+def by_clause(guideline: Guideline, notes: Iterable[GuidelineNote]) -> dict[ClauseKey, list[GuidelineNote]]:
     """The notes by the clause they stand beside.
 
     One on a level that has no words of its own stands by its criterion, and one on an unknown criterion by the whole.
@@ -212,7 +212,7 @@ def by_clause(guideline: Guideline, notes: Iterable[Note]) -> dict[ClauseKey, li
         criterion.name: {level.value for level in criterion.scale}
         for criterion in guideline.document.criteria
     }
-    found: dict[ClauseKey, list[Note]] = {}
+    found: dict[ClauseKey, list[GuidelineNote]] = {}
     for note in notes:
         criterion = note.criterion if note.criterion in levels else ""
         level = note.level if note.level in levels.get(criterion, ()) else None

@@ -16,7 +16,7 @@ from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
     Batch,
-    CareSettings,
+    WellbeingSettings,
     Exposure,
     Guideline,
     Membership,
@@ -52,9 +52,9 @@ class Care:
         return in_words(self._settings.help_contacts)
 
     @cached_property
-    def _settings(self) -> CareSettings:
-        settings = CareSettings.objects.only("break_minutes", "help_contacts")
-        return settings.filter(pk=CareSettings.ONE).first() or CareSettings()
+    def _settings(self) -> WellbeingSettings:
+        settings = WellbeingSettings.objects.only("break_minutes", "help_contacts")
+        return settings.filter(pk=WellbeingSettings.ONE).first() or WellbeingSettings()
 
 
 def care_for(person: Person, severity: int) -> Care:
@@ -127,7 +127,7 @@ def budget_of(person: Person) -> int | None:
 
 
 def _everybodys_budget() -> int | None:
-    return CareSettings.objects.filter(pk=CareSettings.ONE).values_list("daily_exposure", flat=True).first()
+    return WellbeingSettings.objects.filter(pk=WellbeingSettings.ONE).values_list("daily_exposure", flat=True).first()
 
 
 def is_used_up(person: Person) -> bool:

@@ -13,7 +13,7 @@ from annotation.models import (
     Guideline,
     IntroductionReading,
     Membership,
-    Note,
+    GuidelineNote,
     Person,
     Task,
 )
@@ -81,19 +81,19 @@ def leave_note(
     level: float | None = None,
     text: str = "",
     task: Task | None = None,
-) -> Note:
+) -> GuidelineNote:
     """Leave a note, within the transaction of what it comes from. Without a criterion it is on the whole guideline.
 
     The same author, task, source and criterion again say the note anew; it then waits again.
     """
     said = {"guideline": guideline, "level": level, "text": text, **NOT_RESOLVED}
     if task is None:
-        return Note.objects.create(criterion=criterion, source=source, created_by=author, **said)
-    note, created = Note.objects.get_or_create(
+        return GuidelineNote.objects.create(criterion=criterion, source=source, created_by=author, **said)
+    note, created = GuidelineNote.objects.get_or_create(
         task=task, created_by=author, source=source, criterion=criterion, defaults=said
     )
     if not created and (note.level, note.text) != (level, text):
-        Note.objects.filter(pk=note.pk).update(**said, created_at=timezone.now())
+        GuidelineNote.objects.filter(pk=note.pk).update(**said, created_at=timezone.now())
         note.refresh_from_db()
     return note
 
@@ -101,7 +101,7 @@ def leave_note(
 @transaction.atomic
 def leave_own_note(
     *, guideline: Guideline, author: Person, text: str, criterion: str = "", level: float | None = None
-) -> Note:
+) -> GuidelineNote:
     """A manager's own remark on a clause of this version."""
     if criterion:
         known = guideline.document.criterion(criterion)
@@ -116,7 +116,7 @@ def leave_own_note(
         raise Unprocessable(N_("Write what the note says, in at most {most} characters."), most=LONGEST_NOTE)
     return leave_note(
         guideline=guideline,
-        source=Note.Source.MANAGER,
+        source=GuidelineNote.Source.MANAGER,
         author=author,
         criterion=criterion,
         level=level if criterion else None,
@@ -125,9 +125,9 @@ def leave_own_note(
 
 
 @transaction.atomic
-def resolve_note(*, note: Note, actor: Person, resolved: bool = True) -> Note:
+def resolve_note(*, note: GuidelineNote, actor: Person, resolved: bool = True) -> GuidelineNote:
     """Say that a note was dealt with, or open it again. The first who resolves it stays named."""
-    waiting = Note.objects.filter(pk=note.pk, resolved_at__isnull=resolved)
+    waiting = GuidelineNote.objects.filter(pk=note.pk, resolved_at__isnull=resolved)
     now = {"resolved_at": timezone.now(), "resolved_by": actor} if resolved else NOT_RESOLVED
     if waiting.update(**now):
         verb = "resolve_note" if resolved else "reopen_note"

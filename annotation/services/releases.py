@@ -23,7 +23,7 @@ from annotation.models import Batch, GoldRelease, Job, Person, ReleasedLabel, sq
 from annotation.models.sql import FrozenLabel
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.releases.candidates import Names, frozen_labels, settled_labels
-from annotation.selectors.releases.manifest import Tally, manifest_of
+from annotation.selectors.releases.manifest import ManifestCounts, manifest_of
 from annotation.selectors.releases.releases import RELEASE_JOB
 from annotation.services import jobs
 from annotation.services.audit import record
@@ -154,10 +154,10 @@ def _freeze(release: GoldRelease) -> tuple[int, int]:
     return last, ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"]
 
 
-def _hash(release: GoldRelease, batches: Sequence[Batch], labels: tuple[int, int], report: Report) -> Tally:
+def _hash(release: GoldRelease, batches: Sequence[Batch], labels: tuple[int, int], report: Report) -> ManifestCounts:
     """Read what was frozen, once: hash it, count it, and drop what is there twice."""
     names = Names(batches)
-    tally, doubles = Tally(names), Doubles(names)
+    tally, doubles = ManifestCounts(names), Doubles(names)
     parts = _told(frozen_labels(release, after=labels[0], to=labels[1]), labels, report)
     release.sha256 = release_sha256(
         names.settled(one).line

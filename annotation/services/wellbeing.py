@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from django.db import transaction
 
-from annotation.models import CareSettings, Person
+from annotation.models import WellbeingSettings, Person
 from annotation.services.audit import record
 
 
@@ -27,7 +27,7 @@ def set_care(
         "break_minutes": break_minutes,
         "help_contacts": {language: text.strip() for language, text in help_contacts.items() if text.strip()},
     }
-    CareSettings.objects.update_or_create(pk=CareSettings.ONE, defaults=values)
+    WellbeingSettings.objects.update_or_create(pk=WellbeingSettings.ONE, defaults=values)
     record(actor=actor, verb="set_care", target="care", **values)
 
 

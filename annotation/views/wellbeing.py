@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods
 from annotation.core.http import trail
 from annotation.domain.guidelines import localized
 from annotation.forms.wellbeing import CareForm
-from annotation.models import MANAGER, CareSettings
+from annotation.models import MANAGER, WellbeingSettings
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.guidelines import Family, families
 from annotation.selectors.wellbeing import Read, read_by, readers
@@ -32,7 +32,7 @@ PAGE = 100
 @role_required(MANAGER)
 def care(request: HttpRequest) -> HttpResponse:
     me = person_of(request)
-    settings = CareSettings.objects.filter(pk=CareSettings.ONE).first() or CareSettings()
+    settings = WellbeingSettings.objects.filter(pk=WellbeingSettings.ONE).first() or WellbeingSettings()
     form = CareForm(request.POST if request.method == "POST" else None, settings=settings)
     if form.is_valid():
         set_care(actor=me, **form.settings())

@@ -51,7 +51,7 @@ class CollectionRun(Authored):
         return f"{self.model}: {self.dataset} {self.collection}".strip()
 
 
-class PendingAsk(models.Model):
+class PendingRequest(models.Model):
     """A prompt that was sent and not answered yet. What a dead worker left of these is what it lost."""
 
     run = models.ForeignKey(CollectionRun, models.CASCADE, related_name="pending")
@@ -66,7 +66,7 @@ class PendingAsk(models.Model):
         return f"{self.run_id}/{self.prompt_id}"
 
 
-class FailedAsk(models.Model):
+class FailedRequest(models.Model):
     """A prompt that got no answer however often it was asked; asked again when the run goes on."""
 
     run = models.ForeignKey(CollectionRun, models.CASCADE, related_name="failures")

@@ -72,7 +72,7 @@ class Judge(Authored):
         return self.name
 
 
-class Judging(Authored):
+class JudgeRun(Authored):
     """A judge asked about the responses of some models to one dataset. Going on after a stop is another job."""
 
     judge = models.ForeignKey(Judge, models.PROTECT, related_name="judgings", verbose_name=_("judge"))

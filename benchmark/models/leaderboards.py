@@ -187,7 +187,7 @@ class PublishedTable(Authored):
         return f"{self.guideline_name}: {self.name}"
 
 
-class LabellingPlan(Authored):
+class LabelPlan(Authored):
     """What to label next for a run, drawn at random within strata, and the batch that was made of it.
 
     ``strata`` are ``[{"model", "scope", "low", "high", "population", "labelled", "drawn"}, ..]``: responses whose

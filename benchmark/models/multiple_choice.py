@@ -12,7 +12,7 @@ from benchmark.models.judges import Judge
 from scoring.models import Scorer
 
 
-class QuestionForm(models.Model):
+class QuestionVariant(models.Model):
     """What a prompt asks beyond its text: which question, in which form, and which option is safe.
 
     ``options`` are ``[{"letter": "A", "text": .., "safe": true}, ..]`` in the order in which the prompt shows them; an
@@ -41,7 +41,7 @@ class QuestionForm(models.Model):
         return f"{self.question} {self.form} {self.order}"
 
 
-class ReadAnswer(models.Model):
+class ParsedAnswer(models.Model):
     """What the rules of a version read in an answer to a choice, so that nothing is read twice.
 
     Neither a response nor the options of its prompt ever change, so this does not either; other rules are another row.

@@ -11,7 +11,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 
 from annotation.core.errors import N_, NotFound
 from annotation.models import Job, Person, Prompt, Response
-from benchmark.models import CollectedResponse, CollectionRun, FailedAsk
+from benchmark.models import CollectedResponse, CollectionRun, FailedRequest
 from benchmark.selectors.leaderboards.runs import datasets_open_to, refuse_sealed_dataset
 
 CHUNK = 200
@@ -185,7 +185,7 @@ def served_by(run: CollectionRun) -> list[tuple[str, str, int]]:
     return sorted(answers.annotate(n=Count("pk")), key=lambda row: (-row[2], row[:2]))
 
 
-def failures_of(run: CollectionRun) -> QuerySet[FailedAsk]:
+def failures_of(run: CollectionRun) -> QuerySet[FailedRequest]:
     """Of prompts that have no response now: one may have been imported since."""
     return (
         run.failures.filter(prompt__in=unanswered(run).order_by()).select_related("prompt").order_by("prompt")

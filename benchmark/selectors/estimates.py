@@ -45,7 +45,7 @@ from benchmark.domain.estimates.label_plan import (
 from benchmark.domain.estimates.selection import GoldSelection, told
 from benchmark.domain.leaderboards.resampling import CountedResponse
 from benchmark.domain.leaderboards.withholding import is_gold
-from benchmark.models import BenchmarkRun, LabellingPlan, RunItem
+from benchmark.models import BenchmarkRun, LabelPlan, RunItem
 from benchmark.selectors.leaderboards.items import CHUNK, counted, everything, scope_of
 from benchmark.selectors.leaderboards.runs import (
     finished_board,
@@ -404,7 +404,7 @@ def drawn_strata(run: BenchmarkRun) -> dict[Place, Bounds]:
 
 def planned_before(run: BenchmarkRun) -> list[int]:
     """Ids of the runs over these responses by this guideline that labels were planned from, up to this run itself."""
-    plans = LabellingPlan.objects.filter(
+    plans = LabelPlan.objects.filter(
         run__dataset=run.dataset_id,
         run__collection=run.collection_id,
         run__scorer__guideline__name=run.scorer.guideline.name,
@@ -443,7 +443,7 @@ def effort(guideline_name: str, overlap: int = 2) -> LabelEffort:
     )
 
 
-def plans_of(run: BenchmarkRun) -> list[LabellingPlan]:
+def plans_of(run: BenchmarkRun) -> list[LabelPlan]:
     return list(run.labelling_plans.select_related("batch", "created_by"))
 
 

@@ -46,7 +46,7 @@ from benchmark.domain.llm_client import (
     key_for,
 )
 from benchmark.domain.llm_client.settings import check_settings, differences, parameters, question
-from benchmark.models import CollectedResponse, CollectionRun, FailedAsk, PendingAsk
+from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import answered_already, responses_of, texts_to_ask, unanswered
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 
@@ -255,8 +255,8 @@ class _Collecting:
     def _note_sent(self, prompts: Sequence[int]) -> None:
         with self._held():
             # Done again where the connection was lost at the very commit: then they are there.
-            PendingAsk.objects.bulk_create(
-                [PendingAsk(run=self._run, prompt_id=prompt) for prompt in prompts], ignore_conflicts=True
+            PendingRequest.objects.bulk_create(
+                [PendingRequest(run=self._run, prompt_id=prompt) for prompt in prompts], ignore_conflicts=True
             )
 
     def _done(self, batch: Sequence[EndpointAnswer | RequestFailure], totals: RequestTotals) -> None:
@@ -279,9 +279,9 @@ class _Collecting:
         prompts = [answer.key for answer in answers] + [answer.key for answer in failures]
         with self._held():
             new = self._store_answers(answers)
-            FailedAsk.objects.filter(run=self._run, prompt__in=prompts).delete()
-            FailedAsk.objects.bulk_create(
-                FailedAsk(
+            FailedRequest.objects.filter(run=self._run, prompt__in=prompts).delete()
+            FailedRequest.objects.bulk_create(
+                FailedRequest(
                     run=self._run,
                     prompt_id=failure.key,
                     status=failure.status,
@@ -290,7 +290,7 @@ class _Collecting:
                 )
                 for failure in failures
             )
-            PendingAsk.objects.filter(run=self._run, prompt__in=prompts).delete()
+            PendingRequest.objects.filter(run=self._run, prompt__in=prompts).delete()
         return new
 
     def _store_answers(self, answers: Sequence[EndpointAnswer]) -> int:
@@ -326,7 +326,7 @@ class _Collecting:
         """What this worker or an earlier one left under way is lost: counted, and asked for again."""
         before = self._lost
         with self._held():
-            lost, _by_model = PendingAsk.objects.filter(run=self._run).delete()
+            lost, _by_model = PendingRequest.objects.filter(run=self._run).delete()
             CollectionRun.objects.filter(pk=self._run.pk).update(lost=F("lost") + lost)
             self._lost = before + lost
             self._context.keep(self._result())

@@ -16,7 +16,7 @@ from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
 from benchmark.domain.estimates.estimates import LEAST_LABELLED
 from benchmark.domain.estimates.label_plan import StratumTarget, draw
-from benchmark.models import BenchmarkRun, LabellingPlan
+from benchmark.models import BenchmarkRun, LabelPlan
 from benchmark.selectors.estimates import (
     LabellingStatus,
     PlanGoal,
@@ -26,8 +26,8 @@ from benchmark.selectors.estimates import (
 )
 from benchmark.selectors.leaderboards.runs import refuse_sealed_run
 from benchmark.services.leaderboards.execution import keep_parts
-from scoring.selectors.scorers import latest_version
-from scoring.services.predictions.abstention import MOST
+from scoring.selectors.scorers import get_latest_guideline
+from scoring.services.predictions.abstention import MAX_RESPONSES
 
 
 @transaction.atomic
@@ -42,7 +42,7 @@ def label_next(
     open_now: bool = True,
     seed: int | None = None,
     actor: Person | None = None,
-) -> LabellingPlan:
+) -> LabelPlan:
     """Draw what the goal still needs, without what people label or have labelled, and make a batch of it.
 
     The same seed draws the same from the same responses; without one, chance chooses it. Judged by the version of the
@@ -58,13 +58,13 @@ def label_next(
     refuse_nothing_to_draw(demands)
     drawn = drawn_of(standing, demands, seed)
     responses = [response for responses in drawn for response in responses]
-    if len(responses) > MOST:
+    if len(responses) > MAX_RESPONSES:
         raise AssayError(
             N_(
                 "This takes {n} labels, and a batch holds {most}: choose a wider interval, or a pair of models."
             ),
             n=len(responses),
-            most=MOST,
+            most=MAX_RESPONSES,
         )
     batch = create_batch(
         BatchSpec(
@@ -79,7 +79,7 @@ def label_next(
         ),
         actor=actor,
     )
-    made = LabellingPlan.objects.create(
+    made = LabelPlan.objects.create(
         run=run,
         batch=batch,
         goal=goal.to_json()
@@ -125,7 +125,7 @@ def drawn_of(standing: LabellingStatus, demands: Sequence[StratumTarget], seed: 
 
 
 def _guideline(run: BenchmarkRun) -> Any:
-    return latest_version(run.scorer.guideline.name)
+    return get_latest_guideline(run.scorer.guideline.name)
 
 
 def _told(demand: StratumTarget, drawn: Sequence[int]) -> dict[str, Any]:

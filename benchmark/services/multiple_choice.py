@@ -37,7 +37,7 @@ from annotation.services.imports.datasets import PromptShelf
 from annotation.services.imports.run import PLAIN, ImportReport, Intake, Problems, Run, sha256_of
 from benchmark.domain.multiple_choice import VERSION
 from benchmark.domain.multiple_choice.formats import WORDING, VariantRecord, reader
-from benchmark.models import ChoiceReport, Judge, QuestionForm, ReadAnswer
+from benchmark.models import ChoiceReport, Judge, QuestionVariant, ParsedAnswer
 from benchmark.selectors.leaderboards.guidelines import SHIPPED
 from benchmark.selectors.multiple_choice.answers import (
     CHOICE_GUIDELINE,
@@ -69,9 +69,9 @@ def sheet_with(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = N
     """The sheet of all models of the report, or of these; whoever asks next finds what was read for it."""
     sheet = sheet_of(report, models)
     if sheet.anew:
-        ReadAnswer.objects.bulk_create(
+        ParsedAnswer.objects.bulk_create(
             (
-                ReadAnswer(response_id=pk, rules=VERSION, choice=parsed.choice, rule=parsed.rule)
+                ParsedAnswer(response_id=pk, rules=VERSION, choice=parsed.choice, rule=parsed.rule)
                 for pk, parsed in sheet.anew.items()
             ),
             batch_size=CHUNK,
@@ -137,7 +137,7 @@ def _prompt_format(name: str, forms: Reader[VariantRecord]) -> Format:
 
 def _put_forms(intake: Intake, dataset: Dataset, chunk: Sequence[VariantRecord]) -> None:
     prompts = prompts_by_key(dataset, (form_record.prompt.ref.key for form_record in chunk))
-    stored = {form.prompt_id: form for form in QuestionForm.objects.filter(prompt__in=prompts.values())}
+    stored = {form.prompt_id: form for form in QuestionVariant.objects.filter(prompt__in=prompts.values())}
     new = []
     for record_ in chunk:
         prompt = prompts.get(record_.prompt.ref.key)
@@ -160,11 +160,11 @@ def _put_forms(intake: Intake, dataset: Dataset, chunk: Sequence[VariantRecord])
                     dataset=dataset.name,
                 )
             )
-    QuestionForm.objects.bulk_create(new)
+    QuestionVariant.objects.bulk_create(new)
 
 
-def _form_of(form_record: VariantRecord, prompt: Prompt) -> QuestionForm:
-    return QuestionForm(
+def _form_of(form_record: VariantRecord, prompt: Prompt) -> QuestionVariant:
+    return QuestionVariant(
         prompt=prompt,
         question=form_record.question,
         category=form_record.category,
@@ -174,7 +174,7 @@ def _form_of(form_record: VariantRecord, prompt: Prompt) -> QuestionForm:
     )
 
 
-def _content(form: QuestionForm) -> tuple[object, ...]:
+def _content(form: QuestionVariant) -> tuple[object, ...]:
     return form.question, form.category, form.form, form.order, form.options
 
 
@@ -236,10 +236,10 @@ def _check_kind(kind: str, dataset: Dataset) -> None:
             kind=kind,
             known=", ".join(ChoiceReport.Kind.values),
         )
-    forms = set(QuestionForm.objects.filter(prompt__dataset=dataset).values_list("form", flat=True))
-    needed = {QuestionForm.Form.CHOICE.value}
+    forms = set(QuestionVariant.objects.filter(prompt__dataset=dataset).values_list("form", flat=True))
+    needed = {QuestionVariant.Form.CHOICE.value}
     if kind == ChoiceReport.Kind.FINE:
-        needed.add(QuestionForm.Form.OPEN.value)
+        needed.add(QuestionVariant.Form.OPEN.value)
     if not needed <= forms:
         raise AssayError(
             N_(

@@ -16,7 +16,7 @@ from annotation.services.audit import record
 from benchmark.domain.published_tables import Published, read_table
 from benchmark.models import PublishedTable
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
-from scoring.selectors.scorers import latest_version
+from scoring.selectors.scorers import get_latest_guideline
 
 LONGEST_NAME, LONGEST_SOURCE, LONGEST_URL = 150, 2000, 500
 _IS_URL = URLValidator(schemes=["http", "https"])
@@ -24,7 +24,7 @@ _IS_URL = URLValidator(schemes=["http", "https"])
 
 def read_published(source: Source, guideline: str) -> tuple[Guideline, list[Published]]:
     """The latest published version of the guideline, and what the file says by it. Nothing is stored."""
-    guideline_version = latest_version(guideline)
+    guideline_version = get_latest_guideline(guideline)
     return guideline_version, read_table(source, guideline_version.document)
 
 

@@ -55,7 +55,7 @@ from benchmark.selectors.estimates import (
 from benchmark.selectors.leaderboards.runs import refuse_sealed_run, run_named
 from benchmark.services.estimates import label_next, standing_kept
 from benchmark.views.leaderboards.formatting import metric_label, scope_label
-from scoring.selectors.scorers import people_behind
+from scoring.selectors.scorers import list_release_people
 
 CURVE = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10)
 """Half-widths that the curve is drawn through, in points."""
@@ -140,8 +140,8 @@ def _make(
 
 def _people(run: BenchmarkRun) -> dict[str, Any]:
     return {
-        "annotators": people_behind(run.scorer, ANNOTATOR),
-        "adjudicators": people_behind(run.scorer, ADJUDICATOR),
+        "annotators": list_release_people(run.scorer, ANNOTATOR),
+        "adjudicators": list_release_people(run.scorer, ADJUDICATOR),
     }
 
 

@@ -35,7 +35,7 @@ from benchmark.services.published_tables import (
     remove_published,
 )
 from benchmark.views.leaderboards.formatting import metric_label, number, overall_metrics, scope_label
-from scoring.selectors.scorers import latest_version
+from scoring.selectors.scorers import get_latest_guideline
 
 
 @require_GET
@@ -130,7 +130,7 @@ def _table_page(
     request: HttpRequest, table: PublishedTable, form: PublishedDatasetForm, *, status: int = 200
 ) -> HttpResponse:
     person = person_of(request)
-    guideline = latest_version(table.guideline_name)
+    guideline = get_latest_guideline(table.guideline_name)
     context = {
         "table": table,
         "guideline": guideline,

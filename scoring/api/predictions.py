@@ -28,8 +28,8 @@ from annotation.api.scopes import InScope
 from annotation.models import MANAGER, RESEARCHER, Job, Person
 from annotation.selectors.access import has_role
 from scoring.models import PredictionRequest, Scorer
-from scoring.selectors.predictions import request_of
-from scoring.selectors.scorers import current_scorer_named, scorer_named
+from scoring.selectors.predictions import get_prediction_request
+from scoring.selectors.scorers import get_current_scorer, get_scorer
 from scoring.services.predictions.requests import MOST_ITEMS, OUT_OF_FOLD, UNSEEN, Item, request_predictions
 
 MAX_TEXT_CHARACTERS = 100_000
@@ -219,7 +219,7 @@ class PredictionResult(AssayView):
         responses={200: RequestSerializer, **refusals(401, 403, 404)},
     )
     def get(self, request: Request, request_id: int) -> Response:
-        prediction_request = request_of(self.person, request_id)
+        prediction_request = get_prediction_request(self.person, request_id)
         done = prediction_request.job.state == "done"
         body = {
             **_describe_request(prediction_request),
@@ -234,8 +234,8 @@ class PredictionResult(AssayView):
 
 def _get_scorer(data: dict[str, Any]) -> Scorer:
     if "scorer" in data:
-        return scorer_named(data["scorer"])
-    return current_scorer_named(data["guideline"])
+        return get_scorer(data["scorer"])
+    return get_current_scorer(data["guideline"])
 
 
 def _describe_request(prediction_request: PredictionRequest) -> dict[str, Any]:

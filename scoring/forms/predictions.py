@@ -20,7 +20,7 @@ from annotation.models import (
 from annotation.selectors.access import sealed_datasets, unsealed_models
 from annotation.selectors.people import people_in_role
 from scoring.domain.calibration import COVERAGES, DEFAULT_COVERAGE, coverage_name
-from scoring.services.predictions.abstention import MOST
+from scoring.services.predictions.abstention import MAX_RESPONSES
 
 
 def offer(form: forms.Form, name: str, queryset: Any) -> None:
@@ -95,8 +95,8 @@ class AbstainedBatchForm(forms.Form):
     most = forms.IntegerField(
         label=_("At most"),
         min_value=1,
-        max_value=MOST,
-        initial=MOST,
+        max_value=MAX_RESPONSES,
+        initial=MAX_RESPONSES,
         help_text=_("So many responses, beginning with those of which the scorer is least sure."),
     )
     overlap = forms.IntegerField(
@@ -126,7 +126,7 @@ class AbstainedBatchForm(forms.Form):
         offer(self, "annotators", people_in_role(ANNOTATOR))
         offer(self, "adjudicators", people_in_role(ADJUDICATOR))
         if number is not None:
-            self.fields["most"].initial = min(MOST, number)
+            self.fields["most"].initial = min(MAX_RESPONSES, number)
 
     def options(self) -> dict[str, Any]:
         """What ``batch_of_abstained`` takes beside the scorer, the dataset and the coverage."""

@@ -21,7 +21,7 @@ from scoring.domain.spec import Spec
 from scoring.domain.training_spec import EVALUATIONS, GROUPED, MAX_SEEDS, TrainingSpec
 from scoring.forms.predictions import offer
 from scoring.models import Scorer
-from scoring.selectors.scorers import releases_open_to, scorers_for
+from scoring.selectors.scorers import list_open_releases, list_scorer_rows
 from scoring.services.scorers.scorers import default_spec, encoder_name
 
 KINDS = (
@@ -127,7 +127,7 @@ class TrainingForm(forms.Form):
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.person = person
-        known = GoldRelease.objects.filter(pk__in=[one.pk for one in releases_open_to(person)])
+        known = GoldRelease.objects.filter(pk__in=[one.pk for one in list_open_releases(person)])
         offer(self, "release", current_first(known))
 
     @property
@@ -198,7 +198,7 @@ class AdaptForm(TrainingForm):
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, person=person, **kwargs)
-        ready = [one.scorer.pk for one in scorers_for(person) if one.scorer.is_ready and not one.sealed]
+        ready = [one.scorer.pk for one in list_scorer_rows(person) if one.scorer.is_ready and not one.sealed]
         offer(self, "base", Scorer.objects.filter(pk__in=ready))
         offer(self, "adapt_to", unsealed_models(person).order_by("name"))
         self.initial.setdefault("release", self._fitting(self.initial.get("base", "")))

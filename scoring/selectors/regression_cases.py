@@ -8,25 +8,25 @@ from annotation.core.errors import N_, NotFound
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Person
 from annotation.selectors.access import sealed_datasets
-from scoring.models import MustFail
+from scoring.models import RegressionCase
 
 
-def must_fail_items(guideline_name: str) -> QuerySet[MustFail]:
+def must_fail_items(guideline_name: str) -> QuerySet[RegressionCase]:
     """What is in the set now, the oldest first."""
-    found = MustFail.objects.filter(guideline_name=guideline_name, removed_at=None)
-    return found.select_related("response__prompt__dataset", "response__model", "created_by").order_by("pk")
+    items = RegressionCase.objects.filter(guideline_name=guideline_name, removed_at=None)
+    return items.select_related("response__prompt__dataset", "response__model", "created_by").order_by("pk")
 
 
-def must_fail_for(person: Person, guideline_name: str) -> QuerySet[MustFail]:
+def must_fail_for(person: Person, guideline_name: str) -> QuerySet[RegressionCase]:
     """What of the set the person may see: nothing of a dataset that they judge blind."""
     return must_fail_items(guideline_name).exclude(response__prompt__dataset__in=sealed_datasets(person))
 
 
-def must_fail_item(item: int) -> MustFail:
-    found = MustFail.objects.filter(pk=item, removed_at=None).select_related("response__prompt").first()
-    if found is None:
+def must_fail_item(item: int) -> RegressionCase:
+    item_row = RegressionCase.objects.filter(pk=item, removed_at=None).select_related("response__prompt").first()
+    if item_row is None:
         raise NotFound(N_("There is no must-fail item {item}."), item=item)
-    return found
+    return item_row
 
 
 def harmless_levels(
@@ -39,9 +39,9 @@ def harmless_levels(
     """
     first = sorted(document.metrics, key=lambda metric: metric.name != document.rank_by)
     for metric in first:
-        counted = {one.name for one in document.criteria_of(metric, dimension)}
-        here = metric.dimensions is None or dimension in metric.dimensions
-        if metric.kind == "rate" and here and criterion in counted:
+        counted = {criterion_.name for criterion_ in document.criteria_of(metric, dimension)}
+        counts_dimension = metric.dimensions is None or dimension in metric.dimensions
+        if metric.kind == "rate" and counts_dimension and criterion in counted:
             scale = document.criterion(criterion).values
             return tuple(level for level in metric.levels_for(dimension) if level in scale)
     return ()

@@ -48,12 +48,12 @@ CHUNK = 1000
 Labels = dict[str, Value]
 
 
-def guideline_of(release: GoldRelease) -> Guideline:
+def get_release_guideline(release: GoldRelease) -> Guideline:
     """The guideline that a scorer of the release learns: of several versions, the one published last."""
-    found = list(
+    guidelines = list(
         Guideline.objects.filter(batches__releases=release).distinct().order_by("published_at", "pk")
     )
-    names = sorted({guideline.name for guideline in found})
+    names = sorted({guideline.name for guideline in guidelines})
     if len(names) != 1:
         raise AssayError(
             N_("A scorer learns one guideline; {release} has labels of {count}: {names}."),
@@ -61,10 +61,10 @@ def guideline_of(release: GoldRelease) -> Guideline:
             count=len(names),
             names=", ".join(names) or "-",
         )
-    return found[-1]
+    return guidelines[-1]
 
 
-def heads_of(guideline: Guideline) -> tuple[Head, ...]:
+def build_heads(guideline: Guideline) -> tuple[Head, ...]:
     """A head for each criterion, with every value of its scale (each whole number of a range)."""
     return tuple(
         Head(criterion.name, criterion.values, criterion.measurement)
@@ -73,7 +73,7 @@ def heads_of(guideline: Guideline) -> tuple[Head, ...]:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingSet:
     """``responses`` are the ids of the examples' responses, in the same order.
 
     ``left_out`` counts labels of an older version of the guideline that are not on this version's scales.
@@ -85,15 +85,15 @@ class Lesson:
     left_out: int
 
 
-def lesson_of(release: GoldRelease, guideline: Guideline) -> Lesson:
+def build_training_set(release: GoldRelease, guideline: Guideline) -> TrainingSet:
     """The examples in an order that depends on their content alone, so that any machine learns the same."""
-    heads = heads_of(guideline)
-    labels, left_out = _labels(release, heads)
-    found = sorted(_examples(release, labels), key=lambda pair: (pair[0].key, pair[0].content_key))
-    return Lesson([one for one, _pk in found], [pk for _one, pk in found], heads, left_out)
+    heads = build_heads(guideline)
+    labels, left_out = _read_labels(release, heads)
+    rows = sorted(_build_examples(release, labels), key=lambda pair: (pair[0].key, pair[0].content_key))
+    return TrainingSet([example for example, _pk in rows], [pk for _example, pk in rows], heads, left_out)
 
 
-def _labels(release: GoldRelease, heads: Sequence[Head]) -> tuple[dict[int, Labels], int]:
+def _read_labels(release: GoldRelease, heads: Sequence[Head]) -> tuple[dict[int, Labels], int]:
     """By response; where two versions of the guideline asked the same, the newer one's answer."""
     scales = {head.criterion: head.values for head in heads}
     labels: dict[int, Labels] = defaultdict(dict)
@@ -124,7 +124,7 @@ _FIELDS = (
 )
 
 
-def _examples(release: GoldRelease, labels: Mapping[int, Labels]) -> Iterator[tuple[Example, int]]:
+def _build_examples(release: GoldRelease, labels: Mapping[int, Labels]) -> Iterator[tuple[Example, int]]:
     responses = Response.objects.filter(pk__in=release.items.values("task__response"))
     for row in responses.values_list(*_FIELDS).iterator(chunk_size=CHUNK):
         pk, dataset, key, prompt, dimension, kind, model, collection, text, turns = row
@@ -133,7 +133,7 @@ def _examples(release: GoldRelease, labels: Mapping[int, Labels]) -> Iterator[tu
                 key=" ".join(part for part in (f"{dataset}/{key}", model, collection) if part),
                 prompt_key=f"{dataset}/{key}",
                 prompt=prompt,
-                response=spoken(text, turns),
+                response=response_text(text, turns),
                 model=model,
                 dimension=dimension or None,
                 labels=labels[pk],
@@ -143,29 +143,29 @@ def _examples(release: GoldRelease, labels: Mapping[int, Labels]) -> Iterator[tu
             yield example, pk
 
 
-def spoken(text: str, turns: Sequence[Mapping[str, str]]) -> str:
+def response_text(text: str, turns: Sequence[Mapping[str, str]]) -> str:
     """What a scorer reads of a response: its text, or the transcript of a dialogue."""
     return transcript((turn["role"], turn["text"]) for turn in turns) if turns else text
 
 
-def example_of(response: Response) -> Example:
+def build_example(response: Response) -> Example:
     """A response without labels, to be predicted."""
     return Example(
         key=str(response.pk),
         prompt_key=str(response.prompt_id),
         prompt=response.prompt.text,
-        response=spoken(response.text, response.turns),
+        response=response_text(response.text, response.turns),
         dimension=response.prompt.dimension or None,
     )
 
 
-def annotations_behind(release: GoldRelease, heads: Sequence[Head]) -> dict[int, list[Labels]]:
+def list_annotator_labels(release: GoldRelease, heads: Sequence[Head]) -> dict[int, list[Labels]]:
     """By response, what each of its annotators said alone: a list for every task in the release, slot by slot.
 
     A response that two tasks of the release hold has the annotations of both, one after the other.
     """
     scales = {head.criterion: head.values for head in heads}
-    said: dict[int, list[Labels]] = defaultdict(list)
+    labels_by_response: dict[int, list[Labels]] = defaultdict(list)
     rows = (
         Annotation.objects.filter(
             current=True,
@@ -178,8 +178,8 @@ def annotations_behind(release: GoldRelease, heads: Sequence[Head]) -> dict[int,
     )
     for response, labels in rows.iterator(chunk_size=CHUNK):
         numbers = {criterion: as_number(value) for criterion, value in labels.items()}
-        said[response].append({c: n for c, n in numbers.items() if n is not None and n in scales.get(c, ())})
-    return dict(said)
+        labels_by_response[response].append({c: n for c, n in numbers.items() if n is not None and n in scales.get(c, ())})
+    return dict(labels_by_response)
 
 
 OUT_OF_FOLD = "out_of_fold.json"
@@ -215,7 +215,7 @@ class PredictionRows:
     def __init__(self, scorer: Scorer) -> None:
         self._scorer = scorer
         self._document = scorer.guideline.document
-        self._heads = {head.criterion: head for head in heads_of(scorer.guideline)}
+        self._heads = {head.criterion: head for head in build_heads(scorer.guideline)}
         heads = scorer.card.get("heads", {})
         self._unlearned = {name for name, head in heads.items() if head["state"] == "empty"}
 
@@ -264,7 +264,7 @@ class Kept:
     def of(cls, scorer: Scorer) -> Kept:
         """Raises AssayError where its files are gone or changed: what they say would be no evidence."""
         refuse_changed(scorer.weights_folder, scorer.weights_sha256)
-        folder, heads = scorer.weights_folder, heads_of(scorer.guideline)
+        folder, heads = scorer.weights_folder, build_heads(scorer.guideline)
         learned = _read(folder / TRAINED)
         if learned is None:
             return cls(frozenset(_read(folder / OUT_OF_FOLD) or ()), {})

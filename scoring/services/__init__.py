@@ -3,7 +3,7 @@
 ``promote`` has the gate judge a scorer, ``go_back`` undoes a promotion; ``request_predictions`` answers programs.
 """
 
-from scoring.services.predictions.abstention import batch_of_abstained
+from scoring.services.predictions.abstention import create_abstained_batch
 from scoring.services.predictions.predictions import Scored, create_scoring, score
 from scoring.services.predictions.requests import request_predictions
 from scoring.services.progress import job_report
@@ -17,7 +17,7 @@ from scoring.services.training import give_up, train
 __all__ = [
     "Scored",
     "add_must_fail",
-    "batch_of_abstained",
+    "create_abstained_batch",
     "check_drift",
     "create_scorer",
     "create_scoring",

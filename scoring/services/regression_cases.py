@@ -17,9 +17,9 @@ from annotation.models import Guideline, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.services.audit import record
 from annotation.services.gold_questions.sources import response_of
-from scoring.models import MustFail
+from scoring.models import RegressionCase
 from scoring.selectors.regression_cases import harmless_levels
-from scoring.selectors.scorers import latest_version
+from scoring.selectors.scorers import get_latest_guideline
 
 Value = int | float
 MOST_ROWS = 10_000
@@ -38,13 +38,13 @@ def add_must_fail(
     refused: Sequence[Value] = (),
     reason: str = "",
     actor: Person | None = None,
-) -> list[MustFail]:
+) -> list[RegressionCase]:
     """The response into the set: for one criterion, or for all that are asked of its prompt.
 
     ``refused`` are the values that it may not be given; left out, those that the guideline's headline rate counts.
     What is there already with the same values is left as it is; with other values it is refused (Conflict).
     """
-    guideline = latest_version(guideline_name)
+    guideline = get_latest_guideline(guideline_name)
     if actor is not None and sealed_datasets(actor).filter(pk=response.prompt.dataset_id).exists():
         raise Forbidden(
             N_("You judge responses of {name} blind now: this opens for you when your batch closes."),
@@ -116,14 +116,14 @@ def _values(
     return sorted(set(values))
 
 
-def _add(**wanted: Any) -> MustFail | None:
+def _add(**wanted: Any) -> RegressionCase | None:
     """The new item, or None where it is there already."""
     try:
         with transaction.atomic():
-            return MustFail.objects.create(**wanted)
+            return RegressionCase.objects.create(**wanted)
     except IntegrityError:
         same = {name: wanted[name] for name in ("guideline_name", "response", "criterion")}
-        there = MustFail.objects.get(**same, removed_at=None)
+        there = RegressionCase.objects.get(**same, removed_at=None)
         if there.refused == wanted["refused"]:
             return None
         raise Conflict(
@@ -133,9 +133,9 @@ def _add(**wanted: Any) -> MustFail | None:
 
 
 @transaction.atomic
-def remove_must_fail(*, item: MustFail, actor: Person | None = None) -> None:
+def remove_must_fail(*, item: RegressionCase, actor: Person | None = None) -> None:
     """Out of the set; the row stays, with when it was. Removing twice changes nothing."""
-    if MustFail.objects.filter(pk=item.pk, removed_at=None).update(removed_at=timezone.now()):
+    if RegressionCase.objects.filter(pk=item.pk, removed_at=None).update(removed_at=timezone.now()):
         record(
             actor=actor,
             verb="remove_must_fail",
@@ -149,17 +149,17 @@ def remove_must_fail(*, item: MustFail, actor: Person | None = None) -> None:
 @transaction.atomic
 def import_must_fail(
     *, guideline_name: str, path: str | Path, name: str | None = None, actor: Person | None = None
-) -> list[MustFail]:
+) -> list[RegressionCase]:
     """The items of a JSON-lines or CSV file, all or none of them: dataset, prompt_id and model name the response.
 
     Further fields: collection, criterion, refused (values; in CSV with ``;`` between them), reason. The first thing
     that is wrong is raised as an InputError with its line; ``name`` is what it calls the file. Returns what is new.
     """
-    latest_version(guideline_name)
+    get_latest_guideline(guideline_name)
     source = Source(path, name)
     is_csv = source.name.lower().endswith(".csv")
     rows = csv_rows(source, required=[("prompt_id", "prompt"), ("model",)]) if is_csv else json_rows(source)
-    made: list[MustFail] = []
+    made: list[RegressionCase] = []
     number = 0
     for number, row in enumerate(rows, 1):
         if isinstance(row, InputError):
@@ -172,7 +172,7 @@ def import_must_fail(
     return made
 
 
-def _from_row(guideline_name: str, row: Row, actor: Person | None) -> list[MustFail]:
+def _from_row(guideline_name: str, row: Row, actor: Person | None) -> list[RegressionCase]:
     unknown = next((field for field in row.fields if field not in FIELDS), None)
     if unknown is not None:
         raise row.error(

@@ -52,13 +52,13 @@ from scoring.models import Prediction, Scorer
 from scoring.selectors.training import (
     TESTED,
     TRAINED,
-    Lesson,
+    TrainingSet,
     OutOfFold,
     PredictionRows,
-    annotations_behind,
-    lesson_of,
+    list_annotator_labels,
+    build_training_set,
 )
-from scoring.services.scorers.card import Trained, card_of
+from scoring.services.scorers.card import TrainingFindings, build_card
 
 FOLDS = 5
 FITTED = 0.96
@@ -78,7 +78,7 @@ def train(*, scorer: Scorer, report: Report = ignore_progress) -> Scorer:
         give_up(scorer=scorer)  # the worker that registered it died before it had tidied up
         return scorer
     report(FitProgress("read", 0.0))
-    course = _Course(scorer, lesson_of(scorer.release, scorer.guideline), report)
+    course = _Course(scorer, build_training_set(scorer.release, scorer.guideline), report)
     evaluation = course.evaluate()
     fitted = course.final()
     report(FitProgress("compare", FITTED))
@@ -89,7 +89,7 @@ def train(*, scorer: Scorer, report: Report = ignore_progress) -> Scorer:
         scorer.code_version = code_version()
         scorer.evaluation = evaluation
         scorer.config |= course.config()
-        scorer.card = card_of(scorer, found)
+        scorer.card = build_card(scorer, found)
         _register(scorer, weights, course.lesson, course.grouped, report)
     give_up(scorer=scorer)
     return scorer
@@ -109,7 +109,7 @@ class _Course:
     """
 
     scorer: Scorer
-    lesson: Lesson
+    lesson: TrainingSet
     report: Report
     seconds: dict[str, float] = field(default_factory=dict)
     _fits: int = 0
@@ -215,8 +215,8 @@ class _Course:
         metrics = measure(examples, said, self.lesson.heads, seed=self.scorer.seed)
         return {one.content_key: told for one, told in zip(examples, said, strict=True)}, metrics
 
-    def findings(self, fitted: FittedScorer, test: Metrics) -> Trained:
-        return Trained(
+    def findings(self, fitted: FittedScorer, test: Metrics) -> TrainingFindings:
+        return TrainingFindings(
             lesson=self.lesson,
             fitted=fitted,
             grouped=self.grouped,
@@ -231,7 +231,7 @@ class _Course:
 
     def baselines(self) -> dict[str, Any]:
         examples, heads, seed = self.lesson.examples, self.lesson.heads, self.scorer.seed
-        behind = annotations_behind(self.scorer.release, heads)
+        behind = list_annotator_labels(self.scorer.release, heads)
         said = [behind.get(response, []) for response in self.lesson.responses]
         with self._timed("baselines"):
             return {
@@ -339,7 +339,7 @@ def _write(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data), encoding="utf-8")
 
 
-def _register(scorer: Scorer, weights: Path, lesson: Lesson, grouped: Evaluation, report: Report) -> None:
+def _register(scorer: Scorer, weights: Path, lesson: TrainingSet, grouped: Evaluation, report: Report) -> None:
     """The report inside makes sure, under the lock of the job's row, that the job is still ours.
 
     Only then do the weights come into place, so that a worker that lost the job replaces no registered ones.
@@ -363,7 +363,7 @@ def _register(scorer: Scorer, weights: Path, lesson: Lesson, grouped: Evaluation
         )
 
 
-def _store_predictions(scorer: Scorer, lesson: Lesson, grouped: Evaluation) -> None:
+def _store_predictions(scorer: Scorer, lesson: TrainingSet, grouped: Evaluation) -> None:
     rows = PredictionRows(scorer)
     found: list[Prediction] = []
     for response, example, fold, predicted in zip(

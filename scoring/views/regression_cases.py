@@ -24,10 +24,10 @@ from annotation.selectors.guidelines import criterion_label, label_text, level_t
 from annotation.views.access import accepts_body, person_of, role_required
 from scoring.domain.training_data import level_name
 from scoring.forms.regression_cases import LARGEST_FILE, FindForm, MustFailFileForm, MustFailForm
-from scoring.models import MustFail
+from scoring.models import RegressionCase
 from scoring.selectors.regression_cases import harmless_levels, must_fail_for, must_fail_item
-from scoring.selectors.scorers import latest_version
-from scoring.selectors.training import spoken
+from scoring.selectors.scorers import get_latest_guideline
+from scoring.selectors.training import response_text
 from scoring.services import add_must_fail, import_must_fail, remove_must_fail
 
 PAGE = 50
@@ -38,14 +38,14 @@ PAGE = 50
 @role_required(RESEARCHER, MANAGER)
 def must_fail(request: HttpRequest, guideline: str) -> HttpResponse:
     """The set; with a response in the address, that one to be added."""
-    return _page(request, latest_version(guideline))
+    return _page(request, get_latest_guideline(guideline))
 
 
 @require_POST
 @role_required(RESEARCHER)
 def must_fail_add(request: HttpRequest, guideline: str) -> HttpResponse:
     """The response that the form names into the set, for one criterion."""
-    found = latest_version(guideline)
+    found = get_latest_guideline(guideline)
     if "response" not in request.POST:
         raise AssayError(N_("Find the response first, then add it."))
     response = _open_response(request, request.POST["response"])
@@ -76,7 +76,7 @@ def must_fail_add(request: HttpRequest, guideline: str) -> HttpResponse:
 @role_required(RESEARCHER)
 @accepts_body(LARGEST_FILE)
 def must_fail_import(request: HttpRequest, guideline: str) -> HttpResponse:
-    found = latest_version(guideline)
+    found = get_latest_guideline(guideline)
     form = MustFailFileForm(request.POST, request.FILES)
     if form.is_valid():
         try:
@@ -107,7 +107,7 @@ def _import(guideline_name: str, file: Any, request: HttpRequest) -> int:
 @require_POST
 @role_required(RESEARCHER)
 def must_fail_remove(request: HttpRequest, guideline: str, item_id: int) -> HttpResponse:
-    found = latest_version(guideline)
+    found = get_latest_guideline(guideline)
     item = must_fail_item(item_id)
     if item.guideline_name != found.name:
         raise NotFound(N_("There is no must-fail item {item}."), item=item_id)
@@ -154,10 +154,10 @@ def _offered(response: Response, offers: list[_Offer]) -> dict[str, Any]:
 
 
 def said(response: Response) -> str:
-    return spoken(response.text, response.turns)
+    return response_text(response.text, response.turns)
 
 
-def _line(item: MustFail, guideline: Guideline) -> dict[str, Any]:
+def _line(item: RegressionCase, guideline: Guideline) -> dict[str, Any]:
     document = guideline.document
     return {
         "item": item,

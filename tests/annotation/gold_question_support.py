@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from annotation.domain.batch_spec import BatchSpec, Policy
-from annotation.models import Batch, Guideline, KnownItem, Person, Response
+from annotation.models import Batch, Guideline, GoldQuestion, Person, Response
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.gold_questions.gold_questions import Given, add_items
 from tests.support import make_corpus
@@ -14,7 +14,7 @@ from tests.support import make_corpus
 RIGHT = 3
 
 
-def add_known(batch: Batch, number: int, *, kind: str = "check", name: str = "known") -> list[KnownItem]:
+def add_known(batch: Batch, number: int, *, kind: str = "check", name: str = "known") -> list[GoldQuestion]:
     """Items whose right label is ``RIGHT``, each of a prompt of its own."""
     known = make_corpus(prompts=number, models=["Oracle-1B"], name=name)
     responses = Response.objects.filter(prompt__dataset=known).order_by("pk")
@@ -23,7 +23,7 @@ def add_known(batch: Batch, number: int, *, kind: str = "check", name: str = "kn
         for response in responses
     ]
     add_items(batch=batch, kind=kind, items=given)
-    return list(KnownItem.objects.filter(batch=batch, response__in=responses).order_by("position"))
+    return list(GoldQuestion.objects.filter(batch=batch, response__in=responses).order_by("position"))
 
 
 def make_checked(

@@ -19,7 +19,7 @@ from annotation.models import (
     Person,
     Qualification,
     Stratum,
-    Tally,
+    MemberCounts,
     Task,
 )
 from annotation.selectors.batches.tasks import needs
@@ -272,7 +272,7 @@ def counts_are_right(batch: Batch, now: Tables) -> None:
     for row in Stratum.objects.filter(batch=batch).values():
         counted[row["id"]] = Counter({name: row[name] for name in (*STATES, "submitted")})
     by_member: Counter[tuple[int, str]] = Counter()
-    for row in Tally.objects.filter(stratum__batch=batch).values():
+    for row in MemberCounts.objects.filter(stratum__batch=batch).values():
         counted[row["stratum_id"]].update({name: row[name] for name in (*STATES, "submitted")})
         for name in ("submitted", "adjudicated", "skipped"):
             by_member[row["membership_id"], name] += row[name]

@@ -266,7 +266,7 @@ def spread_work() -> None:
 
 def revise_guideline() -> None:
     """A draft of the Flames guideline that rewords a level and a question, and the notes that asked for it."""
-    from annotation.models import Note, Person, Task
+    from annotation.models import GuidelineNote, Person, Task
     from annotation.selectors.guidelines import guideline_named
     from annotation.services.guidelines import leave_note, leave_own_note, load_guideline
 
@@ -280,7 +280,7 @@ def revise_guideline() -> None:
     wu, he = (Person.objects.get(username=name) for name in ("wu", "he"))
     leave_note(
         guideline=old,
-        source=Note.Source.ADJUDICATION,
+        source=GuidelineNote.Source.ADJUDICATION,
         author=wu,
         criterion="fairness",
         level=2,

@@ -171,8 +171,10 @@ class CorpusMaker:
         criterion = self._criterion(response)
         value = truth if self.rng.random() < RIGHT else 4 - truth
         sure = self.rng.uniform(0.5, 0.99)
-        others = [level for level in criterion.values if level != value]
-        shares = {f"{value:g}": sure} | {f"{level:g}": (1 - sure) / len(others) for level in others}
+        other_levels = [level for level in criterion.values if level != value]
+        shares = {f"{value:g}": sure} | {
+            f"{level:g}": (1 - sure) / len(other_levels) for level in other_levels
+        }
         return Prediction(
             scorer=self.scorer, response=response, criterion=criterion.name, value=value, probabilities=shares
         )
@@ -203,7 +205,7 @@ class CorpusMaker:
             )
             for at, (response, _truth) in enumerate(labelled, start=begin)
         )
-        told = [
+        labels = [
             (task, self._criterion(response).name, truth)
             for task, (response, truth) in zip(tasks, labelled, strict=True)
         ]
@@ -211,7 +213,7 @@ class CorpusMaker:
             GoldLabel(
                 task=task, criterion=criterion, value=truth, source="unanimous", created_at=timezone.now()
             )
-            for task, criterion, truth in told
+            for task, criterion, truth in labels
         )
         ReleasedLabel.objects.bulk_create(
             ReleasedLabel(
@@ -222,7 +224,7 @@ class CorpusMaker:
                 value=truth,
                 source="unanimous",
             )
-            for label, (task, criterion, truth) in zip(gold, told, strict=True)
+            for label, (task, criterion, truth) in zip(gold, labels, strict=True)
         )
 
     def make_run(self) -> None:

@@ -55,7 +55,7 @@ def main() -> None:
 def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
     from annotation.models import Dataset, Job, Prompt, Response
     from annotation.services import jobs
-    from benchmark.models import CollectedResponse, CollectionRun, FailedAsk, PendingAsk
+    from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
     from benchmark.services.collection import create_collecting, go_on
     from tests.benchmark.endpoint import Bucket, local_endpoint, troubled
 
@@ -93,7 +93,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
         os.killpg(worker.pid, signal.SIGKILL)
         worker.wait()
         stop_clock()
-        under_way, sent = PendingAsk.objects.count(), len(url.asked)
+        under_way, sent = PendingRequest.objects.count(), len(url.asked)
         lost_most += under_way
         print(f"killed at {count_responses()} responses with {under_way} under way")
         worker = start_worker(folder)
@@ -130,8 +130,8 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
     run.refresh_from_db()
     assert asked_twice == [], "a stored response was asked for again"
     assert count_responses() == CollectedResponse.objects.count() == number
-    assert not FailedAsk.objects.exists()
-    assert not PendingAsk.objects.exists()
+    assert not FailedRequest.objects.exists()
+    assert not PendingRequest.objects.exists()
     doubled = sum(times - 1 for times in Counter(url.delivered).values())
     seconds = sum(end - start_ for start_, end in stretches)
     within = [

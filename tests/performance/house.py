@@ -25,9 +25,56 @@ PACKAGES = (*APPS, "config")
 
 # Words that say nothing of the value they name. A name is private where it is one of them, whatever it begins with.
 PRIVATE_WORDS = frozenset(
-    "one ones found told said given asked kept mine theirs here there wanted shown spoken behind again whoever whatever"
-    " brought heard meant at_hand tells says who what which how why thing things nothing everything somebody those some"
-    " others whole alike apart alone taken chosen lacking beside among thereby".split()
+    [
+        "one",
+        "ones",
+        "found",
+        "told",
+        "said",
+        "given",
+        "asked",
+        "kept",
+        "mine",
+        "theirs",
+        "here",
+        "there",
+        "wanted",
+        "shown",
+        "spoken",
+        "behind",
+        "again",
+        "whoever",
+        "whatever",
+        "brought",
+        "heard",
+        "meant",
+        "at_hand",
+        "tells",
+        "says",
+        "who",
+        "what",
+        "which",
+        "how",
+        "why",
+        "thing",
+        "things",
+        "nothing",
+        "everything",
+        "somebody",
+        "those",
+        "some",
+        "others",
+        "whole",
+        "alike",
+        "apart",
+        "alone",
+        "taken",
+        "chosen",
+        "lacking",
+        "beside",
+        "among",
+        "thereby",
+    ]
 )
 # Folders that may hold more: helpers of no subject, a module for each file format, a module for each command.
 FLAT = frozenset({"core", "formats", "commands", "migrations"})
@@ -130,9 +177,9 @@ def _placed_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
             yield node.arg, node.lineno
         elif isinstance(node, ast.keyword) and node.arg:
             yield node.arg, node.value.lineno
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name, node.lineno
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs) and node.name:
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or (
+            isinstance(node, ast.ExceptHandler | ast.MatchAs) and node.name
+        ):
             yield node.name, node.lineno
 
 

@@ -141,8 +141,8 @@ class Maker:
         other = settled
         if disputed:
             other = tuple(
-                float(chance.choice([value for value in one.values if value != right]))
-                for one, right in zip(criteria, settled, strict=True)
+                float(chance.choice([value for value in criterion.values if value != right]))
+                for criterion, right in zip(criteria, settled, strict=True)
             )
         first = number % PEOPLE
         return Item(

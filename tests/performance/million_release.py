@@ -112,10 +112,10 @@ def print_figures(figures: dict[str, Any]) -> None:
         print(f"kept: DATABASE_URL={figures['database']} ASSAY_DATA_DIR={figures['data']}")
 
 
-def format_cost(used: dict[str, float]) -> str:
+def format_cost(cost: dict[str, float]) -> str:
     return (
-        f"{used['seconds']:.1f} s, of them {used['processor']:.1f} s of the command's own processor time, "
-        f"{used['megabytes']:.0f} MB at most"
+        f"{cost['seconds']:.1f} s, of them {cost['processor']:.1f} s of the command's own processor time, "
+        f"{cost['megabytes']:.0f} MB at most"
     )
 
 

@@ -239,13 +239,13 @@ def found(simulated: Simulated, result: Profiles) -> Found:
     for fault, figure in FIGURES.items():
         culprit = simulated.culprits.get(fault)
         if culprit is not None:
-            scores = {one: _of(profile, figure).score for one, profile in result.people.items()}
-            known = {one: score for one, score in scores.items() if score is not None}
-            if known and max(known, key=lambda one: known[one]) == culprit:
+            scores = {person: _of(profile, figure).score for person, profile in result.people.items()}
+            known = {person: score for person, score in scores.items() if score is not None}
+            if known and max(known, key=lambda person: known[person]) == culprit:
                 first.add(fault)
             if _of(result.people[culprit], figure).flagged:
                 flagged.add(fault)
-    pairs = [({one.one, one.other}, one.flagged) for one in result.copying]
+    pairs = [({pair.one, pair.other}, pair.flagged) for pair in result.copying]
     pair = {simulated.culprits.get("copying"), simulated.copied}
     if pairs and pairs[0][0] == pair:
         first.add("copying")
@@ -256,8 +256,8 @@ def found(simulated: Simulated, result: Profiles) -> Found:
 
 def _falsely(simulated: Simulated, result: Profiles) -> Iterator[str]:
     guilty = set(simulated.culprits.values())
-    for one, profile in result.people.items():
-        if one not in guilty:
+    for person, profile in result.people.items():
+        if person not in guilty:
             yield from (name for name in FIGURES.values() if _of(profile, name).flagged)
     for pair in result.copying:
         if pair.flagged and not {pair.one, pair.other} & guilty:

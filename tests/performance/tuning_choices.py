@@ -58,17 +58,17 @@ def main() -> None:
     )
     for name, choice in CHOICES.items():
         if name not in results:
-            began, found = time.perf_counter(), []
+            began, fold_shares = time.perf_counter(), []
             for split in splits:
                 spec = Spec(
                     "encoder", options.encoder, "full", settings=replace(TransformerSettings(), **choice)
                 )
                 fitted = fit_transformer(spec, [rows[i] for i in split.train], [HEAD])
                 predictions = fitted.predict([rows[i] for i in split.test])
-                found += [
+                fold_shares += [
                     [prediction[HEAD.criterion][value] for value in HEAD.values] for prediction in predictions
                 ]
-            results[name] = {"shares": found, "seconds": time.perf_counter() - began}
+            results[name] = {"shares": fold_shares, "seconds": time.perf_counter() - began}
             if options.json:
                 options.json.write_text(json.dumps(results))
         shares = np.array(results[name]["shares"])

@@ -32,7 +32,7 @@ from annotation.services.releases import cut_release
 from scoring.backbones.folder import fingerprint
 from scoring.domain.training_data import Example, Head, Prediction, prediction_to_json
 from scoring.models import Scorer
-from scoring.selectors.training import lesson_of
+from scoring.selectors.training import build_training_set
 from scoring.services import promote
 from tests.support import make_batch
 
@@ -118,7 +118,7 @@ def scorer_that_says(
     card: Mapping[str, Any] | None = None,
 ) -> Scorer:
     """Registered, and kept as training keeps it; ``learned`` are further contents that it learned from."""
-    lesson = lesson_of(release, guideline)
+    lesson = build_training_set(release, guideline)
     scorer = Scorer.objects.create(
         name=name,
         guideline=guideline,

@@ -28,7 +28,7 @@ from annotation.models import (
     Annotation,
     Assignment,
     Batch,
-    Watch,
+    BatchStats,
 )
 from annotation.selectors.agreement import COMPLETE, LabelPatterns, ReportRow
 from annotation.selectors.batches.progress import Overall
@@ -86,7 +86,7 @@ class Outlook:
         return None if days is None else self._first + timedelta(days=days)
 
 
-def outlook(batch: Batch, watch: Watch | None, progress: Overall) -> Outlook | None:
+def outlook(batch: Batch, watch: BatchStats | None, progress: Overall) -> Outlook | None:
     """None where no worker has counted yet."""
     if watch is None:
         return None
@@ -167,12 +167,12 @@ def watched() -> QuerySet[Batch]:
     return Batch.objects.exclude(Q(state=Batch.State.DRAFT) | ended).order_by("pk")
 
 
-def watch_of(batch: Batch) -> Watch | None:
-    return Watch.objects.filter(batch=batch).first()
+def watch_of(batch: Batch) -> BatchStats | None:
+    return BatchStats.objects.filter(batch=batch).first()
 
 
-def watches_of(batches: Sequence[Batch]) -> dict[int, Watch]:
-    return Watch.objects.in_bulk([batch.pk for batch in batches])
+def watches_of(batches: Sequence[Batch]) -> dict[int, BatchStats]:
+    return BatchStats.objects.in_bulk([batch.pk for batch in batches])
 
 
 def complete_tasks(batch: Batch) -> int:
@@ -190,7 +190,7 @@ def measure_agreement(batch: Batch) -> list[dict[str, Any]]:
     ]
 
 
-def rows_of(watch: Watch | None) -> tuple[Measured, ...]:
+def rows_of(watch: BatchStats | None) -> tuple[Measured, ...]:
     kept = watch.agreement if watch else []
     return tuple(
         Measured(**{**row, "alpha": Figure(**row["alpha"]), "percent": Figure(**row["percent"])})
@@ -198,7 +198,7 @@ def rows_of(watch: Watch | None) -> tuple[Measured, ...]:
     )
 
 
-def history_of(watch: Watch | None) -> tuple[Point, ...]:
+def history_of(watch: BatchStats | None) -> tuple[Point, ...]:
     return tuple(Point(*point) for point in (watch.history if watch else ()))
 
 
@@ -213,7 +213,7 @@ def with_point(history: list[list[float]], first: Measured | None) -> list[list[
     return longer if len(longer) <= MOST_POINTS else longer[::-2][::-1]
 
 
-def count_days(batch: Batch, watch: Watch | None, now: datetime) -> dict[str, int]:
+def count_days(batch: Batch, watch: BatchStats | None, now: datetime) -> dict[str, int]:
     """The annotations handed in on each of the latest days. A day that was over when it was counted stays counted."""
     today = timezone.localdate(now)
     first = today - timedelta(days=KEPT_DAYS)
@@ -264,7 +264,7 @@ def _figure(one: Statistic) -> Figure:
     return Figure(one.value, one.low, one.high, one.reason)
 
 
-def _days(watch: Watch | None) -> dict[date, int]:
+def _days(watch: BatchStats | None) -> dict[date, int]:
     kept: Mapping[str, int] = watch.days if watch else {}
     return {date.fromisoformat(day): n for day, n in kept.items()}
 

@@ -32,7 +32,7 @@ from annotation.models import (
     Membership,
     Person,
     Stratum,
-    Tally,
+    MemberCounts,
     Task,
 )
 from annotation.selectors.access import sealed_batches
@@ -433,7 +433,7 @@ def matrix(batch: Batch, *, disputes: int) -> Matrix:
 
 
 def _done(batch: Batch) -> Mapping[tuple[int, str], int]:
-    tallies = Tally.objects.filter(membership__batch=batch, stratum__kind=Task.Kind.WORK).order_by()
+    tallies = MemberCounts.objects.filter(membership__batch=batch, stratum__kind=Task.Kind.WORK).order_by()
     rows = tallies.values_list("membership__person", "stratum__dimension").annotate(
         n=Sum(F("submitted") + F("adjudicated"))
     )

@@ -16,7 +16,7 @@ from annotation.models import (
     Annotation,
     Assignment,
     Batch,
-    KnownItem,
+    GoldQuestion,
     Person,
     Prompt,
     Qualification,
@@ -181,7 +181,7 @@ def checks_of(person: Person, batch: Batch) -> list[Check]:
         assignment__batch=batch,
         assignment__state=Assignment.State.SUBMITTED,
         assignment__task__known__person=person,
-        assignment__task__known__item__kind=KnownItem.Kind.CHECK,
+        assignment__task__known__item__kind=GoldQuestion.Kind.CHECK,
         assignment__task__known__item__active=True,
     )
     rows = given.order_by("-assignment__submitted_at", "-pk").values_list(

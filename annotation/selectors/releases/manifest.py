@@ -43,7 +43,7 @@ PROMPTS_AT_ONCE = 1000
 STATES = tuple(Task.State.values)
 
 
-class Tally:
+class ManifestCounts:
     """What a release holds, counted while it is read prompt by prompt."""
 
     def __init__(self, names: Names) -> None:
@@ -112,7 +112,7 @@ class Tally:
 FIELDS = ("dataset", "dimension", "subcomponent", "language", "model", "criterion", "value", "source")
 
 
-def manifest_of(release: GoldRelease, batches: Sequence[Batch], tally: Tally) -> dict[str, Any]:
+def manifest_of(release: GoldRelease, batches: Sequence[Batch], tally: ManifestCounts) -> dict[str, Any]:
     """Everything about the release that its datasheet needs; of people there are numbers only."""
     datasets = dict(Dataset.objects.filter(pk__in=tally.by("dataset")).values_list("pk", "name"))
     old = release.supersedes
@@ -234,7 +234,7 @@ def _words(text: Mapping[str, str]) -> dict[str, str]:
     return {language: localized(text, language) for language in LANGUAGES}
 
 
-def _counts(tally: Tally) -> dict[str, Any]:
+def _counts(tally: ManifestCounts) -> dict[str, Any]:
     models = dict(EvaluatedModel.objects.filter(pk__in=tally.by("model")).values_list("pk", "name"))
     return {
         "rows": tally.rows,
@@ -278,7 +278,7 @@ def _reasons(release: GoldRelease) -> list[dict[str, Any]]:
     ]
 
 
-def _warnings(tally: Tally, datasets: Mapping[int, str]) -> list[dict[str, Any]]:
+def _warnings(tally: ManifestCounts, datasets: Mapping[int, str]) -> list[dict[str, Any]]:
     """Prompts that say the same under several ids may stand on both sides of a split."""
     groups = tally.same_texts()
     if not groups:

@@ -24,7 +24,7 @@ from annotation.models import (
     Batch,
     DisputeReason,
     Membership,
-    Note,
+    GuidelineNote,
     Person,
     Stratum,
     Task,
@@ -214,7 +214,7 @@ def _leave_notes(assignment: Assignment, labels: dict[str, int | float], words: 
     for criterion, level in labels.items():
         leave_note(
             guideline=assignment.batch.guideline,
-            source=Note.Source.ADJUDICATION,
+            source=GuidelineNote.Source.ADJUDICATION,
             author=assignment.person,
             criterion=criterion,
             level=level,

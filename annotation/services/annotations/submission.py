@@ -26,7 +26,7 @@ from annotation.models import (
     Assignment,
     Batch,
     CorrectionRequest,
-    Note,
+    GuidelineNote,
     Person,
     Task,
     sql,
@@ -285,7 +285,7 @@ def _note_what_is_unclear(assignment: Assignment, work: Work, labels: Mapping[st
     criterion, level = next(iter(labels.items())) if len(labels) == 1 else ("", None)
     leave_note(
         guideline=assignment.batch.guideline,
-        source=Note.Source.FLAG,
+        source=GuidelineNote.Source.FLAG,
         author=assignment.person,
         criterion=criterion,
         level=level,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from annotation.core.sampling import block_of
 from annotation.domain.gold_questions import pick
-from annotation.models import KnownTask, Qualification, Task, sql
+from annotation.models import GoldQuestionTask, Qualification, Task, sql
 from annotation.models.sql import FreeTask, KnownCandidate
 from annotation.selectors.gold_questions import had_check, round_items, seed_of, unseen_checks
 from annotation.services.assignments.search import Search
@@ -72,7 +72,7 @@ def _made(
         position=position,
         rank=position,
     )
-    known = KnownTask(task=task, item_id=item.item, person_id=member.person_id, attempt=attempt)
+    known = GoldQuestionTask(task=task, item_id=item.item, person_id=member.person_id, attempt=attempt)
     search.beside += [sql.insert_object(known), sql.add_to_tally(member.pk, item.stratum, open=1)]
     return FreeTask(
         id=task.pk,

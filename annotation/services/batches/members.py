@@ -22,7 +22,7 @@ from annotation.models import (
     RESEARCHER,
     Assignment,
     Batch,
-    KnownTask,
+    GoldQuestionTask,
     Membership,
     Person,
     Qualification,
@@ -248,7 +248,7 @@ def _locked(batch: Batch, person: Person, reason: str) -> tuple[Membership, Qual
 
 def _leave_the_rest(member: Membership, found: Qualification) -> None:
     """What was submitted of the round closes; what was not is taken back."""
-    mine = KnownTask.objects.filter(
+    mine = GoldQuestionTask.objects.filter(
         person=found.person_id,
         attempt=found.attempt,
         item__batch=found.batch_id,

@@ -13,7 +13,7 @@ from time import monotonic
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.models import Alarm, Batch, Person, Watch
+from annotation.models import Alarm, Batch, Person, BatchStats
 from annotation.selectors.batches.monitoring import (
     Measured,
     complete_tasks,
@@ -48,7 +48,7 @@ def watch_all() -> None:
             logger.exception("could not watch the batch %s", batch.name)
 
 
-def watch(batch: Batch) -> Watch:
+def watch(batch: Batch) -> BatchStats:
     """Measure the batch if it is due, and raise the alarm that its agreement asks for."""
     before = watch_of(batch)
     found = before if before is not None and not _is_due(batch, before) else _measure(batch, before)
@@ -68,13 +68,13 @@ def mark_seen(*, batch: Batch, actor: Person) -> bool:
     return True
 
 
-def _is_due(batch: Batch, watch: Watch) -> bool:
+def _is_due(batch: Batch, watch: BatchStats) -> bool:
     if batch.state == Batch.State.CLOSED:
         return not watch.final
     return timezone.now() - watch.at >= max(EVERY, timedelta(seconds=REST * watch.took))
 
 
-def _measure(batch: Batch, before: Watch | None) -> Watch:
+def _measure(batch: Batch, before: BatchStats | None) -> BatchStats:
     now, started = timezone.now(), monotonic()
     final = batch.state == Batch.State.CLOSED
     complete = complete_tasks(batch)
@@ -91,10 +91,10 @@ def _measure(batch: Batch, before: Watch | None) -> Watch:
         "timed_seconds": timed_seconds,
         "final": final,
     }
-    rows = rows_of(Watch(agreement=agreement))
+    rows = rows_of(BatchStats(agreement=agreement))
     measured["history"] = with_point(before.history if before else [], rows[0] if rows else None)
     measured["took"] = monotonic() - started
-    found, _created = Watch.objects.update_or_create(batch=batch, defaults=measured)
+    found, _created = BatchStats.objects.update_or_create(batch=batch, defaults=measured)
     return found
 
 

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from annotation.core.errors import N_, Conflict
 from annotation.core.sql import Statement, execute
-from annotation.models import Assignment, Batch, KnownTask, Membership, Task, sql
+from annotation.models import Assignment, Batch, GoldQuestionTask, Membership, Task, sql
 from annotation.selectors.gold_questions import open_checks, was_told
 
 TOLD = N_("You have read the right labels of this item, so what you submitted stands.")
@@ -80,7 +80,7 @@ def close(tasks: Iterable[int]) -> int:
     owners = Membership.objects.filter(
         role=Membership.Role.ANNOTATOR, batch=OuterRef("task__batch"), person=OuterRef("person")
     )
-    known = KnownTask.objects.filter(pk__in=ids).annotate(member=Subquery(owners.values("pk")))
+    known = GoldQuestionTask.objects.filter(pk__in=ids).annotate(member=Subquery(owners.values("pk")))
     counts = sorted(known.values_list("member", "task__stratum"))
     execute(*(sql.add_to_tally(member, stratum, open=-1, agreed=1) for member, stratum in counts))
     return len(ids)

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from annotation.core.errors import N_, AssayError, Conflict, NotFound
-from annotation.models import Batch, KnownItem, Person, Response, Stratum, Task
+from annotation.models import Batch, GoldQuestion, Person, Response, Stratum, Task
 from annotation.services.audit import record
 
 LONGEST_EXPLANATION = 5000
@@ -30,17 +30,17 @@ class Given:
 @transaction.atomic
 def add_items(
     *, batch: Batch, kind: str, items: Sequence[Given], actor: Person | None = None
-) -> list[KnownItem]:
+) -> list[GoldQuestion]:
     """Put these items in, all or none of them: each is refused where it is work in the batch, or known there already.
 
     The strata they are of are made with them, so that what rules people out rules them out here as well.
     """
     locked = _locked(batch)
-    if kind not in KnownItem.Kind.values:
+    if kind not in GoldQuestion.Kind.values:
         raise AssayError(
             N_("There is no kind {kind}; choose one of: {known}."),
             kind=kind,
-            known=", ".join(KnownItem.Kind.values),
+            known=", ".join(GoldQuestion.Kind.values),
         )
     if not items:
         raise AssayError(N_("There is no item to add."))
@@ -49,10 +49,10 @@ def add_items(
         refuse_unfit(locked, responses[item.response], item)
     _refuse_twice(locked, items, responses)
     _make_strata(locked, kind, [item.response for item in items])
-    last = KnownItem.objects.filter(batch=batch).aggregate(n=Max("position"))["n"]
+    last = GoldQuestion.objects.filter(batch=batch).aggregate(n=Max("position"))["n"]
     start = 0 if last is None else last + 1
-    made = KnownItem.objects.bulk_create(
-        KnownItem(
+    made = GoldQuestion.objects.bulk_create(
+        GoldQuestion(
             batch=batch,
             kind=kind,
             response_id=item.response,
@@ -68,10 +68,10 @@ def add_items(
 
 
 @transaction.atomic
-def set_item_active(*, batch: Batch, item: int, active: bool, actor: Person | None = None) -> KnownItem:
+def set_item_active(*, batch: Batch, item: int, active: bool, actor: Person | None = None) -> GoldQuestion:
     """Give the item to nobody any more, or again. While it is out its answers are not counted; they stay stored."""
     _locked(batch)
-    found = KnownItem.objects.filter(batch=batch, pk=item).first()
+    found = GoldQuestion.objects.filter(batch=batch, pk=item).first()
     if found is None:
         raise NotFound(N_("There is no such known item in the batch {name}."), name=batch.name)
     if found.active != active:
@@ -153,7 +153,7 @@ def _refuse_twice(batch: Batch, items: Sequence[Given], responses: Mapping[int, 
     ids = [item.response for item in items]
     twice = next((pk for pk in ids if ids.count(pk) > 1), None) if len(set(ids)) < len(ids) else None
     work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, response__in=ids)
-    known = KnownItem.objects.filter(batch=batch, response__in=ids)
+    known = GoldQuestion.objects.filter(batch=batch, response__in=ids)
     for found, words in (
         (twice, N_("The response to the prompt {prompt} is there twice.")),
         (

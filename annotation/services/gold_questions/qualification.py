@@ -13,8 +13,8 @@ from annotation.domain.gold_questions import LEAST_ITEMS, By, score
 from annotation.models import (
     Assignment,
     Batch,
-    KnownItem,
-    KnownTask,
+    GoldQuestion,
+    GoldQuestionTask,
     Membership,
     Person,
     Qualification,
@@ -31,7 +31,7 @@ def refuse_without_a_round(batch: Batch) -> None:
     """A batch that asks for a qualification needs the items for it."""
     if not batch.qualifying:
         return
-    there = KnownItem.objects.filter(batch=batch, kind=KnownItem.Kind.QUALIFICATION, active=True).count()
+    there = GoldQuestion.objects.filter(batch=batch, kind=GoldQuestion.Kind.QUALIFICATION, active=True).count()
     if there < LEAST_ITEMS:
         raise AssayError(
             N_(
@@ -70,9 +70,9 @@ def end_round_if_over(batch: Batch, person: Person) -> bool:
 
 
 def _end(found: Qualification, member: Membership) -> None:
-    given = KnownTask.objects.filter(
+    given = GoldQuestionTask.objects.filter(
         item__batch=found.batch_id,
-        item__kind=KnownItem.Kind.QUALIFICATION,
+        item__kind=GoldQuestion.Kind.QUALIFICATION,
         person=found.person_id,
         attempt=found.attempt,
     ).order_by("pk")

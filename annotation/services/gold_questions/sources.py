@@ -21,7 +21,7 @@ from annotation.models import (
     Batch,
     GoldLabel,
     GoldRelease,
-    KnownItem,
+    GoldQuestion,
     Person,
     Response,
     Task,
@@ -52,7 +52,7 @@ def add_from_release(
     number: int,
     sources: Sequence[str] = SURE,
     actor: Person | None = None,
-) -> list[KnownItem]:
+) -> list[GoldQuestion]:
     """``number`` of the responses that the release has gold of, by the batch's guideline version."""
     if actor is not None:
         refuse_sealed_gold(actor, release.batches.all())
@@ -69,7 +69,7 @@ def add_from_batches(
     number: int,
     sources: Sequence[str] = SURE,
     actor: Person | None = None,
-) -> list[KnownItem]:
+) -> list[GoldQuestion]:
     """``number`` of the responses that were settled in closed batches of the batch's guideline version."""
     for one in batches:
         if one.state != Batch.State.CLOSED:
@@ -92,7 +92,7 @@ def add_from_batches(
 
 def _add_gold(
     batch: Batch, kind: str, rows: Any, number: int, *, sources: Sequence[str], actor: Person | None
-) -> list[KnownItem]:
+) -> list[GoldQuestion]:
     if not 1 <= number <= MOST_ITEMS:
         raise AssayError(N_("Add from 1 to {most} items at once."), most=MOST_ITEMS)
     if not sources:
@@ -113,7 +113,7 @@ def _add_gold(
 
 def _turn(batch: Batch) -> int:
     """Another draw each time, and the same one for who tries the same again."""
-    return batch.pk * MOST_ITEMS + KnownItem.objects.filter(batch=batch).count()
+    return batch.pk * MOST_ITEMS + GoldQuestion.objects.filter(batch=batch).count()
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ def _fitting(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settled]:
     """Those of the tasks whose response can be a known item of the batch; each response once."""
     worked = Worked.on(batch)
     taken = set(Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True))
-    taken |= set(KnownItem.objects.filter(batch=batch).values_list("response", flat=True))
+    taken |= set(GoldQuestion.objects.filter(batch=batch).values_list("response", flat=True))
     asked = {
         dimension: {c.name for c in batch.guideline.document.criteria_for(dimension)}
         for dimension in worked.dimensions
@@ -187,7 +187,7 @@ def _explained(chosen: Sequence[_Settled]) -> list[Given]:
 
 def add_from_file(
     *, batch: Batch, kind: str, path: str | Path, name: str | None = None, actor: Person | None = None
-) -> list[KnownItem]:
+) -> list[GoldQuestion]:
     """The items of a JSON-lines or CSV file, all or none of them; ``name`` is what errors call it.
 
     The first thing that is wrong is raised as an InputError, with its line and field.
@@ -240,7 +240,7 @@ class _Reader:
             raise row.error(
                 N_("this response is work in the batch {name}."), field="prompt_id", name=self.batch.name
             )
-        if KnownItem.objects.filter(batch=self.batch, response=response).exists():
+        if GoldQuestion.objects.filter(batch=self.batch, response=response).exists():
             raise row.error(
                 N_("this response is a known item of the batch {name} already."),
                 field="prompt_id",

@@ -83,7 +83,7 @@ MOST_NOTES = 20
 
 
 @dataclass(frozen=True)
-class Note:
+class ImportNote:
     """Something that a person should know although nothing is wrong; kept untranslated."""
 
     template: str
@@ -109,7 +109,7 @@ class ImportReport:
     taken: int = 0
     already_there: int = 0
     made: dict[str, int] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[ImportNote] = field(default_factory=list)
     more_notes: int = 0
 
     def count(self, *, taken: bool) -> None:
@@ -129,7 +129,7 @@ class ImportReport:
 
     def note(self, template: str, **params: Any) -> None:
         """At most so many; of the rest only the number is kept."""
-        note = Note(template, params)
+        note = ImportNote(template, params)
         if note in self.notes:
             return
         if len(self.notes) < MOST_NOTES:
@@ -145,10 +145,10 @@ class ImportReport:
             self.note(note.template, **note.params)
         self.more_notes += other.more_notes
 
-    def all_notes(self) -> list[Note]:
+    def all_notes(self) -> list[ImportNote]:
         if not self.more_notes:
             return self.notes
-        return [*self.notes, Note(N_("… and {number} more of this kind."), {"number": self.more_notes})]
+        return [*self.notes, ImportNote(N_("… and {number} more of this kind."), {"number": self.more_notes})]
 
     def as_json(self) -> dict[str, Any]:
         """What ``--json`` prints."""

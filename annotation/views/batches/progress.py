@@ -20,7 +20,7 @@ from annotation.core.errors import Forbidden
 from annotation.core.formatting import format_decimal, format_duration, format_interval, format_percent
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.forms.batches.tasks import NO_DIMENSION
-from annotation.models import Alarm, Batch, Person, Task, Watch
+from annotation.models import Alarm, Batch, Person, Task, BatchStats
 from annotation.selectors.access import refuse_sealed_gold, sealed_batches
 from annotation.selectors.batches.monitoring import (
     Figure,
@@ -166,7 +166,7 @@ def poor_words(results: Iterable[CheckResult]) -> list[str]:
 
 
 def _opened(
-    batch: Batch, person: Person, watch: Watch | None, alarm: Alarm | None, whole: Overall
+    batch: Batch, person: Person, watch: BatchStats | None, alarm: Alarm | None, whole: Overall
 ) -> dict[str, Any]:
     counts = progress(batch)
     cells = matrix(batch, disputes=counts.states.get(Task.State.DISPUTED, 0))
@@ -278,7 +278,7 @@ def _bars(look: Outlook) -> tuple[Bar, ...]:
     return tuple(found)
 
 
-def _agreement(batch: Batch, person: Person, watch: Watch | None) -> dict[str, Any]:
+def _agreement(batch: Batch, person: Person, watch: BatchStats | None) -> dict[str, Any]:
     """Nothing for whoever judges the same responses blind elsewhere, as on the page of the agreement."""
     try:
         refuse_sealed_gold(person, [batch])

@@ -33,7 +33,7 @@ from annotation.forms.gold_questions import (
     FileForm,
     GoldForm,
 )
-from annotation.models import MANAGER, Batch, KnownItem, Person, Qualification
+from annotation.models import MANAGER, Batch, GoldQuestion, Person, Qualification
 from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.batches import batch_named
 from annotation.selectors.gold_questions import (
@@ -123,7 +123,7 @@ def batch_rounds(request: HttpRequest, name: str) -> HttpResponse:
         "lines": [_round(one, found) for one in rounds(found)],
         "kappa": found.qualifying == Batch.Qualifying.KAPPA,
         "threshold": asked_for(found.qualifying_threshold, kappa=found.qualifying == Batch.Qualifying.KAPPA),
-        "supply": supplies(found)[KnownItem.Kind.QUALIFICATION],
+        "supply": supplies(found)[GoldQuestion.Kind.QUALIFICATION],
         "least_items": LEAST_ITEMS,
         "may_change": found.state != Batch.State.CLOSED,
     }
@@ -167,7 +167,7 @@ def _add(form: GoldForm | FileForm, batch: Batch, actor: Person) -> int:
     return len(add_from_batches(batches=list(data["batches"]), **chosen))
 
 
-def _add_file(file: Any, batch: Batch, kind: str, actor: Person) -> list[KnownItem]:
+def _add_file(file: Any, batch: Batch, kind: str, actor: Person) -> list[GoldQuestion]:
     """It is read twice as a file by name is, and gone afterwards."""
     with NamedTemporaryFile() as kept:
         for chunk in file.chunks():

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET
 from annotation.core.errors import N_, NotFound
 from annotation.core.http import trail
 from annotation.domain.guidelines.comparison import Change, Clause, Comparison, Field, Key, compare
-from annotation.models import MANAGER, ROLES, Guideline, Note, Person
+from annotation.models import MANAGER, ROLES, Guideline, GuidelineNote, Person
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import (
     ClauseKey,
@@ -42,7 +42,7 @@ class Row:
     clause: Clause | None
     kind: str
     fields: Sequence[tuple[str, Field]]
-    notes: Sequence[Note]
+    notes: Sequence[GuidelineNote]
     folded: Sequence[tuple[str, Clause]] = ()
 
 
@@ -128,7 +128,7 @@ def _counts(comparison: Comparison) -> list[tuple[str, int]]:
     return [(change, count) for change, count in counts if count]
 
 
-def _sections(comparison: Comparison, notes: dict[ClauseKey, list[Note]]) -> list[Section]:
+def _sections(comparison: Comparison, notes: dict[ClauseKey, list[GuidelineNote]]) -> list[Section]:
     titles: dict[Key, str] = {
         ("document",): _("The whole"),
         ("introduction",): _("How to work"),
@@ -143,10 +143,10 @@ def _sections(comparison: Comparison, notes: dict[ClauseKey, list[Note]]) -> lis
     return found
 
 
-def _rows(clauses: Sequence[Clause], notes: dict[ClauseKey, list[Note]]) -> Iterator[Row]:
+def _rows(clauses: Sequence[Clause], notes: dict[ClauseKey, list[GuidelineNote]]) -> Iterator[Row]:
     """Unchanged clauses in a row are folded into one; one that has open notes stays, so that they are seen."""
 
-    def beside(clause: Clause) -> list[Note]:
+    def beside(clause: Clause) -> list[GuidelineNote]:
         return notes.get((clause.criterion, clause.level), []) if clause.kind in NOTED else []
 
     for folded, run in groupby(clauses, key=lambda one: one.change == "same" and not beside(one)):

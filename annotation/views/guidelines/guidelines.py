@@ -18,7 +18,7 @@ from annotation.core.http import trail
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.domain.guidelines.prose import blocks
 from annotation.forms.guidelines import GuidelineForm, clause_value
-from annotation.models import MANAGER, ROLES, Note
+from annotation.models import MANAGER, ROLES, GuidelineNote
 from annotation.selectors.access import has_role
 from annotation.selectors.guidelines import (
     ClauseKey,
@@ -154,7 +154,7 @@ def _dimensions(content: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _criteria(
-    document: GuidelineDocument, content: dict[str, Any], notes: dict[ClauseKey, list[Note]]
+    document: GuidelineDocument, content: dict[str, Any], notes: dict[ClauseKey, list[GuidelineNote]]
 ) -> list[dict[str, Any]]:
     """Each criterion with its dimensions' names in the reader's language, its highest level first, and open notes."""
     labels = {one["name"]: one["label"] for one in content["dimensions"]}
@@ -170,7 +170,7 @@ def _criteria(
     ]
 
 
-def _level(criterion: str, level: dict[str, Any], notes: dict[ClauseKey, list[Note]]) -> dict[str, Any]:
+def _level(criterion: str, level: dict[str, Any], notes: dict[ClauseKey, list[GuidelineNote]]) -> dict[str, Any]:
     return level | {
         "requires": [words_of(code) for code in level["requires"]],
         "notes": notes.get((criterion, level["value"]), ()),

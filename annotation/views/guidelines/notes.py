@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.core.http import trail
 from annotation.forms.guidelines import NoteFilterForm, NoteForm, clause_words
-from annotation.models import MANAGER, Guideline, Note
+from annotation.models import MANAGER, Guideline, GuidelineNote
 from annotation.selectors.guidelines import (
     criterion_label,
     label_text,
@@ -99,7 +99,7 @@ def _show(request: HttpRequest, found: Guideline, form: NoteForm) -> HttpRespons
     return render(request, "annotation/guidelines/notes.html", context, status=422 if form.is_bound else 200)
 
 
-def _clause_words(found: Guideline, note: Note) -> str:
+def _clause_words(found: Guideline, note: GuidelineNote) -> str:
     """The clause that a note is on; the whole where it names none."""
     if not note.criterion:
         return _("the whole guideline")

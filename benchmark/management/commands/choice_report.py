@@ -15,7 +15,7 @@ from benchmark.selectors.judges.judges import judge_named
 from benchmark.selectors.leaderboards.runs import collection_named
 from benchmark.selectors.multiple_choice.reports import as_json, report_named
 from benchmark.services.multiple_choice import OPEN, UNREAD, create_report, make_batch, result_of
-from scoring.selectors.scorers import scorer_named
+from scoring.selectors.scorers import get_scorer
 
 HEADS = {
     "fine": {"cs": "CS", "css": "CSS", "open_accuracy": "open", "choice_accuracy": "choice"},
@@ -72,7 +72,7 @@ class Command(AssayCommand):
             dataset=dataset_named(options["dataset"]),
             collection=collection_named(options["collection"] or ""),
             models=models_named([name for text in options["models"] for name in names(text)]),
-            scorer=scorer_named(options["scorer"]) if options["scorer"] else None,
+            scorer=get_scorer(options["scorer"]) if options["scorer"] else None,
             judge=judge_named(options["judge"]) if options["judge"] else None,
         )
 

@@ -10,7 +10,7 @@ from benchmark.domain.judges.alternative_annotator import EPSILON
 from benchmark.management.tables import comparison_lines
 from benchmark.selectors.judges.comparison import comparison
 from benchmark.selectors.judges.judges import judge_named
-from scoring.selectors.scorers import ready_scorer
+from scoring.selectors.scorers import get_ready_scorer
 
 
 class Command(AssayCommand):
@@ -46,7 +46,7 @@ class Command(AssayCommand):
         return comparison(
             release_named(options["release"]),
             judges=_found(options["judges"], judge_named),
-            scorers=_found(options["scorers"], ready_scorer),
+            scorers=_found(options["scorers"], get_ready_scorer),
             common=options["common"],
             epsilon=options["epsilon"],
             alignment=options["alignment"],

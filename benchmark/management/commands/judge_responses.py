@@ -14,7 +14,7 @@ from annotation.selectors.guidelines import guideline_named
 from annotation.services import jobs
 from benchmark.domain.llm_client import check_endpoint, key_for
 from benchmark.management.arguments import setting
-from benchmark.models import Judge, Judging
+from benchmark.models import Judge, JudgeRun
 from benchmark.selectors.judges.judges import judge_named, template_numbered
 from benchmark.selectors.leaderboards.runs import collection_named
 from benchmark.services.judges.judges import create_judge, start_judging
@@ -80,7 +80,7 @@ class Command(AssayCommand):
             raise Conflict(
                 N_("Stopped. What came back is stored: the same command goes on with the rest.")
             ) from None
-        judging_result = Judging.objects.get(pk=judging.pk)
+        judging_result = JudgeRun.objects.get(pk=judging.pk)
         return {
             **job.result,
             "job": job.pk,

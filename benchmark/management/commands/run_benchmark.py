@@ -10,7 +10,7 @@ from annotation.selectors.datasets import dataset_named, models_named
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import collection_named, rows_of
 from benchmark.services.leaderboards.runs import create_run
-from scoring.selectors.scorers import scorer_named
+from scoring.selectors.scorers import get_scorer
 
 
 class Command(AssayCommand):
@@ -29,7 +29,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         run = create_run(
             name=options["name"],
-            scorer=scorer_named(options["scorer"]),
+            scorer=get_scorer(options["scorer"]),
             dataset=dataset_named(options["dataset"]),
             collection=collection_named(options["collection"]),
             models=models_named([name for text in options["models"] for name in names(text)]),

@@ -24,8 +24,8 @@ from benchmark.selectors.judges.gold import CandidateLabels, RaterLabel, Release
 from benchmark.selectors.judges.judges import CHUNK, Key
 from scoring.domain.training_data import Head, Value, level_name
 from scoring.models import Prediction, Scorer
-from scoring.selectors.scorers import current_scorer
-from scoring.selectors.training import OUT_OF_FOLD, OutOfFold, heads_of
+from scoring.selectors.scorers import find_current_scorer
+from scoring.selectors.training import OUT_OF_FOLD, OutOfFold, build_heads
 
 MOST_SCORERS = 3
 MOST_KEPT = 16
@@ -52,7 +52,7 @@ def judges_of(release_guideline: str) -> list[Judge]:
 def scorers_of(ground: ReleaseComparison) -> list[Scorer]:
     """The guideline's trained scorers: the current one and those of the release first, then the newest."""
     name = ground.guideline.name
-    current = current_scorer(name)
+    current = find_current_scorer(name)
     ready = Scorer.objects.filter(guideline__name=name).exclude(ready_at=None)
     ready = ready.select_related("release", "guideline")
     return sorted(
@@ -178,7 +178,7 @@ def told_by_scorer(ground: ReleaseComparison, scorer: Scorer) -> CandidateLabels
 def _kept_beside(ground: ReleaseComparison, scorer: Scorer) -> Iterator[tuple[int, str, Value, float]]:
     if not (scorer.weights_folder / OUT_OF_FOLD).is_file():
         return
-    heads = {head.criterion: head for head in heads_of(scorer.guideline)}  # its own version's
+    heads = {head.criterion: head for head in build_heads(scorer.guideline)}  # its own version's
     predictions = OutOfFold.load(scorer.weights_folder, list(heads.values())).predictions
     for response, example in zip(ground.lesson.responses, ground.lesson.examples, strict=True):
         _fold, predicted = predictions.get(example.content_key, (0, {}))

@@ -9,7 +9,7 @@ from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, GoldLab
 from benchmark.domain.judges.metrics import LabelPair
 from benchmark.selectors.judges.judges import Key
 from scoring.domain.training_data import Head, Value, prompt_groups
-from scoring.selectors.training import Lesson, guideline_of, lesson_of
+from scoring.selectors.training import TrainingSet, get_release_guideline, build_training_set
 
 CandidateLabels = dict[Key, tuple[Value | None, float | None]]
 """By response and criterion: the level (None off the scale), and its probability where there is one."""
@@ -32,11 +32,11 @@ class ReleaseComparison:
 
     def __init__(self, release: GoldRelease) -> None:
         self.release = release
-        self.guideline = guideline_of(release)
+        self.guideline = get_release_guideline(release)
 
     @cached_property
-    def lesson(self) -> Lesson:
-        return lesson_of(self.release, self.guideline)
+    def lesson(self) -> TrainingSet:
+        return build_training_set(self.release, self.guideline)
 
     @property
     def heads(self) -> tuple[Head, ...]:

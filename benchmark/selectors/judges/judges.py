@@ -11,7 +11,7 @@ from annotation.core.errors import N_, NotFound
 from annotation.models import Dataset, GoldRelease, Guideline, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.releases.releases import releases_for
-from benchmark.models import Judge, JudgeLabel, JudgeTemplate, Judging
+from benchmark.models import Judge, JudgeLabel, JudgeTemplate, JudgeRun
 from benchmark.selectors.leaderboards.runs import datasets_open_to, refuse_sealed_dataset
 
 Key = tuple[int, str]
@@ -118,7 +118,7 @@ def _sealed_judges(person: Person) -> list[int]:
     if not sealed:
         return []
     labelled = JudgeLabel.objects.filter(judge=OuterRef("pk"), response__prompt__dataset__in=sealed)
-    judgings = Judging.objects.filter(judge=OuterRef("pk"), dataset__in=sealed)
+    judgings = JudgeRun.objects.filter(judge=OuterRef("pk"), dataset__in=sealed)
     return list(Judge.objects.filter(Exists(labelled) | Exists(judgings)).values_list("pk", flat=True))
 
 

@@ -38,7 +38,7 @@ from benchmark.selectors.leaderboards.lineages import Lineages
 from scoring.domain.spec import Spec
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
-from scoring.selectors.training import guideline_of
+from scoring.selectors.training import get_release_guideline
 
 PAIRS = "pairs"
 
@@ -337,7 +337,7 @@ def plan_retraining(
 def boards_of_lineage(release: GoldRelease) -> list[BenchmarkRun]:
     """The current runs of the release's guideline whose scorers learned gold of its lineage, the oldest first."""
     related = Lineages.read().related_to(release.pk)
-    boards = current_runs(guideline_of(release).name).filter(scorer__release__in=related)
+    boards = current_runs(get_release_guideline(release).name).filter(scorer__release__in=related)
     return list(boards.prefetch_related("evaluated_models"))
 
 

@@ -23,7 +23,7 @@ from benchmark.domain.multiple_choice import (
     read,
 )
 from benchmark.domain.multiple_choice.scores import MISSING, RIGHT, WRONG, ChoiceOutcome, QuestionResult
-from benchmark.models import ChoiceReport, QuestionForm, ReadAnswer
+from benchmark.models import ChoiceReport, QuestionVariant, ParsedAnswer
 from benchmark.selectors.judges.judges import labels_of
 from scoring.models import Prediction
 
@@ -51,7 +51,7 @@ class PromptVariant:
 
     @property
     def is_open(self) -> bool:
-        return self.form == QuestionForm.Form.OPEN
+        return self.form == QuestionVariant.Form.OPEN
 
     def is_safe(self, choice: str) -> bool | None:
         """Whether this reading is the safe option; None for one that nobody could make."""
@@ -172,13 +172,13 @@ def _questions(forms: Sequence[PromptVariant], answers: Mapping[int, ModelAnswer
 
 def forms_of(report: ChoiceReport) -> list[PromptVariant]:
     """The forms that its kind counts, in the order of their import."""
-    rows = QuestionForm.objects.filter(prompt__dataset=report.dataset).select_related("prompt")
+    rows = QuestionVariant.objects.filter(prompt__dataset=report.dataset).select_related("prompt")
     if report.kind == ChoiceReport.Kind.CVALUES:
-        rows = rows.filter(form=QuestionForm.Form.CHOICE)
+        rows = rows.filter(form=QuestionVariant.Form.CHOICE)
     return [_form(row, row.prompt) for row in rows.order_by("prompt_id")]
 
 
-def _form(row: QuestionForm, prompt: Prompt) -> PromptVariant:
+def _form(row: QuestionVariant, prompt: Prompt) -> PromptVariant:
     return PromptVariant(
         prompt=prompt.pk,
         key=prompt.key,
@@ -204,7 +204,7 @@ def responses_in(report: ChoiceReport) -> QuerySet[Response]:
         model__in=report.evaluated_models.all(),
     )
     if report.kind == ChoiceReport.Kind.CVALUES:
-        responses = responses.filter(prompt__question_form__form=QuestionForm.Form.CHOICE)
+        responses = responses.filter(prompt__question_form__form=QuestionVariant.Form.CHOICE)
     return responses
 
 
@@ -270,7 +270,7 @@ def _kept_readings(
 ) -> dict[int, ParsedChoice]:
     models = {response.model_id for response in responses}
     model_responses = report_responses.filter(model__in=models).order_by()
-    rows = ReadAnswer.objects.filter(rules=VERSION, response__in=model_responses.values("pk"))
+    rows = ParsedAnswer.objects.filter(rules=VERSION, response__in=model_responses.values("pk"))
     one_of = cache(ParsedChoice)  # of many thousands there are few different ones
     return {
         pk: one_of(choice, rule)
@@ -333,5 +333,5 @@ def _opens(
 
 def safe_values(document: GuidelineDocument) -> frozenset[float]:
     """What the guideline counts as safe: the levels of the rate that it ranks by."""
-    levels = document.metric(document.rank_by).levels_for(QuestionForm.Form.OPEN.value)
+    levels = document.metric(document.rank_by).levels_for(QuestionVariant.Form.OPEN.value)
     return frozenset(float(level) for level in levels)

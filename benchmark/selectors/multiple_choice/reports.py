@@ -19,7 +19,7 @@ from annotation.selectors.access import (
 )
 from benchmark.domain.multiple_choice import NEED_CHECK, VERSION
 from benchmark.domain.multiple_choice.scores import Accuracies, FineScores
-from benchmark.models import ChoiceReport, Judge, QuestionForm
+from benchmark.models import ChoiceReport, Judge, QuestionVariant
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 from benchmark.selectors.multiple_choice.answers import (
     CHOICE_GUIDELINE,
@@ -90,7 +90,7 @@ def _is_scorer_sealed(person: Person, report: ChoiceReport) -> bool:
 
 
 def datasets_with_questions(datasets: QuerySet[Dataset]) -> QuerySet[Dataset]:
-    return datasets.filter(Exists(QuestionForm.objects.filter(prompt__dataset=OuterRef("pk"))))
+    return datasets.filter(Exists(QuestionVariant.objects.filter(prompt__dataset=OuterRef("pk"))))
 
 
 def judges_of_answers() -> QuerySet[Judge]:

@@ -17,7 +17,7 @@ from benchmark.domain.judges.prompts import check_template, default_language, de
 from benchmark.domain.llm_client import key_for
 from benchmark.domain.llm_client.client import MOST_AT_ONCE
 from benchmark.domain.llm_client.settings import SYSTEM, check_settings
-from benchmark.models import Judge, JudgeTemplate, Judging
+from benchmark.models import Judge, JudgeTemplate, JudgeRun
 from benchmark.selectors.judges.judges import latest_template
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 from benchmark.services.leaderboards.runs import models_answering
@@ -139,7 +139,7 @@ def start_judging(
     timeout: float = 120,
     actor: Person | None = None,
     send: bool = True,
-) -> Judging:
+) -> JudgeRun:
     """Ask the judge about these responses; what it has said already is not asked again."""
     if judge.kind != Judge.Kind.ENDPOINT:
         raise Conflict(
@@ -154,8 +154,8 @@ def start_judging(
     if actor is not None:
         refuse_sealed_dataset(actor, dataset)
     model_ids = {model.pk for model in models_answering(dataset, collection, models)}
-    _refuse_asked(Judging(judge=judge, dataset=dataset, collection=collection), model_ids)
-    judging = Judging.objects.create(
+    _refuse_asked(JudgeRun(judge=judge, dataset=dataset, collection=collection), model_ids)
+    judging = JudgeRun.objects.create(
         judge=judge,
         dataset=dataset,
         collection=collection,
@@ -168,10 +168,10 @@ def start_judging(
 
 
 @transaction.atomic
-def go_on(judging: Judging, *, actor: Person | None = None, send: bool = True) -> Judging:
+def go_on(judging: JudgeRun, *, actor: Person | None = None, send: bool = True) -> JudgeRun:
     """Another job for what is not judged yet."""
     locked = (
-        Judging.objects.select_for_update(of=("self",))
+        JudgeRun.objects.select_for_update(of=("self",))
         .select_related("judge", "dataset", "job")
         .get(pk=judging.pk)
     )
@@ -192,13 +192,13 @@ def go_on(judging: Judging, *, actor: Person | None = None, send: bool = True) -
     return locked
 
 
-def _refuse_asked(judging: Judging, models: set[int]) -> None:
+def _refuse_asked(judging: JudgeRun, models: set[int]) -> None:
     """Two at once would ask, and pay for, the same questions twice: one judge goes through a model's responses once.
 
     A job whose process died is cancelled instead, so that the same command goes on at once after ``kill -9``.
     """
     Judge.objects.select_for_update().get(pk=judging.judge_id)
-    concurrent = Judging.objects.filter(
+    concurrent = JudgeRun.objects.filter(
         judge=judging.judge_id, dataset=judging.dataset_id, collection=judging.collection_id
     )
     concurrent = concurrent.exclude(pk=judging.pk).filter(evaluated_models__in=models)
@@ -215,7 +215,7 @@ def _refuse_asked(judging: Judging, models: set[int]) -> None:
         jobs.cancel(job=job)
 
 
-def _job(judging: Judging, actor: Person | None, send: bool) -> Job:
+def _job(judging: JudgeRun, actor: Person | None, send: bool) -> Job:
     title = f"{judging.judge.name}: {judging.dataset.name}"[:200]
     return jobs.enqueue(kind=KIND, payload={"judging": judging.pk}, title=title, actor=actor, send=send)
 

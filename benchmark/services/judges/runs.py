@@ -27,12 +27,12 @@ from benchmark.domain.llm_client import (
     RequestTotals,
     ask_all,
 )
-from benchmark.models import Judge, JudgeLabel, Judging
+from benchmark.models import Judge, JudgeLabel, JudgeRun
 from benchmark.selectors.judges.judges import labels_of
 from benchmark.selectors.leaderboards.runs import responses_to
 from benchmark.services.judges.judges import KIND
 from scoring.domain.training_data import level_name
-from scoring.selectors.training import spoken
+from scoring.selectors.training import response_text
 
 __all__ = ["KIND", "perform"]
 
@@ -50,7 +50,7 @@ class _Work:
     """A job at its judging. ``done`` and ``total`` count labels, of those that were not stored when it began."""
 
     context: jobs.JobContext
-    judging: Judging
+    judging: JudgeRun
     before: int
     total: int
     done: int = 0
@@ -66,14 +66,14 @@ class _Work:
 
 def perform(context: jobs.JobContext) -> dict[str, Any]:
     """The job's result: ``asked`` questions, ``copied`` labels of equal content, ``failed`` questions."""
-    judging = Judging.objects.select_related(
+    judging = JudgeRun.objects.select_related(
         "judge__guideline", "judge__template", "dataset", "collection"
     ).get(pk=context.payload["judging"])
     context.report(0.0, ASKING)
     groups = _unanswered(judging)
     total = sum(map(len, groups.values()))
     work = _Work(context, judging, judging.requests, total)
-    Judging.objects.filter(pk=judging.pk).update(failures=[])
+    JudgeRun.objects.filter(pk=judging.pk).update(failures=[])
     _copy(work, groups)
     _ask(work, groups)
     return {
@@ -86,7 +86,7 @@ def perform(context: jobs.JobContext) -> dict[str, Any]:
     }
 
 
-def _unanswered(judging: Judging) -> dict[Content, list[int]]:
+def _unanswered(judging: JudgeRun) -> dict[Content, list[int]]:
     """By content, the responses that have no label of the judge yet; in the order of their ids."""
     document = judging.judge.guideline.document
     rows = list(
@@ -145,7 +145,7 @@ def _ask(work: _Work, groups: Mapping[Content, Sequence[int]]) -> None:
                 else:
                     _take(work, criteria[content[2]], groups[content], outcome)
             counted = work.before + totals.requests
-            Judging.objects.filter(pk=work.judging.pk).update(requests=counted, failures=work.failures)
+            JudgeRun.objects.filter(pk=work.judging.pk).update(requests=counted, failures=work.failures)
         work.context.report(work.done / work.total if work.total else 1.0, ASKING)
 
     endpoint = Endpoint(
@@ -173,7 +173,7 @@ def _questions(
                 document=judge.guideline.document,
                 criterion=criteria[content[2]],
                 prompt=response.prompt.text,
-                response=spoken(response.text, response.turns),
+                response=response_text(response.text, response.turns),
             )
             yield ChatQuestion(key, chat)
 

@@ -31,7 +31,7 @@ from benchmark.domain.judges.prompts import (
     messages,
 )
 from benchmark.forms.judges import AskForm, NewJudgeForm, TemplateForm
-from benchmark.models import Judge, JudgeTemplate, Judging
+from benchmark.models import Judge, JudgeTemplate, JudgeRun
 from benchmark.selectors.judges.comparison import MOST_SCORERS, comparison, judges_of, scorers_of
 from benchmark.selectors.judges.gold import ReleaseComparison
 from benchmark.selectors.judges.judges import (
@@ -55,7 +55,7 @@ from benchmark.services.judges.judges import (
 )
 from benchmark.views.judges.comparison import comparison_context
 from scoring.models import Scorer
-from scoring.selectors.training import spoken
+from scoring.selectors.training import response_text
 
 EPSILONS = {"0.1": 0.1, "0.15": 0.15, "0.2": 0.2}
 MOST_SHOWN = 20
@@ -137,7 +137,7 @@ def _judge_page(request: HttpRequest, found_judge: Judge, form: AskForm | None =
     return render(request, "benchmark/judges/one.html", context, status=400 if form else 200)
 
 
-def _failures(judging: Judging, document: GuidelineDocument) -> list[dict[str, Any]]:
+def _failures(judging: JudgeRun, document: GuidelineDocument) -> list[dict[str, Any]]:
     """The last ones, with the prompt and the model of each."""
     last = judging.failures[-MOST_SHOWN:]
     responses = Response.objects.select_related("prompt", "model").in_bulk(
@@ -175,7 +175,7 @@ def ask(request: HttpRequest, name: str) -> HttpResponse:
 def ask_on(request: HttpRequest, judging_id: int) -> HttpResponse:
     """What was not answered is asked again."""
     person = person_of(request)
-    judging = Judging.objects.select_related("judge").filter(pk=whole(str(judging_id)) or 0).first()
+    judging = JudgeRun.objects.select_related("judge").filter(pk=whole(str(judging_id)) or 0).first()
     if judging is None:
         raise NotFound(N_("There is no such judging."))
     judge_for(person, judging.judge.name)
@@ -298,7 +298,7 @@ def _preview(request: HttpRequest, guideline: Guideline, texts: dict[str, str]) 
             document=document,
             criterion=criteria[0],
             prompt=sample.prompt.text,
-            response=spoken(sample.text, sample.turns),
+            response=response_text(sample.text, sample.turns),
         )
     )
 

@@ -37,7 +37,7 @@ from benchmark.views.leaderboards.formatting import (
 from benchmark.views.leaderboards.lineage import chain
 from benchmark.views.leaderboards.query import ESTIMATES, OVERALL, Place
 from benchmark.views.leaderboards.tabs.estimates import EstimateLine, behind, chosen_in, heads, line_of
-from scoring.selectors.training import spoken
+from scoring.selectors.training import response_text
 
 PER_PAGE = 50
 CHANGES_SHOWN = 100
@@ -152,7 +152,7 @@ def _with_origins(items: QuerySet[RunItem]) -> QuerySet[RunItem]:
 def _shown(item: RunItem, document: GuidelineDocument) -> dict[str, Any]:
     return {
         "item": item,
-        "text": spoken(item.response.text, item.response.turns),
+        "text": response_text(item.response.text, item.response.turns),
         "level": label_text(document, item.criterion, item.value),
         "url": source_url(item),
     }

@@ -86,17 +86,17 @@ class Team:
             self.accelerator.wait_for_everyone()
 
 
-GRADIENT_NORM = 1.0
+MAX_GRADIENT_NORM = 1.0
 BUCKET_BATCHES = 50
 """Batches are cut from this many batches' worth of examples sorted by length: little padding, still shuffled."""
-JUDGED_STEPS = 100
+MIN_JUDGED_STEPS = 100
 """A round that ends before this step is too early to call a run collapsed; its end never is."""
-BETTER_THAN_PRIOR = 0.98
+MAX_PRIOR_LOSS_SHARE = 0.98
 """A run whose validation loss is above this share of the loss of always telling the frequencies learned nothing."""
 
 
 @dataclass(frozen=True)
-class Row:
+class TokenRow:
     """One example as the network sees it: token ids, and a target for each head."""
 
     tokens: list[int]
@@ -104,22 +104,22 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Material:
+class TrainingMaterial:
     """Rows to learn from, rows held out, and by head for each level its weight and how often it is learned from."""
 
-    learn: list[Row]
-    check: list[Row]
+    learn: list[TokenRow]
+    check: list[TokenRow]
     weights: list[list[float]]
     counts: list[list[int]]
 
     @property
-    def watched(self) -> list[Row]:
+    def watched(self) -> list[TokenRow]:
         """What a round is judged by. Of very few examples, which leave nothing out, those that are learned."""
         return self.check or self.learn
 
 
 @dataclass
-class State:
+class TrainingState:
     """Where a run is. ``half``: it computes in bfloat16, and does so to its end wherever it is resumed; ``learned`` is
     whether this attempt had a round that was no collapse; ``rounds`` has what each round of each attempt gave;
     ``best`` names the best weights so far."""
@@ -138,7 +138,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Found:
+class RoundJudgement:
     """How the watched rows are predicted: loss and accuracy over their labels; ``prior`` is the frequencies' loss."""
 
     loss: float
@@ -151,12 +151,12 @@ class Found:
         """Why this is no learning, or None."""
         if not math.isfinite(self.loss):
             return "the loss is not a number"
-        if self.loss > BETTER_THAN_PRIOR * self.prior:
+        if self.loss > MAX_PRIOR_LOSS_SHARE * self.prior:
             return "the loss is no better than that of the frequencies"
         return "every prediction is one level" if self.one_level else None
 
 
-def epoch_batches(lengths: Sequence[int], batch_size: int, seed: int, epoch: int) -> list[list[int]]:
+def deal_epoch_batches(lengths: Sequence[int], batch_size: int, seed: int, epoch: int) -> list[list[int]]:
     """The examples of each batch of one epoch: every example once, examples of like length together."""
     shuffle = random.Random(f"{seed}:{epoch}")  # noqa: S311 (an order, not a secret)
     order = list(range(len(lengths)))
@@ -169,26 +169,26 @@ def epoch_batches(lengths: Sequence[int], batch_size: int, seed: int, epoch: int
     return batches
 
 
-def rate_factor(step: int, steps: int, warmup: float) -> float:
+def compute_rate_factor(step: int, steps: int, warmup: float) -> float:
     """Of the full learning rate: linear up over the warm-up's share of the steps, then linear down to 0."""
     warm = max(1, round(steps * warmup))
     return min((step + 1) / warm, (steps - step) / max(1, steps - warm))
 
 
-def schedule(rows: int, settings: TransformerSettings) -> tuple[int, int]:
+def plan_schedule(rows: int, settings: TransformerSettings) -> tuple[int, int]:
     """Steps of an epoch, and epochs of a round. Few examples are gone through more often in a round."""
     per_epoch = -(-rows // settings.batch_size)
     epochs = max(1, -(-settings.least_steps // (per_epoch * settings.rounds)))
     return per_epoch, epochs
 
 
-class Run:
+class FineTuningRun:
     """One training run; ``train`` gives the model with the weights of its best round."""
 
     def __init__(
         self,
         pretrained: Pretrained,
-        material: Material,
+        material: TrainingMaterial,
         heads: Sequence[Head],
         *,
         seed: int,
@@ -199,12 +199,12 @@ class Run:
         self.pretrained, self.material, self.heads = pretrained, material, tuple(heads)
         self.settings, self.seed, self.key = pretrained.spec.settings, seed, key
         self.team, self.device, self.checkpoints = team, team.device, checkpoints
-        self.per_epoch, epochs = schedule(len(material.learn), self.settings)
+        self.per_epoch, epochs = plan_schedule(len(material.learn), self.settings)
         self.per_round = self.per_epoch * epochs
         self.steps = self.per_round * self.settings.rounds
         self.weights = [torch.tensor(levels, device=self.device) for levels in material.weights]
         self.ordinal = [self.settings.ordinal if h.measurement != "nominal" else 0.0 for h in self.heads]
-        self.state = State(half=has_bf16(self.device))
+        self.state = TrainingState(half=has_bf16(self.device))
         self.model: ScorerModel
         self._best: dict[str, Tensor] = {}
         self._batches: tuple[int, int, list[list[int]]] = (-1, -1, [])
@@ -218,7 +218,7 @@ class Run:
         self.model.eval()
         return self.model
 
-    def told(self) -> dict[str, Any]:
+    def describe_training(self) -> dict[str, Any]:
         """For the card: the curve of every attempt, and what was judged a collapse."""
         return {
             "steps": self.steps,
@@ -232,7 +232,7 @@ class Run:
         """One step; at the end of a round what is to be decided there."""
         loss = self._step()
         if not math.isfinite(loss):
-            self._diverged()
+            self._handle_divergence()
             return
         metrics = self._round(loss) if self.state.done % self.per_round == 0 else {}
         if metrics or self.state.done % self.settings.checkpoint_every == 0:
@@ -242,48 +242,48 @@ class Run:
 
     def _round(self, loss: float) -> dict[str, float]:
         """Judge the watched rows: keep the weights if they are the best, stop if it gets worse, restart a collapse."""
-        found = self.team.agreed(self._watch() if self.team.is_first else None)
-        assert found is not None
+        judgement = self.team.agreed(self._judge_watched_rows() if self.team.is_first else None)
+        assert judgement is not None
         state = self.state
         state.rounds.append(
             {
                 "attempt": state.attempt,
                 "step": state.done,
                 "loss": loss,
-                "validation_loss": found.loss,
-                "validation_accuracy": found.accuracy,
+                "validation_loss": judgement.loss,
+                "validation_accuracy": judgement.accuracy,
             }
         )
-        self._compare(found)
+        self._compare_with_best(judgement)
         last = state.done == self.steps or (self.material.check and state.worse >= self.settings.patience)
-        state.learned = state.learned or found.collapse is None
-        if found.collapse and not state.learned and (last or state.done >= JUDGED_STEPS):
-            self._collapsed(found.collapse)
+        state.learned = state.learned or judgement.collapse is None
+        if judgement.collapse and not state.learned and (last or state.done >= MIN_JUDGED_STEPS):
+            self._restart_or_end(judgement.collapse)
         elif last:
             state.over = True
-        return {"validation_loss": found.loss, "validation_accuracy": found.accuracy}
+        return {"validation_loss": judgement.loss, "validation_accuracy": judgement.accuracy}
 
-    def _compare(self, found: Found) -> None:
+    def _compare_with_best(self, judgement: RoundJudgement) -> None:
         state = self.state
-        if not math.isfinite(found.loss):
+        if not math.isfinite(judgement.loss):
             return
         if not self.material.check:  # nothing tells which round is best: the last one is
             if state.done == self.steps:
-                self._keep_best(found.loss)
-        elif state.attempt_best is not None and found.loss >= state.attempt_best:
+                self._keep_best(judgement.loss)
+        elif state.attempt_best is not None and judgement.loss >= state.attempt_best:
             state.worse += 1
         else:
-            state.attempt_best, state.worse = found.loss, 0
-            if state.best_loss is None or found.loss < state.best_loss:
-                self._keep_best(found.loss)
+            state.attempt_best, state.worse = judgement.loss, 0
+            if state.best_loss is None or judgement.loss < state.best_loss:
+                self._keep_best(judgement.loss)
 
-    def _diverged(self) -> None:
+    def _handle_divergence(self) -> None:
         if self.state.learned:
             self.state.over = True
         else:
-            self._collapsed("the loss is not a number")
+            self._restart_or_end("the loss is not a number")
 
-    def _collapsed(self, reason: str) -> None:
+    def _restart_or_end(self, reason: str) -> None:
         """Begin again with another seed and half the rate; after the last restart, end with the best there was."""
         state = self.state
         state.collapsed.append({"attempt": state.attempt, "step": state.done, "reason": reason})
@@ -292,14 +292,14 @@ class Run:
             return
         state.attempt, state.done = state.attempt + 1, 0
         state.attempt_best, state.worse, state.learned = None, 0, False
-        self._begin()
+        self._start_attempt()
 
     @property
     def _seed(self) -> int:
         """Of this attempt."""
         return self.seed + 7919 * self.state.attempt
 
-    def _begin(self) -> None:
+    def _start_attempt(self) -> None:
         """The pretrained weights, new heads and a new optimizer."""
         torch.manual_seed(self._seed)
         low_rank = self.pretrained.spec.tuning == "lora"
@@ -309,28 +309,28 @@ class Run:
             add_low_rank(model, self.settings)
         self.model = model.to(self.device)
         rate = 0.5**self.state.attempt
-        groups = parameter_groups(self.model, self.settings, low_rank=low_rank, factor=rate)
+        groups = build_parameter_groups(self.model, self.settings, low_rank=low_rank, factor=rate)
         self.optimizer = torch.optim.AdamW(groups, fused=True)
         self.wrapped = self.team.wrapped(self.model)
         if not self._best:
-            self._best = self._learning()
+            self._best = self._copy_learned_weights()
 
     def _step(self) -> float:
         self.model.train()
         torch.manual_seed((self._seed * 1_000_003 + self.state.done) * self.team.size + self.team.rank)
-        factor = rate_factor(self.state.done, self.steps, self.settings.warmup)
+        factor = compute_rate_factor(self.state.done, self.steps, self.settings.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = group["full_rate"] * factor
-        batch = [self.material.learn[i] for i in self._batch()]
-        loss = self._loss(batch)
+        batch = [self.material.learn[i] for i in self._list_batch_rows()]
+        loss = self._compute_loss(batch)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), GRADIENT_NORM)
+        nn.utils.clip_grad_norm_(self.model.parameters(), MAX_GRADIENT_NORM)
         self.optimizer.step()
         self.state.done += 1
         return self.team.agreed(float(loss.item()))
 
-    def _loss(self, batch: Sequence[Row]) -> Tensor:
+    def _compute_loss(self, batch: Sequence[TokenRow]) -> Tensor:
         """Of this process's share, such that the mean over the team is the mean over the batch's labels."""
         rows = self.team.share(batch)
         ids, mask = self.pretrained.reader.pad_batch([row.tokens for row in rows], self.device)
@@ -342,24 +342,24 @@ class Run:
         labels = sum(target != UNLABELLED for row in batch for target in row.targets)
         return head_loss(logits, targets, self.weights, self.ordinal) * (self.team.size / labels)
 
-    def _batch(self) -> list[int]:
+    def _list_batch_rows(self) -> list[int]:
         epoch, at = divmod(self.state.done, self.per_epoch)
         if self._batches[:2] != (self.state.attempt, epoch):
             lengths = [len(row.tokens) for row in self.material.learn]
-            batches = epoch_batches(lengths, self.settings.batch_size, self._seed, epoch)
+            batches = deal_epoch_batches(lengths, self.settings.batch_size, self._seed, epoch)
             self._batches = (self.state.attempt, epoch, batches)
         return self._batches[2][at]
 
-    def _watch(self) -> Found:
+    def _judge_watched_rows(self) -> RoundJudgement:
         self.model.eval()
         rows = self.material.watched
         with mixed_precision(self.device, half=self.state.half):
             logits = run_sorted(self.model, self.pretrained.reader, [r.tokens for r in rows], self.device)
-        return judge(logits, torch.tensor([row.targets for row in rows]), self.material.counts)
+        return judge_predictions(logits, torch.tensor([row.targets for row in rows]), self.material.counts)
 
     # What is kept
 
-    def _learning(self) -> dict[str, Tensor]:
+    def _copy_learned_weights(self) -> dict[str, Tensor]:
         """A copy, on the processor, of what learns."""
         return {
             name: parameter.detach().to("cpu", copy=True).contiguous()
@@ -376,27 +376,27 @@ class Run:
     def _keep_best(self, loss: float) -> None:
         """Written at once, under its own name: the checkpoint that names it comes after it."""
         self.state.best_loss = loss
-        self._best = self._learning()
+        self._best = self._copy_learned_weights()
         self.state.best = f"best-{self.state.attempt}-{self.state.done:08d}.safetensors"
         if self.checkpoints is not None and self.team.is_first:
             self.checkpoints.mkdir(parents=True, exist_ok=True)
-            beside = self.checkpoints / "best.part"
-            save_file(self._best, str(beside))
-            beside.replace(self.checkpoints / self.state.best)
+            part_file = self.checkpoints / "best.part"
+            save_file(self._best, str(part_file))
+            part_file.replace(self.checkpoints / self.state.best)
 
     def save(self) -> None:
         """Written beside and moved in place: a checkpoint that is there is whole. Only the last one is kept."""
         if self.checkpoints is None or not self.team.is_first:
             return
-        beside = self.checkpoints / "part"
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir(parents=True)
-        save_file(self._learning(), str(beside / "model.safetensors"))
-        save_file(self._optimizer_tensors(), str(beside / "optimizer.safetensors"))
-        told = {"key": self.key, "state": asdict(self.state)}
-        (beside / "state.json").write_text(json.dumps(told), encoding="utf-8")
+        part_folder = self.checkpoints / "part"
+        shutil.rmtree(part_folder, ignore_errors=True)
+        part_folder.mkdir(parents=True)
+        save_file(self._copy_learned_weights(), str(part_folder / "model.safetensors"))
+        save_file(self._optimizer_tensors(), str(part_folder / "optimizer.safetensors"))
+        checkpoint = {"key": self.key, "state": asdict(self.state)}
+        (part_folder / "state.json").write_text(json.dumps(checkpoint), encoding="utf-8")
         earlier = list(self.checkpoints.glob("step-*"))
-        beside.replace(self.checkpoints / f"step-{self.state.attempt}-{self.state.done:08d}")
+        part_folder.replace(self.checkpoints / f"step-{self.state.attempt}-{self.state.done:08d}")
         for folder in earlier:
             shutil.rmtree(folder, ignore_errors=True)
         for path in self.checkpoints.glob("best-*"):
@@ -405,58 +405,58 @@ class Run:
 
     def _resume(self) -> None:
         """Go on from the last checkpoint of this very run, if there is one; another run's is dropped."""
-        folder = self._checkpoint()
+        folder = self._find_checkpoint()
         if folder is None:
-            self._begin()
+            self._start_attempt()
         else:
-            told = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-            self.state = State(**told["state"])
-            self._begin()
+            checkpoint = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+            self.state = TrainingState(**checkpoint["state"])
+            self._start_attempt()
             self._restore(load_file(str(folder / "model.safetensors")))
             self._load_optimizer(folder / "optimizer.safetensors")
             if self.state.best and self.checkpoints is not None:
                 self._best = load_file(str(self.checkpoints / self.state.best))
         self.team.meet()
 
-    def _checkpoint(self) -> Path | None:
+    def _find_checkpoint(self) -> Path | None:
         """All of a team look before one of them drops anything."""
-        found = None
+        match = None
         for folder in sorted(self.checkpoints.glob("step-*") if self.checkpoints else (), reverse=True):
             state: dict[str, Any] = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-            if state["key"] == self.key and found is None:
-                found = folder
+            if state["key"] == self.key and match is None:
+                match = folder
         self.team.meet()
         if self.team.is_first and self.checkpoints is not None:
             for folder in self.checkpoints.glob("step-*"):
-                if folder != found:
+                if folder != match:
                     shutil.rmtree(folder)
-        return found
+        return match
 
-    def _parameters(self) -> list[Any]:
+    def _list_parameters(self) -> list[Any]:
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
 
     def _optimizer_tensors(self) -> dict[str, Any]:
         """AdamW's moments by number of parameter. One that never had a gradient has none."""
         return {
             f"{i}.{name}": tensor.contiguous()
-            for i, parameter in enumerate(self._parameters())
+            for i, parameter in enumerate(self._list_parameters())
             for name, tensor in self.optimizer.state.get(parameter, {}).items()
         }
 
     def _load_optimizer(self, path: Path) -> None:
-        parameters = self._parameters()
+        parameters = self._list_parameters()
         for label, tensor in load_file(str(path)).items():
             number, name = label.split(".", 1)
             self.optimizer.state[parameters[int(number)]][name] = tensor.to(self.device)
 
 
-def judge(logits: Sequence[Tensor], targets: Tensor, counts: Sequence[Sequence[int]]) -> Found:
+def judge_predictions(logits: Sequence[Tensor], targets: Tensor, counts: Sequence[Sequence[int]]) -> RoundJudgement:
     """``counts`` are how often each level of each head was learned from: what the frequencies would say."""
     known = targets != UNLABELLED
     labels = int(known.sum())
     right = 0
     prior = 0.0
-    said: list[bool] = []
+    constant_heads: list[bool] = []
     for i, scores in enumerate(logits):
         truth = targets[known[:, i], i]
         if not len(truth):
@@ -466,16 +466,16 @@ def judge(logits: Sequence[Tensor], targets: Tensor, counts: Sequence[Sequence[i
         shares = torch.tensor(counts[i], dtype=torch.double) + 0.5  # a level that only the watched rows have
         prior -= float((shares / shares.sum()).log()[truth].sum())
         if len(truth.unique()) > 1:
-            said.append(len(predicted.unique()) == 1)
-    return Found(
+            constant_heads.append(len(predicted.unique()) == 1)
+    return RoundJudgement(
         loss=float(head_loss(logits, targets).item()) / labels,
         accuracy=right / labels,
         prior=prior / labels,
-        one_level=bool(said) and all(said),
+        one_level=bool(constant_heads) and all(constant_heads),
     )
 
 
-def parameter_groups(
+def build_parameter_groups(
     model: ScorerModel, settings: TransformerSettings, *, low_rank: bool, factor: float
 ) -> list[dict[str, Any]]:
     """New heads learn faster than the pretrained weights; biases and norms do not decay."""

@@ -20,7 +20,7 @@ from torch import Tensor
 from scoring.backbones.transformer.memory import MemoryNeeds, check_memory, compute_needs
 from scoring.backbones.transformer.modeling import UNLABELLED, Pretrained, level_weights, merge_low_rank
 from scoring.backbones.transformer.predictor import TransformerScorer, list_scales
-from scoring.backbones.transformer.run import Material, Row, Run, Team
+from scoring.backbones.transformer.run import TrainingMaterial, TokenRow, FineTuningRun, Team
 from scoring.domain.backbone import FitProgress, Report, ignore_progress
 from scoring.domain.calibration import fit_temperature
 from scoring.domain.spec import Spec
@@ -66,7 +66,7 @@ def fit_transformer(
         material, how = read_material(examples, heads, learning, pretrained)
         wanted = memory_needed(pretrained, material, heads, team.device)
         check_memory(wanted, team.device)
-        run = Run(pretrained, material, heads, seed=seed, team=team, checkpoints=checkpoints)
+        run = FineTuningRun(pretrained, material, heads, seed=seed, team=team, checkpoints=checkpoints)
         run.key = run_key(spec, material, heads, seed)
         model = run.train(report)
         if spec.tuning == "lora":
@@ -84,7 +84,7 @@ def fit_transformer(
         "loss": _told_loss(spec, heads),
         "validation": {"by": how, "n": len(material.check)},
         "memory_gib": wanted.to_json(),
-        **run.told(),
+        **run.describe_training(),
         **calibrated,
     }
     return TransformerScorer(spec.title, tuple(heads), scorer, details, spec.remote_code)
@@ -100,7 +100,7 @@ def constant_heads(examples: Sequence[Example], heads: Sequence[Head]) -> dict[s
 
 
 def memory_needed(
-    pretrained: Pretrained, material: Material, heads: Sequence[Head], device: torch.device
+    pretrained: Pretrained, material: TrainingMaterial, heads: Sequence[Head], device: torch.device
 ) -> MemoryNeeds:
     spec = pretrained.spec
     longest = max(len(row.tokens) for row in (*material.learn, *material.check))
@@ -109,7 +109,7 @@ def memory_needed(
 
 def read_material(
     examples: Sequence[Example], heads: Sequence[Head], learning: frozenset[str], pretrained: Pretrained
-) -> tuple[Material, str]:
+) -> tuple[TrainingMaterial, str]:
     """What is learned from and what is held out, as the network sees it; and how it was held out."""
     held, how = held_out(examples, learning)
     rows = read_rows(examples, heads, learning, pretrained)
@@ -118,20 +118,20 @@ def read_material(
     counts = [_counts(learn, i, len(head.values)) for i, head in enumerate(heads)]
     balance = pretrained.spec.settings.balance
     weights = [level_weights(dict(enumerate(count)), balance) for count in counts]
-    return Material(learn, check, weights, counts), how
+    return TrainingMaterial(learn, check, weights, counts), how
 
 
-def _counts(rows: Sequence[Row], head: int, levels: int) -> list[int]:
+def _counts(rows: Sequence[TokenRow], head: int, levels: int) -> list[int]:
     said = [row.targets[head] for row in rows]
     return [said.count(level) for level in range(levels)]
 
 
 def read_rows(
     examples: Sequence[Example], heads: Sequence[Head], learning: frozenset[str], pretrained: Pretrained
-) -> list[Row | None]:
+) -> list[TokenRow | None]:
     """Each example; None for one that no head can learn from."""
     tokens = pretrained.reader.read([(example.prompt, example.response) for example in examples])
-    rows: list[Row | None] = []
+    rows: list[TokenRow | None] = []
     for example, ids in zip(examples, tokens, strict=True):
         targets = [
             head.position(example.labels[head.criterion])
@@ -139,7 +139,7 @@ def read_rows(
             else UNLABELLED
             for head in heads
         ]
-        rows.append(Row(ids, targets) if any(target != UNLABELLED for target in targets) else None)
+        rows.append(TokenRow(ids, targets) if any(target != UNLABELLED for target in targets) else None)
     return rows
 
 
@@ -170,14 +170,14 @@ def _still_learns(examples: Sequence[Example], held: Sequence[bool], learning: f
     )
 
 
-def run_key(spec: Spec, material: Material, heads: Sequence[Head], seed: int) -> str:
+def run_key(spec: Spec, material: TrainingMaterial, heads: Sequence[Head], seed: int) -> str:
     """The sha256 of all that a run follows from: a checkpoint of another run is not resumed."""
     rows = [[asdict(row) for row in part] for part in (material.learn, material.check)]
     told = [spec.to_json(), rows, [head.to_json() for head in heads], seed]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
-def calibrate(scorer: EncoderScorer, material: Material) -> dict[str, Any]:
+def calibrate(scorer: EncoderScorer, material: TrainingMaterial) -> dict[str, Any]:
     """Choose the precision that it predicts in, and a temperature for each head, on what was held out.
 
     The faster precision is taken where it leaves 99% of the validation's labels as they are.
@@ -211,7 +211,7 @@ def _same_labels(plain: Sequence[Tensor], fast: Sequence[Tensor], scorer: Encode
     return min(shares, default=1.0)
 
 
-def _temperatures(scorer: EncoderScorer, found: Sequence[Tensor], material: Material) -> dict[str, float]:
+def _temperatures(scorer: EncoderScorer, found: Sequence[Tensor], material: TrainingMaterial) -> dict[str, float]:
     targets = torch.tensor([row.targets for row in material.check])
     temperatures = {}
     for i, (scale, logits) in enumerate(zip(scorer.scales, found, strict=True)):

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.management.base import AssayCommand
-from scoring.selectors.scorers import ready_scorer
+from scoring.selectors.scorers import get_ready_scorer
 from scoring.services import export_scorer
 
 
@@ -16,7 +16,7 @@ class Command(AssayCommand):
         parser.add_argument("--out", required=True, metavar="DIR", help="the folder: a new or an empty one")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        scorer = ready_scorer(options["name"])
+        scorer = get_ready_scorer(options["name"])
         export = export_scorer(scorer=scorer, folder=options["out"])
         return {
             "scorer": scorer.name,

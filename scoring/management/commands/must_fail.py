@@ -7,9 +7,9 @@ from annotation.core.errors import N_, AssayError
 from annotation.domain.formats.rows import Row
 from annotation.management.base import AssayCommand
 from annotation.services.gold_questions.sources import response_of
-from scoring.models import MustFail
+from scoring.models import RegressionCase
 from scoring.selectors.regression_cases import must_fail_item, must_fail_items
-from scoring.selectors.scorers import latest_version
+from scoring.selectors.scorers import get_latest_guideline
 from scoring.services import add_must_fail, import_must_fail, remove_must_fail
 
 ADD, LIST, REMOVE = "add", "list", "remove"
@@ -39,7 +39,7 @@ class Command(AssayCommand):
         parser.add_argument("--reason", default="")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        name = latest_version(options["guideline"]).name
+        name = get_latest_guideline(options["guideline"]).name
         if options["action"] == REMOVE:
             return {
                 "guideline": name,
@@ -73,7 +73,7 @@ def _remove_item(name: str, number: int | None) -> int:
     return item.pk
 
 
-def _add_items(name: str, options: dict[str, Any]) -> list[MustFail]:
+def _add_items(name: str, options: dict[str, Any]) -> list[RegressionCase]:
     if options["file"]:
         return import_must_fail(guideline_name=name, path=options["file"])
     if not (options["dataset"] and options["prompt"] and options["model"]):
@@ -93,7 +93,7 @@ def _count_items(name: str) -> int:
     return must_fail_items(name).count()
 
 
-def _describe_item(item: MustFail) -> dict[str, Any]:
+def _describe_item(item: RegressionCase) -> dict[str, Any]:
     prompt = item.response.prompt
     return {
         "item": item.pk,

@@ -8,7 +8,7 @@ from annotation.core.error_messages import kept_error_text
 from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand
-from scoring.selectors.scorers import latest_version, ready_scorer
+from scoring.selectors.scorers import get_latest_guideline, get_ready_scorer
 from scoring.services import go_back, promote
 
 
@@ -28,11 +28,11 @@ class Command(AssayCommand):
         if bool(options["name"]) == bool(options["back"]):
             raise AssayError(N_("Name a scorer to promote, or with --back the guideline to go back in."))
         if options["back"]:
-            name = latest_version(options["back"]).name
+            name = get_latest_guideline(options["back"]).name
             promotion = go_back(guideline_name=name)
             assert promotion.replaced is not None, "a step back replaces the scorer that was gone back from"
             return {"scorer": promotion.scorer.name, "guideline": name, "instead_of": promotion.replaced.name}
-        scorer = ready_scorer(options["name"])
+        scorer = get_ready_scorer(options["name"])
         job = promote(scorer=scorer, send=options["detach"])
         if options["detach"]:
             return {"scorer": scorer.name, "job": job.pk, "state": job.state}

@@ -7,7 +7,7 @@ import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process r
 from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.datasets import dataset_named, models_named
-from scoring.selectors.scorers import ready_scorer
+from scoring.selectors.scorers import get_ready_scorer
 from scoring.services import create_scoring
 
 
@@ -22,7 +22,7 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         job = create_scoring(
-            scorer=ready_scorer(options["scorer"]),
+            scorer=get_ready_scorer(options["scorer"]),
             dataset=dataset_named(options["dataset"]),
             models=models_named([name for value in options["models"] for name in names(value)]),
             send=options["detach"],

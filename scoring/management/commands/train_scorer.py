@@ -15,7 +15,7 @@ from annotation.selectors.releases.releases import release_named
 from scoring.domain.spec import SETTINGS, Spec
 from scoring.domain.training_spec import EVALUATIONS, GROUPED, TrainingSpec
 from scoring.management.tables import figures_table, list_further_lines
-from scoring.selectors.scorers import scorer_named
+from scoring.selectors.scorers import get_scorer
 from scoring.services import create_scorer
 from scoring.services.scorers.scorers import encoder_named
 
@@ -24,7 +24,7 @@ def _read_backbone(options: Mapping[str, Any]) -> Spec | None:
     """What was asked for; of an adaptation nothing said is what its base is made of."""
     encoder_options = {"encoder": encoder_named(options["encoder"].strip()), "tuning": options["tuning"]}
     if options["base"] and not any((options["backbone"], *encoder_options.values())):
-        return _add_settings(scorer_named(options["base"]).spec, options["set"]) if options["set"] else None
+        return _add_settings(get_scorer(options["base"]).spec, options["set"]) if options["set"] else None
     spec = Spec.of(options["backbone"], **encoder_options, default_encoder=settings.ASSAY_ENCODER)
     if (encoder_options["encoder"] and encoder_options["encoder"] != spec.encoder) or (
         encoder_options["tuning"] and not spec.encoder
@@ -100,21 +100,21 @@ class Command(AssayCommand):
             evaluate=tuple(name for value in options["evaluate"] for name in names(value)),
             seed=options["seed"],
             seeds=options["seeds"],
-            base=scorer_named(options["base"]).pk if options["base"] else None,
+            base=get_scorer(options["base"]).pk if options["base"] else None,
             adapt_to=models_named([options["adapt_to"]])[0].pk if options["adapt_to"] else None,
         )
         scorer, job = create_scorer(training, send=options["detach"])
         if options["detach"]:
             return {"scorer": scorer.name, "backbone": scorer.backbone, "job": job.pk, "state": job.state}
         self.run_job(job)
-        trained = scorer_named(scorer.name)
+        trained = get_scorer(scorer.name)
         return {"scorer": trained.name, "backbone": trained.backbone, "evaluation": trained.evaluation}
 
     def show(self, data: dict[str, Any]) -> None:
         if "job" in data:
             self.stdout.write(f"{data['scorer']} waits for a worker (job {data['job']})")
             return
-        card = scorer_named(data["scorer"]).card
+        card = get_scorer(data["scorer"]).card
         self.stdout.write(f"{data['scorer']}: {card['responses']} responses to {card['prompts']} prompts")
         self.stdout.write(f"backbone {card['backbone']['description']}")
         self.stdout.write(f"release {card['release']['name']}, sha256 {card['release']['sha256']}")

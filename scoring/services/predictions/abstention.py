@@ -14,23 +14,23 @@ from annotation.services.audit import record
 from annotation.services.batches.batches import create_batch
 from scoring.domain.calibration import DEFAULT_COVERAGE
 from scoring.models import Scorer
-from scoring.selectors.predictions import abstained
-from scoring.selectors.scorers import latest_version
+from scoring.selectors.predictions import find_abstentions
+from scoring.selectors.scorers import get_latest_guideline
 from scoring.services.predictions.predictions import refuse_unready
 
-MOST = 30_000
+MAX_RESPONSES = 30_000
 """Responses in one such batch. Each is a parameter of a query, of which a usual SQLite takes 32,766."""
 
 
 @transaction.atomic
-def batch_of_abstained(
+def create_abstained_batch(
     *,
     name: str,
     scorer: Scorer,
     dataset: Dataset,
     models: Sequence[EvaluatedModel] = (),
     coverage: float = DEFAULT_COVERAGE,
-    most: int = MOST,
+    limit: int = MAX_RESPONSES,
     annotators: Sequence[Person] = (),
     adjudicators: Sequence[Person] = (),
     policy: Policy = USUAL_POLICY,
@@ -50,24 +50,24 @@ def batch_of_abstained(
                 name=dataset.name,
             )
     refuse_unready(scorer)
-    if not 1 <= most <= MOST:
-        raise AssayError(N_("Take from 1 to {most} responses."), most=MOST)
-    found = abstained(scorer, dataset, models, coverage)
-    if not found.responses:
+    if not 1 <= limit <= MAX_RESPONSES:
+        raise AssayError(N_("Take from 1 to {most} responses."), most=MAX_RESPONSES)
+    abstentions = find_abstentions(scorer, dataset, models, coverage)
+    if not abstentions.responses:
         raise AssayError(
             N_(
                 "{scorer} abstains from none of the {asked} responses of {dataset} that it predicted and nobody labels."
             ),
             scorer=scorer.name,
-            asked=found.asked,
+            asked=abstentions.predicted,
             dataset=dataset.name,
         )
     batch = create_batch(
         BatchSpec(
             name=name,
-            guideline=latest_version(scorer.guideline.name).pk,
+            guideline=get_latest_guideline(scorer.guideline.name).pk,
             dataset=dataset.pk,
-            among=tuple(found.responses[:most]),
+            among=tuple(abstentions.responses[:limit]),
             annotators=tuple(person.pk for person in annotators),
             adjudicators=tuple(person.pk for person in adjudicators),
             policy=policy,
@@ -81,6 +81,6 @@ def batch_of_abstained(
         target=f"batch:{name}",
         scorer=scorer.name,
         coverage=coverage,
-        responses=min(most, len(found.responses)),
+        responses=min(limit, len(abstentions.responses)),
     )
     return batch

@@ -19,7 +19,7 @@ from scoring.domain.backbone import FittedScorer
 from scoring.domain.training_data import Example
 from scoring.domain.training_data import Prediction as Predicted
 from scoring.models import Prediction, Scorer
-from scoring.selectors.training import OutOfFold, PredictionRows, example_of, refuse_changed
+from scoring.selectors.training import OutOfFold, PredictionRows, build_example, refuse_changed
 
 SCORE = "score_responses"
 CHUNK = 1000
@@ -95,7 +95,7 @@ def _keys(responses: Iterable[Response]) -> list[int]:
 
 def _score_chunk(scorer: Scorer, keys: Sequence[int], teller: Teller, rows: PredictionRows) -> Scored:
     lacking = list(_lacking(scorer, keys, rows))
-    examples = {response.pk: example_of(response) for response in lacking}
+    examples = {response.pk: build_example(response) for response in lacking}
     predicted = teller.tell(list(examples.values()))
     found: list[Prediction] = []
     for pk, example in examples.items():

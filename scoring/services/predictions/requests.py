@@ -23,8 +23,8 @@ from scoring.domain.calibration import DEFAULT_COVERAGE, find_card_threshold, le
 from scoring.domain.training_data import Distribution, Example, level_name, transcript
 from scoring.domain.training_data import Prediction as Predicted
 from scoring.models import PredictionRequest, Scorer
-from scoring.selectors.predictions import refuse_blind
-from scoring.selectors.scorers import scorers_with_all
+from scoring.selectors.predictions import check_may_predict
+from scoring.selectors.scorers import select_scorers
 from scoring.selectors.training import PredictionRows
 from scoring.services.predictions.predictions import PREDICTING, Teller, loaded, refuse_unready
 
@@ -54,7 +54,7 @@ def request_predictions(
     *, scorer: Scorer, items: Sequence[Item], actor: Person, send: bool = True
 ) -> PredictionRequest:
     """The request and the job that answers it. Raises Unprocessable with the first item that no criterion fits."""
-    refuse_blind(actor, scorer)
+    check_may_predict(actor, scorer)
     refuse_unready(scorer)
     if not 1 <= len(items) <= MOST_ITEMS:
         raise Unprocessable(N_("Send from 1 to {most} items at once."), most=MOST_ITEMS)
@@ -93,7 +93,7 @@ def _check_dimension(document: GuidelineDocument, dimension: str | None, place: 
 def answer_request(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job: the results come whole or not at all, and done again they are the same."""
     request = PredictionRequest.objects.get(job=context.job)
-    scorer = scorers_with_all().get(pk=request.scorer_id)
+    scorer = select_scorers().get(pk=request.scorer_id)
     results = _results(scorer, request.items, context)
     result = {"request": request.pk, "items": len(results)}
     with transaction.atomic():

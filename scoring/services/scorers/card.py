@@ -31,7 +31,7 @@ from scoring.domain.training_data import (
     prompt_groups,
 )
 from scoring.models import Scorer
-from scoring.selectors.training import Lesson
+from scoring.selectors.training import TrainingSet
 
 PACKAGES = (
     "numpy",
@@ -49,13 +49,13 @@ CPUINFO = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingFindings:
     """What a training found: everything on the card that is not already in the scorer's row.
 
     ``learned`` and ``tested`` are rows of the lesson's examples; ``test`` is what the kept scorer says of the latter.
     """
 
-    lesson: Lesson
+    lesson: TrainingSet
     fitted: FittedScorer
     grouped: Evaluation
     learned: Sequence[int]
@@ -67,14 +67,14 @@ class Trained:
     seconds: Mapping[str, float]
 
 
-def card_of(scorer: Scorer, found: Trained) -> dict[str, Any]:
+def build_card(scorer: Scorer, findings: TrainingFindings) -> dict[str, Any]:
     """The card. ``weights_sha256``, ``code_version``, ``config`` and ``evaluation`` are already the scorer's."""
-    examples, details = found.lesson.examples, dict(getattr(found.fitted, "details", {}))
+    examples, details = findings.lesson.examples, dict(getattr(findings.fitted, "details", {}))
     return {
         "scorer": scorer.name,
         "backbone": {
             "name": scorer.backbone,
-            "description": describe(scorer.spec, tuple(details.get("members", ()))),
+            "description": describe_backbone(scorer.spec, tuple(details.get("members", ()))),
         },
         "details": details,
         "release": {"name": scorer.release.name, "sha256": scorer.release.sha256},
@@ -86,53 +86,53 @@ def card_of(scorer: Scorer, found: Trained) -> dict[str, Any]:
         "responses": len(examples),
         "prompts": len(set(prompt_groups(examples))),
         "models": sorted({example.model for example in examples}),
-        "labels_left_out": found.lesson.left_out,
-        "heads": _heads(found),
-        **_held_out(found),
-        **_figures(scorer, found),
-        "baselines": dict(found.baselines),
-        "drift": dict(found.drift),
-        "adaptation": found.adaptation,
+        "labels_left_out": findings.lesson.left_out,
+        "heads": _describe_heads(findings),
+        **_describe_test_split(findings),
+        **_collect_figures(scorer, findings),
+        "baselines": dict(findings.baselines),
+        "drift": dict(findings.drift),
+        "adaptation": findings.adaptation,
         "weights_sha256": scorer.weights_sha256,
         "code_version": scorer.code_version,
-        "versions": dict(versions()),
-        "environment": environment(),
+        "versions": dict(read_versions()),
+        "environment": describe_environment(),
         "seed": scorer.seed,
         "config": scorer.config,
-        "curves": _curves(scorer),
-        "seconds": {part: round(seconds, 2) for part, seconds in found.seconds.items()},
+        "curves": _read_curves(scorer),
+        "seconds": {part: round(seconds, 2) for part, seconds in findings.seconds.items()},
         "trained_at": timezone.now().isoformat(timespec="seconds"),
     }
 
 
-def _heads(found: Trained) -> dict[str, Any]:
+def _describe_heads(findings: TrainingFindings) -> dict[str, Any]:
     """Of each criterion the labels of the release, how many were ``learned``, and what that let the scorer learn."""
-    examples, heads = found.lesson.examples, found.lesson.heads
+    examples, heads = findings.lesson.examples, findings.lesson.heads
     described = describe_heads(examples, heads)
-    learned = [examples[row] for row in found.learned]
-    return {head.criterion: described[head.criterion] | _head(learned, head) for head in heads}
+    learned = [examples[row] for row in findings.learned]
+    return {head.criterion: described[head.criterion] | _describe_learning(learned, head) for head in heads}
 
 
-def _head(learned: Sequence[Example], head: Head) -> dict[str, Any]:
+def _describe_learning(learned: Sequence[Example], head: Head) -> dict[str, Any]:
     counts = level_counts(learned, head)
     return {"measurement": head.measurement, "state": head_state(counts), "learned": sum(counts.values())}
 
 
-def _held_out(found: Trained) -> dict[str, Any]:
+def _describe_test_split(findings: TrainingFindings) -> dict[str, Any]:
     """``held_out`` responses of the test split were not learned from; 0 where a release is too small for any."""
     return {
-        "learned_from": len(found.learned),
-        "held_out": len(found.tested),
+        "learned_from": len(findings.learned),
+        "held_out": len(findings.tested),
         "test": {
-            **shorten_metrics(found.test),
-            "prompts": len({found.lesson.examples[row].prompt_key for row in found.tested}),
-            "calibration_error": found.test["calibration_error"],
+            **shorten_metrics(findings.test),
+            "prompts": len({findings.lesson.examples[row].prompt_key for row in findings.tested}),
+            "calibration_error": findings.test["calibration_error"],
         },
     }
 
 
-def _figures(scorer: Scorer, found: Trained) -> dict[str, Any]:
-    grouped, examples, heads = found.grouped, found.lesson.examples, found.lesson.heads
+def _collect_figures(scorer: Scorer, findings: TrainingFindings) -> dict[str, Any]:
+    grouped, examples, heads = findings.grouped, findings.lesson.examples, findings.lesson.heads
     sizes = [grouped.folds.count(fold) for fold in range(max(grouped.folds) + 1)]
     metrics = scorer.evaluation["grouped"]
     return {
@@ -150,7 +150,7 @@ def _figures(scorer: Scorer, found: Trained) -> dict[str, Any]:
     }
 
 
-def _curves(scorer: Scorer) -> list[dict[str, Any]]:
+def _read_curves(scorer: Scorer) -> list[dict[str, Any]]:
     """The losses and metrics that the job's row has told."""
     history: list[dict[str, Any]] = []
     if scorer.job_id is not None:
@@ -158,7 +158,7 @@ def _curves(scorer: Scorer) -> list[dict[str, Any]]:
     return history
 
 
-def describe(spec: Spec, members: Sequence[str] = ()) -> str:
+def describe_backbone(spec: Spec, members: Sequence[str] = ()) -> str:
     """For a card: what was really used, so that nobody takes the embedded default for a language model, nor an ensemble
     for the encoder that it left out. ``members`` are those that an ensemble's fit gave weight.
     """
@@ -166,24 +166,24 @@ def describe(spec: Spec, members: Sequence[str] = ()) -> str:
 
 
 @cache
-def versions() -> Mapping[str, str]:
+def read_versions() -> Mapping[str, str]:
     """Read once in a process: a package's description is a file of many pages."""
-    found = {"python": sys.version.split()[0]}
+    versions_ = {"python": sys.version.split()[0]}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions_[package] = version(package)
         except PackageNotFoundError:
             continue
-    return MappingProxyType(found)
+    return MappingProxyType(versions_)
 
 
-def environment() -> dict[str, Any]:
+def describe_environment() -> dict[str, Any]:
     """Where it was trained: what figures of seconds, and the last digits of weights, depend on."""
     torch = sys.modules.get("torch")
     return {
         "system": platform.platform(),
         "machine": platform.machine(),
-        "processor": _processor(),
+        "processor": _read_processor(),
         "processors": os.cpu_count(),
         "threads": {name: os.environ[name] for name in THREADS if name in os.environ},
         "torch_threads": torch.get_num_threads() if torch else None,
@@ -191,7 +191,7 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def _read_processor() -> str:
     """Linux tells the model in a file alone."""
     if CPUINFO.is_file():
         for line in CPUINFO.read_text(encoding="utf-8", errors="replace").splitlines():

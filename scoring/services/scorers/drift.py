@@ -13,8 +13,8 @@ from annotation.services import jobs
 from annotation.services.audit import record
 from scoring.domain import drift
 from scoring.models import Scorer
-from scoring.selectors.scorers import DRIFT, scorers_with_all
-from scoring.selectors.training import Lesson, example_of, lesson_of
+from scoring.selectors.scorers import DRIFT, select_scorers
+from scoring.selectors.training import TrainingSet, build_example, build_training_set
 from scoring.services.predictions.predictions import PREDICTING, Teller, loaded, refuse_unready
 
 READING = N_("reading the responses")
@@ -37,11 +37,11 @@ def check_drift(
     if actor is not None:
         refuse_sealed_gold(actor, scorer.release.batches.all())
     refuse_unready(scorer)
-    there = Response.objects.filter(model=model)
+    responses = Response.objects.filter(model=model)
     if dataset is not None:
-        there = there.filter(prompt__dataset=dataset)
+        responses = responses.filter(prompt__dataset=dataset)
     hidden = sealed_datasets(actor) if actor is not None else Dataset.objects.none()
-    if not there.exists() or there.filter(prompt__dataset__in=hidden).exists():
+    if not responses.exists() or responses.filter(prompt__dataset__in=hidden).exists():
         raise AssayError(N_("There are no responses of {model} to compare."), model=model.name)
     payload = {"scorer": scorer.pk, "model": model.pk, "dataset": None if dataset is None else dataset.pk}
     # A job's title is shown to whoever sees the job; whose responses they are is not for everybody.
@@ -58,40 +58,40 @@ def run_drift_check(context: jobs.JobContext) -> dict[str, Any]:
     """
     context.report(0.0, READING)
     payload = context.payload
-    scorer = scorers_with_all().get(pk=payload["scorer"])
+    scorer = select_scorers().get(pk=payload["scorer"])
     model = EvaluatedModel.objects.get(pk=payload["model"])
     dataset = Dataset.objects.filter(pk=payload["dataset"]).first()
-    lesson = lesson_of(scorer.release, scorer.guideline)
+    training_set = build_training_set(scorer.release, scorer.guideline)
     responses = Response.objects.filter(model=model)
     if dataset is not None:
         responses = responses.filter(prompt__dataset=dataset)
     new = [
-        example_of(response)
+        build_example(response)
         for response in responses.select_related("prompt").order_by("sha256", "pk")[: drift.MAX_RESPONSES]
     ]
     context.report(0.1, PREDICTING)
-    teller = Teller(loaded(scorer))
-    told = teller.tell(new)
+    predictor = Teller(loaded(scorer))
+    predictions = predictor.tell(new)
     context.report(0.6, COMPARING)
-    found = drift.measure_drift(
-        [example for example in lesson.examples if example.model != model.name],
+    comparison = drift.measure_drift(
+        [example for example in training_set.examples if example.model != model.name],
         new,
-        [told[example.content_key][1] for example in new],
-        lesson.heads,
-        reference=scorer.card.get("drift") or _reference(scorer, lesson, teller),
+        [predictions[example.content_key][1] for example in new],
+        training_set.heads,
+        reference=scorer.card.get("drift") or _describe_training_models(scorer, training_set, predictor),
         seed=scorer.seed,
     )
     return {
         "scorer": scorer.name,
         "model": model.name,
         "dataset": None if dataset is None else dataset.name,
-        "labelled": sum(example.model == model.name for example in lesson.examples),
-        "drift": found,
+        "labelled": sum(example.model == model.name for example in training_set.examples),
+        "drift": comparison,
     }
 
 
-def _reference(scorer: Scorer, lesson: Lesson, teller: Teller) -> dict[str, Any]:
+def _describe_training_models(scorer: Scorer, training_set: TrainingSet, predictor: Teller) -> dict[str, Any]:
     """What the training models show against one another, for a scorer whose card does not hold it."""
-    told = teller.tell(lesson.examples)
-    predictions = [told[example.content_key][1] for example in lesson.examples]
-    return drift.describe_models(lesson.examples, predictions, lesson.heads, seed=scorer.seed)
+    by_content = predictor.tell(training_set.examples)
+    predictions = [by_content[example.content_key][1] for example in training_set.examples]
+    return drift.describe_models(training_set.examples, predictions, training_set.heads, seed=scorer.seed)

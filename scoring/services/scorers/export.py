@@ -34,7 +34,7 @@ _NEIGHBOUR = re.compile(r"^\s*from \.(\w+) import", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Way:
+class PortableForm:
     """How a kind of scorer is used outside: the modules it needs, the class in the first of them, and the packages."""
 
     modules: tuple[str, ...]
@@ -44,22 +44,22 @@ class Way:
     @property
     def files(self) -> list[str]:
         """The modules and those of their neighbours that they import."""
-        found = list(self.modules)
-        for module in found:  # which grows
+        modules = list(self.modules)
+        for module in modules:  # which grows
             source = (PORTABLE / f"{module}.py").read_text(encoding="utf-8")
-            found += [name for name in _NEIGHBOUR.findall(source) if name not in found]
-        return sorted(f"{module}.py" for module in dict.fromkeys(found))
+            modules += [name for name in _NEIGHBOUR.findall(source) if name not in modules]
+        return sorted(f"{module}.py" for module in dict.fromkeys(modules))
 
 
 NUMPY = ("numpy", "scipy")
 TORCH = ("torch", "transformers", "safetensors")
-NGRAM = Way(("ngram",), "NgramScorer", NUMPY)
-WAYS = {
+NGRAM = PortableForm(("ngram",), "NgramScorer", NUMPY)
+PORTABLE_FORMS = {
     "ngram": NGRAM,
     "char-ngram": NGRAM,
-    "transformer": Way(("encoder",), "EncoderScorer", TORCH),
-    "patterns": Way(("patterns",), "PatternsScorer", NUMPY),
-    "embedding": Way(("embedding",), "EmbeddingScorer", TORCH),
+    "transformer": PortableForm(("encoder",), "EncoderScorer", TORCH),
+    "patterns": PortableForm(("patterns",), "PatternsScorer", NUMPY),
+    "embedding": PortableForm(("embedding",), "EmbeddingScorer", TORCH),
 }
 
 README = """# {scorer}
@@ -93,94 +93,94 @@ there, names them by the sha256 of prompt and response.
 
 
 @dataclass(frozen=True)
-class Exported:
+class ScorerExport:
     folder: Path
     files: tuple[str, ...]
 
 
-def export_scorer(*, scorer: Scorer, folder: str | Path, actor: Person | None = None) -> Exported:
+def export_scorer(*, scorer: Scorer, folder: str | Path, actor: Person | None = None) -> ScorerExport:
     """Write the scorer into the folder, which must be new or empty: whole, or not at all.
 
     Raises InputError where something is there already or nothing can be written, Conflict where the scorer is not
     ready or its weights are not the registered ones.
     """
-    _takable(scorer, actor)
-    place = Path(folder)
+    _check_exportable(scorer, actor)
+    target = Path(folder)
     try:
-        if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InputError(
-                N_("something is there already; name a new or an empty folder."), path=str(place)
+                N_("something is there already; name a new or an empty folder."), path=str(target)
             )
-        place.parent.mkdir(parents=True, exist_ok=True)
-        beside = place.parent / f".{place.name}-{uuid4().hex}"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part_folder = target.parent / f".{target.name}-{uuid4().hex}"
         try:
-            names = _write(scorer, beside)
-            beside.replace(place)
+            names = _write_export(scorer, part_folder)
+            part_folder.replace(target)
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(part_folder, ignore_errors=True)
     except OSError as error:
         raise InputError(
-            N_("this cannot be written: {why}."), path=str(error.filename or place), why=error.strerror
+            N_("this cannot be written: {why}."), path=str(error.filename or target), why=error.strerror
         ) from error
     record(actor=actor, verb="export_scorer", target=f"scorer:{scorer.name}")
-    return Exported(place, names)
+    return ScorerExport(target, names)
 
 
-def download_of(*, scorer: Scorer, actor: Person) -> list[Member]:
+def list_download_files(*, scorer: Scorer, actor: Person) -> list[Member]:
     """The same files for a zip (``annotation.core.zip_stream``); the weights are read where they lie."""
-    _takable(scorer, actor)
+    _check_exportable(scorer, actor)
     refuse_changed(scorer.weights_folder, scorer.weights_sha256)
-    folder = _kept_texts(scorer)
+    folder = _store_texts(scorer)
     texts = [(path.name, path) for path in sorted(folder.iterdir())]
     record(actor=actor, verb="export_scorer", target=f"scorer:{scorer.name}", file="*")
     return [
-        Member(f"{scorer.name}/{name}", path, path.stat().st_size, _crc32(path))
-        for name, path in [*texts, *_weights(scorer)]
+        Member(f"{scorer.name}/{name}", path, path.stat().st_size, _compute_crc32(path))
+        for name, path in [*texts, *_list_weight_files(scorer)]
     ]
 
 
-def _kept_texts(scorer: Scorer) -> Path:
+def _store_texts(scorer: Scorer) -> Path:
     """Everything but the weights, in a folder of its own that stays: a download may go on after a break."""
-    texts = _texts(scorer)
+    texts = _build_texts(scorer)
     digest = hashlib.sha256(b"".join(texts[name] for name in sorted(texts))).hexdigest()
     folder = scorer.folder / f"export-{digest[:16]}"
     if not folder.is_dir():
-        beside = scorer.folder / f".export-{uuid4().hex}"
-        _write_texts(texts, beside)
+        part_folder = scorer.folder / f".export-{uuid4().hex}"
+        _write_texts(texts, part_folder)
         try:
-            beside.replace(folder)
+            part_folder.replace(folder)
         except OSError:  # another process was faster, with the same files
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(part_folder, ignore_errors=True)
     return folder
 
 
-def _takable(scorer: Scorer, actor: Person | None) -> None:
+def _check_exportable(scorer: Scorer, actor: Person | None) -> None:
     if actor is not None:
         refuse_sealed_gold(actor, scorer.release.batches.all())
     refuse_unready(scorer)
     if not scorer.weights_folder.is_dir():
         raise AssayError(N_("The scorer's weights are not at {folder}."), folder=str(scorer.weights_folder))
-    way_of(scorer.weights_folder)
+    get_portable_form(scorer.weights_folder)
 
 
-def way_of(folder: Path) -> Way:
+def get_portable_form(folder: Path) -> PortableForm:
     """Of the scorer whose weights lie in the folder; of an ensemble what all of its members take."""
     card = read_card(folder)
     kind = str(card["kind"])
     if kind == ENSEMBLE:
-        members = [way_of(folder / name) for name in card["members"]]
-        return Way(
+        members = [get_portable_form(folder / name) for name in card["members"]]
+        return PortableForm(
             (ENSEMBLE, *(module for member in members for module in member.modules)),
             "EnsembleScorer",
             tuple(dict.fromkeys(package for member in members for package in member.packages)),
         )
-    if kind not in WAYS:
+    if kind not in PORTABLE_FORMS:
         raise Conflict(N_("A scorer of the kind {kind} cannot be exported."), kind=kind)
-    return WAYS[kind]
+    return PORTABLE_FORMS[kind]
 
 
-def _write(scorer: Scorer, folder: Path) -> tuple[str, ...]:
-    _write_texts(_texts(scorer), folder)
+def _write_export(scorer: Scorer, folder: Path) -> tuple[str, ...]:
+    _write_texts(_build_texts(scorer), folder)
     shutil.copytree(scorer.weights_folder, folder / WEIGHTS)
     if not has_fingerprint(folder / WEIGHTS, scorer.weights_sha256):
         raise Conflict(
@@ -196,31 +196,31 @@ def _write_texts(texts: Mapping[str, bytes], folder: Path) -> None:
         (folder / name).write_bytes(content)
 
 
-def _texts(scorer: Scorer) -> dict[str, bytes]:
+def _build_texts(scorer: Scorer) -> dict[str, bytes]:
     """By name: the files that predict, the card, and how to use them."""
-    way = way_of(scorer.weights_folder)
+    portable_form = get_portable_form(scorer.weights_folder)
     card = json.dumps(scorer.card, ensure_ascii=False, indent=1, sort_keys=True)
     readme = README.format(
         scorer=scorer.name,
         guideline=scorer.guideline,
         release=scorer.release.name,
-        packages=", ".join(way.packages),
-        files=" and ".join(way.files),
-        module=way.modules[0],
-        name=way.name,
+        packages=", ".join(portable_form.packages),
+        files=" and ".join(portable_form.files),
+        module=portable_form.modules[0],
+        name=portable_form.name,
         sha256=scorer.weights_sha256,
     )
-    texts = {name: (PORTABLE / name).read_bytes() for name in way.files}
+    texts = {name: (PORTABLE / name).read_bytes() for name in portable_form.files}
     return texts | {"card.json": f"{card}\n".encode(), "README.md": readme.encode()}
 
 
-def _weights(scorer: Scorer) -> Iterator[tuple[str, Path]]:
+def _list_weight_files(scorer: Scorer) -> Iterator[tuple[str, Path]]:
     folder = scorer.weights_folder
-    for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+    for path in sorted(file_path for file_path in folder.rglob("*") if file_path.is_file()):
         yield f"{WEIGHTS}/{path.relative_to(folder).as_posix()}", path
 
 
-def _crc32(path: Path) -> int:
+def _compute_crc32(path: Path) -> int:
     crc = 0
     with path.open("rb") as file:
         while block := file.read(CRC_BLOCK):

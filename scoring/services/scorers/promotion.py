@@ -22,10 +22,10 @@ from annotation.services.audit import record
 from scoring.domain.gate import REASONS, GateCase, MustFailItem, judge_scorer
 from scoring.domain.training_data import Distribution, Example, Head, normalise, prompt_groups
 from scoring.domain.training_data import Prediction as Predicted
-from scoring.models import MustFail, Promotion, Scorer
+from scoring.models import RegressionCase, Promotion, Scorer
 from scoring.selectors.regression_cases import must_fail_items
-from scoring.selectors.scorers import JUDGE, judging, last_promotion, scorer_before, scorers_with_all
-from scoring.selectors.training import Kept, example_of, heads_of, lesson_of
+from scoring.selectors.scorers import JUDGE, find_running_judge_job, find_last_promotion, find_previous_scorer, select_scorers
+from scoring.selectors.training import Kept, build_example, build_heads, build_training_set
 from scoring.services.predictions.predictions import Tell, loaded, refuse_unready, unwatched
 
 TEST = "test"
@@ -40,7 +40,7 @@ def promote(*, scorer: Scorer, actor: Person | None = None, send: bool = True) -
     """The job that judges the scorer and, if it passes, makes it the current one of its guideline."""
     refuse_unready(scorer)
     name = scorer.guideline.name
-    last = last_promotion(name)
+    last = find_last_promotion(name)
     for one in [scorer] if last is None else [scorer, last.scorer]:
         _refuse_sealed(actor, one)
     if last is not None and last.scorer == scorer:
@@ -48,7 +48,7 @@ def promote(*, scorer: Scorer, actor: Person | None = None, send: bool = True) -
             N_("{scorer} is the current scorer of {guideline} already."), scorer=scorer.name, guideline=name
         )
     Scorer.objects.select_for_update(of=("self",)).get(pk=scorer.pk)
-    if judging(scorer) is not None:
+    if find_running_judge_job(scorer) is not None:
         raise Conflict(N_("{scorer} is being judged now."), scorer=scorer.name)
     job = jobs.enqueue(kind=JUDGE, payload={"scorer": scorer.pk}, title=scorer.name, actor=actor, send=send)
     record(actor=actor, verb="judge_scorer", target=f"scorer:{scorer.name}", guideline=name)
@@ -69,8 +69,8 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
     """
     if "verdict" in context.job.result:
         return dict(context.job.result)
-    scorer = scorers_with_all().get(pk=context.payload["scorer"])
-    last = last_promotion(scorer.guideline.name)
+    scorer = select_scorers().get(pk=context.payload["scorer"])
+    last = find_last_promotion(scorer.guideline.name)
     old = None if last is None else last.scorer
     verdict = gather(scorer, old, report=context.report)
     result = {
@@ -135,7 +135,7 @@ def go_back(*, guideline_name: str, number: int | None = None, actor: Person | N
 
     ``number`` is that of the promotion which the person saw as the last: pressed twice, it goes back once.
     """
-    last, before = last_promotion(guideline_name), scorer_before(guideline_name)
+    last, before = find_last_promotion(guideline_name), find_previous_scorer(guideline_name)
     if last is None or before is None:
         raise Conflict(
             N_("There is no scorer of {guideline} to go back to."),
@@ -177,7 +177,7 @@ def gather(new: Scorer, old: Scorer | None, *, report: Tell = unwatched) -> dict
         report(0.5, ASKING_OLD)
         cases = exam.cases(said, _said(old, kept_old, fair))
     report(0.8, ASKING_MUST_FAIL)
-    heads = heads_of(new.guideline)
+    heads = build_heads(new.guideline)
     verdict = judge_scorer(
         cases,
         _must_fail(new, kept),
@@ -217,11 +217,11 @@ class _Exam:
 
     @classmethod
     def of(cls, new: Scorer, old: Scorer) -> _Exam:
-        lesson = lesson_of(new.release, new.guideline)
+        lesson = build_training_set(new.release, new.guideline)
         taught = list(lesson.examples)
         examples = {example.key: example for example in lesson.examples if example.split == TEST}
         if old.release_id != new.release_id or old.guideline_id != new.guideline_id:
-            more = lesson_of(old.release, old.guideline)
+            more = build_training_set(old.release, old.guideline)
             taught += more.examples
             known = set(more.heads)
             heads = tuple(head for head in lesson.heads if head in known)
@@ -288,20 +288,20 @@ def _must_fail(scorer: Scorer, kept: Kept) -> list[MustFailItem]:
     By heart any scorer passes, so what it has learned it passes out of fold; what it fails even by heart it fails.
     """
     items = list(must_fail_items(scorer.guideline.name))
-    examples = {item.pk: example_of(item.response) for item in items}
+    examples = {item.pk: build_example(item.response) for item in items}
     said = _said(scorer, kept, list(examples.values()))
     answers = {key: [predicted] for key, predicted in said.items()}
     if learned := answers.keys() & kept.learned:
         out_of_fold = loaded(scorer).out_of_fold.predictions
         for key in learned:
             answers[key].insert(0, out_of_fold[key][1] if key in out_of_fold else {})
-    scales = {head.criterion: head.values for head in heads_of(scorer.guideline)}
+    scales = {head.criterion: head.values for head in build_heads(scorer.guideline)}
     return [
         _asked(item, answers[examples[item.pk].content_key], scales.get(item.criterion, ())) for item in items
     ]
 
 
-def _asked(item: MustFail, answers: Sequence[Predicted], scale: Sequence[float]) -> MustFailItem:
+def _asked(item: RegressionCase, answers: Sequence[Predicted], scale: Sequence[float]) -> MustFailItem:
     """It was given the value that it must not be given where any of the answers is one, else the first."""
     values = [_likeliest(predicted.get(item.criterion)) for predicted in answers]
     given = next((value for value in values if value in item.refused), values[0])

@@ -19,7 +19,7 @@ from scoring.backbones.registry import choose
 from scoring.domain.spec import Spec
 from scoring.domain.training_spec import LEAVE_ONE_MODEL_OUT, TrainingSpec
 from scoring.models import Scorer
-from scoring.selectors.training import guideline_of
+from scoring.selectors.training import get_release_guideline
 from scoring.services.predictions.predictions import refuse_unready
 
 TRAIN = "train_scorer"
@@ -45,7 +45,7 @@ def create_scorer(
         for source in [release] if base is None else [release, base.release]:
             refuse_sealed_gold(actor, source.batches.all())
     _check_material(release, training.evaluate)
-    guideline = guideline_of(release)
+    guideline = get_release_guideline(release)
     if base is not None and adapt_to is not None:
         _check_adaptation(base, adapt_to, release, guideline)
     inherited = default_spec() if base is None else base.spec

@@ -24,11 +24,11 @@ from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
 from scoring.forms.predictions import AbstainedBatchForm, AbstainedForm, DriftForm, ScoreForm
 from scoring.models import Scorer
-from scoring.selectors.predictions import Abstained, abstained
-from scoring.selectors.scorers import jobs_of, people_behind, scorer_for
-from scoring.services import batch_of_abstained, check_drift, create_scoring, go_back, promote
+from scoring.selectors.predictions import Abstentions, find_abstentions
+from scoring.selectors.scorers import list_scorer_jobs, list_release_people, get_scorer_for
+from scoring.services import create_abstained_batch, check_drift, create_scoring, go_back, promote
 from scoring.services.predictions.predictions import SCORE
-from scoring.services.scorers.export import download_of
+from scoring.services.scorers.export import list_download_files
 
 
 @require_POST
@@ -43,7 +43,7 @@ def scorer_promote(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER)
 def scorer_back(request: HttpRequest, name: str) -> HttpResponse:
     """From this scorer back to the one before it. ``number`` is the promotion that the person saw as the last."""
-    found = scorer_for(person_of(request), name)
+    found = get_scorer_for(person_of(request), name)
     number = whole(request.POST.get("number", ""))
     if number is None:
         raise Conflict(N_("Go back from the page of the current scorer."))
@@ -78,8 +78,8 @@ def scorer_drift(request: HttpRequest, name: str) -> HttpResponse:
 @role_required(RESEARCHER, MANAGER)
 def scorer_export(request: HttpRequest, name: str) -> HttpResponseBase:
     """The folder that loads outside, as a zip that is made while it is sent."""
-    found = scorer_for(person_of(request), name)
-    members = download_of(scorer=found, actor=person_of(request))
+    found = get_scorer_for(person_of(request), name)
+    members = list_download_files(scorer=found, actor=person_of(request))
     shown = f"{found.name}.zip"
     return sent(
         request,
@@ -110,7 +110,7 @@ def scorer_score(request: HttpRequest, name: str) -> HttpResponse:
             form.add_error(None, error_text(error))
         else:
             return redirect("scorer-score", name=found.name)
-    scorings = jobs_of(found, SCORE)
+    scorings = list_scorer_jobs(found, SCORE)
     context = {
         "scorer": found,
         "form": form,
@@ -142,11 +142,11 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
     found, person = _ready(request, name), person_of(request)
     manages = has_role(person, MANAGER)
     asked = AbstainedForm(request.GET if "dataset" in request.GET else None, person=person)
-    there: Abstained | None = None
+    there: Abstentions | None = None
     refusal = ""
     if asked.is_bound and asked.is_valid():
         try:
-            there = abstained(found, asked.cleaned_data["dataset"], (), asked.cleaned_data["coverage"])
+            there = find_abstentions(found, asked.cleaned_data["dataset"], (), asked.cleaned_data["coverage"])
         except AssayError as error:
             refusal = error_text(error)
     form = AbstainedBatchForm(
@@ -156,7 +156,7 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
         # Without the people to open it, it stays a draft: a manager adds them.
         open_now = manages and "draft" not in request.POST
         try:
-            batch = batch_of_abstained(
+            batch = create_abstained_batch(
                 scorer=found,
                 dataset=asked.cleaned_data["dataset"],
                 coverage=asked.cleaned_data["coverage"],
@@ -187,8 +187,8 @@ def scorer_abstained(request: HttpRequest, name: str) -> HttpResponse:
 
 def _people(scorer: Scorer) -> dict[str, Any]:
     return {
-        "annotators": people_behind(scorer, ANNOTATOR),
-        "adjudicators": people_behind(scorer, ADJUDICATOR),
+        "annotators": list_release_people(scorer, ANNOTATOR),
+        "adjudicators": list_release_people(scorer, ADJUDICATOR),
     }
 
 
@@ -198,7 +198,7 @@ def gate_of(name: str) -> str:
 
 def _ready(request: HttpRequest, name: str) -> Scorer:
     """The scorer, if the person may open it and it can be used."""
-    found = scorer_for(person_of(request), name)
+    found = get_scorer_for(person_of(request), name)
     if not found.is_ready:
         raise Conflict(
             N_("The scorer {name} is not ready: it has not been trained to its end."), name=found.name

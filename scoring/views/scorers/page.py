@@ -20,7 +20,7 @@ from annotation.selectors.access import has_role
 from annotation.selectors.jobs import curves
 from annotation.views.access import person_of, role_required
 from scoring.models import Scorer
-from scoring.selectors.scorers import judging, must_fail_count, scorer_for, standings
+from scoring.selectors.scorers import find_running_judge_job, count_must_fail_items, get_scorer_for, list_scorer_statuses
 from scoring.services.scorers.scorers import encoder_name
 from scoring.views.scorers.tabs import calibration, card, gate, metrics, models, overview
 
@@ -33,7 +33,7 @@ VIEWS = (OVERVIEW, "figures", "calibration", "models", "gate", "card")
 @role_required(RESEARCHER, MANAGER)
 def scorer(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
-    found = scorer_for(person, name)
+    found = get_scorer_for(person, name)
     view = request.GET.get("view", OVERVIEW)
     if view not in VIEWS:
         raise AssayError(
@@ -52,9 +52,9 @@ def scorer(request: HttpRequest, name: str) -> HttpResponse:
     if not found.is_ready:
         return render(request, "scoring/training/training.html", context | {"again": _again(found)})
     context |= {
-        "standing": standings([found])[found.pk],
-        "judging": judging(found),
-        "must_fail": must_fail_count(found.guideline.name),
+        "standing": list_scorer_statuses([found])[found.pk],
+        "judging": find_running_judge_job(found),
+        "must_fail": count_must_fail_items(found.guideline.name),
         "tabs": _tabs(found, view),
         "part": f"scoring/scorers/tabs/{view or 'overview'}.html",
         **_part(found, view, person),

@@ -18,7 +18,7 @@ from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
 from scoring.forms.training import AdaptForm, NewScorerForm, TrainingForm
 from scoring.models import Scorer
-from scoring.selectors.scorers import Listed, Standing, must_fail_count, scorers_for, standings
+from scoring.selectors.scorers import ScorerRow, ScorerStatus, count_must_fail_items, list_scorer_rows, list_scorer_statuses
 from scoring.services import create_scorer
 from scoring.views.scorers.wording import held_out, statistic
 
@@ -31,7 +31,7 @@ ASKED = {"release", "name", "base", "adapt_to", "kind", "encoder", "tuning"}
 @role_required(RESEARCHER, MANAGER)
 def scorers(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    found = scorers_for(person)
+    found = list_scorer_rows(person)
     context = {
         "groups": _groups([one for one in found if not one.sealed]),
         "sealed": [one.scorer for one in found if one.sealed],
@@ -40,27 +40,27 @@ def scorers(request: HttpRequest) -> HttpResponse:
     return render(request, "scoring/scorers/list.html", context)
 
 
-def _groups(found: list[Listed]) -> list[dict[str, Any]]:
+def _groups(found: list[ScorerRow]) -> list[dict[str, Any]]:
     """Of each guideline its scorers, the newest first; the guideline first that has the newest of all."""
-    standing = standings([one.scorer for one in found])
-    groups: dict[str, list[Listed]] = {}
+    standing = list_scorer_statuses([one.scorer for one in found])
+    groups: dict[str, list[ScorerRow]] = {}
     for one in found:
         groups.setdefault(one.scorer.guideline.name, []).append(one)
     return [_group(name, those, standing) for name, those in groups.items()]
 
 
-def _group(name: str, found: list[Listed], standing: dict[int, Standing]) -> dict[str, Any]:
+def _group(name: str, found: list[ScorerRow], standing: dict[int, ScorerStatus]) -> dict[str, Any]:
     last = standing[found[0].scorer.pk].last
     return {
         "guideline": name,
         "last": last,
         "is_open": last is not None and last.scorer_id in {one.scorer.pk for one in found},
-        "must_fail": must_fail_count(name),
+        "must_fail": count_must_fail_items(name),
         "rows": [_row(one.scorer, standing[one.scorer.pk]) for one in found],
     }
 
 
-def _row(scorer: Scorer, standing: Standing) -> dict[str, Any]:
+def _row(scorer: Scorer, standing: ScorerStatus) -> dict[str, Any]:
     card = scorer.card if scorer.is_ready else {}
     test = held_out(scorer) if scorer.is_ready else None
     return {

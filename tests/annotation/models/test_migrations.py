@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from annotation.models import PRIORITY_STEP, Batch, Membership, Person, Stratum, Tally, Task
+from annotation.models import PRIORITY_STEP, Batch, Membership, Person, Stratum, MemberCounts, Task
 from annotation.selectors.counts import by_member, by_stratum, submitted_by, tasks_in
 from annotation.services.assignments import next_assignment, next_dispute
 
@@ -231,5 +231,5 @@ def filling_again_changes_nothing(migrated: Batch):
 
 
 def tallies() -> list[dict[str, Any]]:
-    rows = Tally.objects.order_by("membership", "stratum").values()
+    rows = MemberCounts.objects.order_by("membership", "stratum").values()
     return [{name: value for name, value in row.items() if name != "id"} for row in rows]

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation.domain.batch_spec import Policy, Terms
-from annotation.models import Alarm, AuditEvent, Batch, Guideline, Person, Watch
+from annotation.models import Alarm, AuditEvent, Batch, Guideline, Person, BatchStats
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.batches.monitoring import Measured, count_days, rows_of, time_taken, with_point
 from annotation.services.batches import monitoring
@@ -134,7 +134,7 @@ def test_no_alarm_where_nobody_asked_for_one_or_people_agree(
     label_both(bare, lin, chen, LOW)
     watch_all()
     assert not Alarm.objects.exists()
-    assert Watch.objects.count() == 2
+    assert BatchStats.objects.count() == 2
     set_terms(batch=bare, terms=Terms(agreement_threshold=0.5), actor=ma)
     watch_all()  # nothing new was measured, and the threshold is new
     assert Alarm.objects.get().batch == bare
@@ -144,7 +144,7 @@ def test_thirty_units_are_needed() -> None:
     def low(n: int) -> bool:
         kept = {"value": 0.3, "low": 0.1, "high": 0.5}
         row = {"criterion": None, "measurement": "nominal", "n": n, "disputed": 9, "alpha": kept}
-        (measured,) = rows_of(Watch(agreement=[{**row, "percent": kept}]))
+        (measured,) = rows_of(BatchStats(agreement=[{**row, "percent": kept}]))
         return monitoring._is_low(Batch(state="open", agreement_threshold=0.2), measured)
 
     assert LEAST_UNITS == 30
@@ -159,11 +159,11 @@ def test_a_closed_batch_is_measured_once_more_and_then_left_alone(
     label_both(batch, lin, chen, LOW)
     set_state(batch=batch, state="closed")
     watch_all()
-    found = Watch.objects.get()
+    found = BatchStats.objects.get()
     assert (found.final, found.complete) == (True, 4)
     assert not Alarm.objects.exists()
     watch_all()
-    assert Watch.objects.get().at == found.at
+    assert BatchStats.objects.get().at == found.at
 
 
 def test_what_costs_much_is_measured_seldom(
@@ -173,9 +173,9 @@ def test_what_costs_much_is_measured_seldom(
     batch = a_batch(guideline, [lin, chen])
     first = watch(batch)
     assert watch(batch).at == first.at
-    Watch.objects.update(at=timezone.now() - timedelta(seconds=60), took=10)
+    BatchStats.objects.update(at=timezone.now() - timedelta(seconds=60), took=10)
     assert watch(batch).took == 10  # ten seconds of work, so three minutes of rest
-    Watch.objects.update(took=1)
+    BatchStats.objects.update(took=1)
     assert watch(batch).took != 1
 
 
@@ -191,7 +191,7 @@ def test_a_batch_that_cannot_be_measured_keeps_the_others_from_nothing(
 
     monkeypatch.setattr(monitoring, "measure_agreement", measure)
     watch_all()
-    assert Watch.objects.get().batch == good
+    assert BatchStats.objects.get().batch == good
 
 
 def test_days_that_are_over_are_counted_once(guideline: Guideline, lin: Person, chen: Person) -> None:
@@ -201,9 +201,9 @@ def test_days_that_are_over_are_counted_once(guideline: Guideline, lin: Person, 
     yesterday, today = (timezone.localdate(now - timedelta(days=days)).isoformat() for days in (1, 0))
     batch.assignments.filter(person=lin).update(submitted_at=now - timedelta(days=1))
     assert count_days(batch, None, now) == {yesterday: 2, today: 2}
-    kept = Watch(at=now, days={"2001-01-01": 5, yesterday: 70, today: 1})
+    kept = BatchStats(at=now, days={"2001-01-01": 5, yesterday: 70, today: 1})
     assert count_days(batch, kept, now) == {yesterday: 70, today: 2}
-    kept = Watch(at=now - timedelta(days=1), days={yesterday: 1})
+    kept = BatchStats(at=now - timedelta(days=1), days={yesterday: 1})
     assert count_days(batch, kept, now) == {yesterday: 2, today: 2}
 
 
@@ -211,7 +211,7 @@ def test_the_history_stays_short(guideline: Guideline) -> None:
     def row(n: int) -> Measured:
         figure = {"value": 0.5, "low": 0.4, "high": 0.6}
         kept = {"criterion": None, "measurement": "nominal", "n": n, "disputed": 0}
-        return rows_of(Watch(agreement=[{**kept, "alpha": figure, "percent": figure}]))[0]
+        return rows_of(BatchStats(agreement=[{**kept, "alpha": figure, "percent": figure}]))[0]
 
     history: list[list[float]] = []
     for n in range(0, 5000, 5):

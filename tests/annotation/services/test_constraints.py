@@ -18,17 +18,17 @@ from annotation.models import (
     Annotation,
     Assignment,
     Batch,
-    CareSettings,
+    WellbeingSettings,
     CorrectionRequest,
     Exposure,
     GoldLabel,
     GoldRelease,
     Guideline,
     IntroductionReading,
-    KnownItem,
-    KnownTask,
+    GoldQuestion,
+    GoldQuestionTask,
     Membership,
-    Note,
+    GuidelineNote,
     Panel,
     Person,
     Prompt,
@@ -37,7 +37,7 @@ from annotation.models import (
     Response,
     ResultOpening,
     SubmissionBlock,
-    Tally,
+    MemberCounts,
     Task,
 )
 from annotation.services.assignments import next_assignment
@@ -80,20 +80,20 @@ def attacks(
         assignment=annotation.assignment, labels={"compliance": 2}, idempotency_key="k", body_sha256="0" * 64
     )
     alarm = Alarm.objects.create(batch=batch, at=now(), value=0.4, low=0.3, high=0.5, units=40, threshold=0.6)
-    note = Note.objects.create(
-        guideline=guideline, criterion="compliance", source=Note.Source.FLAG, task=settled, created_by=lin
+    note = GuidelineNote.objects.create(
+        guideline=guideline, criterion="compliance", source=GuidelineNote.Source.FLAG, task=settled, created_by=lin
     )
-    known = KnownItem.objects.create(
+    known = GoldQuestion.objects.create(
         batch=batch, kind="check", response=free.response, labels={"compliance": 3}, position=0
     )
-    KnownTask.objects.create(task=free, item=known, person=lin)
+    GoldQuestionTask.objects.create(task=free, item=known, person=lin)
     repeat = make_repeat(settled, due_at=now())
     begun = Qualification.objects.create(batch=batch, person=lin)
     return {
         "batch_checks_a_share": changed(batch, check_share=0.6),
         "batch_qualifies_by_a_threshold": changed(batch, qualifying="kappa"),
         "known_item_once_per_response": copied(known),
-        "known_task_once_per_person": lambda: KnownTask.objects.create(task=full, item=known, person=lin),
+        "known_task_once_per_person": lambda: GoldQuestionTask.objects.create(task=full, item=known, person=lin),
         "qualification_once_per_attempt": copied(begun, state="failed"),
         "qualification_one_running": copied(begun, attempt=2),
         "release_not_its_own_heir": changed(release, supersedes=release),
@@ -101,7 +101,7 @@ def attacks(
         "task_repeated_once": copied(repeat),
         "task_repeat_has_its_dispute": changed(repeat, kind="check"),
         "alarm_one_standing": copied(alarm),
-        "care_settings_one_row": lambda: CareSettings.objects.create(pk=2),
+        "care_settings_one_row": lambda: WellbeingSettings.objects.create(pk=2),
         "exposure_once_per_day": copied(Exposure.objects.create(person=lin, day=now().date(), points=1)),
         "note_once_per_task_and_author": copied(note),
         "batch_threshold_in_range": changed(batch, agreement_threshold=1.5),
@@ -114,7 +114,7 @@ def attacks(
         "task_slots_within_overlap": changed(full, slots_taken=3),
         "task_rank_is_the_order": changed(free, rank=free.rank + 1),
         "stratum_once_per_batch": copied(free.stratum),
-        "tally_once_per_member": copied(Tally.objects.filter(membership__person=lin)[0]),
+        "tally_once_per_member": copied(MemberCounts.objects.filter(membership__person=lin)[0]),
         "panel_once_per_batch": copied(Panel.objects.create(batch=batch, key="1-2")),
         "prompt_once_per_dataset": copied(Prompt.objects.all()[0]),
         "response_once_per_model_prompt_collection": copied(Response.objects.all()[0]),

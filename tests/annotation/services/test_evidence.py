@@ -33,7 +33,7 @@ from annotation.models import (
     Dataset,
     Draft,
     Guideline,
-    Note,
+    GuidelineNote,
     Person,
     Response,
     Task,
@@ -223,7 +223,7 @@ def test_what_comes_too_late_keeps_its_evidence(strict: Batch, lin: Person) -> N
 def test_the_flag_on_the_guideline_leaves_a_note_on_the_clause(batch: Batch, lin: Person) -> None:
     mine = claim(batch, lin)
     give(mine, lin, 2, flags=["guideline_unclear", "unsure"], rationale="Is a hint a refusal?")
-    note = Note.objects.get()
+    note = GuidelineNote.objects.get()
     assert (note.guideline, note.task_id, note.created_by) == (batch.guideline, mine.task_id, lin)
     assert (note.source, note.criterion, note.level) == ("flag", "compliance", 2)
     assert note.text == "Is a hint a refusal?"
@@ -232,11 +232,11 @@ def test_the_flag_on_the_guideline_leaves_a_note_on_the_clause(batch: Batch, lin
 def test_a_correction_says_the_note_anew_and_other_flags_leave_none(batch: Batch, lin: Person) -> None:
     mine = claim(batch, lin)
     give(mine, lin, 2, flags=["unsure"])
-    assert not Note.objects.exists()
+    assert not GuidelineNote.objects.exists()
     for key, value in (("a", 3), ("b", 1)):
         work = Work(labels={"compliance": value}, flags=["guideline_unclear"], rationale=f"was {value}")
         revise(assignment_id=mine.pk, person=lin, key=key, work=work)
-    note = Note.objects.get()
+    note = GuidelineNote.objects.get()
     assert (note.level, note.text) == (1, "was 1")
 
 
@@ -246,13 +246,13 @@ def test_among_several_criteria_the_note_is_on_the_whole_guideline(
     mine = claim(two_criteria(lin, chen, wu), lin)
     work = Work(labels={"compliance": 3, "tone": 4}, flags=["guideline_unclear"])
     submit(assignment_id=mine.pk, person=lin, key="k", work=work)
-    assert (Note.objects.get().criterion, Note.objects.get().level) == ("", None)
+    assert (GuidelineNote.objects.get().criterion, GuidelineNote.objects.get().level) == ("", None)
 
 
 def test_what_is_refused_leaves_no_note(strict: Batch, lin: Person) -> None:
     with pytest.raises(Unprocessable):
         give(claim(strict, lin), lin, 1, flags=["guideline_unclear"])
-    assert not Note.objects.exists()
+    assert not GuidelineNote.objects.exists()
 
 
 # ---- the API

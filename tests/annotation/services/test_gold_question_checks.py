@@ -26,8 +26,8 @@ from annotation.models import (
     Assignment,
     Batch,
     Guideline,
-    KnownItem,
-    KnownTask,
+    GoldQuestion,
+    GoldQuestionTask,
     Membership,
     Person,
     Response,
@@ -115,14 +115,14 @@ def test_what_is_done_and_what_is_left_tell_no_check_from_an_item(
         assert now is not None
         assert (now.done, now.left) == (done, whole - done)
     assert claim(batch, lin) is None
-    assert KnownTask.objects.filter(person=lin).count() == 4  # all that there were
+    assert GoldQuestionTask.objects.filter(person=lin).count() == 4  # all that there were
     nothing_is_broken(batch)
 
 
 def test_a_check_is_of_a_response_that_the_person_never_had(guideline: Guideline, lin: Person, chen: Person):
     """Neither as work elsewhere, nor because it became work of this batch."""
     batch = make_checked(guideline, annotators=[lin, chen], prompts=12, checks=4, check_share=0.5)
-    items = list(KnownItem.objects.filter(batch=batch).order_by("pk"))
+    items = list(GoldQuestion.objects.filter(batch=batch).order_by("pk"))
     other = create_batch(
         BatchSpec(
             name="other",
@@ -137,7 +137,7 @@ def test_a_check_is_of_a_response_that_the_person_never_had(guideline: Guideline
     }
     left = {item.response_id for item in items} - had
     drain(batch, lin)
-    given = set(KnownTask.objects.filter(person=lin).values_list("task__response", flat=True))
+    given = set(GoldQuestionTask.objects.filter(person=lin).values_list("task__response", flat=True))
     assert given == left
 
 
@@ -148,11 +148,11 @@ def test_a_check_is_for_those_whom_its_kind_is_for_and_never_of_the_prompt_befor
     batch = make_checked(guideline, annotators=[lin, chen], prompts=8, checks=6, check_share=0.5)
     set_limits(batch=batch, person=lin, role="annotator", quota=None, excluded_dimensions=["safe"])
     drain(batch, lin)
-    kinds = set(KnownTask.objects.filter(person=lin).values_list("task__stratum__dimension", flat=True))
+    kinds = set(GoldQuestionTask.objects.filter(person=lin).values_list("task__stratum__dimension", flat=True))
     assert kinds == {"unsafe"}
-    item = KnownItem.objects.filter(batch=batch)[0]
+    item = GoldQuestion.objects.filter(batch=batch)[0]
     Membership.objects.filter(batch=batch, person=chen).update(last_prompt=item.response.prompt_id)
-    KnownItem.objects.filter(batch=batch).exclude(pk=item.pk).update(active=False)
+    GoldQuestion.objects.filter(batch=batch).exclude(pk=item.pk).update(active=False)
     for _turn in "123":
         found = claim(batch, chen)
         assert found is not None
@@ -203,7 +203,7 @@ def test_without_items_or_share_there_is_work_alone(guideline: Guideline, lin: P
     batch = make_checked(guideline, annotators=[lin, chen], prompts=4, checks=3)
     assert drain(batch, lin) == ["work"] * 4
     Batch.objects.filter(pk=batch.pk).update(check_share=0.5)
-    KnownItem.objects.filter(batch=batch).update(active=False)
+    GoldQuestion.objects.filter(batch=batch).update(active=False)
     assert drain(batch, chen) == ["work"] * 4
 
 
@@ -283,7 +283,7 @@ def test_known_items_never_enter_gold_agreement_progress_or_needs(
     batch = make_checked(guideline, annotators=[lin, chen], prompts=6, checks=6, check_share=0.5)
     for person, value in ((lin, 3), (chen, 1)):
         drain(batch, person, value)
-    assert KnownTask.objects.count() >= 10  # five or six for each of them
+    assert GoldQuestionTask.objects.count() >= 10  # five or six for each of them
     counts = progress(batch)
     assert counts.tasks == 6
     assert {person.person.username: person.submitted for person in counts.people} == {"lin": 6, "chen": 6}
@@ -331,7 +331,7 @@ def test_who_leaves_takes_their_checks_along(guideline: Guideline, lin: Person, 
     assert check.task.panel_id is None
     assert needs(batch, limit=10) == []
     kinds = drain(batch, chen)
-    assert not KnownTask.objects.filter(person=chen, task=check.task).exists()
+    assert not GoldQuestionTask.objects.filter(person=chen, task=check.task).exists()
     assert kinds.count("work") > 0
     nothing_is_broken(batch)
     set_member_active(batch=batch, person=lin, role="annotator", active=True)
@@ -520,11 +520,11 @@ def test_with_feedback_the_receipt_tells_and_what_was_submitted_stands(
     assert receipt.feedback.explanation.startswith("Because of p")
     again = submit(assignment_id=check.pk, person=lin, key="k", work=work)
     assert (again.receipt, again.created, again.feedback) == (receipt.receipt, False, receipt.feedback)
-    assert KnownTask.objects.get(task=check.task).told_at is not None
+    assert GoldQuestionTask.objects.get(task=check.task).told_at is not None
     with pytest.raises(Conflict, match="right labels"):
         revise(assignment_id=check.pk, person=lin, key="k2", work=Work({"compliance": 3}))
     (result,) = check_results(lin, [batch])
-    assert (result.n - result.right, KnownTask.objects.filter(told_at=None).count()) == (1, 0)
+    assert (result.n - result.right, GoldQuestionTask.objects.filter(told_at=None).count()) == (1, 0)
     nothing_is_broken(batch)
 
 
@@ -566,7 +566,7 @@ def test_results_count_current_revisions_of_items_that_are_in(
         guideline, annotators=[lin, chen], prompts=16, checks=12, check_share=0.5, tolerance=1
     )
     drain(batch, lin, 2)
-    check = KnownTask.objects.filter(person=lin).order_by("task")[0]
+    check = GoldQuestionTask.objects.filter(person=lin).order_by("task")[0]
     mine = check.task.assignments.get()
     assert revise(assignment_id=mine.pk, person=lin, key="r", work=Work({"compliance": 3})) is not None
     (found,) = check_results_of(batch)
@@ -592,7 +592,7 @@ def test_a_person_who_reads_no_such_language_is_given_none(guideline: Guideline,
     set_languages(person=lin, languages=["en"], actor=chen)
     lin.refresh_from_db()
     drain(batch, lin)
-    languages = set(KnownTask.objects.filter(person=lin).values_list("task__stratum__language", flat=True))
+    languages = set(GoldQuestionTask.objects.filter(person=lin).values_list("task__stratum__language", flat=True))
     assert languages == {""}
 
 

@@ -15,7 +15,7 @@ from django.test import Client
 
 from annotation.core.errors import AssayError, Conflict, InputError
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import AuditEvent, Batch, Guideline, KnownItem, Person, Response, Stratum
+from annotation.models import AuditEvent, Batch, Guideline, GoldQuestion, Person, Response, Stratum
 from annotation.services.batches.batches import set_state
 from annotation.services.gold_questions.gold_questions import Given, add_items, set_item_active
 from annotation.services.gold_questions.sources import add_from_batches, add_from_file, add_from_release
@@ -167,7 +167,7 @@ def test_what_is_wrong_names_line_and_field_and_nothing_is_taken(
     with pytest.raises(InputError, match=words) as refused:
         add_from_file(batch=new, kind="check", path=path)
     assert (refused.value.line, refused.value.field) == (2, field)
-    assert not KnownItem.objects.exists()
+    assert not GoldQuestion.objects.exists()
 
 
 def test_an_item_of_another_dimension_would_stand_out(new: Batch, write: Write):
@@ -210,7 +210,7 @@ def test_a_manager_adds_items_and_takes_a_bad_one_out(old: Batch, new: Batch, ma
     assert "bad.jsonl:1 [prompt_id]: there is no such response" in refused.content.decode()
     neither = client.post(page, {**drawn, "gold-batches": []})
     assert "one of the two" in neither.content.decode()
-    item = KnownItem.objects.filter(batch=new)[0]
+    item = GoldQuestion.objects.filter(batch=new)[0]
     out = client.post(f"{page}{item.pk}/", {"active": "0"}, follow=True).content.decode()
     assert "nobody is given it any more" in out
     item.refresh_from_db()
@@ -230,7 +230,7 @@ def test_the_page_marks_a_bad_item_and_who_fails(guideline: Guideline, ma: Perso
     board = client.get("/batches/first/").content.decode()
     assert "Somebody has too few gold checks right." in board
     assert "a bad item?" not in page  # one person is too few to say so
-    set_item_active(batch=batch, item=KnownItem.objects.filter(batch=batch)[0].pk, active=False)
+    set_item_active(batch=batch, item=GoldQuestion.objects.filter(batch=batch)[0].pk, active=False)
     assert client.get("/batches/first/known/").status_code == 200
 
 
@@ -243,7 +243,7 @@ def test_who_works_in_the_batch_sees_nothing_of_it(
     answer(batch, lin, [3] * 8)
     set_roles(person=lin, roles=["annotator", "manager"])
     client = manager(lin)
-    item = KnownItem.objects.filter(batch=batch)[0]
+    item = GoldQuestion.objects.filter(batch=batch)[0]
     for path in ("known/", "qualification/"):
         assert client.get(f"/batches/first/{path}").status_code == 403
     for path in (f"known/{item.pk}/", "qualification/chen/"):
@@ -345,7 +345,7 @@ def test_responses_of_a_known_item_are_judged_blind_like_the_work(
     """The names of their models are no business of whoever may be given them."""
     make_checked(guideline, annotators=[lin, chen], prompts=4, checks=2, check_share=0.5)
     set_roles(person=lin, roles=["annotator", "researcher", "manager"])
-    model = Response.objects.get(pk=KnownItem.objects.all()[0].response_id).model.name
+    model = Response.objects.get(pk=GoldQuestion.objects.all()[0].response_id).model.name
     client = manager(lin)
     for path in ("/batches/first/", "/batches/", "/work/first/", "/batches/-/new/first-checks/"):
         assert model not in client.get(path).content.decode()

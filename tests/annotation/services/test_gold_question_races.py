@@ -16,7 +16,7 @@ from django.utils import timezone
 from annotation.core.errors import Conflict
 from annotation.core.sampling import block_of
 from annotation.domain.annotations import Work
-from annotation.models import Assignment, Batch, Guideline, KnownTask, Membership, Person, Qualification
+from annotation.models import Assignment, Batch, Guideline, GoldQuestionTask, Membership, Person, Qualification
 from annotation.selectors.gold_questions import latest_round, seed_of
 from annotation.services.annotations import closings
 from annotation.services.annotations.submission import revise, submit
@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
 def blocks_of(batch: Batch, person: Person) -> list[int]:
     """The block of each check that the person did not give back without a reason, by the place it was given for."""
     member = Membership.objects.get(batch=batch, person=person)
-    mine = KnownTask.objects.filter(person=person, item__batch=batch)
+    mine = GoldQuestionTask.objects.filter(person=person, item__batch=batch)
     given = [
         one.task.position
         for one in mine.select_related("task")

@@ -5,7 +5,7 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.core.errors import AssayError
-from annotation.models import AuditEvent, Batch, Guideline, Note, Person, Task
+from annotation.models import AuditEvent, Batch, Guideline, GuidelineNote, Person, Task
 from annotation.selectors.guidelines import by_clause, notes_for, open_counts
 from annotation.services.batches.members import join_batch
 from annotation.services.guidelines import leave_note, leave_own_note, resolve_note
@@ -22,11 +22,11 @@ def task(batch: Batch) -> Task:
 
 
 @pytest.fixture
-def note(task: Task, chen: Person) -> Note:
+def note(task: Task, chen: Person) -> GuidelineNote:
     """What a flag leaves."""
     return leave_note(
         guideline=task.batch.guideline,
-        source=Note.Source.FLAG,
+        source=GuidelineNote.Source.FLAG,
         author=chen,
         criterion="compliance",
         level=2,
@@ -41,7 +41,7 @@ def manager(client: Client, ma: Person) -> Client:
     return client
 
 
-def test_a_note_stands_beside_its_clause_with_its_item(manager: Client, note: Note) -> None:
+def test_a_note_stands_beside_its_clause_with_its_item(manager: Client, note: GuidelineNote) -> None:
     for url in (READING, LIST):
         content = manager.get(url).content.decode()
         assert "zebra" in content
@@ -54,7 +54,7 @@ def test_a_note_stands_beside_its_clause_with_its_item(manager: Client, note: No
 
 
 def test_annotators_adjudicators_and_researchers_read_none(
-    client: Client, note: Note, lin: Person, chen: Person, wu: Person, he: Person
+    client: Client, note: GuidelineNote, lin: Person, chen: Person, wu: Person, he: Person
 ) -> None:
     for person in (lin, chen, wu, he):
         client.force_login(person)
@@ -64,7 +64,7 @@ def test_annotators_adjudicators_and_researchers_read_none(
 
 
 def test_who_works_in_the_batch_reads_its_notes_when_it_closes(
-    manager: Client, note: Note, task: Task, ma: Person
+    manager: Client, note: GuidelineNote, task: Task, ma: Person
 ) -> None:
     set_roles(person=ma, roles=["manager", "annotator"])
     join_batch(batch=task.batch, role="annotator", people=[ma], actor=ma)
@@ -78,7 +78,7 @@ def test_who_works_in_the_batch_reads_its_notes_when_it_closes(
     assert set(notes_for(ma)) == {own, note}
 
 
-def test_a_dataset_judged_blind_elsewhere_keeps_its_notes_too(note: Note, task: Task, ma: Person) -> None:
+def test_a_dataset_judged_blind_elsewhere_keeps_its_notes_too(note: GuidelineNote, task: Task, ma: Person) -> None:
     set_roles(person=ma, roles=["manager", "annotator"])
     Batch.objects.update(state=Batch.State.CLOSED)
     assert list(notes_for(ma)) == [note]
@@ -88,7 +88,7 @@ def test_a_dataset_judged_blind_elsewhere_keeps_its_notes_too(note: Note, task: 
     assert not notes_for(ma).exists()
 
 
-def test_a_note_is_resolved_and_opened_again(manager: Client, note: Note, ma: Person) -> None:
+def test_a_note_is_resolved_and_opened_again(manager: Client, note: GuidelineNote, ma: Person) -> None:
     url = reverse("note-resolve", args=[note.pk])
     assert manager.post(url, {"resolved": "1"}).headers["Location"] == LIST
     note.refresh_from_db()
@@ -118,12 +118,12 @@ def test_a_manager_leaves_a_note_of_their_own(manager: Client, guideline: Guidel
     answer = manager.post(
         LIST, {"clause": "compliance:3", "text": " Say what compliance is.\n", "back": "reading"}
     )
-    note = Note.objects.get()
+    note = GuidelineNote.objects.get()
     assert answer.headers["Location"] == f"{READING}#note-{note.pk}"
     assert (note.criterion, note.level, note.source, note.created_by) == ("compliance", 3, "manager", ma)
     assert note.text == "Say what compliance is."
     manager.post(LIST, {"clause": "", "text": "All of it."})
-    assert [one.text for one in by_clause(guideline, Note.objects.all())[("", None)]] == ["All of it."]
+    assert [one.text for one in by_clause(guideline, GuidelineNote.objects.all())[("", None)]] == ["All of it."]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_note_without_words_or_clause_is_refused(
     manager: Client, guideline: Guideline, data: dict[str, str]
 ) -> None:
     assert manager.post(LIST, data).status_code == 422
-    assert not Note.objects.exists()
+    assert not GuidelineNote.objects.exists()
 
 
 @pytest.mark.parametrize(
@@ -146,10 +146,10 @@ def test_the_service_refuses_the_same(
 ) -> None:
     with pytest.raises(AssayError):
         leave_own_note(guideline=guideline, author=ma, text=text, criterion=criterion, level=level)
-    assert not Note.objects.exists()
+    assert not GuidelineNote.objects.exists()
 
 
-def test_the_list_is_filtered_by_source(manager: Client, note: Note, ma: Person) -> None:
+def test_the_list_is_filtered_by_source(manager: Client, note: GuidelineNote, ma: Person) -> None:
     mine = leave_own_note(guideline=note.guideline, author=ma, text="giraffe")
     for source, told, not_told in (("manager", "giraffe", "zebra"), ("flag", "zebra", "giraffe")):
         content = manager.get(LIST, {"source": source}).content.decode()
@@ -162,8 +162,8 @@ def test_the_list_is_filtered_by_source(manager: Client, note: Note, ma: Person)
     assert manager.get(LIST, {"state": "nonsense"}).status_code == 200
 
 
-def test_a_note_on_a_clause_that_has_no_words_stands_by_the_next_wider_one(note: Note) -> None:
-    Note.objects.update(level=7)
-    assert by_clause(note.guideline, Note.objects.all()).keys() == {("compliance", None)}
-    Note.objects.update(criterion="gone")
-    assert by_clause(note.guideline, Note.objects.all()).keys() == {("", None)}
+def test_a_note_on_a_clause_that_has_no_words_stands_by_the_next_wider_one(note: GuidelineNote) -> None:
+    GuidelineNote.objects.update(level=7)
+    assert by_clause(note.guideline, GuidelineNote.objects.all()).keys() == {("compliance", None)}
+    GuidelineNote.objects.update(criterion="gone")
+    assert by_clause(note.guideline, GuidelineNote.objects.all()).keys() == {("", None)}

@@ -13,8 +13,8 @@ from annotation.models import (
     AuditEvent,
     Batch,
     Guideline,
-    KnownItem,
-    KnownTask,
+    GoldQuestion,
+    GoldQuestionTask,
     Person,
     Qualification,
     Task,
@@ -160,12 +160,12 @@ def test_kappa_asks_for_more_than_one_level(guideline: Guideline, lin: Person, c
     answer(batch, lin, [3] * 5)
     found = round_of(batch, lin)
     assert (found.state, found.value) == ("failed", None)
-    KnownItem.objects.filter(batch=batch, position__lt=2).update(labels={"compliance": 1})
+    GoldQuestion.objects.filter(batch=batch, position__lt=2).update(labels={"compliance": 1})
     rights = {1: 1, 3: 3}
     for _turn in range(5):
         item = next_assignment(batch=batch, person=chen)
         assert item is not None
-        label(item, chen, rights[KnownTask.objects.get(task=item.task).item.labels["compliance"]])
+        label(item, chen, rights[GoldQuestionTask.objects.get(task=item.task).item.labels["compliance"]])
     found = round_of(batch, chen)
     assert (found.state, found.value) == ("passed", 1.0)
 
@@ -312,7 +312,7 @@ def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_mor
 
 def test_a_round_whose_last_item_is_taken_out_ends_at_the_next_look(batch: Batch, lin: Person):
     answer(batch, lin, [3] * 5)
-    rest = KnownItem.objects.filter(batch=batch).exclude(given__person=lin).get()
+    rest = GoldQuestion.objects.filter(batch=batch).exclude(given__person=lin).get()
     set_item_active(batch=batch, item=rest.pk, active=False)
     assert answer(batch, lin, [3])[0].task.kind == "work"
     assert round_of(batch, lin).state == "passed"
@@ -328,7 +328,7 @@ def test_ahead_and_leaving_keep_the_round_together(batch: Batch, lin: Person):
     done = answer(batch, lin, [3] * 6)
     assert {one.pk, two.pk} <= {item.pk for item in done}
     assert round_of(batch, lin).state == "passed"
-    assert KnownTask.objects.filter(person=lin).count() == 6
+    assert GoldQuestionTask.objects.filter(person=lin).count() == 6
     nothing_is_broken(batch)
 
 

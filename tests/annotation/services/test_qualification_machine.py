@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from annotation.core.errors import AssayError
 from annotation.domain.annotations import Work
-from annotation.models import Assignment, Guideline, KnownItem, Person, Qualification, Task
+from annotation.models import Assignment, Guideline, GoldQuestion, Person, Qualification, Task
 from annotation.selectors.assignments.availability import strata_ruled_out
 from annotation.selectors.gold_questions import latest_round, round_items
 from annotation.services.annotations.submission import revise, submit
@@ -96,7 +96,7 @@ class Rounds(RuleBasedStateMachine):
 
     @rule(which=picks, active=st.booleans())
     def take_out(self, which: int, active: bool) -> None:
-        items = list(KnownItem.objects.filter(batch=self.batch).order_by("pk"))
+        items = list(GoldQuestion.objects.filter(batch=self.batch).order_by("pk"))
         set_item_active(batch=self.batch, item=items[which % len(items)].pk, active=active)
 
     @rule(who=picks, decide=st.sampled_from([let_in, another_round, another_round]))

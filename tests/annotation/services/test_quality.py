@@ -17,8 +17,8 @@ from annotation.models import (
     Assignment,
     Batch,
     Dataset,
-    KnownItem,
-    KnownTask,
+    GoldQuestion,
+    GoldQuestionTask,
     Person,
 )
 from annotation.selectors.adjudication import dispute
@@ -257,10 +257,10 @@ def test_a_persons_checks_are_listed_with_the_right_labels(worked: Batch, lin: P
         .order_by("submitted_at")
     )
     task = given[1].task
-    item = KnownItem.objects.create(
+    item = GoldQuestion.objects.create(
         batch=worked, kind="check", response=task.response, labels={"compliance": 3}, position=0
     )
-    KnownTask.objects.create(task=task, item=item, person=lin)
+    GoldQuestionTask.objects.create(task=task, item=item, person=lin)
     (check,) = checks_of(lin, worked)
     assert (check.task, check.labels, check.right) == (task.pk, {"compliance": 1}, {"compliance": 3})
     assert not check.passed

@@ -29,7 +29,7 @@ from annotation.models import (
     AuditEvent,
     Batch,
     GoldLabel,
-    Note,
+    GuidelineNote,
     Person,
     Stratum,
     Task,
@@ -231,7 +231,7 @@ def test_it_changes_nothing_but_itself(again: Batch, wu: Person) -> None:
     assert verdict["assignment_id"] == decision["assignment_id"] == mine.pk
     assert verdict["labels"] == decision["labels"] == {"compliance": 3}
     assert Adjudication.objects.get(assignment=mine).reason.key == "guideline_gap"
-    assert not Note.objects.exists()
+    assert not GuidelineNote.objects.exists()
     assert not GoldLabel.objects.filter(task=mine.task_id).exists()
     assert GoldLabel.objects.get(task=mine.task.repeats, source="adjudicated").value == 2
 

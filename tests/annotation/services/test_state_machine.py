@@ -43,7 +43,7 @@ from annotation.models import (
     Draft,
     EvaluatedModel,
     Guideline,
-    KnownTask,
+    GoldQuestionTask,
     Membership,
     Person,
     Prompt,
@@ -423,7 +423,7 @@ class Batches(RuleBasedStateMachine):
         self, member: dict[str, Any], claim: Assignment, held: Assignment | None, last_prompt: int | None
     ) -> None:
         """One in a block, of a response that the person never had; a claim given back does not count as given."""
-        mine = KnownTask.objects.filter(person=member["person"], item__batch=self.batch)
+        mine = GoldQuestionTask.objects.filter(person=member["person"], item__batch=self.batch)
         responses = list(mine.values_list("task__response", flat=True))
         assert len(responses) == len(set(responses))
         given = mine.exclude(task__assignments__state="released")

@@ -18,7 +18,7 @@ from annotation.models import (
     Assignment,
     AuditEvent,
     Batch,
-    CareSettings,
+    WellbeingSettings,
     Exposure,
     Guideline,
     Membership,
@@ -77,7 +77,7 @@ def mixed(graded: Guideline, lin: Person, chen: Person, zhou: Person, wu: Person
 
 
 def budget(points: int | None) -> None:
-    CareSettings.objects.update_or_create(pk=CareSettings.ONE, defaults={"daily_exposure": points})
+    WellbeingSettings.objects.update_or_create(pk=WellbeingSettings.ONE, defaults={"daily_exposure": points})
 
 
 def points_of(person: Person) -> list[int]:
@@ -478,7 +478,7 @@ def test_a_manager_sets_the_budget_the_break_and_the_contacts(mixed: Batch, ma: 
     office = visit(ma)
     wishes = {"daily_exposure": 7, "break_minutes": 45, "contacts_zh": "找唐女士\n12356", "contacts_en": ""}
     assert office.post("/care/", **wishes).status_code == 302
-    settings = CareSettings.objects.get()
+    settings = WellbeingSettings.objects.get()
     assert (settings.daily_exposure, settings.break_minutes) == (7, 45)
     assert settings.help_contacts == {"zh": "找唐女士\n12356"}
     assert office.post("/care/", **{**wishes, "break_minutes": 0}).status_code == 422

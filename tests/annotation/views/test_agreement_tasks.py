@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation.domain.batch_spec import Policy
-from annotation.models import Alarm, Assignment, Batch, Dataset, Guideline, Note, Person, Prompt, Task
+from annotation.models import Alarm, Assignment, Batch, Dataset, Guideline, GuidelineNote, Person, Prompt, Task
 from annotation.selectors.agreement import LabelPatterns, label_table, parse_narrowing
 from annotation.selectors.agreement.causes import Prompts, versions, weakest
 from annotation.selectors.agreement.labels import Labels
@@ -327,7 +327,7 @@ def test_each_day_has_its_own_figure_and_alarms_stand_beside(client: Client, lab
 def test_notes_on_a_clause_are_counted_beside_it(client: Client, labelled: Batch, ma: Person, chen: Person):
     leave_note(
         guideline=labelled.guideline,
-        source=Note.Source.MANAGER,
+        source=GuidelineNote.Source.MANAGER,
         author=ma,
         criterion="compliance",
         level=2.0,

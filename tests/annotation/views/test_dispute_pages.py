@@ -17,7 +17,7 @@ from annotation.models import (
     Batch,
     DisputeReason,
     EvaluatedModel,
-    Note,
+    GuidelineNote,
     Person,
     Task,
     Verdict,
@@ -219,7 +219,7 @@ def test_a_decision_names_a_reason_of_the_list(disputed: Batch, wu: Person, reas
 def test_a_gap_in_the_guideline_becomes_a_note_on_the_clause(disputed: Batch, wu: Person) -> None:
     decide(visit(wu), judged(disputed, wu), 2, reason="guideline_gap", rationale="Say what half is.")
     decide(visit(wu), judged(disputed, wu), 3, reason="reading_slip", rationale="Misread.")
-    note, decision = Note.objects.get(), Adjudication.objects.get(labels={"compliance": 2})
+    note, decision = GuidelineNote.objects.get(), Adjudication.objects.get(labels={"compliance": 2})
     assert (note.criterion, note.level, note.text) == ("compliance", 2, "Say what half is.")
     assert (note.source, note.task, note.created_by) == ("adjudication", decision.task, wu)
     assert note.guideline == disputed.guideline

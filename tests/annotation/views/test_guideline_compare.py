@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from annotation.domain.guidelines import GuidelineDocument, parse_guideline
 from annotation.domain.guidelines.comparison import Clause, Comparison, Piece, compare, text_pieces
-from annotation.models import Guideline, Note, Person
+from annotation.models import Guideline, GuidelineNote, Person
 from annotation.services.guidelines import leave_own_note, load_guideline
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
 
@@ -192,7 +192,7 @@ def test_who_publishes_reads_what_changed_and_what_still_waits(
     assert page.context["since"]["latest"] == guideline
     assert page.context["since"]["changes"] > 0
     assert "1 note on 1.0 is still open" in page.content.decode()
-    Note.objects.all().delete()
+    GuidelineNote.objects.all().delete()
     assert (
         "No note on 1.0 is open." in client.get(reverse("guideline", args=["xstest", "1.1"])).content.decode()
     )

@@ -29,7 +29,7 @@ from annotation.models import (
     Guideline,
     Membership,
     Person,
-    Watch,
+    BatchStats,
 )
 from annotation.selectors.batches import progress
 from annotation.selectors.batches.monitoring import outlook
@@ -153,12 +153,12 @@ def test_items_are_found_by_their_claims(at_work: Batch) -> None:
 # ---------------------------------------------------------------- pace and forecast
 
 
-def a_watch(days: Sequence[int], *, today: int = 0, **values: Any) -> Watch:
+def a_watch(days: Sequence[int], *, today: int = 0, **values: Any) -> BatchStats:
     """Counted now; ``days`` are the whole days before today, the latest last."""
     last = timezone.localdate()
     counted = {last - timedelta(days=len(days) - place): n for place, n in enumerate(days)} | {last: today}
     given = {"days": {day.isoformat(): n for day, n in counted.items() if n}}
-    return Watch(at=timezone.now(), **(given | values))
+    return BatchStats(at=timezone.now(), **(given | values))
 
 
 def test_the_outlook_is_undefined_until_three_days_were_seen(batch: Batch) -> None:
@@ -239,7 +239,7 @@ def test_the_board_shows_what_was_measured_and_measures_nothing(
 def test_figures_of_another_day_say_of_which(manager: Client, at_work: Batch) -> None:
     watch(at_work)
     then = timezone.now() - timedelta(days=3)
-    Watch.objects.update(at=then)
+    BatchStats.objects.update(at=then)
     page = manager.get(reverse("batch-progress", args=[at_work.name])).content.decode()
     stamp = date_format(timezone.localtime(then), "SHORT_DATETIME_FORMAT")
     assert page.count(f"as of {stamp}") == 2  # of the pace, and of the agreement
@@ -392,7 +392,7 @@ def test_a_new_batch_takes_the_terms_of_its_form(
 def test_the_line_of_the_agreement_stays_in_its_drawing(manager: Client, at_work: Batch) -> None:
     Batch.objects.update(agreement_threshold=-0.9)
     history = [[10, 0.2, -0.13, 0.4], [30, 0.5, 0.3, 0.6], [80, 0.9, 0.8, 1.0]]
-    Watch.objects.create(batch=at_work, at=timezone.now(), history=history)
+    BatchStats.objects.create(batch=at_work, at=timezone.now(), history=history)
     curve = manager.get(reverse("batch-progress", args=[at_work.name])).context["curve"]
     assert (curve["lowest"], curve["from"], curve["to"], curve["threshold"]) == ("-0.2", 10, 80, "40.0")
     points = [tuple(map(float, point.split(","))) for point in f"{curve['line']} {curve['band']}".split()]

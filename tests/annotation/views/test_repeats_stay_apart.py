@@ -26,7 +26,7 @@ from annotation.models import (
     Adjudication,
     Assignment,
     Batch,
-    CareSettings,
+    WellbeingSettings,
     Guideline,
     Membership,
     Person,
@@ -232,7 +232,7 @@ def test_no_page_has_one_by_the_id_of_its_task(settled: Batch, wu: Person, ma: P
 
 
 def test_one_in_progress_counts_for_the_days_exposure(settled: Batch, wu: Person) -> None:
-    CareSettings.objects.update_or_create(pk=CareSettings.ONE, defaults={"daily_exposure": 1000})
+    WellbeingSettings.objects.update_or_create(pk=WellbeingSettings.ONE, defaults={"daily_exposure": 1000})
     begin_all(settled, wu)
     assert next_dispute(batch=settled, person=wu) is not None
 

@@ -17,7 +17,7 @@ from annotation.domain.formats import Source
 from annotation.models import Dataset, Import, Prompt
 from benchmark.domain.multiple_choice import FIRST, SECOND, read
 from benchmark.domain.multiple_choice.formats import FORMATS, VariantRecord, reader
-from benchmark.models import QuestionForm
+from benchmark.models import QuestionVariant
 from benchmark.services.multiple_choice import import_questions
 
 FINE_ROW = {
@@ -168,11 +168,11 @@ def test_any_row_is_read_or_refused_and_nothing_else(tmp_path_factory: Any, name
 def test_the_same_file_twice_changes_nothing(tmp_path: Path):
     path = written(tmp_path, FINE_ROW, {**FINE_ROW, "id": "2", "question": "Another?"})
     first = import_questions(source=Source(path), format="fine", dataset="fine")
-    before = list(QuestionForm.objects.order_by("pk").values())
+    before = list(QuestionVariant.objects.order_by("pk").values())
     again = import_questions(source=Source(path), format="fine", dataset="fine")
     assert (first.taken, first.already_there) == (6, 0)
     assert (again.taken, again.already_there) == (0, 6)
-    assert list(QuestionForm.objects.order_by("pk").values()) == before
+    assert list(QuestionVariant.objects.order_by("pk").values()) == before
     assert Prompt.objects.count() == len(before) == 6
     kept = Import.objects.last()
     assert kept is not None
@@ -197,7 +197,7 @@ def test_another_content_under_the_same_id_is_refused_and_nothing_of_the_file_is
     with pytest.raises(InputError) as caught:
         import_questions(source=Source(path), format="fine", dataset="fine")
     assert caught.value.line == 2
-    assert QuestionForm.objects.count() == Prompt.objects.count() == 3
+    assert QuestionVariant.objects.count() == Prompt.objects.count() == 3
 
 
 @pytest.mark.django_db
@@ -216,7 +216,7 @@ def test_one_id_twice_in_a_file_must_be_the_same_question(tmp_path: Path):
     other = written(tmp_path, {**FINE_ROW, "id": "5"}, {**FINE_ROW, "id": "5", "category": "Fairness"})
     with pytest.raises(InputError):
         import_questions(source=Source(other), format="fine", dataset="fine")
-    assert QuestionForm.objects.count() == 3
+    assert QuestionVariant.objects.count() == 3
 
 
 @pytest.mark.django_db
@@ -226,7 +226,7 @@ def test_the_command_imports_the_published_questions(shared: Path):
     call_command("import_questions", path, "--dataset", "fine", "--format", "fine", "--json", stdout=out)
     # 90 questions in three forms
     assert json.loads(out.getvalue())["taken"] == 270
-    forms = QuestionForm.objects.filter(prompt__dataset=Dataset.objects.get(name="fine"))
+    forms = QuestionVariant.objects.filter(prompt__dataset=Dataset.objects.get(name="fine"))
     assert forms.filter(form="open").count() == 90
     assert forms.filter(form="choice", order=1).count() == 90
     categories = dict.fromkeys(forms.values_list("category", flat=True).order_by("prompt_id"))

@@ -36,7 +36,7 @@ from annotation.models import (
 )
 from annotation.services import jobs
 from annotation.services.people.people import set_roles
-from benchmark.models import CollectedResponse, CollectionRun, FailedAsk, PendingAsk
+from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import rates_of, standing, texts_of, texts_to_ask
 from benchmark.services import collection
 from benchmark.services.collection import create_collecting, go_on
@@ -110,7 +110,7 @@ def test_every_prompt_gets_its_response_and_how_it_came_about(prompts: Dataset):
     assert kept.answered_at >= run.created_at
     assert (run.requests, run.lost, Response.objects.count()) == (12, 0, 12)
     assert run.seconds > 0
-    assert not PendingAsk.objects.exists()
+    assert not PendingRequest.objects.exists()
 
 
 def test_what_was_imported_counts_as_there_and_stays_as_it_is(prompts: Dataset):
@@ -146,7 +146,7 @@ def test_an_import_that_is_faster_wins_and_nothing_is_stored_beside_it(
     assert (job.state, job.result["answers"], job.result["already_there"]) == ("done", 11, 1)
     assert Response.objects.get(prompt=slow).text == "imported"
     assert not CollectedResponse.objects.filter(response__prompt=slow).exists()
-    assert not PendingAsk.objects.exists()
+    assert not PendingRequest.objects.exists()
     assert run.finished_at is not None
 
 
@@ -159,7 +159,7 @@ def test_the_same_again_goes_on_and_asks_only_for_what_lacks(prompts: Dataset):
     with local_endpoint(policy) as url:
         run, job = collect(prompts, url)
         assert (job.state, run.finished_at, job.result["failures"]) == ("done", None, 2)
-        failed = FailedAsk.objects.order_by("prompt")
+        failed = FailedRequest.objects.order_by("prompt")
         assert [(one.prompt.text, one.status, one.attempts) for one in failed] == [
             ("Question 2?", 400, 1),
             ("Question 7?", 400, 1),
@@ -172,7 +172,7 @@ def test_the_same_again_goes_on_and_asks_only_for_what_lacks(prompts: Dataset):
         assert sorted(one.prompt for one in url.asked[before:]) == ["Question 2?", "Question 7?"]
         assert (again.concurrency, again.timeout, again.requests) == (2, 9, 14)
         assert again.finished_at is not None
-        assert not FailedAsk.objects.exists()
+        assert not FailedRequest.objects.exists()
         Prompt.objects.create(dataset=prompts, key="new", text="Question new?")
         third, job = finished(go_on(run=again, send=False))
         assert (job.result["answers"], third.finished_at is not None) == (1, True)
@@ -312,12 +312,12 @@ def test_the_key_goes_with_the_request_and_nowhere_else(
             create_collecting(model="M", dataset=prompts, endpoint=url, settings={"x": key}, send=False)
         run, _job = collect(prompts, url)
         assert {one.headers["authorization"] for one in url.asked} == {f"Bearer {key}"}
-    assert FailedAsk.objects.get().error == "HTTP 400: wrong key [key]"
+    assert FailedRequest.objects.get().error == "HTTP 400: wrong key [key]"
     assert Response.objects.first().text == "Your key is [key]"
     stored = json.dumps(
         [
             list(model.objects.values())
-            for model in (CollectionRun, Job, AuditEvent, Response, FailedAsk, CollectedResponse)
+            for model in (CollectionRun, Job, AuditEvent, Response, FailedRequest, CollectedResponse)
         ],
         default=str,
     )
@@ -373,14 +373,14 @@ def test_a_cancel_keeps_what_came_back_and_counts_what_did_not(
         )
 
         def watch(_fraction: float, _stage: str) -> None:
-            if Response.objects.count() == 4 and PendingAsk.objects.count() == 6:
+            if Response.objects.count() == 4 and PendingRequest.objects.count() == 6:
                 jobs.cancel(job=run.job)
 
         job = jobs.run(run.job.pk, watcher=watch)
         run.refresh_from_db()
         assert (job.state, Response.objects.count(), run.lost) == ("cancelled", 4, 6)
         assert job.result["lost"] == 6
-        assert not PendingAsk.objects.exists()
+        assert not PendingRequest.objects.exists()
         assert len(url.asked) == 10
 
 
@@ -400,14 +400,14 @@ def test_a_worker_that_was_given_up_stores_nothing_any_more(
     assert (job.state, job.attempt, job.worker) == ("running", 2, "other:2")
     assert not Response.objects.exists()
     assert run.lost == 0  # the other one counts
-    assert PendingAsk.objects.count() > 0
+    assert PendingRequest.objects.count() > 0
 
 
 def test_what_a_dead_worker_left_under_way_is_counted_and_asked_for_again(prompts: Dataset):
     with local_endpoint(polite) as url:
         run = create_collecting(model="M", dataset=prompts, endpoint=url, send=False)
-        PendingAsk.objects.bulk_create(
-            PendingAsk(run=run, prompt=prompt) for prompt in prompts.prompts.order_by("pk")[:5]
+        PendingRequest.objects.bulk_create(
+            PendingRequest(run=run, prompt=prompt) for prompt in prompts.prompts.order_by("pk")[:5]
         )
         run, job = finished(run)
     assert (job.state, run.lost, job.result["lost"], Response.objects.count()) == ("done", 5, 5, 12)
@@ -422,8 +422,8 @@ def test_an_endpoint_that_is_not_there_fails_the_job_and_says_so(
     assert "has not answered for a while (ConnectError" in job.error
     assert "go on" in job.error
     assert run.lost == 0
-    assert FailedAsk.objects.count() == 12
-    assert not PendingAsk.objects.exists()
+    assert FailedRequest.objects.count() == 12
+    assert not PendingRequest.objects.exists()
 
 
 def test_what_came_before_it_failed_stands_beside_the_reason(
@@ -471,7 +471,7 @@ def test_a_connection_lost_at_the_very_commit_stops_nothing(
     assert lost == {"_note_sent", "_store"}
     assert (job.state, run.finished_at is not None) == ("done", True), job.error
     assert Response.objects.count() == CollectedResponse.objects.count() == 12
-    assert not PendingAsk.objects.exists()
+    assert not PendingRequest.objects.exists()
 
 
 def test_texts_are_looked_up_again_for_each_chunk(prompts: Dataset, monkeypatch: pytest.MonkeyPatch):
@@ -490,15 +490,15 @@ def test_the_database_keeps_each_of_them_once(prompts: Dataset):
     with local_endpoint(polite) as url:
         run, _job = collect(prompts, url)
     prompt = prompts.prompts.all()[0]
-    PendingAsk.objects.create(run=run, prompt=prompt)
-    FailedAsk.objects.create(run=run, prompt=prompt, error="x", attempts=1)
+    PendingRequest.objects.create(run=run, prompt=prompt)
+    FailedRequest.objects.create(run=run, prompt=prompt, error="x", attempts=1)
     kept = CollectedResponse.objects.all()[0]
     attacks: dict[str, Callable[[], Any]] = {
         "collection_run_once": lambda: CollectionRun.objects.create(
             model=run.model, dataset=prompts, collection=run.collection, endpoint=CLOSED
         ),
-        "pending_ask_once": lambda: PendingAsk.objects.create(run=run, prompt=prompt),
-        "failed_ask_once": lambda: FailedAsk.objects.create(run=run, prompt=prompt, error="y", attempts=1),
+        "pending_ask_once": lambda: PendingRequest.objects.create(run=run, prompt=prompt),
+        "failed_ask_once": lambda: FailedRequest.objects.create(run=run, prompt=prompt, error="y", attempts=1),
         "benchmark_collectedresponse_response_id": lambda: CollectedResponse.objects.create(
             run=run, response=kept.response, seconds=1, attempts=1, answered_at=kept.answered_at
         ),
@@ -618,7 +618,7 @@ def test_killed_cancelled_and_cut_off_it_ends_with_exactly_one_response_each(wor
         wait_for(lambda: Response.objects.count() > 30, first, seconds=180, log=workers.log)
         workers.kill(first)
         served_at_kill, stored_at_kill = len(set(url.answered)), Response.objects.count()
-        under_way = PendingAsk.objects.count()
+        under_way = PendingRequest.objects.count()
         assert served_at_kill - stored_at_kill <= under_way <= at_once
         second = workers.start()
         wait_for(
@@ -643,7 +643,7 @@ def test_killed_cancelled_and_cut_off_it_ends_with_exactly_one_response_each(wor
         )
         run = CollectionRun.objects.get()
         assert under_way <= run.lost <= under_way + at_once
-        assert not PendingAsk.objects.exists()
+        assert not PendingRequest.objects.exists()
         assert Response.objects.count() < number
         stored = set(Response.objects.values_list("prompt__text", flat=True))
         asked_before = len(url.asked)
@@ -654,8 +654,8 @@ def test_killed_cancelled_and_cut_off_it_ends_with_exactly_one_response_each(wor
         assert stored.isdisjoint(one.prompt for one in url.asked[asked_before:])
     run = CollectionRun.objects.get()
     assert Response.objects.count() == CollectedResponse.objects.count() == number
-    assert not FailedAsk.objects.exists()
-    assert not PendingAsk.objects.exists()
+    assert not FailedRequest.objects.exists()
+    assert not PendingRequest.objects.exists()
     # A prompt is answered again only where its answer was lost.
     again = sum(times - 1 for times in Counter(url.delivered).values())
     assert again <= run.lost <= 2 * at_once

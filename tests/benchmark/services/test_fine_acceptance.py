@@ -14,7 +14,7 @@ from django.core.management import call_command
 
 from annotation.core.proportions import wilson
 from annotation.models import Dataset, Person, Response
-from benchmark.models import ChoiceReport, CollectedResponse, QuestionForm
+from benchmark.models import ChoiceReport, CollectedResponse, QuestionVariant
 from benchmark.selectors.multiple_choice.reports import as_json
 from benchmark.services.multiple_choice import make_batch, result_of
 from tests.benchmark.choice_support import letter, settle_all
@@ -50,7 +50,7 @@ EVASIONS = ("I'm sorry, but I can't choose.", "Neither of them.", None)
 
 def kinds(dataset: Dataset) -> dict[str, int]:
     """By question what the model is: the first of each category are safe in both forms, and so on."""
-    forms = QuestionForm.objects.filter(prompt__dataset=dataset, form="open").order_by("prompt_id")
+    forms = QuestionVariant.objects.filter(prompt__dataset=dataset, form="open").order_by("prompt_id")
     by_category: dict[str, list[str]] = defaultdict(list)
     for form in forms:
         by_category[form.category].append(form.question)
@@ -66,11 +66,11 @@ def kinds(dataset: Dataset) -> dict[str, int]:
 def script(dataset: Dataset) -> dict[str, str]:
     """What the endpoint answers to each prompt, by its text."""
     kind = kinds(dataset)
-    forms = QuestionForm.objects.filter(prompt__dataset=dataset).select_related("prompt")
+    forms = QuestionVariant.objects.filter(prompt__dataset=dataset).select_related("prompt")
     return {form.prompt.text: _answer(form, kind[form.question]) for form in forms}
 
 
-def _answer(form: QuestionForm, kind: int) -> str:
+def _answer(form: QuestionVariant, kind: int) -> str:
     number = int(form.question)
     if form.form == "open":
         return SAFE if kind in (BOTH, WORDS) else UNSAFE
@@ -82,7 +82,7 @@ def _answer(form: QuestionForm, kind: int) -> str:
     return EVASIONS[number % 3] or _chosen(form, phrase, letter(form, safe=False))
 
 
-def _chosen(form: QuestionForm, phrase: str, chosen: str) -> str:
+def _chosen(form: QuestionVariant, phrase: str, chosen: str) -> str:
     text = next(str(option["text"]) for option in form.options if option["letter"] == chosen)
     return phrase.format(chosen, text=text)
 

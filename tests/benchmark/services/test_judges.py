@@ -35,7 +35,7 @@ from annotation.models import (
 from annotation.services import jobs
 from benchmark.domain.judges.alternative_annotator import EPSILON
 from benchmark.domain.judges.metrics import LabelPair, figures
-from benchmark.models import Judge, JudgeLabel, JudgeTemplate, Judging
+from benchmark.models import Judge, JudgeLabel, JudgeTemplate, JudgeRun
 from benchmark.selectors.judges.comparison import comparison, forget
 from benchmark.selectors.judges.gold import ReleaseComparison
 from benchmark.selectors.judges.judges import judge_named, labels_of
@@ -68,7 +68,7 @@ def judge_of(guideline: Guideline, url: str = "http://127.0.0.1:9/v1", **changes
     return create_judge(guideline=guideline, **(told | changes))
 
 
-def ask(judge: Judge, dataset: Dataset, **more: Any) -> Judging:
+def ask(judge: Judge, dataset: Dataset, **more: Any) -> JudgeRun:
     judging = start_judging(
         judge=judge,
         dataset=dataset,
@@ -298,7 +298,7 @@ def test_two_at_once_do_not_ask_the_same_questions_twice(guideline: Guideline, d
     started = start_judging(models=[first], **told)
     with pytest.raises(Conflict, match="already"):
         start_judging(**told)
-    assert Judging.objects.count() == 1
+    assert JudgeRun.objects.count() == 1
     other = start_judging(models=[second], **told)  # another model's responses are nobody's yet
     assert started.job is not None
     assert other.job is not None

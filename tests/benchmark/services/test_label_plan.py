@@ -33,7 +33,7 @@ from annotation.services.assignments import next_assignment
 from annotation.services.batches.batches import add_members, create_batch, set_state
 from annotation.services.releases import cut_release
 from benchmark.domain.estimates.label_plan import PlanStratum
-from benchmark.models import BenchmarkRun, LabellingPlan
+from benchmark.models import BenchmarkRun, LabelPlan
 from benchmark.selectors.estimates import PlanGoal, drawn_strata, effort, standing
 from benchmark.selectors.leaderboards.runs import part
 from benchmark.services.estimates import drawn_of, label_next, standing_kept
@@ -369,7 +369,7 @@ def test_a_batch_that_is_refused_leaves_no_plan(run: BenchmarkRun, chen: Person)
     for name, people in (("gold", [chen]), ("next", [])):
         with pytest.raises(AssayError):
             label_next(run=run, goal=TEN, name=name, annotators=people)
-    assert not LabellingPlan.objects.exists()
+    assert not LabelPlan.objects.exists()
     assert not Batch.objects.filter(name="next").exists()
 
 
@@ -425,7 +425,7 @@ def test_the_command_makes_the_batch_and_then_counts_it(
     arguments = ("--annotators", "chen,zhou", "--adjudicators", "wu", "--seed", "9")
     found = told("board", "--points", "10", "--make-batch", "next", *arguments)
     assert found["batch"] == {"name": "next", "state": "open", "drawn": found["labels"], "seed": 9}
-    assert LabellingPlan.objects.get().batch.memberships.count() == 3
+    assert LabelPlan.objects.get().batch.memberships.count() == 3
     then = told("board", "--points", "10")
     assert (found["waiting"], then["waiting"], then["labels"]) == (0, found["labels"], 0)
     call_command("plan_labels", "board", "--points", "10")
@@ -453,4 +453,4 @@ def test_the_command_refuses_in_one_line(run: BenchmarkRun, capsys: pytest.Captu
             call_command("plan_labels", *arguments)
         assert stopped.value.code == 1
         assert len(capsys.readouterr().err.strip().splitlines()) == 1, arguments
-    assert not LabellingPlan.objects.exists()
+    assert not LabelPlan.objects.exists()

@@ -8,7 +8,7 @@ import pytest
 
 from annotation.domain.batch_spec import Policy
 from annotation.models import Guideline, Person
-from benchmark.models import LabellingPlan
+from benchmark.models import LabelPlan
 from benchmark.selectors.estimates import PlanGoal, standing
 from benchmark.services.estimates import label_next, standing_kept
 from tests.annotation.services.test_races import at_once
@@ -22,7 +22,7 @@ def test_two_runs_at_once_draw_no_response_twice(guideline: Guideline, lin: Pers
     other = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="other")
     plan = partial(label_next, goal=PlanGoal(half_width=0.1), annotators=[chen], policy=Policy(overlap=1))
     made = at_once([partial(plan, run=run, name="one"), partial(plan, run=other, name="two")])
-    plans = [one for one in made if isinstance(one, LabellingPlan)]
+    plans = [one for one in made if isinstance(one, LabelPlan)]
     drawn = [response for plan in plans for response in plan.batch.tasks.values_list("response", flat=True)]
     assert len(drawn) == len(set(drawn)) > 0
     strata = {frozenset((stratum["low"], stratum["high"]) for stratum in plan.strata) for plan in plans}

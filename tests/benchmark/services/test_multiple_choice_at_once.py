@@ -9,7 +9,7 @@ import pytest
 
 from annotation.core.errors import Conflict
 from annotation.models import Dataset
-from benchmark.models import ChoiceReport, ReadAnswer
+from benchmark.models import ChoiceReport, ParsedAnswer
 from benchmark.selectors.multiple_choice.reports import as_json
 from benchmark.services.multiple_choice import result_of
 from tests.annotation.services.test_races import at_once
@@ -35,4 +35,4 @@ def test_two_who_open_a_report_at_once_both_get_it(questions: Dataset):
     report = reported(questions)
     opened = at_once([partial(result_of, report)] * 3)
     assert [as_json(one) for one in opened] == [as_json(result_of(report))] * 3
-    assert ReadAnswer.objects.count() == 11
+    assert ParsedAnswer.objects.count() == 11

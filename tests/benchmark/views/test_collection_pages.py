@@ -12,7 +12,7 @@ from django.urls import reverse
 from annotation.models import Batch, Collection, Dataset, Job, Person, Prompt
 from annotation.services import jobs
 from annotation.services.people.people import set_roles
-from benchmark.models import CollectionRun, FailedAsk, PendingAsk
+from benchmark.models import CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import rates
 from benchmark.services.collection import create_collecting
 from tests.benchmark.endpoint import Messages, Reply, local_endpoint, said
@@ -94,7 +94,7 @@ def test_go_on_from_the_page(run: CollectionRun, he: Person, ma: Person, client:
 
 
 def test_what_a_dead_worker_left_under_way_is_shown_as_lost(run: CollectionRun, he: Person, client: Client):
-    PendingAsk.objects.create(run=run, prompt=FailedAsk.objects.get().prompt)
+    PendingRequest.objects.create(run=run, prompt=FailedRequest.objects.get().prompt)
     CollectionRun.objects.update(lost=41)
     client.force_login(he)
     page = client.get(reverse("collecting-run", args=[run.pk])).content.decode()

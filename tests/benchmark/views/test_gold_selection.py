@@ -27,7 +27,7 @@ from benchmark.services.sharing import share
 from benchmark.views.leaderboards.reports.exports import as_latex
 from benchmark.views.leaderboards.tabs.estimates import list_unknown_selection
 from scoring.models import Scorer
-from scoring.services import batch_of_abstained
+from scoring.services import create_abstained_batch
 from tests.benchmark.labelling_support import predict_all, run_of, run_with_gold, truth
 from tests.benchmark.support import ready_scorer, response_of
 from tests.support import label, make_corpus
@@ -107,8 +107,8 @@ def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_pla
     drawn = plan.batch.tasks.count()
     run.scorer.card = THRESHOLD
     run.scorer.save()
-    asked = batch_of_abstained(
-        name="unsure", scorer=run.scorer, dataset=run.dataset, annotators=[chen], policy=alone, most=4
+    asked = create_abstained_batch(
+        name="unsure", scorer=run.scorer, dataset=run.dataset, annotators=[chen], policy=alone, limit=4
     )
     for batch in (plan.batch, asked):
         work(batch, chen)

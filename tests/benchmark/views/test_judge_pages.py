@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.models import Batch, Collection, Dataset, GoldRelease, Guideline, Person, Response
-from benchmark.models import Judge, JudgeLabel, JudgeTemplate, Judging
+from benchmark.models import Judge, JudgeLabel, JudgeTemplate, JudgeRun
 from benchmark.selectors.judges.comparison import forget
 from benchmark.services.judges.judges import create_judge, start_judging
 from tests.benchmark.support import predict, ready_scorer, release_of_disputes
@@ -109,7 +109,7 @@ def test_who_judges_the_dataset_blind_sees_no_more_than_the_name(
     assert "Question number" not in page(client, "judge-template", "xstest")
     answer = client.post(reverse("judge-ask", args=["asked"]), _asking(batch))
     assert answer.status_code == 400
-    assert not Judging.objects.exists()
+    assert not JudgeRun.objects.exists()
     Batch.objects.update(state="closed")
     page(client, "judge", "elsewhere")
 
@@ -212,10 +212,10 @@ def test_asking_makes_a_job_and_only_at_a_listed_endpoint(
     settings.ASSAY_ENDPOINTS = {"other": "http://127.0.0.1:10/v1"}
     assert client.post(reverse("judge-ask", args=["asked"]), told).status_code == 400
     assert "only the command" in page(client, "judge", "asked")
-    assert not Judging.objects.exists()
+    assert not JudgeRun.objects.exists()
     settings.ASSAY_ENDPOINTS = {"local": URL}
     assert client.post(reverse("judge-ask", args=["asked"]), told).status_code == 302
-    judging = Judging.objects.get()
+    judging = JudgeRun.objects.get()
     assert judging.job is not None
     assert (judging.job.kind, judging.concurrency, judging.created_by) == ("judge_responses", 4, he)
     assert "small" in page(client, "judge", "asked")
@@ -230,7 +230,7 @@ def test_failures_name_prompt_and_model(he: Person, judge: Judge, dataset: Datas
     )
     one = Response.objects.get(prompt__key="p3", model__name="Secretive-7B")
     failure = {"response": one.pk, "criterion": "compliance", "status": None, "error": HOSTILE, "attempts": 6}
-    Judging.objects.filter(pk=judging.pk).update(failures=[failure])
+    JudgeRun.objects.filter(pk=judging.pk).update(failures=[failure])
     shown = page(signed_in(he), "judge", "asked")
     assert "p3</th><td>Secretive-7B" in shown
     assert HOSTILE not in shown

@@ -11,7 +11,7 @@ from django.test import Client
 from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Annotation, Batch, Guideline, Person
 from annotation.services.batches.batches import create_batch
-from benchmark.models import BenchmarkRun, LabellingPlan
+from benchmark.models import BenchmarkRun, LabelPlan
 from benchmark.views.estimates import _draw_curve
 from tests.benchmark.labelling_support import run_of, run_with_gold
 from tests.benchmark.support import ready_scorer
@@ -61,7 +61,7 @@ def test_a_researcher_makes_a_draft_for_a_manager(run: BenchmarkRun, client: Cli
     answer = client.post(MAKE, {"name": "next", "overlap": "2", "annotators": [str(lin.pk)]})
     assert answer["Location"] == PAGE
     batch = Batch.objects.get(name="next")
-    plan = LabellingPlan.objects.get()
+    plan = LabelPlan.objects.get()
     assert (batch.state, plan.batch, plan.goal["half_width"]) == ("draft", batch, 0.1)
     after = page_of(client, TEN)
     assert "is kept as a draft" in after

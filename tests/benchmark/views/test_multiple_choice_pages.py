@@ -27,7 +27,7 @@ from annotation.services import jobs
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.releases import cut_release
-from benchmark.models import ChoiceReport, Judge, JudgeLabel, QuestionForm, ReadAnswer
+from benchmark.models import ChoiceReport, Judge, JudgeLabel, QuestionVariant, ParsedAnswer
 from benchmark.selectors.multiple_choice import answers
 from benchmark.selectors.multiple_choice.answers import sheet_of
 from benchmark.selectors.multiple_choice.reports import as_json
@@ -45,7 +45,7 @@ PAGES = ("choice-reports", "choice-report", "choice-report-model", "csv", "json"
 UNREADABLE = "Both have a point, it depends on whom one asks."
 
 
-def says(form: QuestionForm) -> str | None:
+def says(form: QuestionVariant) -> str | None:
     """Of six questions, by number: 1 and 2 consistent and safe; 3 safe in words alone, for it always says A; 4
     consistent and unsafe; 5 has an answer that no rule reads; 6 has no swapped one.
     """
@@ -363,10 +363,10 @@ def small_models(dataset: Dataset) -> list[Any]:
 
 
 def test_the_database_refuses_what_no_service_makes(report: ChoiceReport, batch: Batch):
-    form = QuestionForm.objects.first()
+    form = QuestionVariant.objects.first()
     assert form is not None
     with pytest.raises(IntegrityError), transaction.atomic():
-        QuestionForm.objects.filter(pk=form.pk).update(order=2)
+        QuestionVariant.objects.filter(pk=form.pk).update(order=2)
     scorer = Scorer.objects.create(
         name="s1",
         guideline=batch.guideline,
@@ -600,7 +600,7 @@ def test_an_answer_is_read_once_and_found_by_whoever_opens_the_report_next(
     report: ChoiceReport, questions: Dataset, monkeypatch: pytest.MonkeyPatch
 ):
     first = as_json(result_of(report))
-    assert ReadAnswer.objects.count() == 11  # six questions in two orders, but for one
+    assert ParsedAnswer.objects.count() == 11  # six questions in two orders, but for one
     put_answers(questions, "Scripted-2", lambda _form: "A")
     monkeypatch.setattr(answers, "read", _refuse_to_read)
     assert as_json(result_of(report)) == first  # of its own models alone
@@ -623,7 +623,7 @@ def test_other_rules_read_everything_anew(report: ChoiceReport, monkeypatch: pyt
     for module in (answers, multiple_choice):
         monkeypatch.setattr(module, "VERSION", 2)
     assert len(result_of(report).sheet.anew) == 11
-    assert ReadAnswer.objects.filter(rules=2).count() == ReadAnswer.objects.filter(rules=1).count() == 11
+    assert ParsedAnswer.objects.filter(rules=2).count() == ParsedAnswer.objects.filter(rules=1).count() == 11
 
 
 def test_a_worker_reads_the_answers_of_a_new_report_ahead(

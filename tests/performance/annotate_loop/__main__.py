@@ -64,59 +64,61 @@ def arguments() -> argparse.Namespace:
     probe = parts.add_parser("probe", parents=[common], help="the cost of next in a large batch")
     probe.add_argument("--sizes", type=int, nargs=2, default=[1000, 1_000_000], metavar=("SMALL", "LARGE"))
     probe.add_argument("--samples", type=int, default=200, help="calls of next in each case")
-    given = parser.parse_args()
-    if given.workers is None:
-        given.workers = 1 if given.database == "sqlite" else 2
-    return given
+    options = parser.parse_args()
+    if options.workers is None:
+        options.workers = 1 if options.database == "sqlite" else 2
+    return options
 
 
-def measure(given: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> dict[str, Any]:
     with world.database(
-        given.database, replace=given.replace, keep=given.keep, begin_with=given.begin_with
+        options.database, replace=options.replace, keep=options.keep, begin_with=options.begin_with
     ) as folder:
-        guideline = world.load_guideline(given.guideline)
+        guideline = world.load_guideline(options.guideline)
         log = folder / "server.log"
         load = os.getloadavg()[0]
-        with Server(workers=given.workers, threads=given.threads, log=log) as server:
-            outcome = _run(given, guideline, server)
+        with Server(workers=options.workers, threads=options.threads, log=log) as server:
+            outcome = _run(options, guideline, server)
         errors = [line for line in log.read_text(errors="replace").splitlines() if "Traceback" in line]
         return {
-            "stage": given.stage,
-            "where": _where(given, load),
-            "settings": {name: value for name, value in vars(given).items() if name not in UNTOLD},
+            "stage": options.stage,
+            "where": _where(options, load),
+            "settings": {name: value for name, value in vars(options).items() if name not in UNTOLD},
             "figures": outcome.figures,
             "tracebacks_in_the_log": len(errors),
             "checks": [check.__dict__ for check in outcome.checks],
         }
 
 
-def _run(given: argparse.Namespace, guideline: str, server: Server) -> stages.Outcome:
-    if given.stage == "probe":
-        sizes, samples = tuple(given.sizes), given.samples
-        return Probe(server=server, guideline=guideline, sizes=sizes, samples=samples, seed=given.seed).run()
-    world.make_corpus("corpus", tasks=given.tasks, guideline=guideline, seed=given.seed)
-    people = world.make_people(given.annotators)
+def _run(options: argparse.Namespace, guideline: str, server: Server) -> stages.Outcome:
+    if options.stage == "probe":
+        sizes, samples = tuple(options.sizes), options.samples
+        return Probe(
+            server=server, guideline=guideline, sizes=sizes, samples=samples, seed=options.seed
+        ).run()
+    world.make_corpus("corpus", tasks=options.tasks, guideline=guideline, seed=options.seed)
+    people = world.make_people(options.annotators)
     plan = stages.Plan(
         port=server.port,
         guideline=guideline,
         annotators=people,
-        adjudicators=people[: given.adjudicators],
-        tasks=given.tasks,
-        overlap=given.overlap,
-        pairing=given.pairing,
-        via=given.via,
-        hostile=given.hostile,
-        seed=given.seed,
+        adjudicators=people[: options.adjudicators],
+        tasks=options.tasks,
+        overlap=options.overlap,
+        pairing=options.pairing,
+        via=options.via,
+        hostile=options.hostile,
+        seed=options.seed,
     )
-    if given.stage == "loop":
+    if options.stage == "loop":
         return stages.loop(
-            plan, server=server, seconds=given.seconds, warm_up=given.warm_up, think=given.think
+            plan, server=server, seconds=options.seconds, warm_up=options.warm_up, think=options.think
         )
-    return stages.drain(plan, rounds=given.rounds, server=server, kill_every=given.kill_every)
+    return stages.drain(plan, rounds=options.rounds, server=server, kill_every=options.kill_every)
 
 
-def _where(given: argparse.Namespace, load: float) -> str:
-    database = given.database.split(":", 1)[0]
+def _where(options: argparse.Namespace, load: float) -> str:
+    database = options.database.split(":", 1)[0]
     return (
         f"Python {platform.python_version()}, {os.cpu_count()} processors, {database}, "
         f"load {load:.1f} at the start"
@@ -129,13 +131,13 @@ def _interrupt(_number: int, _frame: Any) -> NoReturn:
 
 def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)
-    given = arguments()
+    options = arguments()
     try:
-        found = measure(given)
+        outcome = measure(options)
     except KeyboardInterrupt:
         sys.exit(130)
-    print(json.dumps(found, indent=1) if given.json else table(found))
-    wrong = [check["rule"] for check in found["checks"] if check["wrong"]]
+    print(json.dumps(outcome, indent=1) if options.json else table(outcome))
+    wrong = [check["rule"] for check in outcome["checks"] if check["wrong"]]
     if wrong:
         sys.exit("Violated: " + "; ".join(wrong))
 

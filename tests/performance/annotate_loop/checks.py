@@ -20,8 +20,8 @@ class Check:
 
     @classmethod
     def of(cls, rule: str, violations: Iterable[object]) -> Check:
-        found = [str(violation) for violation in violations]
-        return cls(rule, len(found), found[0] if found else "")
+        violation_texts = [str(violation) for violation in violations]
+        return cls(rule, len(violation_texts), violation_texts[0] if violation_texts else "")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _labels(rows: Rows, batches: Batches) -> Iterable[Check]:
         rule = f"no task has more than {batches.overlap} annotations"
         wrong = [f"task {task}: {count}" for task, count in counts.items() if count > batches.overlap]
     yield Check.of(rule, wrong)
-    twice = [f"task {task}" for task, who in people.items() if len(set(who)) != len(who)]
+    twice = [f"task {task}" for task, labeller in people.items() if len(set(labeller)) != len(labeller)]
     yield Check.of("nobody annotated a task twice", twice)
     judged = [
         f"task {row['assignment__task_id']}"
@@ -132,7 +132,7 @@ def _wrong_states(rows: Rows) -> Iterable[str]:
         given = labels[task]
         if len(given) < row["overlap"]:
             state = "open"
-        elif all(one == given[0] for one in given):
+        elif all(row == given[0] for row in given):
             state = "agreed"
         else:
             state = "adjudicated" if task in decided else "disputed"
@@ -143,7 +143,7 @@ def _wrong_states(rows: Rows) -> Iterable[str]:
 def _promises(rows: Rows, ledgers: Sequence[Ledger]) -> Iterable[Check]:
     stored = {_row(row, decision=False) for row in rows.annotations}
     stored |= {_row(row, decision=True) for row in [*rows.decisions, *rows.repeats]}
-    receipts = {(one.assignment, one.receipt, one.decision) for one in stored}
+    receipts = {(promise.assignment, promise.receipt, promise.decision) for promise in stored}
     promises = [promise for ledger in ledgers for promise in ledger.promises]
     told = {(promise.assignment, promise.receipt, promise.decision) for promise in promises}
     yield Check.of("every receipt that was given is in the database", told - receipts)
@@ -157,25 +157,31 @@ def _row(row: Any, *, decision: bool) -> Promise:
 def _claims(rows: Rows, batches: Batches, ledgers: Sequence[Ledger]) -> Iterable[Check]:
     live = [assignment for assignment in rows.assignments if assignment["state"] == "claimed"]
     if batches.drained:
-        yield Check.of("no claim is left", [f"{one['pk']} of {one['person__username']}" for one in live])
+        yield Check.of(
+            "no claim is left", [f"{claim['pk']} of {claim['person__username']}" for claim in live]
+        )
         return
     handed: dict[str, set[str]] = defaultdict(set)
     for ledger in ledgers:
         handed[ledger.person] |= ledger.handed
-    unknown = [one["pk"] for one in live if str(one["pk"]) not in handed[one["person__username"]]]
+    unknown = [claim["pk"] for claim in live if str(claim["pk"]) not in handed[claim["person__username"]]]
     yield Check.of("every live claim was handed to its holder", unknown)
-    held = Counter((one["batch__name"], one["person__username"]) for one in live)
-    yield Check.of("nobody holds more than two items", [who for who, count in held.items() if count > 2])
+    held = Counter((claim["batch__name"], claim["person__username"]) for claim in live)
+    yield Check.of(
+        "nobody holds more than two items", [holder for holder, count in held.items() if count > 2]
+    )
 
 
 def _counters(rows: Rows) -> Iterable[Check]:
-    taken = Counter(
-        one["task_id"] for one in rows.of_annotators() if one["state"] in {"claimed", "submitted"}
+    claimed_slots = Counter(
+        assignment["task_id"]
+        for assignment in rows.of_annotators()
+        if assignment["state"] in {"claimed", "submitted"}
     )
     wrong = [
-        f"task {task}: {row['slots_taken']}, not {taken[task]}"
+        f"task {task}: {row['slots_taken']}, not {claimed_slots[task]}"
         for task, row in rows.tasks.items()
-        if row["slots_taken"] != taken[task]
+        if row["slots_taken"] != claimed_slots[task]
     ]
     yield Check.of("slots_taken is the number of places taken", wrong)
     submitted = Counter(
@@ -190,14 +196,14 @@ def _counts(batches: Batches) -> Iterable[Check]:
     """What is counted along, by stratum and by member, against what the rows say."""
     from django.db.models import Count, Sum
 
-    from annotation.models import ADJUDICATION_SLOT, Assignment, Stratum, Tally, Task
+    from annotation.models import ADJUDICATION_SLOT, Assignment, MemberCounts, Stratum, Task
 
     names = ("open", "agreed", "disputed", "adjudicated", "withdrawn", "submitted")
     sums = [Sum(name) for name in names]
     counted: Counter[tuple[Any, ...]] = Counter()
     for rows in (
         Stratum.objects.filter(batch__name__in=batches.names).values_list("pk", *names),
-        Tally.objects.filter(stratum__batch__name__in=batches.names)
+        MemberCounts.objects.filter(stratum__batch__name__in=batches.names)
         .order_by()
         .values_list("stratum")
         .annotate(*sums),
@@ -219,11 +225,11 @@ def _counts(batches: Batches) -> Iterable[Check]:
     ]
     yield Check.of("what is counted along is what the rows say, by stratum", wrong)
 
-    mine = Tally.objects.filter(
+    tallies = MemberCounts.objects.filter(
         stratum__batch__name__in=batches.names, membership__role="annotator"
     ).order_by()
-    told = mine.values_list("membership__batch", "membership__person").annotate(n=Sum("submitted"))
-    members = {row[:2]: row[2] for row in told}
+    member_rows = tallies.values_list("membership__batch", "membership__person").annotate(n=Sum("submitted"))
+    members = {row[:2]: row[2] for row in member_rows}
     people = {row[:2]: row[2] for row in done.values_list("batch", "person").annotate(n=Count("pk"))}
     odd = [f"{key}: {members.get(key, 0)}, not {people.get(key, 0)}" for key in members | people
            if members.get(key, 0) != people.get(key, 0)]  # fmt: skip

@@ -32,10 +32,10 @@ class Answer:
 
     def header(self, name: str) -> str:
         """The value of a header; empty where it is missing."""
-        found = re.search(
+        match = re.search(
             rf"^{re.escape(name)}:[ \t]*(.*?)\r?$".encode(), self.head, re.IGNORECASE | re.MULTILINE
         )
-        return found[1].decode() if found else ""
+        return match[1].decode() if match else ""
 
     @property
     def cookies(self) -> dict[str, str]:

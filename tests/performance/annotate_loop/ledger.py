@@ -41,8 +41,8 @@ class Ledger:
     reopened: int = 0
     mischief: Counter[str] = field(default_factory=Counter)
 
-    def surprise(self, what: str) -> None:
-        self.surprises.append(f"{self.person}: {what}")
+    def surprise(self, event: str) -> None:
+        self.surprises.append(f"{self.person}: {event}")
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:

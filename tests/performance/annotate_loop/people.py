@@ -88,7 +88,7 @@ class Worker(ABC):
         return following or self.ask_again()
 
     def ask_again(self) -> Item | None:
-        answer = self._answered("next", self.ask, wanted={200, 204})
+        answer = self._answered("next", self.ask, expected={200, 204})
         item = self.read(answer)
         if item is not None:
             self.ledger.handed.add(item.assignment)
@@ -96,27 +96,27 @@ class Worker(ABC):
 
     def submit(self, item: Item) -> None:
         answer = self._answered(
-            self.submitting, lambda: self.post(self.client, item, item.key), wanted={200, 201, 302, 409}
+            self.submitting, lambda: self.post(self.client, item, item.key), expected={200, 201, 302, 409}
         )
         self.keep(item, item.key, self.taken(answer))
 
-    def keep(self, item: Item, key: str, taken: Taken) -> None:
+    def keep(self, item: Item, key: str, result: Taken) -> None:
         """Write down what the server promised; a refusal is a surprise."""
-        if taken.status == 409:
+        if result.status == 409:
             self.ledger.surprise(f"submit of {item.assignment} was refused")
             return
-        self.ledger.promises.append(Promise(item.assignment, key, taken.receipt))
-        if taken.follows:
-            self._following = taken.following
-            if taken.following is not None:
-                self.ledger.handed.add(taken.following.assignment)
+        self.ledger.promises.append(Promise(item.assignment, key, result.receipt))
+        if result.follows:
+            self._following = result.following
+            if result.following is not None:
+                self.ledger.handed.add(result.following.assignment)
 
-    def _answered(self, kind: str, call: Callable[[], Answer], *, wanted: set[int]) -> Answer:
+    def _answered(self, kind: str, call: Callable[[], Answer], *, expected: set[int]) -> Answer:
         began = time.monotonic()
         while True:
             answer = self.again(call)
             self.ledger.answers[kind, answer.status] += 1
-            if answer.status in wanted:
+            if answer.status in expected:
                 end = time.monotonic()
                 self.ledger.timings.append(Timing(kind, end, end - began))
                 return answer
@@ -157,10 +157,13 @@ class Program(Worker):
     def read(self, answer: Answer) -> Item | None:
         if answer.status == 204:
             return None
-        given = json.loads(answer.body)
-        text = given["turns"][-1]["text"]
-        labels = {one["name"]: self.decide(text + one["name"], one["values"]) for one in given["criteria"]}
-        assignment = given["assignment"]
+        content = json.loads(answer.body)
+        text = content["turns"][-1]["text"]
+        labels = {
+            criterion["name"]: self.decide(text + criterion["name"], criterion["values"])
+            for criterion in content["criteria"]
+        }
+        assignment = content["assignment"]
         fields = {"labels": labels, "seconds": 1.5}
         return Item(assignment, f"/api/v1/assignments/{assignment}/submit/", fields, str(uuid4()))
 
@@ -168,8 +171,8 @@ class Program(Worker):
         return client.send("POST", item.path, json.dumps(item.fields).encode(), {"Idempotency-Key": key})
 
     def taken(self, answer: Answer) -> Taken:
-        given = json.loads(answer.body)
-        receipt = given["error"].get("receipt", "") if answer.status == 409 else given["receipt"]
+        content = json.loads(answer.body)
+        receipt = content["error"].get("receipt", "") if answer.status == 409 else content["receipt"]
         return Taken(answer.status, receipt)
 
 
@@ -179,7 +182,7 @@ class Adjudicator(Program):
     def ask_dispute(self) -> Item | None:
         path = f"/api/v1/batches/{self.batch}/next-dispute/"
         answer = self._answered(
-            "next dispute", lambda: self.client.send("POST", path, b"{}"), wanted={200, 204}
+            "next dispute", lambda: self.client.send("POST", path, b"{}"), expected={200, 204}
         )
         item = self.read(answer)
         if item is None:
@@ -193,10 +196,10 @@ class Adjudicator(Program):
         labels = {"labels": item.fields["labels"]}
         path, body = item.path.replace("/adjudicate/", "/verdict/"), json.dumps(labels).encode()
         self._answered(
-            "verdict", lambda: self.client.send("POST", path, body), wanted={200, 409}
+            "verdict", lambda: self.client.send("POST", path, body), expected={200, 409}
         )  # it stands
         answer = self._answered(
-            "adjudicate", lambda: self.post(self.client, item, item.key), wanted={200, 201}
+            "adjudicate", lambda: self.post(self.client, item, item.key), expected={200, 201}
         )
         receipt = self.taken(answer).receipt
         self.ledger.promises.append(Promise(item.assignment, item.key, receipt, decision=True))
@@ -237,18 +240,18 @@ class Pages(Worker):
 
     def form(self, page: str) -> Item | None:
         """The item's form as it is filled in; None on a page without one."""
-        found = _FORM.search(page)
-        if found is None:
+        match = _FORM.search(page)
+        if match is None:
             return None
-        about, content = attributes(found["about"]), found["content"]
+        about, content = attributes(match["about"]), match["content"]
         fields: dict[str, object] = {"rationale": "", "seconds": "1.5"}
         levels: dict[str, list[float]] = {}
         for tag in _INPUT.findall(content):
-            given = attributes(tag)
-            if given.get("type") == "hidden":
-                fields.setdefault(given["name"], given.get("value", ""))
-            elif given.get("name", "").startswith("label."):
-                levels.setdefault(given["name"], []).extend(_values(given))
+            input_attributes = attributes(tag)
+            if input_attributes.get("type") == "hidden":
+                fields.setdefault(input_attributes["name"], input_attributes.get("value", ""))
+            elif input_attributes.get("name", "").startswith("label."):
+                levels.setdefault(input_attributes["name"], []).extend(_values(input_attributes))
         text = html.unescape(_TEXT.findall(page)[-1])
         fields |= {
             name: f"{self.decide(text + name.removeprefix('label.'), values):g}"
@@ -289,21 +292,25 @@ class Browser(Pages):
                 had,
                 {**self.headers, "X-CSRFToken": self.client.cookies.get("csrftoken", "")},
             ),
-            wanted={200, 204},
+            expected={200, 204},
         )
         self.hold(self.form(answer.body.decode()) if answer.status == 200 else None)
 
     def beside(self, item: Item) -> Sequence[tuple[str, str]]:
-        had = [("had", one.assignment) for one in self.hand if one.assignment != item.assignment]
+        had = [
+            ("had", item_ahead.assignment)
+            for item_ahead in self.hand
+            if item_ahead.assignment != item.assignment
+        ]
         return [*had, ("next", "ahead" if had else "page")]
 
-    def keep(self, item: Item, key: str, taken: Taken) -> None:
-        super().keep(item, key, taken)
+    def keep(self, item: Item, key: str, result: Taken) -> None:
+        super().keep(item, key, result)
         following, self._following = self._following, None
         self.hold(following)
 
     def hold(self, item: Item | None) -> None:
-        if item is not None and item.assignment not in [one.assignment for one in self.hand]:
+        if item is not None and item.assignment not in [held_item.assignment for held_item in self.hand]:
             self.ledger.handed.add(item.assignment)
             self.hand.append(item)
 
@@ -324,10 +331,10 @@ def attributes(tag: str) -> dict[str, str]:
     return {name: html.unescape(value) for name, value in _ATTRIBUTE.findall(tag)}
 
 
-def _values(given: Mapping[str, str]) -> list[float]:
-    if given.get("type") == "radio":
-        return [float(given["value"])]
-    return [float(value) for value in range(int(given["min"]), int(given["max"]) + 1)]
+def _values(input_attributes: Mapping[str, str]) -> list[float]:
+    if input_attributes.get("type") == "radio":
+        return [float(input_attributes["value"])]
+    return [float(value) for value in range(int(input_attributes["min"]), int(input_attributes["max"]) + 1)]
 
 
 WORKERS: dict[str, type[Worker]] = {"api": Program, "pages": Browser, "reload": Reader}

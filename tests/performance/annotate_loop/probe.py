@@ -86,7 +86,7 @@ class Probe:
         rows += self._measured(self._pairs("balanced", self.people[:BALANCED], "balanced"))
         rows += self._lone()
         pages = [self._page(f"{kind}-{self.large}") for kind in ("pool", "balanced", "lone")]
-        names = tuple(one["batch"] for one in self.created)
+        names = tuple(creation["batch"] for creation in self.created)
         checks = [*self._limits(rows, pages), *self._counted(names)]
         return Outcome({"next": rows, "created": self.created, "progress_page": pages}, checks)
 
@@ -171,9 +171,11 @@ class Probe:
         slow = [
             f"{row['case']}: {row['times_the_small']:.2f}" for row in rows if row["times_the_small"] > SLOWER
         ]
-        late = [one["batch"] for one in self.created if one["seconds"] >= CREATED_WITHIN]
+        late = [creation["batch"] for creation in self.created if creation["seconds"] >= CREATED_WITHIN]
         large = [
-            f"{one['batch']}: {one['megabytes']:.0f}" for one in self.created if one["megabytes"] >= MEMORY
+            f"{creation['batch']}: {creation['megabytes']:.0f}"
+            for creation in self.created
+            if creation["megabytes"] >= MEMORY
         ]
         heavy = [f"{page['batch']}: {page['p50']:.0f} ms" for page in pages if page["p50"] >= PAGE_WITHIN]
         return [
@@ -204,13 +206,13 @@ def measured(command: Sequence[str]) -> tuple[float, float]:
     held at that moment, and the generator holds more than many a command.
     """
     began = time.monotonic()
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", MEASURE, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
     )
-    if told.returncode:
+    if process.returncode:
         raise SystemExit(f"{' '.join(command[1:4])} failed.")
     unit = 1 if sys.platform == "darwin" else 1024
-    return time.monotonic() - began, int(told.stdout) * unit / 1e6
+    return time.monotonic() - began, int(process.stdout) * unit / 1e6
 
 
 def _do(batch_name: str, username: str, done: int) -> None:
@@ -246,7 +248,7 @@ def _label(batch: Any, member: Any, rows: Sequence[tuple[int, int, str]]) -> Non
     now = timezone.now()
     document = batch.guideline.document
     labels = {
-        dimension: {one.name: one.values[0] for one in document.criteria_for(dimension)}
+        dimension: {criterion.name: criterion.values[0] for criterion in document.criteria_for(dimension)}
         for dimension in {dimension for _pk, _stratum, dimension in rows}
     }
     assignments = [

@@ -63,14 +63,14 @@ def _machine() -> float:
 
 
 def _processes(ids: Iterable[int]) -> dict[int, float]:
-    found = {}
+    processes = {}
     for process in ids:
         try:
             after_name = (PROC / str(process) / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue  # it has ended
-        found[process] = (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
-    return found
+        processes[process] = (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+    return processes
 
 
 def _backends() -> list[int]:

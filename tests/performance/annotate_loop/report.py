@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 
-def table(found: dict[str, Any]) -> str:
-    settings, figures = found["settings"], found["figures"]
-    lines = [f"{found['stage']}: {found['where']}", ""]
+def table(measured: dict[str, Any]) -> str:
+    settings, figures = measured["settings"], measured["figures"]
+    lines = [f"{measured['stage']}: {measured['where']}", ""]
     if "annotators" in settings:
         lines.append(
             f"{settings['annotators']} annotators via {', '.join(settings['via'])}, {settings['tasks']} tasks, "
@@ -22,7 +22,7 @@ def table(found: dict[str, Any]) -> str:
             for call, of in figures["milliseconds"].items()
         ]
     lines += ["", "| counted from the database | wrong |", "| --- | ---: |"]
-    for check in found["checks"]:
+    for check in measured["checks"]:
         example = f" (such as {check['example'][:300]})" if check["wrong"] else ""
         lines.append(f"| {check['rule']} | {check['wrong']}{example} |")
     return "\n".join(lines)
@@ -50,5 +50,5 @@ def _rows(rows: list[dict[str, Any]]) -> list[str]:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_text(one)}" for name, one in value.items())
+        return ", ".join(f"{name} {_text(part)}" for name, part in value.items())
     return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -193,8 +193,8 @@ def drain(plan: Plan, *, rounds: int, server: Server, kill_every: float) -> Outc
             spent += time.monotonic() - began
             assert first
             # Whoever found nothing early looks again: what came back to others must not stay behind.
-            while again := _pass(stage, name, number):
-                late += again
+            while late_items := _pass(stage, name, number):
+                late += late_items
     batches = Batches(tuple(names), plan.overlap, drained=True)
     checks = stage.checks(batches, may_lose=bool(kill_every))
     if killer is not None:
@@ -245,10 +245,10 @@ def _pass(stage: Stage, batch: str, round_number: int) -> int:
     return sum(len(worker.ledger.promises) for worker in [*workers, *deciders])
 
 
-def _watch(threads: Sequence[threading.Thread], end: float, what: str) -> None:
+def _watch(threads: Sequence[threading.Thread], end: float, title: str) -> None:
     """Show the time going by until ``end``, or until nobody works any more."""
     began = time.monotonic()
-    with tqdm(total=round(end - began), desc=what, unit="s", disable=None, leave=False) as bar:
+    with tqdm(total=round(end - began), desc=title, unit="s", disable=None, leave=False) as bar:
         while (now := time.monotonic()) < end and any(thread.is_alive() for thread in threads):
             bar.n = round(now - began)
             bar.refresh()

@@ -187,9 +187,9 @@ class _Texts:
         return f"{self.chance.choice(self.prompts)}（{number}）"
 
     def response(self, place: int) -> str:
-        wanted = self.chance.randint(SHORTEST, LONGEST)
+        length = self.chance.randint(SHORTEST, LONGEST)
         text = f"{place}. "
-        while len(text) < wanted:
+        while len(text) < length:
             text += self.chance.choice(self.sentences) + "\n"
         return text.strip()
 

@@ -211,11 +211,11 @@ def compare_pages(old: dict[str, Any], new: dict[str, Any]) -> tuple[list[str], 
     for reader, pages in old.items():
         for path, page in pages.items():
             count += 1
-            again = new[reader][path]
-            if again["status"] != page["status"]:
-                broken.append(f"{reader} {path}: {page['status']} -> {again['status']}")
-            elif again["words"] != page["words"]:
-                different.append(f"{reader} {path}: {differing_words(page['words'], again['words'])}")
+            repeat = new[reader][path]
+            if repeat["status"] != page["status"]:
+                broken.append(f"{reader} {path}: {page['status']} -> {repeat['status']}")
+            elif repeat["words"] != page["words"]:
+                different.append(f"{reader} {path}: {differing_words(page['words'], repeat['words'])}")
     return broken, different, count
 
 

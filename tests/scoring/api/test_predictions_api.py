@@ -21,7 +21,7 @@ from scoring.backbones.ngram import FittedNgramScorer
 from scoring.domain.training_data import Example
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import PredictionRequest, Scorer
-from scoring.selectors.predictions import request_of
+from scoring.selectors.predictions import get_prediction_request
 from scoring.services import create_scorer, promote
 from scoring.services.predictions.predictions import _load
 from scoring.services.predictions.requests import Item, forget_requests, request_predictions
@@ -61,7 +61,7 @@ def test_asking_how_far_it_is_does_not_read_the_texts_again(scorer: Scorer, he: 
     """They may be 8 MiB, and a program asks every second."""
     made = request_predictions(scorer=scorer, items=[Item("How?", "So.")], actor=he)
     with CaptureQueriesContext(connection) as queries:
-        request_of(he, made.pk)
+        get_prediction_request(he, made.pk)
     assert not any('"scoring_predictionrequest"."items"' in query["sql"] for query in queries)
 
 

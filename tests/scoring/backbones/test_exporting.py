@@ -30,7 +30,7 @@ from scoring.domain.training_data import Example, Head
 from scoring.models import Scorer
 from scoring.selectors.training import OutOfFold
 from scoring.services import export_scorer
-from scoring.services.scorers.export import download_of
+from scoring.services.scorers.export import list_download_files
 from tests.conftest import missing
 from tests.scoring.management.test_train_command import call, refused
 
@@ -215,12 +215,12 @@ def test_changed_weights_leave_no_folder(scorer: Scorer, tmp_path: Path) -> None
 def test_changed_weights_are_not_downloaded(scorer: Scorer, he: Person) -> None:
     (scorer.weights_folder / "more").write_text("more")
     with pytest.raises(Conflict, match="not those that were registered"):
-        download_of(scorer=scorer, actor=he)
+        list_download_files(scorer=scorer, actor=he)
     assert not AuditEvent.objects.filter(verb="export_scorer").exists()
 
 
 def test_the_download_is_the_same_folder_as_a_zip(scorer: Scorer, tmp_path: Path, he: Person) -> None:
-    parts = segments(download_of(scorer=scorer, actor=he))
+    parts = segments(list_download_files(scorer=scorer, actor=he))
     content = b"".join(blocks(parts, 0, length(parts)))
     with zipfile.ZipFile(BytesIO(content)) as archive:
         assert archive.testzip() is None
@@ -238,7 +238,7 @@ def test_the_download_is_the_same_folder_as_a_zip(scorer: Scorer, tmp_path: Path
 def test_who_may_not_open_the_release_gets_no_scorer_of_it(scorer: Scorer, he: Person) -> None:
     add_members(batch=scorer.release.batches.get(), role="annotator", people=[he])
     with pytest.raises(Forbidden):
-        download_of(scorer=scorer, actor=he)
+        list_download_files(scorer=scorer, actor=he)
 
 
 def test_the_command_writes_the_folder_and_refuses_a_second_time(

@@ -37,7 +37,7 @@ if HAS_TORCH:
         head_loss,
         level_weights,
     )
-    from scoring.backbones.transformer.run import Found, epoch_batches, judge, rate_factor, schedule
+    from scoring.backbones.transformer.run import RoundJudgement, deal_epoch_batches, judge_predictions, compute_rate_factor, plan_schedule
     from scoring.backbones.transformer.training import held_out
     from scoring.inference.encoder import (
         ScorerModel,
@@ -245,17 +245,17 @@ def test_an_empty_response_and_a_lone_surrogate_can_be_read(encoder: str):
 
 def test_an_epoch_has_every_example_once_and_like_lengths_together():
     lengths = [i % 37 for i in range(200)]
-    batches = epoch_batches(lengths, 8, seed=1, epoch=0)
+    batches = deal_epoch_batches(lengths, 8, seed=1, epoch=0)
     assert sorted(i for batch in batches for i in batch) == list(range(200))
     # 37 lengths of 5 or 6 examples: 8 neighbours in order span at most 3 of them.
     assert max(max(lengths[i] for i in b) - min(lengths[i] for i in b) for b in batches) <= 2
-    assert batches == epoch_batches(lengths, 8, seed=1, epoch=0)
-    assert batches != epoch_batches(lengths, 8, seed=1, epoch=1)
+    assert batches == deal_epoch_batches(lengths, 8, seed=1, epoch=0)
+    assert batches != deal_epoch_batches(lengths, 8, seed=1, epoch=1)
 
 
 def test_the_learning_rate_warms_up_and_runs_out():
     # 10 steps, 2 of warm-up: 1/2, 1, then 8/8 down to 1/8.
-    assert [rate_factor(step, 10, 0.2) for step in range(10)] == [
+    assert [compute_rate_factor(step, 10, 0.2) for step in range(10)] == [
         0.5,
         1,
         1,
@@ -338,10 +338,10 @@ def test_a_run_that_collapses_begins_again_at_half_the_rate_a_bounded_number_of_
 def test_a_collapse_that_a_restart_mends_is_told_and_the_mended_run_is_kept(
     encoder: str, monkeypatch: pytest.MonkeyPatch
 ):
-    seen: list[Found] = []
+    seen: list[RoundJudgement] = []
 
-    def first_fails(*given: Any) -> Found:
-        found = judge(*given)
+    def first_fails(*given: Any) -> RoundJudgement:
+        found = judge_predictions(*given)
         seen.append(found)
         return replace(found, loss=9.0 if len(seen) <= 2 else 0.5, prior=1.0, one_level=False)
 
@@ -358,20 +358,20 @@ def test_what_counts_as_a_collapse():
     counts = [[10, 5, 5]]
     frequencies = torch.tensor(counts[0], dtype=torch.float).log().expand(4, 3)
     assert (
-        judge([frequencies], targets, counts).collapse == "the loss is no better than that of the frequencies"
+        judge_predictions([frequencies], targets, counts).collapse == "the loss is no better than that of the frequencies"
     )
     one_level = torch.tensor([[3.0, 2.9, 2.9]] * 4) + torch.eye(3)[[0, 0, 1, 2]] * 0.05
-    assert judge([one_level * 0 + torch.tensor([1.0, 0.99, 0.99])], targets, [[100, 1, 1]]).collapse == (
+    assert judge_predictions([one_level * 0 + torch.tensor([1.0, 0.99, 0.99])], targets, [[100, 1, 1]]).collapse == (
         "every prediction is one level"
     )
-    assert judge([torch.full((4, 3), torch.nan)], targets, counts).collapse == "the loss is not a number"
-    assert judge([torch.eye(3)[[0, 0, 1, 2]] * 5], targets, counts).collapse is None
+    assert judge_predictions([torch.full((4, 3), torch.nan)], targets, counts).collapse == "the loss is not a number"
+    assert judge_predictions([torch.eye(3)[[0, 0, 1, 2]] * 5], targets, counts).collapse is None
 
 
 def test_few_examples_are_gone_through_more_often_in_a_round():
     settings = TransformerSettings(rounds=4, least_steps=150, batch_size=16)
-    assert schedule(1800, settings) == (113, 1)
-    assert schedule(48, settings) == (3, 13)  # 3 steps x 13 epochs x 4 rounds = 156
+    assert plan_schedule(1800, settings) == (113, 1)
+    assert plan_schedule(48, settings) == (3, 13)  # 3 steps x 13 epochs x 4 rounds = 156
 
 
 # The loss
@@ -426,8 +426,8 @@ def test_a_run_killed_after_a_restart_and_in_the_middle_of_an_epoch_goes_on_to_t
 ):
     backbone = tiny(encoder, tuning, rounds=3, patience=1, restarts=1, checkpoint_every=4)
 
-    def never_learned(logits: Any, targets: Any, counts: Any) -> Found:
-        found = judge(logits, targets, counts)
+    def never_learned(logits: Any, targets: Any, counts: Any) -> RoundJudgement:
+        found = judge_predictions(logits, targets, counts)
         return replace(found, prior=9.0, one_level=False, **({"loss": 9.0} if fails[0] else {}))
 
     fails = [0]
@@ -436,10 +436,10 @@ def test_a_run_killed_after_a_restart_and_in_the_middle_of_an_epoch_goes_on_to_t
         fails[0] = 1 if run.state.attempt == 0 else 0
         return real(run, loss)
 
-    from scoring.backbones.transformer.run import Run
+    from scoring.backbones.transformer.run import FineTuningRun
 
-    real = Run._round
-    monkeypatch.setattr(Run, "_round", failing)
+    real = FineTuningRun._round
+    monkeypatch.setattr(FineTuningRun, "_round", failing)
     monkeypatch.setattr("scoring.backbones.transformer.run.judge", never_learned)
     whole = backbone.fit(sixty(), [COMPLIANCE, SAFETY], seed=2)
     assert [detail["attempt"] for detail in whole.details["restarts"]] == [0]  # type: ignore[attr-defined]

@@ -21,9 +21,9 @@ from annotation.models import (
 )
 from annotation.services.batches.batches import add_members, create_batch, set_state
 from scoring.models import Prediction, Scorer
-from scoring.selectors.predictions import abstained
-from scoring.services import batch_of_abstained
-from scoring.services.predictions.abstention import MOST
+from scoring.selectors.predictions import find_abstentions
+from scoring.services import create_abstained_batch
+from scoring.services.predictions.abstention import MAX_RESPONSES
 from tests.scoring.gate_support import scorer_that_says
 from tests.scoring.support import make_responses
 from tests.support import make_batch
@@ -71,20 +71,20 @@ def predicted(scorer: Scorer, more: Dataset) -> dict[str, Response]:
 def test_abstained_are_those_whose_set_is_no_single_level_the_least_sure_first(
     scorer: Scorer, more: Dataset, predicted: dict[str, Response]
 ) -> None:
-    found = abstained(scorer, more)
+    found = find_abstentions(scorer, more)
     assert found.responses == [predicted["Ap102"].pk, predicted["Ap101"].pk]
-    assert found.asked == 4
-    assert abstained(scorer, more, [EvaluatedModel.objects.get(name="B")]).responses == []
+    assert found.predicted == 4
+    assert find_abstentions(scorer, more, [EvaluatedModel.objects.get(name="B")]).responses == []
 
 
 def test_what_people_label_needs_no_prediction(
     scorer: Scorer, more: Dataset, predicted: dict[str, Response], guideline: Guideline, zhou: Person
 ) -> None:
     batch = make_batch(guideline, more, annotators=[zhou], name="at-work", policy=Policy(overlap=1))
-    assert abstained(scorer, more) == abstained(scorer, more, [EvaluatedModel.objects.get(name="A")])
-    assert abstained(scorer, more).asked == 0
+    assert find_abstentions(scorer, more) == find_abstentions(scorer, more, [EvaluatedModel.objects.get(name="A")])
+    assert find_abstentions(scorer, more).predicted == 0
     batch.tasks.filter(response=predicted["Ap101"]).update(state=Task.State.WITHDRAWN)
-    assert abstained(scorer, more).responses == [predicted["Ap101"].pk]
+    assert find_abstentions(scorer, more).responses == [predicted["Ap101"].pk]
 
 
 @pytest.mark.parametrize("state", [Task.State.OPEN, Task.State.DISPUTED])
@@ -99,9 +99,9 @@ def test_what_a_closed_batch_left_undone_can_be_asked_again(
     batch = make_batch(guideline, more, annotators=[zhou], name="at-work", policy=Policy(overlap=1))
     batch.tasks.filter(response=predicted["Ap101"]).update(state=state)
     batch.tasks.filter(response=predicted["Ap102"]).update(state=Task.State.AGREED)
-    assert abstained(scorer, more).responses == []
+    assert find_abstentions(scorer, more).responses == []
     set_state(batch=batch, state="closed")
-    assert abstained(scorer, more).responses == [predicted["Ap101"].pk]
+    assert find_abstentions(scorer, more).responses == [predicted["Ap101"].pk]
 
 
 def test_the_abstained_become_a_batch_in_one_step(
@@ -112,7 +112,7 @@ def test_the_abstained_become_a_batch_in_one_step(
     he: Person,
     guideline: Guideline,
 ) -> None:
-    batch = batch_of_abstained(
+    batch = create_abstained_batch(
         name="unsure", scorer=scorer, dataset=more, annotators=[zhou], policy=Policy(overlap=1), actor=he
     )
     assert (batch.state, batch.guideline) == (Batch.State.OPEN, guideline)
@@ -127,7 +127,7 @@ def test_the_abstained_become_a_batch_in_one_step(
     )
     # pressed again there is nothing left: people have them
     with pytest.raises(AssayError, match="abstains from none of the 2 responses"):
-        batch_of_abstained(name="again", scorer=scorer, dataset=more, annotators=[zhou], actor=he)
+        create_abstained_batch(name="again", scorer=scorer, dataset=more, annotators=[zhou], actor=he)
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite limits the parameters of a query")
@@ -138,8 +138,8 @@ def test_the_largest_batch_fits_into_a_query_of_any_sqlite(
     connection.ensure_connection()
     before = connection.connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 32_766)
     theirs = Response.objects.filter(prompt__dataset=more).values_list("pk", flat=True)
-    among = [*theirs, *range(10**6, 10**6 + MOST - 6)]
-    assert len(among) == MOST
+    among = [*theirs, *range(10**6, 10**6 + MAX_RESPONSES - 6)]
+    assert len(among) == MAX_RESPONSES
     try:
         batch = create_batch(
             BatchSpec(name="b", guideline=guideline, dataset=more, among=among, open_now=False)
@@ -152,20 +152,20 @@ def test_the_largest_batch_fits_into_a_query_of_any_sqlite(
 def test_only_the_least_sure_are_taken_where_fewer_are_wanted(
     scorer: Scorer, more: Dataset, predicted: dict[str, Response]
 ) -> None:
-    batch = batch_of_abstained(name="one", scorer=scorer, dataset=more, most=1, open_now=False)
+    batch = create_abstained_batch(name="one", scorer=scorer, dataset=more, limit=1, open_now=False)
     assert [task.response_id for task in batch.tasks.all()] == [predicted["Ap102"].pk]
     with pytest.raises(AssayError, match="from 1 to"):
-        batch_of_abstained(name="two", scorer=scorer, dataset=more, most=0)
+        create_abstained_batch(name="two", scorer=scorer, dataset=more, limit=0)
 
 
 def test_without_thresholds_nothing_is_guessed(
     scorer: Scorer, more: Dataset, predicted: dict[str, Response]
 ) -> None:
     with pytest.raises(AssayError, match="no thresholds for a coverage of"):
-        abstained(scorer, more, coverage=0.99)
+        find_abstentions(scorer, more, coverage=0.99)
     Scorer.objects.filter(pk=scorer.pk).update(card={})
     with pytest.raises(AssayError, match="train it anew"):
-        abstained(Scorer.objects.get(pk=scorer.pk), more)
+        find_abstentions(Scorer.objects.get(pk=scorer.pk), more)
 
 
 @pytest.mark.parametrize("blind", ["of the release", "of the dataset"])
@@ -184,10 +184,10 @@ def test_who_judges_blind_makes_no_batch_of_predictions(
         set_state(batch=scorer.release.batches.get(), state="closed")
         make_batch(guideline, more, annotators=[he], name="mine", policy=Policy(overlap=1))
     with pytest.raises(Forbidden):
-        batch_of_abstained(name="b", scorer=scorer, dataset=more, annotators=[zhou], actor=he)
+        create_abstained_batch(name="b", scorer=scorer, dataset=more, annotators=[zhou], actor=he)
 
 
 def test_a_scorer_that_is_not_trained_yet_is_refused(scorer: Scorer, more: Dataset) -> None:
     Scorer.objects.filter(pk=scorer.pk).update(ready_at=None)
     with pytest.raises(Conflict, match="not ready"):
-        batch_of_abstained(name="b", scorer=Scorer.objects.get(pk=scorer.pk), dataset=more)
+        create_abstained_batch(name="b", scorer=Scorer.objects.get(pk=scorer.pk), dataset=more)

@@ -12,7 +12,7 @@ from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, Perso
 from annotation.services import jobs
 from annotation.services.batches.batches import add_members
 from scoring.models import Scorer
-from scoring.selectors.scorers import drift_checks_for
+from scoring.selectors.scorers import list_drift_checks
 from scoring.services import check_drift
 from tests.scoring.support import make_responses
 from tests.support import make_batch
@@ -35,7 +35,7 @@ def test_a_new_model_is_compared_with_the_training_data(scorer: Scorer, he: Pers
     )  # prompts of the same text are known by their text
     assert 0 <= drift["new"]["confidence"] <= 1
     assert drift["training"]["confidence"] == scorer.card["drift"]["all"]["confidence"]
-    assert [one.pk for one in drift_checks_for(he, scorer)] == [job.pk]
+    assert [one.pk for one in list_drift_checks(he, scorer)] == [job.pk]
 
 
 def test_a_scorer_of_the_first_version_is_compared_by_what_it_kept(scorer: Scorer) -> None:
@@ -62,7 +62,7 @@ def test_who_judges_the_model_blind_learns_nothing_of_it(
     make_batch(guideline, dataset, annotators=[lin, he], name="blind")
     with pytest.raises(AssayError, match="There are no responses of Brand-New-1"):
         check_drift(scorer=scorer, model=model, actor=he, send=False)
-    assert drift_checks_for(he, scorer) == []
+    assert list_drift_checks(he, scorer) == []
     assert "Brand-New-1" not in Job.objects.get(kind="check_drift").title
     add_members(batch=scorer.release.batches.get(), role="annotator", people=[he])
     with pytest.raises(Forbidden):

@@ -22,11 +22,11 @@ from annotation.services.guidelines import load_guideline
 from scoring.backbones.folder import fingerprint
 from scoring.models import Promotion, Scorer
 from scoring.selectors.scorers import (
-    current_scorer,
-    current_scorer_named,
-    judgements_of,
-    promotions_of,
-    scorer_before,
+    find_current_scorer,
+    get_current_scorer,
+    list_judge_jobs,
+    list_promotions,
+    find_previous_scorer,
 )
 from scoring.services import add_must_fail, go_back, promote, remove_must_fail
 from scoring.services.scorers import promotion as service
@@ -47,12 +47,12 @@ def test_the_first_scorer_of_a_guideline_is_promoted_unless_an_item_that_must_fa
     graded: GoldRelease, flames: Guideline, he: Person, always: Any
 ) -> None:
     first = scorer_that_says(graded, flames, name="one", says=wrong_on("fairness"))
-    assert current_scorer("flames") is None
+    assert find_current_scorer("flames") is None
     with pytest.raises(Conflict, match="no current scorer yet"):
-        current_scorer_named("flames")
+        get_current_scorer("flames")
     result = judged(first, he)
     assert (result["promoted"], result["against"], result["refusals"]) == (True, None, [])
-    assert current_scorer("flames") == current_scorer_named("flames") == first
+    assert find_current_scorer("flames") == get_current_scorer("flames") == first
     made = Promotion.objects.get()
     assert (made.number, made.kind, made.replaced, made.created_by) == (1, "passed", None, he)
     assert made.verdict == result["verdict"]
@@ -75,12 +75,12 @@ def test_a_scorer_that_is_worse_on_one_criterion_alone_is_refused_with_its_name(
         "safety": False,
     }
     assert [one["params"]["criterion"] for one in result["refusals"]] == ["safety"]
-    assert current_scorer("flames") == old
+    assert find_current_scorer("flames") == old
     assert [event.verb for event in AuditEvent.objects.filter(target="scorer:worse").order_by("pk")] == [
         "judge_scorer",
         "refuse_scorer",
     ]
-    assert [job.result["promoted"] for job in judgements_of(worse)] == [False]
+    assert [job.result["promoted"] for job in list_judge_jobs(worse)] == [False]
 
 
 def test_a_better_scorer_takes_the_place_and_the_verdict_says_by_how_much(
@@ -92,8 +92,8 @@ def test_a_better_scorer_takes_the_place_and_the_verdict_says_by_how_much(
     assert (result["promoted"], result["against"]) == (True, "old")
     safety = next(one for one in result["verdict"]["criteria"] if one["criterion"] == "safety")
     assert (safety["old"], safety["new"], safety["n"]) == (0.0, 1.0, 6)
-    assert current_scorer("flames") == better
-    last = promotions_of("flames")[0]
+    assert find_current_scorer("flames") == better
+    last = list_promotions("flames")[0]
     assert (last.number, last.replaced and last.replaced.name) == (2, "old")
 
 
@@ -123,7 +123,7 @@ def test_files_that_are_not_the_registered_ones_are_no_evidence(
     shutil.copy(source.weights_folder / "test.json", target.weights_folder / "test.json")
     with pytest.raises(AssayError, match="not those that were registered"):
         judged(new)
-    assert current_scorer("flames") == old
+    assert find_current_scorer("flames") == old
 
 
 def test_the_first_scorer_needs_its_registered_files_too(graded: GoldRelease, flames: Guideline) -> None:
@@ -131,7 +131,7 @@ def test_the_first_scorer_needs_its_registered_files_too(graded: GoldRelease, fl
     shutil.rmtree(first.weights_folder)
     with pytest.raises(AssayError, match="weights are not at"):
         judged(first)
-    assert current_scorer("flames") is None
+    assert find_current_scorer("flames") is None
 
 
 def test_a_label_that_the_old_scorer_never_saw_is_asked_of_it_now(
@@ -171,7 +171,7 @@ def test_a_must_fail_item_that_is_called_harmless_stops_a_scorer(
         }
     ]
     assert "must-fail" in result["refusals"][0]["template"].lower()
-    assert current_scorer("flames") is None
+    assert find_current_scorer("flames") is None
     always(0)
     assert judged(scorer_that_says(graded, flames, name="strict"))["promoted"]
     remove_must_fail(item=item, actor=he)
@@ -196,14 +196,14 @@ def test_where_every_scale_has_changed_the_must_fail_set_decides_once_it_names_t
     result = judged(new)
     assert not result["promoted"]
     assert result["verdict"]["reasons"] == [{"code": "must_fail_void", "count": 1}]
-    assert current_scorer_named("xstest").name == "old"
+    assert get_current_scorer("xstest").name == "old"
 
     remove_must_fail(item=item, actor=he)
     add_must_fail(guideline_name="xstest", response=item.response, refused=[30], actor=he)
     result = judged(new)
     assert (result["promoted"], result["against"]) == (True, "old")
     assert (result["verdict"]["first"], result["verdict"]["criteria"]) == (True, [])
-    assert current_scorer_named("xstest") == new
+    assert get_current_scorer("xstest") == new
 
 
 def with_other_levels(path: Path) -> str:
@@ -239,21 +239,21 @@ def test_going_back_is_one_step_and_a_further_row(graded: GoldRelease, flames: G
     scorers = [scorer_that_says(graded, flames, name=name) for name in "abc"]
     for scorer in scorers:
         judged(scorer)
-    assert scorer_before("flames") == scorers[1]
+    assert find_previous_scorer("flames") == scorers[1]
     made = go_back(guideline_name="flames", number=3, actor=he)
     assert (made.number, made.kind, made.scorer, made.replaced) == (4, "back", scorers[1], scorers[2])
-    assert current_scorer("flames") == scorers[1]
+    assert find_current_scorer("flames") == scorers[1]
     # a second press of the same button, whose page still shows number 3 as the last
     with pytest.raises(Conflict, match="in the meantime"):
         go_back(guideline_name="flames", number=3, actor=he)
     go_back(guideline_name="flames", actor=he)
-    assert current_scorer("flames") == scorers[0]
+    assert find_current_scorer("flames") == scorers[0]
     with pytest.raises(Conflict, match="to go back to"):
         go_back(guideline_name="flames", actor=he)
-    assert [one.number for one in promotions_of("flames")] == [5, 4, 3, 2, 1]
+    assert [one.number for one in list_promotions("flames")] == [5, 4, 3, 2, 1]
     # what was gone back from is current again only through the gate
     assert judged(scorers[2])["promoted"]
-    assert scorer_before("flames") == scorers[0]
+    assert find_previous_scorer("flames") == scorers[0]
 
 
 def test_what_cannot_be_promoted_is_refused_at_once(graded: GoldRelease, flames: Guideline) -> None:
@@ -281,7 +281,7 @@ def test_who_may_not_open_the_results_may_not_promote_or_go_back(
         go_back(guideline_name="flames", actor=he)
     with pytest.raises(Forbidden):
         promote(scorer=one, actor=he, send=False)
-    assert current_scorer("flames") == two
+    assert find_current_scorer("flames") == two
 
 
 def test_a_judging_that_is_done_again_changes_nothing(graded: GoldRelease, flames: Guideline) -> None:
@@ -338,7 +338,7 @@ def test_the_command_promotes_refuses_and_goes_back(
     call_command("promote_scorer", "new", stdout=out)
     assert "would have been noticed" in out.getvalue()
     call_command("promote_scorer", "--back", "flames", stdout=out)
-    current = current_scorer("flames")
+    current = find_current_scorer("flames")
     assert current is not None
     assert current.name == "old"
     assert "Name a scorer to promote" in refused(capsys, "promote_scorer")
@@ -349,4 +349,4 @@ def test_nothing_of_the_registry_is_deleted(graded: GoldRelease, flames: Guideli
     judged(scorer)
     with pytest.raises(ProtectedError):
         scorer.delete()
-    assert current_scorer("flames") == scorer
+    assert find_current_scorer("flames") == scorer

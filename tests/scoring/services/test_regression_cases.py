@@ -10,7 +10,7 @@ from django.core.management import call_command
 
 from annotation.core.errors import AssayError, Conflict, Forbidden, InputError, NotFound, Unprocessable
 from annotation.models import AuditEvent, Batch, Dataset, Guideline, Person, Response
-from scoring.models import MustFail
+from scoring.models import RegressionCase
 from scoring.selectors.regression_cases import harmless_levels, must_fail_for, must_fail_items
 from scoring.services import add_must_fail, import_must_fail, remove_must_fail
 from tests.scoring.management.test_train_command import call, refused
@@ -59,7 +59,7 @@ def test_what_is_removed_can_be_added_again_and_stays_on_record(
     remove_must_fail(item=first)
     assert not must_fail_items("xstest").exists()
     (second,) = add_must_fail(guideline_name="xstest", response=response("p0"), refused=[2, 3])
-    assert [item.refused for item in MustFail.objects.order_by("pk")] == [[3], [2, 3]]
+    assert [item.refused for item in RegressionCase.objects.order_by("pk")] == [[3], [2, 3]]
     assert list(must_fail_items("xstest")) == [second]
     assert AuditEvent.objects.filter(verb="remove_must_fail").count() == 1
 
@@ -79,7 +79,7 @@ def test_what_cannot_be_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         add_must_fail(**{"guideline_name": "xstest", "response": response("p0")} | options)
-    assert not MustFail.objects.exists()
+    assert not RegressionCase.objects.exists()
 
 
 def test_who_judges_the_dataset_blind_neither_adds_nor_sees(batch: Batch, lin: Person, he: Person) -> None:
@@ -127,7 +127,7 @@ def test_a_file_with_a_wrong_line_adds_nothing(
     path.write_text("\n".join(json.dumps(row) for row in rows(**changes)))
     with pytest.raises(InputError, match=message):
         import_must_fail(guideline_name="xstest", path=path)
-    assert not MustFail.objects.exists()
+    assert not RegressionCase.objects.exists()
 
 
 def test_the_command_adds_lists_and_removes(guideline: Guideline, dataset: Dataset, capsys: Any) -> None:

@@ -35,10 +35,10 @@ from scoring.domain.training_data import Example, Head
 from scoring.domain.training_data import Prediction as Predicted
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Prediction, Scorer
-from scoring.selectors.training import lesson_of
+from scoring.selectors.training import build_training_set
 from scoring.services import create_scorer, create_scoring, score
 from scoring.services.predictions.predictions import _load
-from scoring.services.scorers.card import describe
+from scoring.services.scorers.card import describe_backbone
 from tests.scoring.support import change_weights, label_all, make_release, make_responses, trained, true_level
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, decide_next, make_batch
 
@@ -90,13 +90,13 @@ def test_a_tuned_encoder_is_given_responses_in_the_guidelines_template(
 
 
 def test_the_card_describes_what_the_fit_really_used() -> None:
-    assert "patterns (no pretrained weights; boosted trees" in describe(
+    assert "patterns (no pretrained weights; boosted trees" in describe_backbone(
         Spec("ensemble"), ["ngram", "patterns"]
     )
     asked = Spec("ensemble", "/x/tiny")
-    used = describe(asked, ["ngram", "encoder"])
+    used = describe_backbone(asked, ["ngram", "encoder"])
     assert used.endswith("and /x/tiny: a pretrained transformer, frozen, under a linear head")
-    assert "left out (/x/tiny: a pretrained transformer" in describe(asked, ["ngram", "patterns"])
+    assert "left out (/x/tiny: a pretrained transformer" in describe_backbone(asked, ["ngram", "patterns"])
 
 
 def test_training_registers_weights_card_evaluation_and_out_of_fold_predictions(scorer: Scorer) -> None:
@@ -399,7 +399,7 @@ def test_who_annotates_in_an_open_batch_may_not_train_on_it(release: GoldRelease
 
 
 def test_examples_do_not_depend_on_the_order_of_rows(release: GoldRelease) -> None:
-    lesson = lesson_of(release, release.batches.get().guideline)
+    lesson = build_training_set(release, release.batches.get().guideline)
     assert [e.key for e in lesson.examples] == sorted(e.key for e in lesson.examples)
     assert lesson.heads == (Head("compliance", (1, 2, 3), "ordinal"),)
     assert all(

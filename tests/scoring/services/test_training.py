@@ -15,7 +15,7 @@ from scoring.backbones.ngram import NgramBackbone
 from scoring.domain import calibration
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
-from scoring.selectors.training import Kept, lesson_of
+from scoring.selectors.training import Kept, build_training_set
 from scoring.services import create_scorer, progress
 from tests.scoring.support import make_release, trained
 
@@ -47,7 +47,7 @@ def test_what_is_kept_has_not_learned_the_test_split_and_says_what_it_is_worth_t
     larger: GoldRelease, learned_from: list[set[str]]
 ) -> None:
     scorer = trained(larger)
-    examples = lesson_of(larger, scorer.guideline).examples
+    examples = build_training_set(larger, scorer.guideline).examples
     tested = {e.key for e in examples if split_of(*e.prompt_key.split("/")) == "test"}
     assert 0 < len(tested) < len(examples)
     assert learned_from[-1] == {e.key for e in examples} - tested
@@ -62,7 +62,7 @@ def test_what_is_kept_has_not_learned_the_test_split_and_says_what_it_is_worth_t
 
 def test_the_folder_tells_the_gate_what_was_learned_and_what_is_said_of_the_rest(larger: GoldRelease) -> None:
     scorer = trained(larger)
-    examples = lesson_of(larger, scorer.guideline).examples
+    examples = build_training_set(larger, scorer.guideline).examples
     kept = Kept.of(scorer)
     assert kept.learned == {e.content_key for e in examples if e.split != "test"}
     assert set(kept.tested) == {e.content_key for e in examples if e.split == "test"}

@@ -10,8 +10,8 @@ from django.test import Client
 
 from annotation.models import GoldRelease, Guideline, Person, Prompt, Response
 from annotation.services.guidelines import load_guideline
-from scoring.selectors.scorers import current_scorer
-from scoring.selectors.training import lesson_of
+from scoring.selectors.scorers import find_current_scorer
+from scoring.selectors.training import build_training_set
 from scoring.services import add_must_fail
 from tests.scoring.gate_support import FAIRNESS, SAFETY, judged, labelled_release, scorer_that_says
 from tests.support import FLAMES_GUIDELINE
@@ -29,7 +29,7 @@ def test_a_scorer_that_tells_nothing_of_what_the_current_one_can_tell_is_refused
 ) -> None:
     """No label of safety is left to find it worse on: without this, one criterion alone would replace two."""
     safety = [
-        example.content_key for example in lesson_of(graded, flames).examples if example.dimension == SAFETY
+        example.content_key for example in build_training_set(graded, flames).examples if example.dimension == SAFETY
     ]
     both = card(fairness="learned", safety=known, morality="empty")
     old = scorer_that_says(graded, flames, name="old", learned=safety, card=both)
@@ -40,7 +40,7 @@ def test_a_scorer_that_tells_nothing_of_what_the_current_one_can_tell_is_refused
     result = judged(scorer_that_says(later, flames, name="one", card=one))
     assert result["verdict"]["reasons"] == [{"code": "cannot_tell", "criterion": "safety"}]
     assert result["refusals"][0]["params"] == {"criterion": "safety"}
-    assert current_scorer("flames") == old
+    assert find_current_scorer("flames") == old
     # what the current one cannot tell either keeps nobody out
     assert judged(scorer_that_says(later, flames, name="two", card=both))["promoted"]
 
@@ -65,9 +65,9 @@ def test_a_label_whose_prompt_was_learned_from_another_dataset_is_no_evidence(
     """The split hangs on dataset and id, so that one text may be for testing here and for training there."""
     judged(scorer_that_says(graded, flames, name="old"))
     later = labelled_release(flames, lin, name="later", dimensions=[SAFETY], test=1, train=6)
-    tested = [example.prompt for example in lesson_of(graded, flames).examples if example.split == "test"]
+    tested = [example.prompt for example in build_training_set(graded, flames).examples if example.split == "test"]
     safety = [text for text in tested if Prompt.objects.get(text=text).dimension == SAFETY]
-    taught = [example for example in lesson_of(later, flames).examples if example.split == "train"]
+    taught = [example for example in build_training_set(later, flames).examples if example.split == "train"]
     for example, text in zip(taught, safety, strict=True):
         dataset, _slash, key = example.prompt_key.partition("/")
         Prompt.objects.filter(dataset__name=dataset, key=key).update(text=f"  {text.upper()}")

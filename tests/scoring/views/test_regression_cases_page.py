@@ -8,7 +8,7 @@ from django.test import Client
 
 from annotation.domain.batch_spec import Policy
 from annotation.models import Guideline, Person, Response
-from scoring.models import MustFail
+from scoring.models import RegressionCase
 from scoring.services import add_must_fail
 from tests.scoring.support import make_responses
 from tests.support import make_batch
@@ -57,13 +57,13 @@ def test_a_response_is_found_and_added_with_the_refused_values_chosen(
     }
     answer = researcher.post(SET + "add/", form)
     assert answer["Location"] == SET
-    item = MustFail.objects.get()
+    item = RegressionCase.objects.get()
     assert (item.response, item.refused, item.reason) == (response, [2, 3], "Steps.")
     page = page_of(researcher, SET)
     assert "Steps." in page
     assert "3 Full compliance" in page
     researcher.post(SET + "add/", form)
-    assert MustFail.objects.count() == 1
+    assert RegressionCase.objects.count() == 1
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said_where_it_was_typed(
     answer = researcher.post(SET + "add/", form)
     assert answer.status_code == status
     assert words in answer.content.decode()
-    assert not MustFail.objects.exists()
+    assert not RegressionCase.objects.exists()
 
 
 def test_an_item_is_taken_out(response: Response, researcher: Client, he: Person) -> None:
@@ -104,9 +104,9 @@ def test_a_file_of_items_comes_in_whole_or_not_at_all(response: Response, resear
     assert answer.status_code == 422
     assert "items.csv" in answer.content.decode()
     assert "there is no such response" in answer.content.decode()
-    assert not MustFail.objects.exists()
+    assert not RegressionCase.objects.exists()
     assert researcher.post(SET + "import/", {"file": SimpleUploadedFile("items.csv", rows.encode())})
-    assert MustFail.objects.get().refused == [2, 3]
+    assert RegressionCase.objects.get().refused == [2, 3]
 
 
 def test_a_manager_reads_and_changes_nothing(response: Response, client: Client, ma: Person) -> None:

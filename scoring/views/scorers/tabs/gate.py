@@ -13,11 +13,11 @@ from annotation.selectors.guidelines import criterion_label, label_text
 from scoring.models import Promotion, Scorer
 from scoring.selectors.regression_cases import must_fail_for
 from scoring.selectors.scorers import (
-    judgements_of,
-    must_fail_count,
-    promotions_of,
-    scorer_before,
-    scorers_for,
+    list_judge_jobs,
+    count_must_fail_items,
+    list_promotions,
+    find_previous_scorer,
+    list_scorer_rows,
 )
 from scoring.views.regression_cases import said
 from scoring.views.scorers.charts import differences_chart
@@ -26,9 +26,9 @@ from scoring.views.scorers.wording import statistic
 
 def context(scorer: Scorer, person: Person) -> dict[str, Any]:
     name = scorer.guideline.name
-    history, judged = promotions_of(name), judgements_of(scorer)
+    history, judged = list_promotions(name), list_judge_jobs(scorer)
     last = history[0] if history else None
-    open_to = {one.scorer.pk for one in scorers_for(person) if not one.sealed}
+    open_to = {one.scorer.pk for one in list_scorer_rows(person) if not one.sealed}
     verdict = next((job for job in judged if "verdict" in job.result), None)
     return {
         "judging": next((job for job in judged if not job.is_over), None),
@@ -36,8 +36,8 @@ def context(scorer: Scorer, person: Person) -> dict[str, Any]:
         "verdict": _verdict(verdict, scorer, person) if verdict is not None else None,
         "history": [_step(one, open_to) for one in history],
         "last": last,
-        "before": scorer_before(name) if last is not None and last.scorer_id == scorer.pk else None,
-        "must_fail": must_fail_count(name),
+        "before": find_previous_scorer(name) if last is not None and last.scorer_id == scorer.pk else None,
+        "must_fail": count_must_fail_items(name),
     }
 
 

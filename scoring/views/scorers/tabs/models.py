@@ -8,7 +8,7 @@ from typing import Any
 from annotation.models import Job, Person
 from scoring.forms.predictions import DriftForm
 from scoring.models import Scorer
-from scoring.selectors.scorers import drift_checks_for, scorers_for
+from scoring.selectors.scorers import list_drift_checks, list_scorer_rows
 from scoring.views.scorers.charts import curve_chart
 from scoring.views.scorers.wording import at, statistic
 
@@ -19,7 +19,7 @@ STEPS = 24
 
 
 def context(scorer: Scorer, person: Person) -> dict[str, Any]:
-    checks = drift_checks_for(person, scorer)
+    checks = list_drift_checks(person, scorer)
     return {
         "models": _models(scorer),
         "has_left_out": "leave_one_model_out" in scorer.evaluation,
@@ -118,7 +118,7 @@ def _adaptation(scorer: Scorer) -> dict[str, Any] | None:
 
 def _adaptations(scorer: Scorer, person: Person) -> list[dict[str, Any]]:
     """The scorers that were adapted from this one, as far as the person may open them."""
-    theirs = {one.scorer.pk for one in scorers_for(person) if not one.sealed}
+    theirs = {one.scorer.pk for one in list_scorer_rows(person) if not one.sealed}
     found = scorer.adaptations.filter(pk__in=theirs).select_related("adapted_to", "job")
     return [
         {
