@@ -177,8 +177,8 @@ class RegressionCase(Authored):
     removed_at = models.DateTimeField(_("removed"), null=True, blank=True)
 
     class Meta:
-        verbose_name = _("must-fail item")
-        verbose_name_plural = _("must-fail items")
+        verbose_name = _("regression case")
+        verbose_name_plural = _("regression cases")
         ordering = ["guideline_name", "pk"]
         constraints = [
             models.UniqueConstraint(

@@ -176,8 +176,8 @@ class BatchStats(models.Model):
     final = models.BooleanField(default=False)
 
     class Meta:
-        verbose_name = _("watch")
-        verbose_name_plural = _("watches")
+        verbose_name = _("batch statistics")
+        verbose_name_plural = _("batch statistics")
 
     def __str__(self) -> str:
         return f"{self.batch_id}/{self.at}"
@@ -312,8 +312,8 @@ class MemberCounts(Counts):
     skipped = models.BigIntegerField(default=0)
 
     class Meta:
-        verbose_name = _("tally")
-        verbose_name_plural = _("tallies")
+        verbose_name = _("counts of a member")
+        verbose_name_plural = _("counts of members")
         constraints = [
             models.UniqueConstraint(fields=["membership", "stratum"], name="tally_once_per_member")
         ]

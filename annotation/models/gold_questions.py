@@ -36,8 +36,8 @@ class GoldQuestion(Authored):
     active = models.BooleanField(_("active"), default=True)
 
     class Meta:
-        verbose_name = _("known item")
-        verbose_name_plural = _("known items")
+        verbose_name = _("gold question")
+        verbose_name_plural = _("gold questions")
         ordering = ["batch", "kind", "position"]
         constraints = [
             models.UniqueConstraint(fields=["batch", "response"], name="known_item_once_per_response")
@@ -58,7 +58,7 @@ class GoldQuestionTask(models.Model):
         Task, models.PROTECT, primary_key=True, related_name="known", verbose_name=_("task")
     )
     item = models.ForeignKey(
-        GoldQuestion, models.PROTECT, related_name="given", verbose_name=_("known item"), db_index=False
+        GoldQuestion, models.PROTECT, related_name="given", verbose_name=_("gold question"), db_index=False
     )
     person = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.PROTECT, related_name="known_tasks", verbose_name=_("person")
@@ -67,8 +67,8 @@ class GoldQuestionTask(models.Model):
     told_at = models.DateTimeField(_("told"), null=True, blank=True)
 
     class Meta:
-        verbose_name = _("known task")
-        verbose_name_plural = _("known tasks")
+        verbose_name = _("task of a gold question")
+        verbose_name_plural = _("tasks of gold questions")
         constraints = [
             models.UniqueConstraint(fields=["item", "person", "attempt"], name="known_task_once_per_person")
         ]

@@ -91,8 +91,8 @@ class GuidelineNote(Authored):
     )
 
     class Meta:
-        verbose_name = _("note")
-        verbose_name_plural = _("notes")
+        verbose_name = _("annotator note")
+        verbose_name_plural = _("annotator notes")
         ordering = ["-id"]
         constraints = [
             # A flag that is sent again, in a correction say, is the same note.

@@ -32,8 +32,8 @@ class WellbeingSettings(models.Model):
     )
 
     class Meta:
-        verbose_name = _("care settings")
-        verbose_name_plural = _("care settings")
+        verbose_name = _("wellbeing settings")
+        verbose_name_plural = _("wellbeing settings")
         constraints = [models.CheckConstraint(condition=Q(id=1), name="care_settings_one_row")]
 
     def __str__(self) -> str:

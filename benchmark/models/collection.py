@@ -40,8 +40,8 @@ class CollectionRun(Authored):
     finished_at = models.DateTimeField(_("finished"), null=True, blank=True)
 
     class Meta:
-        verbose_name = _("collecting of responses")
-        verbose_name_plural = _("collectings of responses")
+        verbose_name = _("response collection")
+        verbose_name_plural = _("response collections")
         ordering = ["-created_at", "-id"]
         constraints = [
             models.UniqueConstraint(fields=["model", "dataset", "collection"], name="collection_run_once")

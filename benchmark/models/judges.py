@@ -90,8 +90,8 @@ class JudgeRun(Authored):
     )
 
     class Meta:
-        verbose_name = _("judging")
-        verbose_name_plural = _("judgings")
+        verbose_name = _("judge run")
+        verbose_name_plural = _("judge runs")
         ordering = ["-created_at", "-id"]
 
     def __str__(self) -> str:

@@ -201,8 +201,8 @@ class LabelPlan(Authored):
     seed = models.PositiveIntegerField(_("seed"), default=0)
 
     class Meta:
-        verbose_name = _("plan of what to label")
-        verbose_name_plural = _("plans of what to label")
+        verbose_name = _("label plan")
+        verbose_name_plural = _("label plans")
         ordering = ["-created_at", "-id"]
 
     def __str__(self) -> str:

@@ -33,8 +33,8 @@ class QuestionVariant(models.Model):
     options = models.JSONField(_("options"), default=list)
 
     class Meta:
-        verbose_name = _("form of a question")
-        verbose_name_plural = _("forms of questions")
+        verbose_name = _("variant of a question")
+        verbose_name_plural = _("variants of questions")
         constraints = [models.CheckConstraint(condition=Q(order__in=[0, 1]), name="question_form_order")]
 
     def __str__(self) -> str:
@@ -54,8 +54,8 @@ class ParsedAnswer(models.Model):
     rule = models.CharField(_("rule"), max_length=20)
 
     class Meta:
-        verbose_name = _("answer as read")
-        verbose_name_plural = _("answers as read")
+        verbose_name = _("parsed answer")
+        verbose_name_plural = _("parsed answers")
         constraints = [
             models.UniqueConstraint(fields=["response", "rules"], name="answer_read_once_by_each_version")
         ]

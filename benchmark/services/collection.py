@@ -2,7 +2,7 @@
 
 Gathering responses from an endpoint: asked for once, stored as they come, gone on with after any stop.
 
-What is under way stands in PendingAsk rows: inserted before it is sent, deleted in the transaction that stores what
+What is under way stands in PendingRequest rows: inserted before it is sent, deleted in the transaction that stores what
 came back. What a stop leaves of them is what it lost. Every write first takes hold of the job's row, so that a worker
 that was taken for dead stores nothing beside the one that went on.
 """

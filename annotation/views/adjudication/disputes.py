@@ -67,7 +67,7 @@ class BatchQueue:
     progress: MyProgress
     rows: tuple[QueueRow, ...]
     start: str
-    at_hand: bool
+    is_in_progress: bool
 
 
 @require_GET
@@ -75,7 +75,7 @@ class BatchQueue:
 @adjudicator_only
 def disputes(request: HttpRequest) -> HttpResponse:
     """What waits, by batch, dimension and age; it tells of no model, annotator or label."""
-    wanted = wanted_of(request.GET)
+    dispute_filter = wanted_of(request.GET)
     members = list(
         Membership.objects.filter(
             person=person_of(request), role=ADJUDICATOR, active=True, batch__state=Batch.State.OPEN
@@ -83,13 +83,13 @@ def disputes(request: HttpRequest) -> HttpResponse:
         .select_related("batch__guideline", "person")
         .order_by("batch__due_date", "batch__created_at")
     )
-    labels = _labels(members)
+    labels = list_dimension_labels(members)
     context = {
-        "queues": [_queue_of(member, wanted, labels) for member in members],
+        "queues": [build_queue(member, dispute_filter, labels) for member in members],
         "form": QueueForm(
-            {"dimension": wanted.dimension, "order": wanted.order}, dimensions=sorted(labels.items())
+            {"dimension": dispute_filter.dimension, "order": dispute_filter.order}, dimensions=sorted(labels.items())
         ),
-        "wanted": wanted,
+        "wanted": dispute_filter,
     }
     return render(request, "annotation/adjudication/queue.html", context)
 
@@ -101,7 +101,7 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
     """The next dispute; before the first of a guideline version its introduction, while nothing is claimed yet."""
     batch, unread = batch_to_enter(name, person_of(request), ADJUDICATOR)
     if unread:
-        go_on = reverse("dispute-introduction", args=[name]) + _query(request)
+        go_on = reverse("dispute-introduction", args=[name]) + query_string(request)
         return show_introduction(request, batch, go_on)
     return show_next(request, batch)
 
@@ -110,7 +110,7 @@ def batch(request: HttpRequest, name: str) -> HttpResponse:
 @adjudicator_only
 def introduction(request: HttpRequest, name: str) -> HttpResponse:
     record_introduction(batch=name, person=person_of(request), role=ADJUDICATOR)
-    return redirect(reverse("dispute-batch", args=[name]) + _query(request))
+    return redirect(reverse("dispute-batch", args=[name]) + query_string(request))
 
 
 @require_POST
@@ -125,10 +125,10 @@ def verdict(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     try:
         answers.record_verdict(assignment_id=assignment.pk, person=person, work=form.work())
     except AssayError as error:
-        return _not_taken(request, assignment, form, error)
+        return show_refusal(request, assignment, form, error)
     if getattr(request, "htmx", False):
         return show_dispute(request, my_dispute(assignment_id, person))
-    return _to_batch(request, assignment.batch)
+    return redirect_to_batch(request, assignment.batch)
 
 
 @require_POST
@@ -144,8 +144,8 @@ def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
             assignment_id=assignment.pk, person=person, key=form.cleaned_data["key"], work=form.work()
         )
     except AssayError as error:
-        return _not_taken(request, assignment, form, error)
-    return _after(request, assignment.batch)
+        return show_refusal(request, assignment, form, error)
+    return show_following(request, assignment.batch)
 
 
 @require_POST
@@ -160,7 +160,7 @@ def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     reason = form.cleaned_data["why"]
     assignments.release(assignment_id=assignment.pk, person=person, skip_reason=reason)
     messages.info(request, _("Skipped: it goes to someone else."))
-    return _after(request, assignment.batch)
+    return show_following(request, assignment.batch)
 
 
 @require_POST
@@ -171,21 +171,21 @@ def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
     person = person_of(request)
     assignments.release(assignment_id=my_dispute(assignment_id, person).pk, person=person)
     messages.info(request, _("Given back: it waits for an adjudicator."))
-    return redirect(reverse("disputes") + _query(request))
+    return redirect(reverse("disputes") + query_string(request))
 
 
 def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
-    person, wanted = person_of(request), wanted_of(request.GET)
+    person, dispute_filter = person_of(request), wanted_of(request.GET)
     try:
-        assignment = assignments.next_dispute(batch=batch, person=person, wanted=wanted)
+        assignment = assignments.next_dispute(batch=batch, person=person, wanted=dispute_filter)
     except Forbidden as error:  # paused or closed while the person was at work
         return go(request, "disputes", level=messages.WARNING, say=error_text(error))
     if assignment is None:
         context = {
             "batch": batch,
             "progress": progress_in(batch, person, ADJUDICATOR),
-            "wanted": wanted,
-            "query": query_of(wanted),
+            "wanted": dispute_filter,
+            "query": query_of(dispute_filter),
             "resting": is_used_up(person),
         }
         return render(request, "annotation/adjudication/nothing.html", context)
@@ -205,57 +205,57 @@ def show_dispute(
 
     Until the adjudicator has given a verdict the page holds nothing of the labels of others.
     """
-    found, person = dispute(assignment), person_of(request)
+    shown_dispute, person = dispute(assignment), person_of(request)
     context = {
         **item_context(
-            assignment, found.handout, reader=person, form=form, error=error, skip_error=skip_error
+            assignment, shown_dispute.handout, reader=person, form=form, error=error, skip_error=skip_error
         ),
         "progress": progress_in(assignment.batch, person, ADJUDICATOR),
-        "query": _query(request),
+        "query": query_string(request),
     }
-    if found.verdict is None:
+    if shown_dispute.verdict is None:
         context["draft"] = f"{assignment.pk}:verdict"
         return render(request, "annotation/adjudication/verdict.html", context, status=status)
-    context |= _seen(found, found.verdict, form)
+    context |= verdict_context(shown_dispute, shown_dispute.verdict, form)
     return render(request, "annotation/adjudication/item.html", context, status=status)
 
 
-def _seen(found: Dispute, verdict: OwnVerdict, form: WorkForm | None) -> dict[str, Any]:
+def verdict_context(dispute: Dispute, verdict: OwnVerdict, form: WorkForm | None) -> dict[str, Any]:
     """What the page shows after the verdict, which the decision begins with."""
-    item = found.handout
-    given: dict[str, Any] = {
-        "turns": marked_turns(item, {side.letter: side.evidence for side in found.sides}),
-        "sides": side_cards(found.sides, item.criteria),
-        "marked": any(side.evidence for side in found.sides),
+    item = dispute.handout
+    context: dict[str, Any] = {
+        "turns": marked_turns(item, {side.letter: side.evidence for side in dispute.sides}),
+        "sides": side_cards(dispute.sides, item.criteria),
+        "marked": any(side.evidence for side in dispute.sides),
         "verdict": verdict,
         "judged": questions(item.criteria, verdict.labels, item.guideline),
         "reasons": reasons(),
     }
     if form is None:
-        given |= {"questions": given["judged"], "values": {"rationale": verdict.rationale}}
-    return given
+        context |= {"questions": context["judged"], "values": {"rationale": verdict.rationale}}
+    return context
 
 
-def _queue_of(member: Membership, wanted: Wanted, labels: Mapping[str, str]) -> BatchQueue:
+def build_queue(member: Membership, dispute_filter: Wanted, labels: Mapping[str, str]) -> BatchQueue:
     start = reverse("dispute-batch", args=[member.batch.name])
     rows = [
         QueueRow(
-            label=labels.get(one.dimension, one.dimension),
-            waiting=one,
-            start=start + query_of(Wanted(dimension=one.dimension, order=wanted.order)),
+            label=labels.get(waiting.dimension, waiting.dimension),
+            waiting=waiting,
+            start=start + query_of(Wanted(dimension=waiting.dimension, order=dispute_filter.order)),
         )
-        for one in queue(member)
-        if wanted.dimension in ("", one.dimension)
+        for waiting in queue(member)
+        if dispute_filter.dimension in ("", waiting.dimension)
     ]
     return BatchQueue(
         progress=my_progress(member),
         rows=tuple(rows),
-        start=start + query_of(wanted),
-        at_hand=has_at_hand(member),
+        start=start + query_of(dispute_filter),
+        is_in_progress=has_at_hand(member),
     )
 
 
-def _labels(members: list[Membership]) -> dict[str, str]:
+def list_dimension_labels(members: list[Membership]) -> dict[str, str]:
     """The dimensions of these batches, each as its guideline calls it in the reader's language."""
     return {
         dimension: dimension_label(member.batch.guideline.document, dimension)
@@ -264,7 +264,7 @@ def _labels(members: list[Membership]) -> dict[str, str]:
     }
 
 
-def _not_taken(
+def show_refusal(
     request: HttpRequest, assignment: Assignment, form: WorkForm, error: AssayError
 ) -> HttpResponse:
     """What can be mended stays on the page; what is over is said, and the next dispute follows."""
@@ -272,16 +272,16 @@ def _not_taken(
     if isinstance(error, Unprocessable) and now.state != Assignment.State.SUBMITTED:
         return show_dispute(request, now, form=form, error=refusal_of(error), status=error.status)
     messages.warning(request, error_text(error))
-    return _after(request, assignment.batch)
+    return show_following(request, assignment.batch)
 
 
-def _after(request: HttpRequest, batch: Batch) -> HttpResponse:
-    return show_next(request, batch) if getattr(request, "htmx", False) else _to_batch(request, batch)
+def show_following(request: HttpRequest, batch: Batch) -> HttpResponse:
+    return show_next(request, batch) if getattr(request, "htmx", False) else redirect_to_batch(request, batch)
 
 
-def _to_batch(request: HttpRequest, batch: Batch) -> HttpResponse:
-    return redirect(reverse("dispute-batch", args=[batch.name]) + _query(request))
+def redirect_to_batch(request: HttpRequest, batch: Batch) -> HttpResponse:
+    return redirect(reverse("dispute-batch", args=[batch.name]) + query_string(request))
 
 
-def _query(request: HttpRequest) -> str:
+def query_string(request: HttpRequest) -> str:
     return query_of(wanted_of(request.GET))

@@ -26,17 +26,17 @@ manager_only = role_required(MANAGER)
 @manager_only
 def dispute_reasons(request: HttpRequest) -> HttpResponse:
     if request.method == "GET":
-        return _page(request, ReasonForm())
+        return show_reasons(request, ReasonForm())
     form = ReasonForm(request.POST)
     if not form.is_valid():
-        return _page(request, form, status=422)
+        return show_reasons(request, form, status=422)
     try:
         reasons.add_reason(
             words=form.words(), makes_note=form.cleaned_data["makes_note"], actor=person_of(request)
         )
     except AssayError as error:
         form.add_error(None, error_text(error))
-        return _page(request, form, status=error.status)
+        return show_reasons(request, form, status=error.status)
     return go(request, "dispute-reasons", say=_("Added."))
 
 
@@ -46,7 +46,7 @@ def dispute_reason(request: HttpRequest, key: str) -> HttpResponse:
     """Other words for it, or other consequences."""
     form = ReasonForm(request.POST)
     if not form.is_valid():
-        return _page(request, ReasonForm(), changed=(key, form), status=422)
+        return show_reasons(request, ReasonForm(), changed=(key, form), status=422)
     try:
         reasons.change_reason(
             key=key,
@@ -58,7 +58,7 @@ def dispute_reason(request: HttpRequest, key: str) -> HttpResponse:
         if error.status == 404:
             raise
         form.add_error(None, error_text(error))
-        return _page(request, ReasonForm(), changed=(key, form), status=error.status)
+        return show_reasons(request, ReasonForm(), changed=(key, form), status=error.status)
     return go(request, "dispute-reasons", say=_("Saved."))
 
 
@@ -77,7 +77,7 @@ def dispute_reason_active(request: HttpRequest, key: str) -> HttpResponse:
     return go(request, "dispute-reasons")
 
 
-def _page(
+def show_reasons(
     request: HttpRequest,
     form: ReasonForm,
     *,
@@ -88,8 +88,8 @@ def _page(
     language = get_language() or "en"
     rows = []
     for reason in reasons_and_their_use():
-        given = {**reason.words, "makes_note": reason.makes_note}
-        own = changed[1] if changed and changed[0] == reason.key else ReasonForm(initial=given)
+        initial = {**reason.words, "makes_note": reason.makes_note}
+        own = changed[1] if changed and changed[0] == reason.key else ReasonForm(initial=initial)
         own.auto_id = f"id_{reason.key}_%s"
         rows.append({"reason": reason, "words": localized(reason.words, language), "form": own})
     crumbs = trail((_("Guidelines"), "guidelines", []), here=_("Reasons for disputes"))
