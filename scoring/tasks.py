@@ -13,7 +13,7 @@ from annotation.services import jobs
 from scoring.models import Scorer
 from scoring.selectors.scorers import DRIFT, JUDGE, select_scorers
 from scoring.services import give_up, job_report, score, train
-from scoring.services.predictions.predictions import SCORE, StageReport, responses_to
+from scoring.services.predictions.predictions import SCORE, StageReport, list_responses
 from scoring.services.predictions.requests import PREDICT, answer_request, forget_requests
 from scoring.services.progress import cancelling
 from scoring.services.scorers.drift import run_drift_check
@@ -49,7 +49,7 @@ def score_responses(context: jobs.JobContext) -> dict[str, Any]:
     scorer = _scorer(context)
     models = EvaluatedModel.objects.filter(pk__in=context.payload["models"])
     dataset = Dataset.objects.get(pk=context.payload["dataset"])
-    responses = responses_to(dataset, list(models))
+    responses = list_responses(dataset, list(models))
     number, started = responses.count(), time.monotonic()
     scored = score(scorer=scorer, responses=responses, report=with_rate(context, number))
     return {

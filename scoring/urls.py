@@ -9,15 +9,15 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("scorers/", scorers.scorers, name="scorers"),
     # "-" keeps the words of the product apart from the names that people give.
     path("scorers/-/new/", scorers.scorer_new, name="scorer-new"),
-    path("scorers/-/must-fail/<str:guideline>/", regression_cases.must_fail, name="must-fail"),
-    path("scorers/-/must-fail/<str:guideline>/add/", regression_cases.must_fail_add, name="must-fail-add"),
+    path("scorers/-/regression-cases/<str:guideline>/", regression_cases.must_fail, name="must-fail"),
+    path("scorers/-/regression-cases/<str:guideline>/add/", regression_cases.must_fail_add, name="must-fail-add"),
     path(
-        "scorers/-/must-fail/<str:guideline>/import/",
+        "scorers/-/regression-cases/<str:guideline>/import/",
         regression_cases.must_fail_import,
         name="must-fail-import",
     ),
     path(
-        "scorers/-/must-fail/<str:guideline>/<int:item_id>/remove/",
+        "scorers/-/regression-cases/<str:guideline>/<int:item_id>/remove/",
         regression_cases.must_fail_remove,
         name="must-fail-remove",
     ),

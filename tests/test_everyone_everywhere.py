@@ -56,7 +56,7 @@ from benchmark.services.judges.judges import create_judge, start_judging
 from benchmark.services.leaderboards.runs import create_run, retrain
 from benchmark.services.multiple_choice import create_report
 from benchmark.services.published_tables import add_published
-from benchmark.services.sharing import share
+from benchmark.services.sharing import share_run
 from scoring.domain.training_spec import TrainingSpec
 from scoring.services import add_must_fail, create_scorer, request_predictions
 from scoring.services.predictions.requests import Item
@@ -374,7 +374,7 @@ def make_world() -> World:
     assert run.job is not None
     jobs.run_now(run.job)
     run.refresh_from_db()
-    link, token = share(run=run, actor=people["researcher"])
+    link, token = share_run(run=run, actor=people["researcher"])
     shared = Client().get(reverse("shared", args=[token])).content.decode()
     proof, shared_key = re.findall(r"/charts/([^/]+)/([0-9a-f]{64})\.svg", shared)[0]
     numbers = {

@@ -92,7 +92,7 @@ def checked(
         raise Unprocessable(
             N_("There are {n} spans of evidence; mark at most {most}."), n=len(evidence), most=MOST_SPANS
         )
-    return [asdict(span) for span in sorted({_checked(one, texts, criteria, labels) for one in evidence})]
+    return [asdict(span) for span in sorted({_checked(span, texts, criteria, labels) for span in evidence})]
 
 
 def refuse_what_is_missing(

@@ -107,5 +107,5 @@ def _days(seen: Ints, shares: npt.NDArray[np.float64], number: int, random: np.r
 
 def _quantiles(ends: Ints, shares: Sequence[float]) -> Ints:
     """Days that occurred, so that an interval never ends between two days."""
-    found: Ints = np.quantile(ends, list(shares), method="inverted_cdf").astype(np.int64)
-    return found
+    days: Ints = np.quantile(ends, list(shares), method="inverted_cdf").astype(np.int64)
+    return days

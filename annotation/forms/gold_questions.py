@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import Batch, GoldLabel, GoldRelease, GoldQuestion, Person
+from annotation.models import Batch, GoldLabel, GoldQuestion, GoldRelease, Person
 from annotation.selectors.access import sealed_batches
 from annotation.selectors.releases.releases import releases_for
 from annotation.services.batches.members import LONGEST_REASON

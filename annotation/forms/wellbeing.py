@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models import WellbeingSettings, Person
+from annotation.models import Person, WellbeingSettings
 from annotation.selectors.guidelines import topic_labels
 
 MOST_POINTS = 10_000

@@ -37,6 +37,7 @@ class _Parser(CommandParser):
 
 class AssayCommand(ABC, BaseCommand):
     requires_system_checks: list[str] = []
+    former_name = present_name = ""  # where the command is called by the name that it had before
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         kwargs.setdefault("prog", f"{prog_name} {subcommand}")
@@ -58,6 +59,10 @@ class AssayCommand(ABC, BaseCommand):
         """Declare the arguments."""
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if self.former_name:
+            self.stderr.write(
+                f"{self.former_name} is called {self.present_name} now; the former name goes with the next version."
+            )
         as_json = options.pop("json")
         self.quiet = as_json or not sys.stderr.isatty()
         try:
@@ -124,6 +129,11 @@ class AssayCommand(ABC, BaseCommand):
             raise error
         self.stderr.write(" ".join(line.splitlines()))
         raise SystemExit(1)
+
+
+def make_former_name(command: type[AssayCommand], *, former: str, present: str) -> type[AssayCommand]:
+    """The same command under the name that it had in the version before, which it mentions on standard error."""
+    return type("Command", (command,), {"former_name": former, "present_name": present})
 
 
 def undefined_as_null(data: Any) -> Any:

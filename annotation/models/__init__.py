@@ -5,10 +5,10 @@ from annotation.models.annotations import Annotation, CorrectionRequest, Draft, 
 from annotation.models.assignments import ADJUDICATION_SLOT, PRIORITY_STEP, Assignment, Panel, Task
 from annotation.models.audit import AuditEvent, CacheEntry, ImportedLabel, ResultOpening
 from annotation.models.base import Channel
-from annotation.models.batches import Alarm, Batch, Membership, Stratum, MemberCounts, BatchStats
+from annotation.models.batches import Alarm, Batch, BatchStats, MemberCounts, Membership, Stratum
 from annotation.models.datasets import Collection, Dataset, EvaluatedModel, Prompt, Response
 from annotation.models.gold_questions import GoldQuestion, GoldQuestionTask, Qualification
-from annotation.models.guidelines import Guideline, IntroductionReading, GuidelineNote
+from annotation.models.guidelines import Guideline, GuidelineNote, IntroductionReading
 from annotation.models.imports import Import
 from annotation.models.jobs import Job
 from annotation.models.people import (
@@ -24,7 +24,7 @@ from annotation.models.people import (
     SetupLink,
 )
 from annotation.models.releases import Export, GoldLabel, GoldRelease, ReleasedLabel
-from annotation.models.wellbeing import WellbeingSettings, Exposure
+from annotation.models.wellbeing import Exposure, WellbeingSettings
 
 __all__ = [
     "ADJUDICATION_SLOT",

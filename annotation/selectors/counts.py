@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from django.db.models import F, Q, QuerySet, Sum
 
-from annotation.models import Batch, Membership, Stratum, MemberCounts, Task
+from annotation.models import Batch, MemberCounts, Membership, Stratum, Task
 
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
 COUNTED = (*STATES, "submitted")

@@ -19,9 +19,9 @@ from annotation.domain.guidelines.document import Criterion
 from annotation.models import (
     Batch,
     Guideline,
+    GuidelineNote,
     IntroductionReading,
     Membership,
-    GuidelineNote,
     Person,
 )
 from annotation.selectors.access import (
@@ -104,22 +104,22 @@ def versions_of(name: str, *, drafts: bool) -> list[Guideline]:
     return list(guidelines.order_by(F("published_at").desc(nulls_first=True), "-id"))
 
 
-def language_for(document: GuidelineDocument, wish: str) -> str:
+def language_for(document: GuidelineDocument, preferred: str) -> str:
     """The document's language that comes closest to the wish: itself, a kin (zh-hans finds zh), or its first."""
     languages: Sequence[str] = document.languages
-    primary = wish.lower().partition("-")[0]
-    kin = [language for language in languages if language.partition("-")[0] == primary]
-    return wish if wish in languages else (kin or languages)[0]
+    primary = preferred.lower().partition("-")[0]
+    related = [language for language in languages if language.partition("-")[0] == primary]
+    return preferred if preferred in languages else (related or languages)[0]
 
 
-def in_language(thing: Any, language: str) -> Any:
+def in_language(part: Any, language: str) -> Any:
     """The document, or a part of it, as plain values with every text in this one language."""
-    if hasattr(type(thing), "model_fields"):
-        fields = type(thing).model_fields
-        return {name: _field(name, getattr(thing, name), language) for name in fields}
-    if isinstance(thing, tuple):
-        return [in_language(one, language) for one in thing]
-    return thing[language] if isinstance(thing, dict) else thing
+    if hasattr(type(part), "model_fields"):
+        fields = type(part).model_fields
+        return {name: _field(name, getattr(part, name), language) for name in fields}
+    if isinstance(part, tuple):
+        return [in_language(element, language) for element in part]
+    return part[language] if isinstance(part, dict) else part
 
 
 def _field(name: str, value: Any, language: str) -> Any:
@@ -147,10 +147,10 @@ def guideline_at_work(name: str, person: Person) -> Guideline:
     working = Membership.objects.filter(
         who_has_role(OuterRef("role")), batch__name=name, person=person, active=True
     )
-    found = Guideline.objects.filter(pk__in=working.values("batch__guideline")).defer("source").first()
-    if found is None:
+    guideline = Guideline.objects.filter(pk__in=working.values("batch__guideline")).defer("source").first()
+    if guideline is None:
         raise NotFound(N_("No batch is named {name}."), name=name)
-    return found
+    return guideline
 
 
 def version_read_before(guideline: Guideline, person: Person) -> str:
@@ -192,10 +192,10 @@ def open_counts(person: Person) -> dict[int, int]:
 
 def note_for(person: Person, note_id: int) -> GuidelineNote:
     """The note, if the person may read it."""
-    found = notes_for(person).filter(pk=note_id).first()
-    if found is None:
+    note = notes_for(person).filter(pk=note_id).first()
+    if note is None:
         raise NotFound(N_("There is no such note."))
-    return found
+    return note
 
 
 def open_batches_of(person: Person, notes: Iterable[GuidelineNote]) -> None:
@@ -212,12 +212,12 @@ def by_clause(guideline: Guideline, notes: Iterable[GuidelineNote]) -> dict[Clau
         criterion.name: {level.value for level in criterion.scale}
         for criterion in guideline.document.criteria
     }
-    found: dict[ClauseKey, list[GuidelineNote]] = {}
+    by_clause: dict[ClauseKey, list[GuidelineNote]] = {}
     for note in notes:
         criterion = note.criterion if note.criterion in levels else ""
         level = note.level if note.level in levels.get(criterion, ()) else None
-        found.setdefault((criterion, level), []).append(note)
-    return found
+        by_clause.setdefault((criterion, level), []).append(note)
+    return by_clause
 
 
 def level_text(criterion: Criterion, value: float) -> str:
@@ -229,12 +229,12 @@ def level_text(criterion: Criterion, value: float) -> str:
 
 def label_text(document: GuidelineDocument, criterion: str, value: float) -> str:
     """As ``level_text``, also for a criterion that the document does not have."""
-    known = next((one for one in document.criteria if one.name == criterion), None)
+    known = next((declared for declared in document.criteria if declared.name == criterion), None)
     return level_text(known, value) if known else format_compact(value)
 
 
 def criterion_label(document: GuidelineDocument, criterion: str) -> str:
-    known = next((one for one in document.criteria if one.name == criterion), None)
+    known = next((declared for declared in document.criteria if declared.name == criterion), None)
     return localized(known.label, get_language() or "en") if known else criterion
 
 
@@ -247,10 +247,10 @@ def dimension_label(document: GuidelineDocument, dimension: str) -> str:
 def subcomponent_label(document: GuidelineDocument, subcomponent: str) -> str:
     """As ``dimension_label``; its bare name where two dimensions have one of this name and call it differently."""
     labels = {
-        localized(one.label, get_language() or "en")
+        localized(declared.label, get_language() or "en")
         for dimension in document.dimensions
-        for one in dimension.subcomponents
-        if one.name == subcomponent
+        for declared in dimension.subcomponents
+        if declared.name == subcomponent
     }
     return labels.pop() if len(labels) == 1 else subcomponent or "-"
 

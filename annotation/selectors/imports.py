@@ -47,10 +47,10 @@ def prompts_by_key(dataset: Dataset, keys: Iterable[str]) -> dict[str, Prompt]:
 
 def prompts_by_text(dataset: Dataset, texts: Iterable[str]) -> dict[str, list[Prompt]]:
     """Texts need not be unique: the prompts that have each."""
-    found: dict[str, list[Prompt]] = {}
+    prompts: dict[str, list[Prompt]] = {}
     for prompt in Prompt.objects.filter(dataset=dataset, text__in=set(texts)).order_by("pk"):
-        found.setdefault(prompt.text, []).append(prompt)
-    return found
+        prompts.setdefault(prompt.text, []).append(prompt)
+    return prompts
 
 
 def newest_prompt() -> int:
@@ -98,26 +98,26 @@ def locked_tasks(
 
 def _prompt_ids(datasets: Sequence[Dataset], refs: Iterable[PromptRef]) -> list[int]:
     """By id, which is indexed; what has none and is not known by its hash either is looked for by its text."""
-    wanted = {ref.key: ref for ref in refs}
+    refs_by_key = {ref.key: ref for ref in refs}
     prompts = Prompt.objects.filter(dataset__in=datasets)
-    found = dict(prompts.filter(key__in=wanted.keys()).values_list("pk", "key"))
-    loose = {ref.text for key, ref in wanted.items() if not ref.id} if len(found) < len(wanted) else set()
+    keys = dict(prompts.filter(key__in=refs_by_key.keys()).values_list("pk", "key"))
+    loose = {ref.text for key, ref in refs_by_key.items() if not ref.id} if len(keys) < len(refs_by_key) else set()
     by_text = prompts.filter(text__in=loose).values_list("pk", flat=True) if loose else ()
-    return list({*found, *by_text})
+    return list({*keys, *by_text})
 
 
 def visible_imports(person: Person) -> list[Import]:
     """The latest imports, but for those that would tell this person what they judge blind."""
     imports = Import.objects.select_related("job", "created_by").order_by("-id")[:LATEST]
     sealed = _Sealed(person)
-    return [one for one in imports if not sealed.hides(one)]
+    return [upload for upload in imports if not sealed.hides(upload)]
 
 
 def visible_import(person: Person, import_id: int) -> Import:
-    found = Import.objects.select_related("job", "created_by").filter(pk=import_id).first()
-    if found is None or _Sealed(person).hides(found):
+    upload = Import.objects.select_related("job", "created_by").filter(pk=import_id).first()
+    if upload is None or _Sealed(person).hides(upload):
         raise NotFound(N_("There is no such import."))
-    return found
+    return upload
 
 
 class _Sealed:
@@ -130,13 +130,13 @@ class _Sealed:
             set(sealed_datasets(person).values_list("name", flat=True)) if self._batches else set()
         )
 
-    def hides(self, one: Import) -> bool:
-        if one.kind == PROMPTS or not self._batches:
+    def hides(self, upload: Import) -> bool:
+        if upload.kind == PROMPTS or not self._batches:
             return False
-        if not one.options:
-            return one.created_by_id != self._person.pk
-        datasets = {one.options.get("dataset"), *one.options.get("datasets", ())}
-        return one.options.get("batch") in self._batches or not self._datasets.isdisjoint(datasets)
+        if not upload.options:
+            return upload.created_by_id != self._person.pk
+        datasets = {upload.options.get("dataset"), *upload.options.get("datasets", ())}
+        return upload.options.get("batch") in self._batches or not self._datasets.isdisjoint(datasets)
 
 
 def was_made_by_import(batch: Batch) -> bool:
@@ -152,8 +152,8 @@ def may_work(person: Person, batch: Batch) -> bool:
     return Assignment.objects.filter(batch=batch, person=person, imported=None).exists()
 
 
-def has_running_job(one: Import) -> bool:
-    return one.job is not None and one.job.state in {Job.State.QUEUED, Job.State.RUNNING}
+def has_running_job(upload: Import) -> bool:
+    return upload.job is not None and upload.job.state in {Job.State.QUEUED, Job.State.RUNNING}
 
 
 MOST_ROWS = 10
@@ -193,23 +193,23 @@ def source_of(upload: Import) -> Source:
 
 def preview(upload: Import, *, kind: str, format_name: str) -> Preview:
     """The whole file is read, a record at a time; nothing is looked up and nothing is written."""
-    found, source = Preview(), source_of(upload)
+    preview, source = Preview(), source_of(upload)
     for item in format_named(format_name).reader(kind).items(source):
         if isinstance(item, InputError):
-            _add_problem(found, item)
+            _add_problem(preview, item)
             continue
-        found.count += 1
-        if len(found.rows) < MOST_ROWS:
-            found.rows.append(_row(item))
-    found.unused = list(source.unused)
-    return found
+        preview.count += 1
+        if len(preview.rows) < MOST_ROWS:
+            preview.rows.append(_row(item))
+    preview.unused = list(source.unused)
+    return preview
 
 
 def problems_of(upload: Import) -> list[Problem]:
     """What was wrong when the import was tried, in the reader's language."""
     return [
-        Problem(one["line"], one["field"] or "", gettext(one["template"]).format(**one["params"]))
-        for one in upload.report.get("problems", [])
+        Problem(problem["line"], problem["field"] or "", gettext(problem["template"]).format(**problem["params"]))
+        for problem in upload.report.get("problems", [])
     ]
 
 
@@ -221,11 +221,11 @@ def problem_of(error: InputError) -> Problem:
     return Problem(error.line, error.field or "", gettext(error.template).format(**error.params))
 
 
-def _add_problem(found: Preview, error: InputError) -> None:
-    if len(found.problems) < MOST_PROBLEMS:
-        found.problems.append(problem_of(error))
+def _add_problem(preview: Preview, error: InputError) -> None:
+    if len(preview.problems) < MOST_PROBLEMS:
+        preview.problems.append(problem_of(error))
     else:
-        found.more_problems += 1
+        preview.more_problems += 1
 
 
 def _row(record: Record) -> dict[str, Any]:

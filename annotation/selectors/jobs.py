@@ -24,8 +24,8 @@ class Curve:
     @property
     def shown(self) -> str:
         """The last value: a loss to its third decimal, a count or a rate of hundreds whole."""
-        whole = abs(self.last) >= 100 or self.last == round(self.last)
-        return f"{self.last:,.0f}" if whole else f"{self.last:.3f}"
+        is_whole = abs(self.last) >= 100 or self.last == round(self.last)
+        return f"{self.last:,.0f}" if is_whole else f"{self.last:.3f}"
 
 
 def job_for(person: Person, job_id: int, *, any_job: bool) -> Job:

@@ -37,11 +37,11 @@ from annotation.selectors.counts import by_stratum
 
 def people_named(names: list[str]) -> list[Person]:
     """The people of these names, in this order; an unknown name is an error."""
-    found = {person.username: person for person in Person.objects.filter(username__in=names)}
-    unknown = [name for name in names if name not in found]
+    people = {person.username: person for person in Person.objects.filter(username__in=names)}
+    unknown = [name for name in names if name not in people]
     if unknown:
         raise NotFound(N_("There is no person named {names}."), names=", ".join(unknown))
-    return [found[name] for name in dict.fromkeys(names)]
+    return [people[name] for name in dict.fromkeys(names)]
 
 
 def people_in_role(role: str) -> QuerySet[Person]:
@@ -54,10 +54,10 @@ def person_named(name: str) -> Person:
 
 def everybody(words: str = "", role: str = "") -> QuerySet[Person]:
     """People with their groups: all, or those with ``words`` in a name of theirs, and those of a role."""
-    found = Person.objects.prefetch_related("groups").order_by("-is_active", "username")
+    people = Person.objects.prefetch_related("groups").order_by("-is_active", "username")
     if words:
-        found = found.filter(Q(username__icontains=words) | Q(display_name__icontains=words))
-    return found.filter(groups__name=role) if role else found
+        people = people.filter(Q(username__icontains=words) | Q(display_name__icontains=words))
+    return people.filter(groups__name=role) if role else people
 
 
 @dataclass(frozen=True)
@@ -80,16 +80,16 @@ def consequences(person: Person, *, reader: Person) -> list[Consequence]:
         .select_related("batch", "person")
         .order_by("-batch__created_at")
     )
-    found = []
+    consequences = []
     for membership in memberships:
         ruled_out = set(strata_ruled_out(membership))
         if ruled_out:
             items = {
                 stratum.pk: counts["open"] for stratum, counts in by_stratum([membership.batch_id]).items()
             }
-            lost = sum(number for stratum, number in items.items() if stratum in ruled_out)
-            found.append(Consequence(membership.batch, sum(items.values()), lost))
-    return [one for one in found if one.ruled_out]
+            ruled_out_items = sum(number for stratum, number in items.items() if stratum in ruled_out)
+            consequences.append(Consequence(membership.batch, sum(items.values()), ruled_out_items))
+    return [consequence for consequence in consequences if consequence.ruled_out]
 
 
 class State(StrEnum):
@@ -106,8 +106,8 @@ def hashed(secret: str) -> str:
 
 def invitations() -> QuerySet[Invitation]:
     """All of them with what ``state_of`` asks for, the latest first."""
-    found = Invitation.objects.select_related("created_by", "accepted_by")
-    return found.prefetch_related("created_by__groups").order_by("-id")
+    invitations = Invitation.objects.select_related("created_by", "accepted_by")
+    return invitations.prefetch_related("created_by__groups").order_by("-id")
 
 
 def invitation_of(secret: str) -> Invitation | None:

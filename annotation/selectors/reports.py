@@ -53,7 +53,7 @@ def report_of_batches(batches: Sequence[Batch]) -> dict[str, Any]:
         "imported": imported_work(ordered),
         "agreement": [row.to_json() for row in LabelPatterns(ordered).report([("dimension",)])],
         **_live(ordered),
-        "gold": _gold_now(ordered, [one["name"] for each in guidelines for one in each["criteria"]]),
+        "gold": _gold_now(ordered, [criterion["name"] for guideline in guidelines for criterion in guideline["criteria"]]),
     }
 
 
@@ -88,13 +88,13 @@ def _live(batches: Sequence[Batch]) -> dict[str, Any]:
 
 def _effort(batches: Sequence[Batch]) -> dict[str, Any]:
     """Annotations of each annotator (fewest, median, most) and the median of the seconds that one took."""
-    mine = handed_in(batches).filter(slot__lt=ADJUDICATION_SLOT)
-    each = sorted(mine.values("person").annotate(n=Count("pk")).values_list("n", flat=True))
+    submitted = handed_in(batches).filter(slot__lt=ADJUDICATION_SLOT)
+    counts = sorted(submitted.values("person").annotate(n=Count("pk")).values_list("n", flat=True))
     return {
         "annotations": {
-            "fewest": each[0] if each else None,
-            "median": number(median(each)) if each else None,
-            "most": each[-1] if each else None,
+            "fewest": counts[0] if counts else None,
+            "median": number(median(counts)) if counts else None,
+            "most": counts[-1] if counts else None,
         },
         "median_seconds": _median_seconds(batches),
     }
@@ -124,10 +124,10 @@ def _disputes(batches: Sequence[Batch]) -> list[dict[str, Any]]:
         disputed[stratum.dimension] += differing
     dimensions = sorted(name for name in complete if complete[name])
     rows = [(name, disputed[name], complete[name]) for name in dimensions]
-    every = (None, disputed.total(), complete.total())
+    total = (None, disputed.total(), complete.total())
     return [
         {"dimension": name, "tasks": n, "disputed": part, "share": _share(part, n)}
-        for name, part, n in ([every, *rows] if len(rows) > 1 else [every])
+        for name, part, n in ([total, *rows] if len(rows) > 1 else [total])
     ]
 
 
@@ -162,8 +162,8 @@ def _outcomes(batches: Sequence[Batch]) -> dict[str, Any]:
     """
     sides: Counter[str] = Counter()
     judged = changed = 0
-    for decision, verdict, given in _decisions(batches):
-        sides.update(_side(value, [one.get(name) for one in given]) for name, value in decision.items())
+    for decision, verdict, annotator_labels in _decisions(batches):
+        sides.update(_side(value, [labels.get(name) for labels in annotator_labels]) for name, value in decision.items())
         if verdict is not None:
             judged += 1
             changed += any(verdict.get(name, value) != value for name, value in decision.items())
@@ -181,11 +181,11 @@ def _outcomes(batches: Sequence[Batch]) -> dict[str, Any]:
     }
 
 
-def _side(value: Any, given: Sequence[Any]) -> str:
+def _side(value: Any, values: Sequence[Any]) -> str:
     """Whose label the decision was: of the first in the order of the slots who had it."""
-    if value not in given:
+    if value not in values:
         return "neither"
-    return ("first", "second", "other")[min(given.index(value), 2)]
+    return ("first", "second", "other")[min(values.index(value), 2)]
 
 
 def _decisions(batches: Sequence[Batch]) -> Iterator[tuple[Labels, Labels | None, list[Labels]]]:
@@ -193,16 +193,16 @@ def _decisions(batches: Sequence[Batch]) -> Iterator[tuple[Labels, Labels | None
     rows = list(_decided(batches).order_by("pk").values_list("task", "labels", "assignment__verdict__labels"))
     for start in range(0, len(rows), CHUNK):
         chunk = rows[start : start + CHUNK]
-        found = Annotation.objects.filter(
+        annotations = Annotation.objects.filter(
             current=True,
             assignment__task__in=[task for task, *_rest in chunk],
             assignment__slot__lt=ADJUDICATION_SLOT,
         ).order_by("assignment__slot")
-        given: dict[int, list[Labels]] = defaultdict(list)
-        for task, labels in found.values_list("assignment__task", "labels"):
-            given[task].append(labels)
+        annotator_labels: dict[int, list[Labels]] = defaultdict(list)
+        for task, labels in annotations.values_list("assignment__task", "labels"):
+            annotator_labels[task].append(labels)
         for task, decision, verdict in chunk:
-            yield decision, verdict, given[task]
+            yield decision, verdict, annotator_labels[task]
 
 
 def _gold_now(batches: Sequence[Batch], criteria: Sequence[str]) -> dict[str, Any]:

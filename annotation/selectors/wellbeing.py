@@ -16,12 +16,12 @@ from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
     Batch,
-    WellbeingSettings,
     Exposure,
     Guideline,
     Membership,
     Person,
     Stratum,
+    WellbeingSettings,
     sql,
 )
 from annotation.selectors.access import sealed_batches

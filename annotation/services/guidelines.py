@@ -11,9 +11,9 @@ from annotation.core.errors import N_, Conflict, NotFound, Unprocessable
 from annotation.domain.guidelines import parse_guideline
 from annotation.models import (
     Guideline,
+    GuidelineNote,
     IntroductionReading,
     Membership,
-    GuidelineNote,
     Person,
     Task,
 )

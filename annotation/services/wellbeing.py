@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from django.db import transaction
 
-from annotation.models import WellbeingSettings, Person
+from annotation.models import Person, WellbeingSettings
 from annotation.services.audit import record
 
 

@@ -13,7 +13,13 @@ from annotation.models import Dataset, Person
 from benchmark.domain.llm_client.settings import MAX_INTEGER, MAX_SYSTEM_CHARACTERS
 from benchmark.forms.leaderboards import JsonObjectField, named_endpoints
 from benchmark.selectors.leaderboards.runs import datasets_open_to
-from benchmark.services.collection import CONCURRENCY, MAX_MODEL_CHARACTERS, MAX_TIMEOUT_SECONDS, MAX_CONCURRENCY, TIMEOUT
+from benchmark.services.collection import (
+    CONCURRENCY,
+    MAX_CONCURRENCY,
+    MAX_MODEL_CHARACTERS,
+    MAX_TIMEOUT_SECONDS,
+    TIMEOUT,
+)
 
 LONGEST_EXTRA = 20_000
 LONGEST_STOPS = 2000

@@ -26,8 +26,8 @@ from benchmark.selectors.leaderboards.runs import (
     models_open_to,
     scorers_open_to,
 )
-from benchmark.services.published_tables import LONGEST_NAME, LONGEST_SOURCE, LONGEST_URL
-from benchmark.services.sharing import LONGEST_DAYS, LONGEST_NOTE
+from benchmark.services.published_tables import MAX_NAME_CHARACTERS, MAX_SOURCE_CHARACTERS, MAX_URL_CHARACTERS
+from benchmark.services.sharing import MAX_DAYS, MAX_NOTE_CHARACTERS
 from scoring.models import Scorer
 
 
@@ -106,14 +106,14 @@ class NewRunForm(ResponsesForm):
 class ShareForm(forms.Form):
     note = forms.CharField(
         label=pgettext_lazy("link", "For whom"),
-        max_length=LONGEST_NOTE,
+        max_length=MAX_NOTE_CHARACTERS,
         required=False,
         help_text=_("To tell the links apart; it does not stand on the page."),
     )
     days = forms.IntegerField(
         label=_("Valid for so many days"),
         min_value=1,
-        max_value=LONGEST_DAYS,
+        max_value=MAX_DAYS,
         required=False,
         help_text=_("Empty: until it is revoked."),
     )
@@ -149,17 +149,17 @@ class PublishedForm(forms.Form):
         Dataset.objects.none(), label=_("Dataset"), help_text=_("The table stands beside its boards alone.")
     )
     name = forms.CharField(
-        label=_("Name"), max_length=LONGEST_NAME, help_text=_("What the table is called on boards.")
+        label=_("Name"), max_length=MAX_NAME_CHARACTERS, help_text=_("What the table is called on boards.")
     )
     source = forms.CharField(
         label=_("Source"),
-        max_length=LONGEST_SOURCE,
+        max_length=MAX_SOURCE_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text=_("Who published it, where and when."),
     )
     url = forms.CharField(
         label=pgettext_lazy("published", "Address"),
-        max_length=LONGEST_URL,
+        max_length=MAX_URL_CHARACTERS,
         required=False,
         help_text=_("Where it can be read, with https:// in front."),
     )

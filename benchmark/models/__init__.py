@@ -1,7 +1,7 @@
 """The tables of the benchmark: collecting, runs and their boards, judges, questions with options, what is shown."""
 
 from benchmark.models.collection import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
-from benchmark.models.judges import Judge, JudgeLabel, JudgeTemplate, JudgeRun
+from benchmark.models.judges import Judge, JudgeLabel, JudgeRun, JudgeTemplate
 from benchmark.models.leaderboards import (
     BenchmarkRun,
     BoardPart,
@@ -11,7 +11,7 @@ from benchmark.models.leaderboards import (
     RunItem,
     ShareLink,
 )
-from benchmark.models.multiple_choice import ChoiceReport, QuestionVariant, ParsedAnswer
+from benchmark.models.multiple_choice import ChoiceReport, ParsedAnswer, QuestionVariant
 
 __all__ = [
     "BenchmarkRun",

@@ -41,11 +41,16 @@ from benchmark.domain.llm_client import (
     EndpointAnswer,
     RequestFailure,
     RequestTotals,
-    send_requests,
     check_endpoint,
-    key_for,
+    find_key,
+    send_requests,
 )
-from benchmark.domain.llm_client.settings import check_settings, list_differences, select_parameters, build_question
+from benchmark.domain.llm_client.settings import (
+    build_question,
+    check_settings,
+    list_differences,
+    select_parameters,
+)
 from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import answered_already, responses_of, texts_to_ask, unanswered
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
@@ -78,7 +83,7 @@ def start_collection(
     if actor is not None:
         refuse_sealed_dataset(actor, dataset)
     url = check_endpoint(endpoint)
-    checked_settings = check_settings(settings or {}, key=key_for(url))
+    checked_settings = check_settings(settings or {}, key=find_key(url))
     endpoint_model = _check_model(served_model or model)
     _check_numbers(concurrency, timeout)
     check_name(model)
@@ -109,7 +114,7 @@ def resume_collection(*, run: CollectionRun, actor: Person | None = None, send: 
     """Ask again for whatever lacks a response."""
     if actor is not None:
         refuse_sealed_dataset(actor, run.dataset)
-    key_for(run.endpoint)
+    find_key(run.endpoint)
     return _start_job(run, run.concurrency, run.timeout, actor, send)
 
 

@@ -37,7 +37,7 @@ from annotation.services.imports.datasets import PromptShelf
 from annotation.services.imports.run import PLAIN, ImportReport, Intake, Problems, Run, sha256_of
 from benchmark.domain.multiple_choice import VERSION
 from benchmark.domain.multiple_choice.formats import WORDING, VariantRecord, reader
-from benchmark.models import ChoiceReport, Judge, QuestionVariant, ParsedAnswer
+from benchmark.models import ChoiceReport, Judge, ParsedAnswer, QuestionVariant
 from benchmark.selectors.leaderboards.guidelines import SHIPPED
 from benchmark.selectors.multiple_choice.answers import (
     CHOICE_GUIDELINE,
@@ -53,7 +53,7 @@ from benchmark.selectors.multiple_choice.reports import (
 )
 from benchmark.services.leaderboards.runs import models_answering
 from scoring.models import Scorer
-from scoring.services.predictions.predictions import refuse_unready
+from scoring.services.predictions.predictions import check_ready
 
 KIND = "read_answers"
 READING = N_("reading the answers")
@@ -270,7 +270,7 @@ def _check_source(kind: str, scorer: Scorer | None, judge: Judge | None) -> None
             wanted=OPEN_GUIDELINE,
         )
     if scorer is not None:
-        refuse_unready(scorer)
+        check_ready(scorer)
 
 
 @transaction.atomic
@@ -301,7 +301,7 @@ def make_batch(
     return create_batch(
         BatchSpec(
             name=name or _find_free_name(f"{report.name}-{kind}"),
-            guideline=_guideline(BATCHES[kind], actor).pk,
+            guideline=_ensure_guideline(BATCHES[kind], actor).pk,
             dataset=report.dataset_id,
             among=tuple(responses),
             annotators=tuple(person.pk for person in annotators),
@@ -327,7 +327,7 @@ def _number_names(stem: str) -> Iterable[str]:
         number += 1
 
 
-def _guideline(name: str, actor: Person | None) -> Guideline:
+def _ensure_guideline(name: str, actor: Person | None) -> Guideline:
     """The published one, else the one that comes with Assay."""
     if not Guideline.objects.filter(name=name).exclude(published_at=None).exists():
         path = SHIPPED / f"{name}.yaml"

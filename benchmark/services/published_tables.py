@@ -18,7 +18,7 @@ from benchmark.models import PublishedTable
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 from scoring.selectors.scorers import get_latest_guideline
 
-LONGEST_NAME, LONGEST_SOURCE, LONGEST_URL = 150, 2000, 500
+MAX_NAME_CHARACTERS, MAX_SOURCE_CHARACTERS, MAX_URL_CHARACTERS = 150, 2000, 500
 _IS_URL = URLValidator(schemes=["http", "https"])
 
 
@@ -42,7 +42,7 @@ def add_published(
     if actor is not None:
         refuse_sealed_dataset(actor, dataset)
     name, source, url = name.strip(), source.strip(), url.strip()
-    _check(name, source, url)
+    _check_fields(name, source, url)
     try:
         with transaction.atomic():
             made = PublishedTable.objects.create(
@@ -72,12 +72,12 @@ def add_published(
     return made
 
 
-def _check(name: str, source: str, url: str) -> None:
-    if not name or len(name) > LONGEST_NAME or not name.isprintable():
-        raise AssayError(N_("A table needs a name of 1 to {most} characters."), most=LONGEST_NAME)
-    if not source or len(source) > LONGEST_SOURCE or "\0" in source:
+def _check_fields(name: str, source: str, url: str) -> None:
+    if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
+        raise AssayError(N_("A table needs a name of 1 to {most} characters."), most=MAX_NAME_CHARACTERS)
+    if not source or len(source) > MAX_SOURCE_CHARACTERS or "\0" in source:
         raise AssayError(
-            N_("Say where the numbers were published, in at most {most} characters."), most=LONGEST_SOURCE
+            N_("Say where the numbers were published, in at most {most} characters."), most=MAX_SOURCE_CHARACTERS
         )
     if url:
         try:
@@ -90,8 +90,8 @@ def _check(name: str, source: str, url: str) -> None:
             raise AssayError(
                 N_("{url} is no address of a web page; write it with https:// in front."), url=url[:100]
             ) from error
-    if len(url) > LONGEST_URL:
-        raise AssayError(N_("The address is longer than {most} characters."), most=LONGEST_URL)
+    if len(url) > MAX_URL_CHARACTERS:
+        raise AssayError(N_("The address is longer than {most} characters."), most=MAX_URL_CHARACTERS)
 
 
 @transaction.atomic

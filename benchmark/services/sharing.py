@@ -19,14 +19,14 @@ from benchmark.models import BenchmarkRun, ShareLink
 from benchmark.selectors.leaderboards.runs import finished_board, refuse_sealed_run
 
 SECRET_BYTES = 32
-LONGEST_DAYS = 1825
-LONGEST_NOTE = 200
-NOTED_EVERY = timedelta(minutes=1)
+MAX_DAYS = 1825
+MAX_NOTE_CHARACTERS = 200
+OPENING_INTERVAL = timedelta(minutes=1)
 """So often is it kept when a link was last opened; a page that is asked for a thousand times writes once."""
 
 
 @transaction.atomic
-def share(
+def share_run(
     *,
     run: BenchmarkRun,
     actor: Person,
@@ -41,11 +41,11 @@ def share(
     refuse_sealed_run(actor, run)
     finished_board(run)
     note = note.strip()
-    if len(note) > LONGEST_NOTE or "\0" in note:
-        raise AssayError(N_("A note has at most {most} characters."), most=LONGEST_NOTE)
-    if days is not None and not 1 <= days <= LONGEST_DAYS:
+    if len(note) > MAX_NOTE_CHARACTERS or "\0" in note:
+        raise AssayError(N_("A note has at most {most} characters."), most=MAX_NOTE_CHARACTERS)
+    if days is not None and not 1 <= days <= MAX_DAYS:
         raise AssayError(
-            N_("A link is valid for 1 to {most} days, or until it is revoked."), most=LONGEST_DAYS
+            N_("A link is valid for 1 to {most} days, or until it is revoked."), most=MAX_DAYS
         )
     secret = secrets.token_urlsafe(SECRET_BYTES)
     link = ShareLink.objects.create(
@@ -75,8 +75,8 @@ def revoke_link(*, link: ShareLink, actor: Person) -> None:
         record(actor=actor, verb="revoke_link", target=f"run:{link.run.name}", link=link.pk)
 
 
-def note_opening(link: ShareLink) -> None:
+def record_opening(link: ShareLink) -> None:
     """Keep that an outsider opened it just now."""
     now = timezone.now()
-    if link.last_opened_at is None or now - link.last_opened_at >= NOTED_EVERY:
+    if link.last_opened_at is None or now - link.last_opened_at >= OPENING_INTERVAL:
         ShareLink.objects.filter(pk=link.pk).update(last_opened_at=now)

@@ -23,7 +23,7 @@ from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.access import has_role
 from annotation.selectors.jobs import is_silent, is_waiting_long
 from annotation.views.access import person_of, role_required
-from benchmark.domain.llm_client import key_for, key_name
+from benchmark.domain.llm_client import build_key_name, find_key
 from benchmark.forms.collection import CollectingForm
 from benchmark.models import CollectionRun
 from benchmark.selectors.collection import (
@@ -41,7 +41,7 @@ from benchmark.selectors.collection import (
     texts_of,
 )
 from benchmark.selectors.leaderboards.runs import collections_open_to, models_open_to
-from benchmark.services.collection import start_collection, resume_collection, refuse_unlisted_endpoint
+from benchmark.services.collection import refuse_unlisted_endpoint, resume_collection, start_collection
 
 PER_PAGE = 50
 WIDTH, HEIGHT = 560, 160
@@ -77,8 +77,8 @@ def _endpoints() -> list[EndpointChoice]:
     endpoints = []
     for name, url in settings.ASSAY_ENDPOINTS.items():
         try:
-            has_key, refusal = key_for(url) is not None, ""
-            variable = key_name(url)
+            has_key, refusal = find_key(url) is not None, ""
+            variable = build_key_name(url)
         except AssayError as error:
             has_key, refusal, variable = False, error_text(error), ""
         endpoints.append(EndpointChoice(name, url, variable, has_key, refusal))

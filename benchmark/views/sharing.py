@@ -37,7 +37,7 @@ from benchmark.forms.leaderboards import ShareForm
 from benchmark.models import BenchmarkRun, ShareLink
 from benchmark.selectors.leaderboards.runs import refuse_sealed_run, run_named
 from benchmark.selectors.sharing import link_named, links_of, opened, state_of
-from benchmark.services.sharing import note_opening, revoke_link, share
+from benchmark.services.sharing import record_opening, revoke_link, share_run
 from benchmark.views.leaderboards.charts import Draw
 from benchmark.views.leaderboards.lineage import lineage_context
 from benchmark.views.leaderboards.query import BOARD, ESTIMATES, GROUPS, LINEAGE, PAIRS, Place, one_of
@@ -110,7 +110,7 @@ def run_share(request: HttpRequest, name: str) -> HttpResponse:
     if not form.is_valid():
         return _links(request, run, form, status=422)
     try:
-        made, token = share(run=run, actor=person_of(request), **form.cleaned_data)
+        made, token = share_run(run=run, actor=person_of(request), **form.cleaned_data)
     except AssayError as error:
         form.add_error(None, error_text(error))
         return _links(request, run, form, status=error.status)
@@ -175,7 +175,7 @@ def shared(request: HttpRequest, token: str, language: str = "") -> HttpResponse
         return _nothing(request)
     link, run = opened_link
     if request.method == "GET" and not request.user.is_authenticated:
-        note_opening(link)
+        record_opening(link)
     with translation.override(language or translation.get_language()):
         try:
             context = shared_context(

@@ -31,7 +31,7 @@ from annotation.selectors.access import (
 )
 from annotation.selectors.guidelines import guideline_named
 from annotation.selectors.releases.releases import releases_for
-from scoring.models import RegressionCase, Promotion, Scorer
+from scoring.models import Promotion, RegressionCase, Scorer
 
 
 def get_scorer(name: str) -> Scorer:

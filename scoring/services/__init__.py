@@ -10,7 +10,7 @@ from scoring.services.progress import job_report
 from scoring.services.regression_cases import add_must_fail, import_must_fail, remove_must_fail
 from scoring.services.scorers.drift import check_drift
 from scoring.services.scorers.export import export_scorer
-from scoring.services.scorers.promotion import go_back, promote
+from scoring.services.scorers.promotion import promote, roll_back
 from scoring.services.scorers.scorers import create_scorer
 from scoring.services.training import give_up, train
 
@@ -23,7 +23,7 @@ __all__ = [
     "create_scoring",
     "export_scorer",
     "give_up",
-    "go_back",
+    "roll_back",
     "import_must_fail",
     "job_report",
     "promote",

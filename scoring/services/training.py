@@ -52,11 +52,11 @@ from scoring.models import Prediction, Scorer
 from scoring.selectors.training import (
     TESTED,
     TRAINED,
-    TrainingSet,
     OutOfFoldPredictions,
     PredictionRowBuilder,
-    list_annotator_labels,
+    TrainingSet,
     build_training_set,
+    list_annotator_labels,
 )
 from scoring.services.scorers.card import TrainingFindings, build_card
 

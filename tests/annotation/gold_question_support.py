@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from annotation.domain.batch_spec import BatchSpec, Policy
-from annotation.models import Batch, Guideline, GoldQuestion, Person, Response
+from annotation.models import Batch, GoldQuestion, Guideline, Person, Response
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.gold_questions.gold_questions import Given, add_items
 from tests.support import make_corpus

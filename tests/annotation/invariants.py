@@ -14,12 +14,12 @@ from annotation.models import (
     Assignment,
     Batch,
     GoldLabel,
+    MemberCounts,
     Membership,
     Panel,
     Person,
     Qualification,
     Stratum,
-    MemberCounts,
     Task,
 )
 from annotation.selectors.batches.tasks import needs

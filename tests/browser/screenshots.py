@@ -121,7 +121,7 @@ SCENES = (
     Scene("scorer-calibration", "he", "/scorers/demo-1/?view=calibration"),
     Scene("scorer-gate", "he", "/scorers/demo-1/?view=gate"),
     Scene("new-scorer", "he", "/scorers/-/new/", choose_encoder),
-    Scene("must-fail", "he", "/scorers/-/must-fail/flames/"),
+    Scene("must-fail", "he", "/scorers/-/regression-cases/flames/"),
     Scene("leaderboard", "he", "/runs/demo-1/"),
 )
 

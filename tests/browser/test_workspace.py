@@ -20,7 +20,7 @@ from pytest_django.live_server_helper import LiveServer
 from rjsmin import jsmin
 
 from annotation.domain.annotations import Work
-from annotation.models import Annotation, Assignment, Batch, WellbeingSettings, Draft, Guideline, Person
+from annotation.models import Annotation, Assignment, Batch, Draft, Guideline, Person, WellbeingSettings
 from annotation.services.annotations.drafts import save_draft
 from tests.annotation.views.test_dispute_pages import two_criteria
 from tests.browser.conftest import SignIn

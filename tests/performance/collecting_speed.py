@@ -56,7 +56,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
     from annotation.models import Dataset, Job, Prompt, Response
     from annotation.services import jobs
     from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
-    from benchmark.services.collection import start_collection, resume_collection
+    from benchmark.services.collection import resume_collection, start_collection
     from tests.benchmark.endpoint import Bucket, local_endpoint, troubled
 
     dataset = Dataset.objects.create(name="asked")

@@ -102,18 +102,18 @@ def _distinct_rows(codes: Codes, base: int) -> tuple[Ints, Ints]:
         numbers *= base
         numbers += column
         numbers += 1
-    found, counts = _distinct(numbers, base**width)
-    digits = [found // base ** (width - 1 - place) % base - 1 for place in range(width)]
-    return np.stack(digits, axis=1) if digits else np.zeros((len(found), 0), dtype=np.int64), counts
+    distinct_numbers, counts = _distinct(numbers, base**width)
+    digits = [distinct_numbers // base ** (width - 1 - place) % base - 1 for place in range(width)]
+    return np.stack(digits, axis=1) if digits else np.zeros((len(distinct_numbers), 0), dtype=np.int64), counts
 
 
 def _distinct(numbers: Ints, bound: int) -> tuple[Ints, Ints]:
     if bound <= MOST_BINS:
         bins = np.bincount(numbers)
-        found = np.flatnonzero(bins)
-        return found.astype(np.int64), bins[found].astype(np.int64)
-    found, counts = np.unique(numbers, return_counts=True)
-    return found, counts.astype(np.int64)
+        distinct_numbers = np.flatnonzero(bins)
+        return distinct_numbers.astype(np.int64), bins[distinct_numbers].astype(np.int64)
+    distinct_numbers, counts = np.unique(numbers, return_counts=True)
+    return distinct_numbers, counts.astype(np.int64)
 
 
 def pool(parts: Iterable[tuple[Patterns, Sequence[Value]]]) -> tuple[dict[Pattern, int], tuple[Value, ...]]:
@@ -191,13 +191,13 @@ def tabulate(patterns: Patterns, values: Sequence[Value]) -> Units:
         counts[labels] += count
         if positions == 2 and labels[:1] != tuple(codes[:1]):
             turned[labels] += count
-    kept = sorted(labels for labels, count in counts.items() if labels and count > 0)
+    label_sets = sorted(labels for labels, count in counts.items() if labels and count > 0)
     return Units(
         values=tuple(values),
         positions=positions,
-        counts=np.array([counts[labels] for labels in kept], dtype=np.int64),
-        value_counts=_value_counts(kept, len(index)),
-        turned=np.array([turned[labels] for labels in kept], dtype=np.int64),
+        counts=np.array([counts[labels] for labels in label_sets], dtype=np.int64),
+        value_counts=_value_counts(label_sets, len(index)),
+        turned=np.array([turned[labels] for labels in label_sets], dtype=np.int64),
     )
 
 

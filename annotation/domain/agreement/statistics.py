@@ -78,8 +78,8 @@ def _measured(
     units = tabulate(dict(patterns), values)
     rules = {name: _RULES[measurement][name] for name in names}
     reasons = {name: rule.obstacle(units, measurement) for name, rule in rules.items()}
-    wanted = {name: rule.estimate for name, rule in rules.items() if reasons[name] is None}
-    estimates = estimates_of(units, wanted, resamples=resamples, seed=seed) if wanted else {}
+    formulas_by_name = {name: rule.estimate for name, rule in rules.items() if reasons[name] is None}
+    estimates = estimates_of(units, formulas_by_name, resamples=resamples, seed=seed) if formulas_by_name else {}
     measured = {
         name: _statistic(estimates[name], rule.error(units), confidence)
         if name in estimates
@@ -107,7 +107,7 @@ def difference(
     """
     (rule,) = _rules_named([statistic], measurement).values()
     parts = [tabulate(patterns, values) for patterns in (one, other)]
-    reason = next((found for part in parts if (found := rule.obstacle(part, measurement))), None)
+    reason = next((obstacle for part in parts if (obstacle := rule.obstacle(part, measurement))), None)
     if reason is not None:
         return Statistic(None, None, None, reason)
     before, after = (
@@ -186,12 +186,12 @@ STATISTICS: tuple[str, ...] = tuple(_RULES["nominal"])
 
 def _rules_named(names: Iterable[str] | None, measurement: Measurement) -> Mapping[str, _Rule]:
     rules = _RULES[measurement]
-    chosen = STATISTICS if names is None else tuple(names)
-    for name in chosen:
+    selection = STATISTICS if names is None else tuple(names)
+    for name in selection:
         if name not in rules:
             raise AssayError(
                 N_("There is no agreement statistic {name}; choose among: {known}."),
                 name=name,
                 known=", ".join(STATISTICS),
             )
-    return {name: rules[name] for name in STATISTICS if name in chosen}
+    return {name: rules[name] for name in STATISTICS if name in selection}

@@ -91,5 +91,5 @@ def within_quota(quota: int | None, *, submitted: int, live: int) -> bool:
 
 def _reads(language: str, languages: frozenset[str]) -> bool:
     """``zh`` reads ``zh-Hans``; ``zh-Hans`` does not read ``zh-Hant``."""
-    wanted = language.lower().replace("_", "-")
-    return any(wanted == one or wanted.startswith(one + "-") for one in (x.lower() for x in languages))
+    code = language.lower().replace("_", "-")
+    return any(code == known or code.startswith(known + "-") for known in (x.lower() for x in languages))

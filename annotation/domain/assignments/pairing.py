@@ -147,10 +147,10 @@ def dealt(*, groups: Sequence[Block], people: int, tasks: int, seed: int = 0) ->
             raise ValueError(f"the group {group} is not of distinct people below {people} in ascending order")
         if len(group) != len(groups[0]):
             raise ValueError(f"the group {group} is not as large as {groups[0]}")
-    chosen = Random(f"people {seed}").sample(list(groups), len(groups))  # noqa: S311 - an order, not a secret
+    order = Random(f"people {seed}").sample(list(groups), len(groups))  # noqa: S311 - an order, not a secret
     repeats, left = divmod(tasks, len(groups))
-    cycle = (_Listed((tuple(chosen),)),)
-    rest = (_Listed((tuple(chosen[:left]),)),) if left else ()
+    cycle = (_Listed((tuple(order),)),)
+    rest = (_Listed((tuple(order[:left]),)),) if left else ()
     return Design(people, len(groups[0]), tasks, seed, cycle, repeats, rest, tuple(range(people)))
 
 
@@ -216,20 +216,20 @@ def _paired(people: int, tasks: int) -> _Plan:
     else:
         stretches, size = tuple(_Tour(people, turn) for turn in range(people // 2)), people
     repeats, left = divmod(tasks, size * len(stretches))
-    whole, part = divmod(left, size)
-    rest = stretches[:whole]
+    complete, part = divmod(left, size)
+    rest = stretches[:complete]
     if part:
-        rest = (*rest, _Listed(_first(stretches[whole].rounds(0), part)))
+        rest = (*rest, _Listed(_first(stretches[complete].rounds(0), part)))
     return stretches, repeats, rest
 
 
 def _first(rounds: Rounds, blocks: int) -> Rounds:
     """As many of their blocks as are wanted."""
     cut: list[Sequence[Block]] = []
-    for some in rounds:
+    for round_blocks in rounds:
         if blocks > 0:
-            cut.append(some[:blocks])
-        blocks -= len(some)
+            cut.append(round_blocks[:blocks])
+        blocks -= len(round_blocks)
     return tuple(cut)
 
 
@@ -243,8 +243,8 @@ class _Matching:
     def rounds(self, start: int) -> Rounds:
         ring = self.people - 1
         steps = range(1, self.people // 2)
-        others = [_block((self.turn + step) % ring, (self.turn - step) % ring) for step in steps]
-        return (((self.turn, ring), *others),)
+        pairs = [_block((self.turn + step) % ring, (self.turn - step) % ring) for step in steps]
+        return (((self.turn, ring), *pairs),)
 
 
 @dataclass(frozen=True)
@@ -420,15 +420,15 @@ def _rest(people: int, overlap: int, tasks: int) -> _Rest:
     """Even starters' orbits as long as they last; the last of them and what is over are searched together."""
     orbits, over = divmod(tasks, people)
     starters, excess = _starters(people, overlap, orbits)
-    kept = max(0, orbits - max(1, SEARCHED // people)) if over or excess else orbits
+    fixed = max(0, orbits - max(1, SEARCHED // people)) if over or excess else orbits
     stretches = [_Orbit(people, starter) for starter in starters]
-    distances = _distances(people, starters[:kept])
-    loose = [list(block) for stretch in stretches[kept:] for block in _blocks(stretch)]
+    distances = _distances(people, starters[:fixed])
+    loose = [list(block) for stretch in stretches[fixed:] for block in _blocks(stretch)]
     loose += [[(turn * overlap + seat) % people for seat in range(overlap)] for turn in range(over)]
     if not loose:
         return _Rest(tuple(stretches), _spread(distances[1:]))
     spread = _even_out(people, distances, loose)
-    return _Rest((*stretches[:kept], _Listed(_lined_up(people, [_block(*block) for block in loose]))), spread)
+    return _Rest((*stretches[:fixed], _Listed(_lined_up(people, [_block(*block) for block in loose]))), spread)
 
 
 def _lined_up(people: int, blocks: list[Block]) -> Rounds:
@@ -443,7 +443,7 @@ def _lined_up(people: int, blocks: list[Block]) -> Rounds:
         if any(not set(block).isdisjoint(other) for other in rounds[-1]):
             rounds.append([])
         rounds[-1].append(block)
-    return tuple(tuple(some) for some in rounds)
+    return tuple(tuple(round_blocks) for round_blocks in rounds)
 
 
 def _had(loads: Sequence[int], block: Block) -> tuple[int, int]:
@@ -479,36 +479,36 @@ def _anneal(shared: list[list[int]], blocks: list[list[int]], steps: int, random
         if excess <= 1:  # rows of odd length may leave one over: the sum counts each pair twice
             return True
         heat *= cooling
-        here, there = blocks[int(chance() * size)], blocks[int(chance() * size)]
-        first, second = here[int(chance() * overlap)], there[int(chance() * overlap)]
-        if first in there or second in here:
+        first_block, second_block = blocks[int(chance() * size)], blocks[int(chance() * size)]
+        first, second = first_block[int(chance() * overlap)], second_block[int(chance() * overlap)]
+        if first in second_block or second in first_block:
             continue
-        change = _change(shared, here, there, first, second)
+        change = _change(shared, first_block, second_block, first, second)
         if change <= 0 or chance() < exp(-change / heat):
-            _swap(shared, here, there, first, second)
+            _swap(shared, first_block, second_block, first, second)
             excess += 4 * change
     return excess <= 1
 
 
 def _change(
-    shared: list[list[int]], here: Sequence[int], there: Sequence[int], first: int, second: int
+    shared: list[list[int]], first_block: Sequence[int], second_block: Sequence[int], first: int, second: int
 ) -> int:
     """A quarter of what the sum of squares, each pair counted twice, gains if first and second change places.
 
     Who sits in both blocks shares as much with either afterwards.
     """
     of_first, of_second, change = shared[first], shared[second], 0
-    for other in here:
-        if other != first and other not in there:
+    for other in first_block:
+        if other != first and other not in second_block:
             change += of_second[other] - of_first[other] + 1
-    for other in there:
-        if other != second and other not in here:
+    for other in second_block:
+        if other != second and other not in first_block:
             change += of_first[other] - of_second[other] + 1
     return change
 
 
-def _swap(shared: list[list[int]], here: list[int], there: list[int], first: int, second: int) -> None:
-    for block, leaves, comes in ((here, first, second), (there, second, first)):
+def _swap(shared: list[list[int]], first_block: list[int], second_block: list[int], first: int, second: int) -> None:
+    for block, leaves, comes in ((first_block, first, second), (second_block, second, first)):
         for other in block:
             if other != leaves:
                 shared[leaves][other] -= 1

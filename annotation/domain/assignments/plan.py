@@ -56,31 +56,31 @@ def allotments(
     sharing: dict[Block, list[K]] = defaultdict(list)
     for kind in tasks:
         sharing[may[kind]].append(kind)
-    found = []
+    plan = []
     for people, kinds in sharing.items():
         number = sum(tasks[kind] for kind in kinds)
         even = pairs is None
         design = (
             _balanced(people, number, overlap, seed) if even else _dealt(people, number, pairs or (), seed)
         )
-        found.append(Allotment(tuple(kinds), people, number, design))
-    return found
+        plan.append(Allotment(tuple(kinds), people, number, design))
+    return plan
 
 
 def loads(counts: Mapping[Block, int]) -> Counter[int]:
     """The tasks of each person."""
-    found: Counter[int] = Counter()
+    tasks_by_person: Counter[int] = Counter()
     for block, tasks in counts.items():
-        found.update(dict.fromkeys(block, tasks))
-    return found
+        tasks_by_person.update(dict.fromkeys(block, tasks))
+    return tasks_by_person
 
 
 def shared(counts: Mapping[Block, int]) -> Counter[tuple[int, int]]:
     """For people i < j, the tasks that both get."""
-    found: Counter[tuple[int, int]] = Counter()
+    tasks_by_pair: Counter[tuple[int, int]] = Counter()
     for block, tasks in counts.items():
-        found.update(dict.fromkeys(combinations(block, 2), tasks))
-    return found
+        tasks_by_pair.update(dict.fromkeys(combinations(block, 2), tasks))
+    return tasks_by_pair
 
 
 def _balanced(people: Block, tasks: int, overlap: int, seed: int) -> Design | None:
@@ -91,5 +91,5 @@ def _balanced(people: Block, tasks: int, overlap: int, seed: int) -> Design | No
 
 def _dealt(people: Block, tasks: int, pairs: Sequence[Block], seed: int) -> Design | None:
     place = {person: number for number, person in enumerate(people)}
-    whole = [tuple(sorted(place[one] for one in pair)) for pair in pairs if all(one in place for one in pair)]
-    return dealt(groups=whole, people=len(people), tasks=tasks, seed=seed) if whole else None
+    groups = [tuple(sorted(place[person_number] for person_number in pair)) for pair in pairs if all(person_number in place for person_number in pair)]
+    return dealt(groups=groups, people=len(people), tasks=tasks, seed=seed) if groups else None

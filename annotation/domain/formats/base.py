@@ -129,15 +129,15 @@ class Reader(Generic[R_co]):
 
     def items(self, source: Source) -> Iterator[R_co | InputError]:
         """The records, and in their place what is wrong; ends where the rest cannot be read."""
-        nothing = True
+        is_empty = True
         try:
             for row in self.rows(source):
-                nothing = False
+                is_empty = False
                 yield from [row] if isinstance(row, InputError) else self._parsed(row, source)
         except InputError as error:
             yield error
             return
-        if nothing:
+        if is_empty:
             yield InputError(N_("there are no rows in this file."), path=source.name)
 
     def _parsed(self, row: Row, source: Source) -> Sequence[R_co | InputError]:
@@ -230,17 +230,17 @@ def guess_from(source: Source, formats: Iterable[Format]) -> Guess | None:
     try:
         if is_array(source):
             fields = _item_fields(source)
-            kinds = ((one.name, one.guess(fields)) for one in formats if one.is_array)
+            kinds = ((format_.name, format_.guess(fields)) for format_ in formats if format_.is_array)
             return next((Guess(format=name, kind=kind) for name, kind in kinds if kind is not None), None)
         first = next((text for _number, text in lines(source) if text.strip()), "")
     except InputError:
         return None
     is_json = first.lstrip().startswith("{")
     fields = _json_fields(first) if is_json else _csv_fields(first)
-    for one in formats:
-        kind = one.guess(fields) if one.is_json == is_json else None
+    for format_ in formats:
+        kind = format_.guess(fields) if format_.is_json == is_json else None
         if kind is not None:
-            return Guess(format=one.name, kind=kind)
+            return Guess(format=format_.name, kind=kind)
     return None
 
 
@@ -254,10 +254,10 @@ def _item_fields(source: Source) -> frozenset[str]:
 
 def _json_fields(line: str) -> frozenset[str]:
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except (ValueError, RecursionError):
         return frozenset()
-    return frozenset(found) if isinstance(found, dict) else frozenset()
+    return frozenset(record) if isinstance(record, dict) else frozenset()
 
 
 def _csv_fields(line: str) -> frozenset[str]:

@@ -159,10 +159,10 @@ class _Careful(io.FileIO):
     """A file of which nobody reads much at once, whatever a zip says of its parts."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        wanted = size if size is not None and size >= 0 else max(0, self._length() - self.tell())
-        if wanted > LARGEST_READ:
+        length = size if size is not None and size >= 0 else max(0, self._length() - self.tell())
+        if length > LARGEST_READ:
             raise zipfile.BadZipFile("a part is too long")
-        return super().read(wanted) or b""
+        return super().read(length) or b""
 
     def _length(self) -> int:
         return os.fstat(self.fileno()).st_size
@@ -199,8 +199,8 @@ class Bundle:
                     lines += piece.count(b"\n")
                     done += len(piece)
                     tell(min(1.0, done / total))
-            told = lines if facts.name in TABLES else 0
-            if (digest.hexdigest(), told) != (facts.sha256, facts.lines):
+            table_lines = lines if facts.name in TABLES else 0
+            if (digest.hexdigest(), table_lines) != (facts.sha256, facts.lines):
                 raise self.error(
                     N_(
                         "this is not what the bundle's manifest says of it (sha256); ask for the bundle again."
@@ -302,11 +302,11 @@ class Bundle:
     def _compare_names(self) -> None:
         """What the manifest names is there in its length, and nothing else is."""
         named = {file.name: file.bytes for file in self.manifest.files}
-        there = {name: size for name, size in self._sizes.items() if name != MANIFEST}
-        wanted = {*TABLES, *(guideline.file for guideline in self.manifest.guidelines)}
-        for name in sorted(named.keys() ^ there.keys() | wanted - there.keys()):
+        sizes = {name: size for name, size in self._sizes.items() if name != MANIFEST}
+        required = {*TABLES, *(guideline.file for guideline in self.manifest.guidelines)}
+        for name in sorted(named.keys() ^ sizes.keys() | required - sizes.keys()):
             raise self.error(N_("the manifest and the files of this bundle differ in {name}."), name=name)
-        for name, size in there.items():
+        for name, size in sizes.items():
             if named[name] != size:
                 raise self.error(
                     N_(

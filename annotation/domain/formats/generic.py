@@ -48,12 +48,12 @@ def prompt(row: Row) -> PromptRecord:
 
 def ref(row: Row) -> PromptRef:
     """The prompt that a response or a label belongs to: ``prompt_id``, or ``prompt`` with its text."""
-    found = PromptRef(id=row.identifier("prompt_id"), text=row.text("prompt") if row.has("prompt") else "")
-    if not found.id and not found.text:
+    prompt_ref = PromptRef(id=row.identifier("prompt_id"), text=row.text("prompt") if row.has("prompt") else "")
+    if not prompt_ref.id and not prompt_ref.text:
         raise row.error(
             N_("whose is this? Give the prompt's id, or its text in the field prompt."), field="prompt_id"
         )
-    return found
+    return prompt_ref
 
 
 def value(row: Row, field: str, found: object) -> float:

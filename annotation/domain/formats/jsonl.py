@@ -66,7 +66,7 @@ def _labels(row: Row) -> Mapping[str, Any]:
     labels = row.fields.get("labels")
     if not isinstance(labels, dict) or not labels:
         raise row.error(N_('write the labels as {{"criterion": value}}.'), field="labels")
-    return {name: generic.value(row, f"labels.{name}", found) for name, found in labels.items()}
+    return {name: generic.value(row, f"labels.{name}", value) for name, value in labels.items()}
 
 
 def _evidence(row: Row) -> list[Mapping[str, Any]]:

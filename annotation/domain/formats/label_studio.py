@@ -121,9 +121,9 @@ def _responses(row: Row) -> Iterator[ResponseRecord]:
 
 def _judgements(row: Row) -> Iterator[Judgement]:
     """The annotations, and after them the decisions."""
-    said = [one for one in _said(row) if one.role != GOLD]
-    decisions = _decisions(said)
-    for one in said:
+    annotations = [one for one in _said(row) if one.role != GOLD]
+    decisions = _decisions(annotations)
+    for one in annotations:
         if one not in decisions:
             yield _annotation(row, one)
     for one in decisions:

@@ -29,10 +29,10 @@ from annotation.models import (
     Assignment,
     Batch,
     CorrectionRequest,
+    MemberCounts,
     Membership,
     Person,
     Stratum,
-    MemberCounts,
     Task,
 )
 from annotation.selectors.access import sealed_batches

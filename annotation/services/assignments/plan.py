@@ -115,9 +115,9 @@ def plan_again_for(batch: Batch, *, without: Membership, strata: Iterable[int] |
     if strata is not None:
         tasks = tasks.filter(stratum__in=list(strata))
     ids = _locked(tasks)
-    taken = Assignment.objects.filter(batch=batch, person=without.person_id, state__in=LIVE)
-    mine = set(taken.values_list("task", flat=True))
-    _plan_again(batch, [pk for pk in ids if pk not in mine], without=without.pk, many=True)
+    assignments = Assignment.objects.filter(batch=batch, person=without.person_id, state__in=LIVE)
+    taken_tasks = set(assignments.values_list("task", flat=True))
+    _plan_again(batch, [pk for pk in ids if pk not in taken_tasks], without=without.pk, many=True)
 
 
 def plan_for_whom_nobody_is_left(batch: Batch) -> int:
@@ -176,7 +176,7 @@ def plan_for(batch: Batch, plan: Mapping[Members | None, Sequence[Task]], *, req
 def name_pairs(batch: Batch, pairs: Iterable[Sequence[Membership]]) -> None:
     """Keep the pairs that the manager named; each as many different people as the overlap asks for."""
     for pair in pairs:
-        members = {one.pk for one in pair}
+        members = {member.pk for member in pair}
         if len(members) != batch.overlap:
             raise AssayError(
                 N_(
@@ -208,7 +208,7 @@ def _allotments(
     places = {member.pk: place for place, member in enumerate(members)}
     may: dict[int, Block] = {}
     for stratum in Stratum.objects.filter(pk__in=tasks).order_by("pk"):
-        may[stratum.pk] = tuple(places[one.pk] for one in may_take(members, stratum))
+        may[stratum.pk] = tuple(places[member.pk] for member in may_take(members, stratum))
     pairs = [tuple(places[pk] for pk in pair) for pair in named_pairs(batch) if places.keys() >= set(pair)]
     return allotments(
         tasks={stratum: tasks[stratum] for stratum in may},
@@ -222,8 +222,8 @@ def _allotments(
 def _refuse_beyond_quotas(members: Sequence[Membership], found: Iterable[Allotment[int]]) -> None:
     """A plan that somebody's quota does not allow would leave tasks that nobody may take."""
     planned: Counter[int] = Counter()
-    for one in found:
-        planned.update(loads(one.counts()))
+    for allotment in found:
+        planned.update(loads(allotment.counts()))
     for place, member in enumerate(members):
         if member.quota is not None and planned[place] > member.quota:
             raise AssayError(
@@ -351,16 +351,16 @@ class _Office:
         planned = self._panel(task)
         if without not in planned:
             return None
-        stay = [one for one in planned if one != without]
+        stay = [pk for pk in planned if pk != without]
         return self._with(task, stay, self._able(task, past, stay=stay, without=without)[:1])
 
     def fill(self, task: Task, past: _Past) -> Members | None:
         """Those who have a place or may take theirs, and as many others as there are places for; None where
         there are no others, or no places.
         """
-        able = {one.pk for one in self._for(task) if one.person not in past.barred}
+        able = {member.pk for member in self._for(task) if member.person not in past.barred}
         holders = [pk for pk, person in self.person_of.items() if person in past.live]
-        stay = [*holders, *(one for one in self._panel(task) if one in able)]
+        stay = [*holders, *(pk for pk in self._panel(task) if pk in able)]
         return self._with(task, stay, self._able(task, past, stay=stay)[: max(0, task.overlap - len(stay))])
 
     def _panel(self, task: Task) -> Members:
@@ -369,7 +369,7 @@ class _Office:
     def _for(self, task: Task) -> list[_Able]:
         if task.stratum_id not in self.by_stratum:
             able = may_take(self.members, task.stratum)
-            self.by_stratum[task.stratum_id] = [_Able(one.pk, one.person_id, one.quota) for one in able]
+            self.by_stratum[task.stratum_id] = [_Able(member.pk, member.person_id, member.quota) for member in able]
         return self.by_stratum[task.stratum_id]
 
     def _able(self, task: Task, past: _Past, *, stay: Sequence[int], without: int = 0) -> list[int]:
@@ -377,20 +377,20 @@ class _Office:
         within their quota with all that is planned for them, has least to do, and shares least with the others.
         """
         able = [
-            one
-            for one in self._for(task)
-            if one.pk not in stay and one.pk != without and one.person not in past.barred
+            member
+            for member in self._for(task)
+            if member.pk not in stay and member.pk != without and member.person not in past.barred
         ]
         able.sort(
-            key=lambda one: (
-                one.person in past.gave_back,
-                one.quota is not None and self.load[one.pk] >= one.quota,
-                self.load[one.pk],
-                sum([self.shared[one.pk, other] for other in stay]),
-                one.pk,
+            key=lambda member: (
+                member.person in past.gave_back,
+                member.quota is not None and self.load[member.pk] >= member.quota,
+                self.load[member.pk],
+                sum([self.shared[member.pk, other] for other in stay]),
+                member.pk,
             )
         )
-        return [one.pk for one in able]
+        return [member.pk for member in able]
 
     def _with(self, task: Task, stay: Sequence[int], chosen: Sequence[int]) -> Members | None:
         if not chosen:

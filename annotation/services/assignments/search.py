@@ -117,11 +117,11 @@ class Search:
         """
         last = self.member.last_prompt
         for not_prompt in (None,) if last is None else (last, None):
-            found = self._take_in_order(not_prompt)
-            if found is not None:
-                if found.rank - self.cursor > CURSOR_STEP:
+            task = self._take_in_order(not_prompt)
+            if task is not None:
+                if task.rank - self.cursor > CURSOR_STEP:
                     self._move_cursor()
-                return found
+                return task
         self._move_cursor()
         return self.take_given_back()
 
@@ -131,8 +131,8 @@ class Search:
     def kind_of_next(self) -> tuple[str, str] | None:
         """The dimension and the language of the next task in order, locked by others or not; None without one."""
         ways = (True, False) if self.conditions.requeued else (False,)
-        found = (self.tasks.first_kind(start=self.cursor, requeued=way) for way in ways)
-        return next((kind for kind in found if kind is not None), None)
+        kinds = (self.tasks.first_kind(start=self.cursor, requeued=way) for way in ways)
+        return next((kind for kind in kinds if kind is not None), None)
 
     @property
     def never(self) -> Sequence[int]:
@@ -146,8 +146,8 @@ class Search:
         """
         if not self.tasks.pool:
             return True
-        others = _annotators(self.member.batch).exclude(pk=self.member.pk).count()
-        return self.tasks.count(start=self.cursor, most=others + 1) > others
+        other_members = _annotators(self.member.batch).exclude(pk=self.member.pk).count()
+        return self.tasks.count(start=self.cursor, most=other_members + 1) > other_members
 
     def _take_in_order(self, not_prompt: int | None) -> FreeTask | None:
         """What came back stands before the cursor, so it is looked at first: its rank is the smaller one.
@@ -159,19 +159,19 @@ class Search:
                 take = partial(
                     self.tasks.lock_first, start=self.cursor, requeued=requeued, not_prompt=not_prompt
                 )
-                found = self._tried(partial(take, wait=wait))
-                if found is not None:
-                    return found
+                task = self._tried(partial(take, wait=wait))
+                if task is not None:
+                    return task
         return None
 
     def _take_again(self, ended: Assignment.State) -> FreeTask | None:
         """A task that the member had, whose claim ``ended`` so without a reason, and that nobody else took."""
-        mine = list(given_back(self.member.batch, self.member.person, ended).values_list("task", flat=True))
-        for wait in self._ways() if mine else ():
-            found = self._tried(partial(self.tasks.lock_first_of, mine, wait=wait))
-            if found is not None:
+        own_tasks = list(given_back(self.member.batch, self.member.person, ended).values_list("task", flat=True))
+        for wait in self._ways() if own_tasks else ():
+            task = self._tried(partial(self.tasks.lock_first_of, own_tasks, wait=wait))
+            if task is not None:
                 self.had = True
-                return found
+                return task
         return None
 
     def _ways(self) -> Iterator[bool]:
@@ -189,17 +189,17 @@ class Search:
         if not self.careful:
             return take()
         with transaction.atomic():
-            found = take()
-            if found is None:
+            task = take()
+            if task is None:
                 transaction.set_rollback(True)
-        return found
+        return task
 
     def _move_cursor(self) -> None:
         """Where nothing is left, to the place where the next task of the batch will stand."""
         if self.resting:
             return
-        found = self.tasks.first_rank(start=self.cursor)
-        self.cursor = max(self.cursor, tasks_in(self.member.batch)) if found is None else found
+        rank = self.tasks.first_rank(start=self.cursor)
+        self.cursor = max(self.cursor, tasks_in(self.member.batch)) if rank is None else rank
         Membership.objects.filter(pk=self.member.pk).update(cursor=self.cursor)
 
 

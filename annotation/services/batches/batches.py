@@ -193,7 +193,7 @@ def _strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any
     strata = {
         tuple(kind): pk for pk, *kind in work.values_list("pk", "dataset", "dimension", "language", "model")
     }
-    found = {
+    counts = {
         tuple(kind): n
         for *kind, n in responses.order_by().values_list(*KIND).annotate(n=Count("pk")).order_by(*KIND)
     }
@@ -206,12 +206,12 @@ def _strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any
             language=language,
             model_id=model,
         )
-        for dataset, dimension, language, model in found
+        for dataset, dimension, language, model in counts
         if (dataset, dimension, language, model) not in strata
     ]
-    for one in Stratum.objects.bulk_create(new):
-        strata[one.dataset_id, one.dimension, one.language, one.model_id] = one.pk
-    return strata, {strata[kind]: n for kind, n in found.items()}
+    for stratum in Stratum.objects.bulk_create(new):
+        strata[stratum.dataset_id, stratum.dimension, stratum.language, stratum.model_id] = stratum.pk
+    return strata, {strata[kind]: n for kind, n in counts.items()}
 
 
 def _positions(batch: Batch, start: int, number: int) -> Iterator[int]:

@@ -13,7 +13,7 @@ from time import monotonic
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.models import Alarm, Batch, Person, BatchStats
+from annotation.models import Alarm, Batch, BatchStats, Person
 from annotation.selectors.batches.monitoring import (
     Measured,
     complete_tasks,
@@ -51,11 +51,11 @@ def watch_all() -> None:
 def watch(batch: Batch) -> BatchStats:
     """Measure the batch if it is due, and raise the alarm that its agreement asks for."""
     before = watch_of(batch)
-    found = before if before is not None and not _is_due(batch, before) else _measure(batch, before)
-    rows = rows_of(found)
+    stats = before if before is not None and not _is_due(batch, before) else _measure(batch, before)
+    rows = rows_of(stats)
     if rows and _is_low(batch, rows[0]):
         _raise_alarm(batch, rows[0])
-    return found
+    return stats
 
 
 @transaction.atomic
@@ -94,8 +94,8 @@ def _measure(batch: Batch, before: BatchStats | None) -> BatchStats:
     rows = rows_of(BatchStats(agreement=agreement))
     measured["history"] = with_point(before.history if before else [], rows[0] if rows else None)
     measured["took"] = monotonic() - started
-    found, _created = BatchStats.objects.update_or_create(batch=batch, defaults=measured)
-    return found
+    stats, _created = BatchStats.objects.update_or_create(batch=batch, defaults=measured)
+    return stats
 
 
 def _is_low(batch: Batch, first: Measured) -> bool:

@@ -48,7 +48,7 @@ def set_terms(*, batch: Batch, terms: Terms, actor: Person) -> Batch:
         Batch.objects.filter(pk=batch.pk).update(blocks_since=timezone.now())
     if changes:
         Batch.objects.filter(pk=batch.pk).update(**changes)
-        told = {name: str(value) if isinstance(value, date) else value for name, value in changes.items()}
-        record(actor=actor, verb="set_terms", target=f"batch:{batch.name}", **told)
+        data = {name: str(value) if isinstance(value, date) else value for name, value in changes.items()}
+        record(actor=actor, verb="set_terms", target=f"batch:{batch.name}", **data)
     batch.refresh_from_db()
     return batch

@@ -113,23 +113,23 @@ def _locked(batch: Batch, tasks: Sequence[int], *states: str) -> Iterator[Task]:
     state = Batch.objects.select_for_update(no_key=True).values_list("state", flat=True).get(pk=batch.pk)
     if state == Batch.State.CLOSED:
         raise Conflict(N_("The batch {name} is closed."), name=batch.name)
-    found = list(
+    locked = list(
         Task.objects.select_for_update(of=("self",), no_key=True)
         .select_related("stratum")
         .filter(batch=batch, pk__in=tasks, kind=Task.Kind.WORK)
         .order_by("pk")
     )
-    missing = set(tasks) - {task.pk for task in found}
+    missing = set(tasks) - {task.pk for task in locked}
     if missing:
         raise NotFound(N_("The batch {name} has no item {item}."), name=batch.name, item=min(missing))
-    wrong = [task for task in found if task.state not in states]
+    wrong = [task for task in locked if task.state not in states]
     if wrong:
         raise Conflict(
             N_("Item {item} is {state}; this cannot be done with it any more."),
             item=wrong[0].pk,
             state=Task.State(wrong[0].state).label,
         )
-    yield from found
+    yield from locked
 
 
 def _members(batch: Batch, people: Sequence[Person]) -> list[Membership]:
@@ -151,9 +151,9 @@ def _refuse_too_few(task: Task, members: Sequence[Membership], done: set[int]) -
     had = set(Assignment.objects.filter(task=task).exclude(skip_reason="").values_list("person", flat=True))
     had |= set(Assignment.objects.filter(task=task, slot=ADJUDICATION_SLOT).values_list("person", flat=True))
     able = [
-        one
-        for one in may_take(members, task.stratum)
-        if one.person_id not in had and one.person_id not in done
+        member
+        for member in may_take(members, task.stratum)
+        if member.person_id not in had and member.person_id not in done
     ]
     places = task.overlap - len(done)
     if len(able) < places:

@@ -35,16 +35,16 @@ def start_export(
     *, release: GoldRelease, format_name: str, options: Options, actor: Person, send: bool = True
 ) -> Export:
     """The export, which a job writes. Refused for whoever may not open the release, or see who labelled it."""
-    kept = options.kept(writer_named(format_name).options)
+    chosen_options = options.kept(writer_named(format_name).options)
     refuse_sealed_gold(actor, release.batches.all())
-    if kept.get("real_names") and not may_name_people(actor):
+    if chosen_options.get("real_names") and not may_name_people(actor):
         raise Forbidden(N_("Only a manager exports the names of people; choose pseudonyms."))
     GoldRelease.objects.select_for_update(no_key=True).get(pk=release.pk)
-    same = release.exports.filter(format=format_name, options=kept, job__state__in=UNDER_WAY)
+    same = release.exports.filter(format=format_name, options=chosen_options, job__state__in=UNDER_WAY)
     if same.exists():
         raise Conflict(N_("This export is being written now."))
     export = Export.objects.create(
-        release=release, format=format_name, options=kept, folder=f"{FOLDER}/{uuid4().hex}", created_by=actor
+        release=release, format=format_name, options=chosen_options, folder=f"{FOLDER}/{uuid4().hex}", created_by=actor
     )
     export.job = jobs.enqueue(
         kind=JOB_KIND,
@@ -84,11 +84,11 @@ def _write(export: Export, context: jobs.JobContext) -> Made:
         final.rename(part)
     course = Course(
         kept=context.job.result.get("course", {}),
-        keep=lambda kept: context.keep({"course": dict(kept)}),
+        keep=lambda progress: context.keep({"course": dict(progress)}),
         report=context.report,
     )
-    wanted = Wanted(Released(export.release), Options.of(export.options))
-    made = write_files(writer_named(export.format), wanted, part, course)
+    spec = Wanted(Released(export.release), Options.of(export.options))
+    made = write_files(writer_named(export.format), spec, part, course)
     context.report(1, N_("reading the files back"))
     part.rename(final)
     return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 from annotation.services.imports.annotations import Target, import_annotations
 from annotation.services.imports.bundle import As, import_bundle
 from annotation.services.imports.datasets import import_prompts, import_responses
-from annotation.services.imports.run import ImportRefused, ImportReport, ImportNote, Run
+from annotation.services.imports.run import ImportNote, ImportRefused, ImportReport, Run
 
 __all__ = [
     "As",

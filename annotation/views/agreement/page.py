@@ -21,7 +21,7 @@ from annotation.selectors.agreement import (
 )
 from annotation.selectors.batches import batches_for, readable_batches
 from annotation.views.access import person_of, role_required
-from annotation.views.agreement.query import TabQuery, AgreementChoice, parse_choice
+from annotation.views.agreement.query import AgreementChoice, TabQuery, parse_choice
 from annotation.views.agreement.tabs import guideline, levels, overview, table, trend
 from annotation.views.agreement.wording import FACETS, STATISTICS, Words, alpha_of, chips, named
 

@@ -20,7 +20,7 @@ from annotation.core.errors import Forbidden
 from annotation.core.formatting import format_decimal, format_duration, format_interval, format_percent
 from annotation.domain.guidelines import GuidelineDocument
 from annotation.forms.batches.tasks import NO_DIMENSION
-from annotation.models import Alarm, Batch, Person, Task, BatchStats
+from annotation.models import Alarm, Batch, BatchStats, Person, Task
 from annotation.selectors.access import refuse_sealed_gold, sealed_batches
 from annotation.selectors.batches.monitoring import (
     Figure,

@@ -52,60 +52,60 @@ class PromptGroup:
         return self.attribute, self.name
 
 
-def groups_json(sample: BoardSample, models: Sequence[str]) -> dict[str, Any]:
+def groups_to_json(sample: BoardSample, models: Sequence[str]) -> dict[str, Any]:
     """By attribute, for those that any prompt has. ``models`` are best first."""
-    groups_by_attribute = {attribute: _groups(sample, attribute) for attribute in ATTRIBUTES}
-    return {attribute: _table(sample, own, models) for attribute, own in groups_by_attribute.items() if own}
+    groups_by_attribute = {attribute: _list_groups(sample, attribute) for attribute in ATTRIBUTES}
+    return {attribute: _build_table(sample, own, models) for attribute, own in groups_by_attribute.items() if own}
 
 
-def _groups(sample: BoardSample, attribute: str) -> list[PromptGroup]:
+def _list_groups(sample: BoardSample, attribute: str) -> list[PromptGroup]:
     """Subcomponents in the guideline's order, then those it does not know by name; other groups by name."""
     if attribute != SUBCOMPONENT:
-        names = {name for scope in scopes(sample.document) for name in _names(sample, scope, attribute)}
+        names = {name for scope in scopes(sample.document) for name in _list_names(sample, scope, attribute)}
         return [PromptGroup(attribute, name, None) for name in sorted(names)]
     return [
         PromptGroup(attribute, name, scope)
         for scope in scopes(sample.document)
-        for name in _in_order(sample, scope, _names(sample, scope, attribute))
+        for name in _order_names(sample, scope, _list_names(sample, scope, attribute))
     ]
 
 
-def _names(sample: BoardSample, scope: str, attribute: str) -> set[str]:
+def _list_names(sample: BoardSample, scope: str, attribute: str) -> set[str]:
     return {
         group[attribute] for block in sample.blocks[scope] for group in block.groups if attribute in group
     }
 
 
-def _in_order(sample: BoardSample, scope: str, names: set[str]) -> list[str]:
+def _order_names(sample: BoardSample, scope: str, names: set[str]) -> list[str]:
     dimension = sample.document.dimension(scope)
     declared = [subcomponent.name for subcomponent in dimension.subcomponents] if dimension else []
     return [*(name for name in declared if name in names), *sorted(names - set(declared))]
 
 
-def _table(sample: BoardSample, groups: Sequence[PromptGroup], models: Sequence[str]) -> dict[str, Any]:
-    cells = [_cells(sample, group) for group in groups]
+def _build_table(sample: BoardSample, groups: Sequence[PromptGroup], models: Sequence[str]) -> dict[str, Any]:
+    cells = [_build_cells(sample, group) for group in groups]
     columns = [
-        {"name": group.name, "scope": group.scope, "n_prompts": _prompts(sample, group)} for group in groups
+        {"name": group.name, "scope": group.scope, "n_prompts": _count_prompts(sample, group)} for group in groups
     ]
     rows = [{"model": model, "cells": [cell.get(model) for cell in cells]} for model in models]
     return {"columns": columns, "rows": rows}
 
 
-def _prompts(sample: BoardSample, group: PromptGroup) -> int | None:
+def _count_prompts(sample: BoardSample, group: PromptGroup) -> int | None:
     """How many prompts of the group anybody answered; None where nobody knows which they are."""
-    blocks = [block for scope in _scopes(sample, group) for block in sample.blocks[scope]]
+    blocks = [block for scope in _list_group_scopes(sample, group) for block in sample.blocks[scope]]
     known = [block for block in blocks if block.shared]
-    return sum(int(block.having(*group.key).sum()) for block in known) if known else None
+    return sum(int(block.select_units(*group.key).sum()) for block in known) if known else None
 
 
-def _scopes(sample: BoardSample, group: PromptGroup) -> tuple[str, ...]:
+def _list_group_scopes(sample: BoardSample, group: PromptGroup) -> tuple[str, ...]:
     return scopes(sample.document) if group.scope is None else (group.scope,)
 
 
-def _cells(sample: BoardSample, group: PromptGroup) -> dict[str, dict[str, Any]]:
+def _build_cells(sample: BoardSample, group: PromptGroup) -> dict[str, dict[str, Any]]:
     """By model, those that have a response in the group."""
-    counted = [sample.counts(scope, group.key) for scope in _scopes(sample, group)]
-    numbers = {metric.name: (metric, _parts(sample, metric, group)) for metric in _metrics(sample, group)}
+    counted = [sample.counts(scope, group.key) for scope in _list_group_scopes(sample, group)]
+    numbers = {metric.name: (metric, _pool_group_parts(sample, metric, group)) for metric in _list_group_metrics(sample, group)}
     cells = {}
     for model in sample.models:
         n = sum(sum(own[model].values()) for own in counted)
@@ -118,7 +118,7 @@ def _cells(sample: BoardSample, group: PromptGroup) -> dict[str, dict[str, Any]]
     return cells
 
 
-def _metrics(sample: BoardSample, group: PromptGroup) -> list[Metric]:
+def _list_group_metrics(sample: BoardSample, group: PromptGroup) -> list[Metric]:
     """Those of the column; across columns those that have an overall number, or all where none has."""
     if group.scope is not None:
         return metrics_in(sample.document, group.scope)
@@ -126,7 +126,7 @@ def _metrics(sample: BoardSample, group: PromptGroup) -> list[Metric]:
     return overall or list(sample.document.metrics)
 
 
-def _parts(sample: BoardSample, metric: Metric, group: PromptGroup) -> dict[str, MetricPart]:
+def _pool_group_parts(sample: BoardSample, metric: Metric, group: PromptGroup) -> dict[str, MetricPart]:
     """By model; across columns all labels of the metric pooled."""
     inside = scopes_of(sample.document, metric) if group.scope is None else (group.scope,)
     scope_parts = [parts(sample, metric, scope, group.key) for scope in inside]
@@ -221,7 +221,7 @@ class BoardFigures:
 
     @property
     def groups(self) -> dict[str, Any]:
-        return groups_json(self.sample, self._models)
+        return groups_to_json(self.sample, self._models)
 
     @property
     def pairs(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from benchmark.domain.leaderboards.resampling import (
     Labels,
     ResponseBlock,
     Value,
-    blocks_of,
+    build_blocks,
 )
 
 ALL = "all"
@@ -69,14 +69,14 @@ class BoardSample:
         for row in rows:
             by_scope[row.scope].append(row)
             names.add(row.model)
-        blocks = {scope: blocks_of(by_scope[scope], scope, seed) for scope in scopes(document)}
+        blocks = {scope: build_blocks(by_scope[scope], scope, seed) for scope in scopes(document)}
         return cls(document, tuple(sorted(names)), blocks)
 
     def counts(self, scope: str, group: tuple[str, str] | None = None) -> dict[str, Counter[Labels]]:
         """By model, how many responses in this column (and group of prompts) were given exactly which labels."""
         counts_by_model: dict[str, Counter[Labels]] = {model: Counter() for model in self.models}
         for block in self.blocks[scope]:
-            counts_by_model |= block.counts(None if group is None else block.having(*group))
+            counts_by_model |= block.count_labels(None if group is None else block.select_units(*group))
         return counts_by_model
 
 
@@ -175,8 +175,8 @@ class MetricTally:
 def tally(document: GuidelineDocument, metric: Metric, scope: str, block: ResponseBlock) -> MetricTally:
     values = [_values(document, metric, scope, labels) for labels in block.patterns]
     return MetricTally(
-        totals=block.spread([float(sum(own, Fraction(0))) for own in values]),
-        labels=block.spread([len(own) for own in values]),
+        totals=block.sum_by_model([float(sum(own, Fraction(0))) for own in values]),
+        labels=block.sum_by_model([len(own) for own in values]),
         factor=factor_of(metric),
     )
 
@@ -218,13 +218,13 @@ def _parts_of(
     block: ResponseBlock,
     group: tuple[str, str] | None,
 ) -> dict[str, MetricPart]:
-    keep = np.ones(len(block.groups), dtype=bool) if group is None else block.having(*group)
+    keep = np.ones(len(block.groups), dtype=bool) if group is None else block.select_units(*group)
     made = tally(document, metric, scope, block)
     weights = block.weights[1:] if keep.all() else block.weights[1:, keep]
     totals = weights @ made.totals[keep] * float(made.factor)
     labels = weights @ made.labels[keep]
     one_each = made.labels[keep].max(axis=0, initial=0) <= 1
-    counts = block.counts(None if keep.all() else keep)
+    counts = block.count_labels(None if keep.all() else keep)
     values = {labels_: _values(document, metric, scope, labels_) for labels_ in block.patterns}
     return {
         model: MetricPart(

@@ -72,7 +72,7 @@ class ResponseBlock:
     model: Whole
     pattern: Whole
 
-    def spread(self, by_pattern: Sequence[float]) -> Floats:
+    def sum_by_model(self, by_pattern: Sequence[float]) -> Floats:
         """(units, models): the sum of a number that each pattern has, over the responses of a model in a unit."""
         size = len(self.groups) * len(self.models)
         place = self.unit * len(self.models) + self.model
@@ -80,7 +80,7 @@ class ResponseBlock:
         sums = np.bincount(place, weights=values, minlength=size).astype(np.float64)
         return sums.reshape(len(self.groups), -1)
 
-    def counts(self, keep: Mask | None = None) -> dict[str, Counter[Labels]]:
+    def count_labels(self, keep: Mask | None = None) -> dict[str, Counter[Labels]]:
         """By model, how many of its responses were given which labels; ``keep`` says which units are meant."""
         is_counted = np.ones(len(self.unit), dtype=bool) if keep is None else keep[self.unit]
         place = (self.model * len(self.patterns) + self.pattern)[is_counted]
@@ -92,28 +92,28 @@ class ResponseBlock:
             for model, row in zip(self.models, rows, strict=True)
         }
 
-    def having(self, attribute: str, value: str) -> Mask:
+    def select_units(self, attribute: str, value: str) -> Mask:
         """Which units are of this group."""
         return np.array([group.get(attribute) == value for group in self.groups], dtype=bool)
 
 
-def blocks_of(rows: Iterable[CountedResponse], scope: str, seed: int) -> tuple[ResponseBlock, ...]:
+def build_blocks(rows: Iterable[CountedResponse], scope: str, seed: int) -> tuple[ResponseBlock, ...]:
     """The rows of one column: one block of the models whose prompts are known, one for each other model."""
     by_model: dict[str, list[CountedResponse]] = defaultdict(list)
     for row in rows:
         by_model[row.model].append(row)
     known = [model for model in sorted(by_model) if all(row.prompt is not None for row in by_model[model])]
     unpaired = [model for model in sorted(by_model) if model not in set(known)]
-    shared = [_of_prompts([by_model[model] for model in known], scope, seed)] if known else []
-    return (*shared, *(_of_kinds(by_model[model], scope, seed) for model in unpaired))
+    shared = [_build_prompt_block([by_model[model] for model in known], scope, seed)] if known else []
+    return (*shared, *(_build_kind_block(by_model[model], scope, seed) for model in unpaired))
 
 
-def _of_prompts(rows: Sequence[Sequence[CountedResponse]], scope: str, seed: int) -> ResponseBlock:
+def _build_prompt_block(rows: Sequence[Sequence[CountedResponse]], scope: str, seed: int) -> ResponseBlock:
     """Prompts are drawn with replacement, each as likely as any other, with whatever was answered to it."""
     groups: dict[int | str, Mapping[str, str]] = {row.prompt: row.groups for own in rows for row in own}  # type: ignore[misc]
     order = sorted(groups, key=lambda prompt: (isinstance(prompt, str), prompt))
     place = {prompt: at for at, prompt in enumerate(order)}
-    patterns = _places(row.labels for own in rows for row in own)
+    patterns = _number_patterns(row.labels for own in rows for row in own)
     entries = [
         (place[row.prompt], model, patterns[row.labels])  # type: ignore[index]
         for model, own in enumerate(rows)
@@ -121,7 +121,7 @@ def _of_prompts(rows: Sequence[Sequence[CountedResponse]], scope: str, seed: int
     ]
     n = len(order)
     draws = _generator(seed, scope).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
-    return _block(
+    return _assemble_block(
         tuple(own[0].model for own in rows),
         patterns,
         entries,
@@ -131,15 +131,15 @@ def _of_prompts(rows: Sequence[Sequence[CountedResponse]], scope: str, seed: int
     )
 
 
-def _of_kinds(rows: Sequence[CountedResponse], scope: str, seed: int) -> ResponseBlock:
+def _build_kind_block(rows: Sequence[CountedResponse], scope: str, seed: int) -> ResponseBlock:
     """A response to a prompt that nobody knows is drawn by itself; those that are alike make one unit."""
     model = rows[0].model
     kinds = Counter((row.labels, tuple(sorted(row.groups.items()))) for row in rows)
     order = sorted(kinds)
-    patterns = _places(labels for labels, _groups in order)
+    patterns = _number_patterns(labels for labels, _groups in order)
     times = np.array([kinds[kind] for kind in order], dtype=float)
     draws = _generator(seed, f"{scope}\0{model}").multinomial(len(rows), times / times.sum(), size=RESAMPLES)
-    return _block(
+    return _assemble_block(
         (model,),
         patterns,
         [(unit, 0, patterns[labels]) for unit, (labels, _groups) in enumerate(order)],
@@ -149,7 +149,7 @@ def _of_kinds(rows: Sequence[CountedResponse], scope: str, seed: int) -> Respons
     )
 
 
-def _block(
+def _assemble_block(
     models: tuple[str, ...],
     patterns: Mapping[Labels, int],
     entries: Sequence[tuple[int, int, int]],
@@ -164,7 +164,7 @@ def _block(
     return ResponseBlock(models, shared, tuple(patterns), tuple(groups), weights, unit, model, pattern)
 
 
-def _places(patterns: Iterable[Labels]) -> dict[Labels, int]:
+def _number_patterns(patterns: Iterable[Labels]) -> dict[Labels, int]:
     return {pattern: place for place, pattern in enumerate(sorted(set(patterns)))}
 
 

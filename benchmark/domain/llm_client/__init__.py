@@ -8,9 +8,9 @@ header of a request to that host (docs/decisions/keys-by-host.md).
 from __future__ import annotations
 
 from benchmark.domain.llm_client.client import EndpointAway, EndpointRefuses, send_requests
-from benchmark.domain.llm_client.keys import check_endpoint, key_for, key_name
+from benchmark.domain.llm_client.keys import build_key_name, check_endpoint, find_key
 from benchmark.domain.llm_client.protocol import (
-    MOST_BYTES,
+    MAX_ANSWER_BYTES,
     RESERVED,
     ChatQuestion,
     Endpoint,
@@ -21,7 +21,7 @@ from benchmark.domain.llm_client.protocol import (
 )
 
 __all__ = [
-    "MOST_BYTES",
+    "MAX_ANSWER_BYTES",
     "RESERVED",
     "EndpointAnswer",
     "Endpoint",
@@ -33,6 +33,6 @@ __all__ = [
     "send_requests",
     "build_body",
     "check_endpoint",
-    "key_for",
-    "key_name",
+    "find_key",
+    "build_key_name",
 ]

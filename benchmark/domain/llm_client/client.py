@@ -118,7 +118,7 @@ class _RequestLoop:
 
     def __init__(self, endpoint: Endpoint, tries: int, patience: float) -> None:
         self._url = keys.check_endpoint(endpoint.url)
-        self._key = keys.key_for(self._url)
+        self._key = keys.find_key(self._url)
         self._endpoint, self._tries, self._patience = endpoint, tries, patience
         # A client of its own for each question on its way: one for all would look through all its connections, for each
         # of them, at every request, which at 64 at once takes longer than asking.
@@ -271,7 +271,7 @@ class _RequestLoop:
                 read = bytearray()
                 async for part in response.aiter_bytes():
                     read += part
-                    if len(read) > protocol.MOST_BYTES:
+                    if len(read) > protocol.MAX_ANSWER_BYTES:
                         return response.status_code, response.headers, None
                 return response.status_code, response.headers, bytes(read)
         finally:
@@ -281,7 +281,7 @@ class _RequestLoop:
         now = time.monotonic()
         self._pace.record_answer(now)
         self._refused = 0
-        hide = partial(keys.without_key, key=self._key, shortest=keys.WORTH_HIDING)
+        hide = partial(keys.hide_key, key=self._key, shortest=keys.MIN_HIDDEN_CHARACTERS)
         try:
             completion = protocol.parse_answer(body, hide)
         except protocol.MalformedAnswer as error:
@@ -305,7 +305,7 @@ class _RequestLoop:
     ) -> RequestFailure:
         """What is no answer: a Failure, where asking again is of no use; Again else."""
         now = time.monotonic()
-        words, code = protocol.parse_error(body or b"", partial(keys.without_key, key=self._key))
+        words, code = protocol.parse_error(body or b"", partial(keys.hide_key, key=self._key))
         error = f"HTTP {status}" + (f": {words}" if words else "")
         if status == 429:
             self._limited += 1
@@ -319,7 +319,7 @@ class _RequestLoop:
         if status >= 500 or status in TROUBLES:
             raise RetryLater(error, status=status)
         if status == 200:
-            error = f"the answer is longer than {protocol.MOST_BYTES} bytes"
+            error = f"the answer is longer than {protocol.MAX_ANSWER_BYTES} bytes"
         elif 300 <= status < 400:
             error += "; redirects are not followed, name the address itself"
         error = self._hide_key(error)
@@ -353,7 +353,7 @@ class _RequestLoop:
         )
 
     def _hide_key(self, words: str) -> str:
-        return protocol.short(keys.without_key(words, self._key), 2 * protocol.LONGEST_ERROR)
+        return protocol.shorten(keys.hide_key(words, self._key), 2 * protocol.MAX_ERROR_CHARACTERS)
 
 
 def _build_ssl_context(url: str) -> ssl.SSLContext:

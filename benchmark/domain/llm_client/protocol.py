@@ -79,11 +79,11 @@ class RequestTotals:
     pause: str = ""
 
 
-MOST_BYTES = 8 * 1024 * 1024
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
 """An answer's body is read up to here; what is longer is refused."""
-MOST_TOKENS = 2**31 - 1
-LONGEST_ERROR = 500
-LONGEST_WORD = {"model": 200, "fingerprint": 200, "finish_reason": 50}
+MAX_TOKENS = 2**31 - 1
+MAX_ERROR_CHARACTERS = 500
+MAX_WORD_CHARACTERS = {"model": 200, "fingerprint": 200, "finish_reason": 50}
 RESERVED = frozenset({"model", "messages", "stream", "stream_options", "n"})
 """Settings that are not the caller's: one whole answer to each question is what this is about."""
 NO_HALVES = str.maketrans({0: "\ufffd"} | dict.fromkeys(range(0xD800, 0xE000), "\ufffd"))
@@ -122,16 +122,16 @@ Hide = Callable[[str], str]
 """Takes a key out of a text. It comes before any cut: half a key would no more be found."""
 
 
-def _as_it_is(text: str) -> str:
+def _keep_text(text: str) -> str:
     return text
 
 
-def parse_answer(body: bytes, hide: Hide = _as_it_is) -> Completion:
+def parse_answer(body: bytes, hide: Hide = _keep_text) -> Completion:
     """What the first choice says: its content, or its refusal where that is all. Malformed else."""
     answer = _parse_json(body)
     choices = answer.get("choices") if isinstance(answer, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise MalformedAnswer(f"no choices in the answer{_error_in(answer, hide)}")
+        raise MalformedAnswer(f"no choices in the answer{_describe_error(answer, hide)}")
     message = choices[0].get("message")
     if not isinstance(message, dict):
         raise MalformedAnswer("no message in the answer's first choice")
@@ -144,23 +144,23 @@ def parse_answer(body: bytes, hide: Hide = _as_it_is) -> Completion:
         served_model=_read_word(answer.get("model"), "model", hide),
         fingerprint=_read_word(answer.get("system_fingerprint"), "fingerprint", hide),
         finish_reason=_read_word(choices[0].get("finish_reason"), "finish_reason", hide),
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
+        prompt_tokens=_read_count(usage.get("prompt_tokens")),
+        completion_tokens=_read_count(usage.get("completion_tokens")),
     )
 
 
-def parse_error(body: bytes, hide: Hide = _as_it_is) -> tuple[str, str]:
+def parse_error(body: bytes, hide: Hide = _keep_text) -> tuple[str, str]:
     """Of an error's body: what it says, at most ``LONGEST_ERROR`` characters, and its code; "" where there is none."""
     try:
         answer = _parse_json(body)
     except MalformedAnswer:
-        return short(hide(body.decode("utf-8", "replace"))), ""
+        return shorten(hide(body.decode("utf-8", "replace"))), ""
     error = answer.get("error", answer) if isinstance(answer, dict) else answer
     if isinstance(error, dict):
         words = error.get("message") or error.get("detail") or ""
         text = words if isinstance(words, str) and words else json.dumps(error)
-        return short(hide(text)), _read_word(error.get("code"), "model", hide)
-    return short(hide(error if isinstance(error, str) else json.dumps(error))), ""
+        return shorten(hide(text)), _read_word(error.get("code"), "model", hide)
+    return shorten(hide(error if isinstance(error, str) else json.dumps(error))), ""
 
 
 def replace_unstorable(text: str) -> tuple[str, int]:
@@ -194,24 +194,24 @@ def _read_content(message: Mapping[str, Any]) -> str:
 
 
 def _read_word(value: Any, kind: str, hide: Hide) -> str:
-    return replace_unstorable(hide(value))[0][: LONGEST_WORD[kind]] if isinstance(value, str) else ""
+    return replace_unstorable(hide(value))[0][: MAX_WORD_CHARACTERS[kind]] if isinstance(value, str) else ""
 
 
-def _count(value: Any) -> int | None:
+def _read_count(value: Any) -> int | None:
     """Whole and not below 0, as some endpoints write 12.0 for 12; None for what is no count of tokens."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if 0 <= value <= MOST_TOKENS and int(value) == value else None
+    return int(value) if 0 <= value <= MAX_TOKENS and int(value) == value else None
 
 
-def _error_in(answer: Any, hide: Hide) -> str:
+def _describe_error(answer: Any, hide: Hide) -> str:
     """Some endpoints say 200 and an error."""
     if isinstance(answer, dict) and answer.get("error"):
         return ": " + parse_error(json.dumps(answer).encode(), hide)[0]
     return ""
 
 
-def short(words: str, most: int = LONGEST_ERROR) -> str:
+def shorten(words: str, most: int = MAX_ERROR_CHARACTERS) -> str:
     """In one line of at most so many characters."""
     words = " ".join(replace_unstorable(words)[0].split())
     return words if len(words) <= most else words[: most - 1] + "…"

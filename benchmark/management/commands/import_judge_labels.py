@@ -9,7 +9,7 @@ from annotation.selectors.datasets import dataset_named
 from annotation.selectors.guidelines import guideline_named
 from benchmark.domain.judges.formats import FORMATS
 from benchmark.selectors.leaderboards.runs import collection_named
-from benchmark.services.judges.labels import Into, import_judge_labels
+from benchmark.services.judges.labels import JudgeLabelTarget, import_judge_labels
 
 
 class Command(AssayCommand):
@@ -27,7 +27,7 @@ class Command(AssayCommand):
         parser.add_argument("--model", help="whose responses were judged, where the file does not say")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        into = Into(
+        into = JudgeLabelTarget(
             judge=options["judge"],
             guideline=guideline_named(options["guideline"]),
             dataset=dataset_named(options["dataset"]),

@@ -12,7 +12,7 @@ from annotation.models import Guideline
 from annotation.selectors.datasets import dataset_named, models_named
 from annotation.selectors.guidelines import guideline_named
 from annotation.services import jobs
-from benchmark.domain.llm_client import check_endpoint, key_for
+from benchmark.domain.llm_client import check_endpoint, find_key
 from benchmark.management.arguments import setting
 from benchmark.models import Judge, JudgeRun
 from benchmark.selectors.judges.judges import judge_named, template_numbered
@@ -121,7 +121,7 @@ def _judge(options: dict[str, Any]) -> Judge:
             known=known,
         )
     endpoint = check_endpoint(options["endpoint"])
-    key_for(endpoint)  # one that may not be sent is refused now
+    find_key(endpoint)  # one that may not be sent is refused now
     guideline = guideline_named(options["guideline"])
     number = options["template"]
     return create_judge(

@@ -9,7 +9,7 @@ from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, GoldLab
 from benchmark.domain.judges.metrics import LabelPair
 from benchmark.selectors.judges.judges import Key
 from scoring.domain.training_data import Head, Value, prompt_groups
-from scoring.selectors.training import TrainingSet, get_release_guideline, build_training_set
+from scoring.selectors.training import TrainingSet, build_training_set, get_release_guideline
 
 CandidateLabels = dict[Key, tuple[Value | None, float | None]]
 """By response and criterion: the level (None off the scale), and its probability where there is one."""

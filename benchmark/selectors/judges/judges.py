@@ -11,7 +11,7 @@ from annotation.core.errors import N_, NotFound
 from annotation.models import Dataset, GoldRelease, Guideline, Person, Response
 from annotation.selectors.access import sealed_datasets
 from annotation.selectors.releases.releases import releases_for
-from benchmark.models import Judge, JudgeLabel, JudgeTemplate, JudgeRun
+from benchmark.models import Judge, JudgeLabel, JudgeRun, JudgeTemplate
 from benchmark.selectors.leaderboards.runs import datasets_open_to, refuse_sealed_dataset
 
 Key = tuple[int, str]

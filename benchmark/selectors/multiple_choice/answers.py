@@ -23,7 +23,7 @@ from benchmark.domain.multiple_choice import (
     read,
 )
 from benchmark.domain.multiple_choice.scores import MISSING, RIGHT, WRONG, ChoiceOutcome, QuestionResult
-from benchmark.models import ChoiceReport, QuestionVariant, ParsedAnswer
+from benchmark.models import ChoiceReport, ParsedAnswer, QuestionVariant
 from benchmark.selectors.judges.judges import labels_of
 from scoring.models import Prediction
 

@@ -14,16 +14,16 @@ from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.jobs import is_abandoned
 from benchmark.domain.judges.prompts import check_template, default_language, default_system, default_text
-from benchmark.domain.llm_client import key_for
+from benchmark.domain.llm_client import find_key
 from benchmark.domain.llm_client.client import MAX_CONCURRENCY
 from benchmark.domain.llm_client.settings import SYSTEM, check_settings
-from benchmark.models import Judge, JudgeTemplate, JudgeRun
+from benchmark.models import Judge, JudgeRun, JudgeTemplate
 from benchmark.selectors.judges.judges import latest_template
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 from benchmark.services.leaderboards.runs import models_answering
 
 KIND = "judge_responses"
-LONGEST_WAIT = 3600
+MAX_TIMEOUT_SECONDS = 3600
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 
 
@@ -56,7 +56,7 @@ def save_template(
     return made
 
 
-def template_for(guideline: Guideline, *, actor: Person | None = None) -> JudgeTemplate:
+def ensure_template(guideline: Guideline, *, actor: Person | None = None) -> JudgeTemplate:
     """The latest version; where there is none, the first is made from the guideline's own texts."""
     last = latest_template(guideline.name)
     if last is not None:
@@ -79,7 +79,7 @@ def create_judge(
     actor: Person | None = None,
 ) -> Judge:
     """A judge that is asked. ``endpoint`` is an address that has been checked, or one of the settings' own."""
-    _refuse_taken(check_name(name))
+    _check_name_free(check_name(name))
     if not served_model.strip():
         raise AssayError(N_("Say which model the endpoint is asked for."))
     if template is not None and template.guideline_name != guideline.name:
@@ -92,10 +92,10 @@ def create_judge(
         name=name,
         guideline=guideline,
         kind=Judge.Kind.ENDPOINT,
-        template=template or template_for(guideline, actor=actor),
+        template=template or ensure_template(guideline, actor=actor),
         endpoint=endpoint,
         served_model=served_model.strip(),
-        settings=_checked(settings or {}, endpoint),
+        settings=_check_generation(settings or {}, endpoint),
         created_by=actor,
     )
     record(actor=actor, verb="create_judge", target=f"judge:{name}", endpoint=endpoint, model=served_model)
@@ -105,7 +105,7 @@ def create_judge(
 _TAKEN = N_("There is a judge named {name} already; choose another name.")
 
 
-def _refuse_taken(name: str) -> None:
+def _check_name_free(name: str) -> None:
     if Judge.objects.filter(name=name).exists():
         raise Conflict(_TAKEN, name=name)
 
@@ -119,13 +119,13 @@ def insert_judge(**fields: Any) -> Judge:
         raise Conflict(_TAKEN, name=fields["name"]) from error
 
 
-def _checked(settings: Mapping[str, Any], endpoint: str) -> dict[str, Any]:
+def _check_generation(settings: Mapping[str, Any], endpoint: str) -> dict[str, Any]:
     """Generation settings, such as temperature; the system prompt is the template's."""
     if SYSTEM in settings:
         raise AssayError(
             N_("The system prompt of a judge stands in its template; leave it out of the settings.")
         )
-    return check_settings(settings, key=key_for(endpoint))
+    return check_settings(settings, key=find_key(endpoint))
 
 
 @transaction.atomic
@@ -145,16 +145,16 @@ def start_judging(
         raise Conflict(
             N_("The labels of {name} were imported: there is no endpoint to ask."), name=judge.name
         )
-    if not 1 <= concurrency <= MAX_CONCURRENCY or not 0 < timeout <= LONGEST_WAIT:
+    if not 1 <= concurrency <= MAX_CONCURRENCY or not 0 < timeout <= MAX_TIMEOUT_SECONDS:
         raise AssayError(
             N_("Ask 1 to {most} at once, and give each request at most {seconds} seconds."),
             most=MAX_CONCURRENCY,
-            seconds=LONGEST_WAIT,
+            seconds=MAX_TIMEOUT_SECONDS,
         )
     if actor is not None:
         refuse_sealed_dataset(actor, dataset)
     model_ids = {model.pk for model in models_answering(dataset, collection, models)}
-    _refuse_asked(JudgeRun(judge=judge, dataset=dataset, collection=collection), model_ids)
+    _check_not_running(JudgeRun(judge=judge, dataset=dataset, collection=collection), model_ids)
     judging = JudgeRun.objects.create(
         judge=judge,
         dataset=dataset,
@@ -164,11 +164,11 @@ def start_judging(
         created_by=actor,
     )
     judging.evaluated_models.set(model_ids)
-    return go_on(judging, actor=actor, send=send)
+    return resume_judging(judging, actor=actor, send=send)
 
 
 @transaction.atomic
-def go_on(judging: JudgeRun, *, actor: Person | None = None, send: bool = True) -> JudgeRun:
+def resume_judging(judging: JudgeRun, *, actor: Person | None = None, send: bool = True) -> JudgeRun:
     """Another job for what is not judged yet."""
     locked = (
         JudgeRun.objects.select_for_update(of=("self",))
@@ -179,8 +179,8 @@ def go_on(judging: JudgeRun, *, actor: Person | None = None, send: bool = True) 
         raise Conflict(N_("It is being done already."))
     if actor is not None:
         refuse_sealed_dataset(actor, locked.dataset)
-    _refuse_asked(locked, set(locked.evaluated_models.values_list("pk", flat=True)))
-    locked.job = _job(locked, actor, send)
+    _check_not_running(locked, set(locked.evaluated_models.values_list("pk", flat=True)))
+    locked.job = _queue_job(locked, actor, send)
     locked.save(update_fields=["job"])
     record(
         actor=actor,
@@ -192,7 +192,7 @@ def go_on(judging: JudgeRun, *, actor: Person | None = None, send: bool = True) 
     return locked
 
 
-def _refuse_asked(judging: JudgeRun, models: set[int]) -> None:
+def _check_not_running(judging: JudgeRun, models: set[int]) -> None:
     """Two at once would ask, and pay for, the same questions twice: one judge goes through a model's responses once.
 
     A job whose process died is cancelled instead, so that the same command goes on at once after ``kill -9``.
@@ -215,7 +215,7 @@ def _refuse_asked(judging: JudgeRun, models: set[int]) -> None:
         jobs.cancel(job=job)
 
 
-def _job(judging: JudgeRun, actor: Person | None, send: bool) -> Job:
+def _queue_job(judging: JudgeRun, actor: Person | None, send: bool) -> Job:
     title = f"{judging.judge.name}: {judging.dataset.name}"[:200]
     return jobs.enqueue(kind=KIND, payload={"judging": judging.pk}, title=title, actor=actor, send=send)
 

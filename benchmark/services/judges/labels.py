@@ -26,12 +26,12 @@ CHUNK = 500
 
 
 @dataclass(frozen=True)
-class FileReport:
+class JudgeFileReport:
     """What became of one file. ``off_scale`` are those of its labels that are no level of the scale."""
 
     file: str
     sha256: str
-    taken: int
+    imported: int
     already_there: int
     off_scale: int
 
@@ -39,14 +39,14 @@ class FileReport:
         return {
             "file": self.file,
             "sha256": self.sha256,
-            "taken": self.taken,
+            "taken": self.imported,
             "already_there": self.already_there,
             "off_scale": self.off_scale,
         }
 
 
 @dataclass(frozen=True)
-class Into:
+class JudgeLabelTarget:
     """Where labels belong. ``model`` is whose responses were judged, where neither a row nor the file's name says."""
 
     judge: str
@@ -58,28 +58,28 @@ class Into:
 
 @transaction.atomic
 def import_judge_labels(
-    *, source: Source, format_name: str, into: Into, actor: Person | None = None
-) -> FileReport:
+    *, source: Source, format_name: str, into: JudgeLabelTarget, actor: Person | None = None
+) -> JudgeFileReport:
     """Take a file whole or not at all. The same file twice changes nothing; another label of the same is an error."""
     records = list(read_judge_labels(source, format_name))
-    judge = _importing(into, actor)
-    known = _Known(into, records, model_of(source.name) if into.model is None else into.model)
+    judge = _lock_judge(into, actor)
+    known = _JudgedResponses(into, records, model_of(source.name) if into.model is None else into.model)
     labels: dict[tuple[int, str], JudgeLabel] = {}
     for judge_record in records:
-        label = _label(judge, judge_record, known, into.guideline.document)
+        label = _build_label(judge, judge_record, known, into.guideline.document)
         before = labels.setdefault((label.response_id, label.criterion), label)
-        if not _same(before, label):
+        if not _is_same(before, label):
             raise judge_record.error(N_("this response has another label earlier in this file."), field=None)
     lines = {key: judge_record for judge_record, key in zip(records, known.keys, strict=True)}
-    new = _new(judge, labels, lines)
+    new = _list_new(judge, labels, lines)
     for start in range(0, len(new), CHUNK):
         JudgeLabel.objects.bulk_create(new[start : start + CHUNK])
     sha256 = sha256_of(source)
     _add_source(judge, Path(source.name).name, sha256)
-    report = FileReport(
+    report = JudgeFileReport(
         file=source.name,
         sha256=sha256,
-        taken=len(new),
+        imported=len(new),
         already_there=len(labels) - len(new),
         off_scale=sum(label.value is None for label in labels.values()),
     )
@@ -88,7 +88,7 @@ def import_judge_labels(
     return report
 
 
-def _importing(into: Into, actor: Person | None) -> Judge:
+def _lock_judge(into: JudgeLabelTarget, actor: Person | None) -> Judge:
     """The judge, locked; made where there is none."""
     judge = Judge.objects.select_for_update(of=("self",)).filter(name=check_name(into.judge)).first()
     if judge is None:
@@ -105,10 +105,10 @@ def _importing(into: Into, actor: Person | None) -> Judge:
     return judge
 
 
-class _Known:
+class _JudgedResponses:
     """The responses that the records name. ``keys`` are filled as the records are resolved, in their order."""
 
-    def __init__(self, into: Into, records: Sequence[JudgeRecord], model: str | None) -> None:
+    def __init__(self, into: JudgeLabelTarget, records: Sequence[JudgeRecord], model: str | None) -> None:
         self._into, self._model = into, model
         self.keys: list[tuple[int, str]] = []
         self._responses: dict[tuple[str, str], Response] = {}
@@ -156,22 +156,22 @@ class _Known:
         return response
 
 
-def _label(judge: Judge, judge_record: JudgeRecord, known: _Known, document: GuidelineDocument) -> JudgeLabel:
+def _build_label(judge: Judge, judge_record: JudgeRecord, known: _JudgedResponses, document: GuidelineDocument) -> JudgeLabel:
     response = known.response(judge_record)
-    criterion = _criterion(judge_record, response, document)
+    criterion = _get_criterion(judge_record, response, document)
     known.keys.append((response.pk, criterion.name))
-    probabilities = _probabilities(judge_record, criterion)
+    probabilities = _parse_probabilities(judge_record, criterion)
     return JudgeLabel(
         judge=judge,
         response=response,
         criterion=criterion.name,
-        value=_value(judge_record, criterion, probabilities),
+        value=_parse_value(judge_record, criterion, probabilities),
         probabilities={level_name(value): share for value, share in probabilities.items()},
         said=judge_record.answer,
     )
 
 
-def _criterion(judge_record: JudgeRecord, response: Response, document: GuidelineDocument) -> Criterion:
+def _get_criterion(judge_record: JudgeRecord, response: Response, document: GuidelineDocument) -> Criterion:
     """The one that the row names, or the only one that is asked of its prompt."""
     applicable = document.criteria_for(response.prompt.dimension or None)
     matching = [criterion for criterion in applicable if judge_record.criterion in {None, criterion.name}]
@@ -184,7 +184,7 @@ def _criterion(judge_record: JudgeRecord, response: Response, document: Guidelin
     return matching[0]
 
 
-def _probabilities(judge_record: JudgeRecord, criterion: Criterion) -> Mapping[float, float]:
+def _parse_probabilities(judge_record: JudgeRecord, criterion: Criterion) -> Mapping[float, float]:
     if not judge_record.probabilities:
         return {}
     probabilities = read_probabilities(judge_record.probabilities, criterion)
@@ -193,7 +193,7 @@ def _probabilities(judge_record: JudgeRecord, criterion: Criterion) -> Mapping[f
     return probabilities
 
 
-def _value(
+def _parse_value(
     judge_record: JudgeRecord, criterion: Criterion, probabilities: Mapping[float, float]
 ) -> float | None:
     """The level that was meant; None off the scale. Probabilities alone mean the likeliest level."""
@@ -204,7 +204,7 @@ def _value(
     return most_likely(probabilities) if probabilities else None
 
 
-def _new(
+def _list_new(
     judge: Judge, labels: Mapping[tuple[int, str], JudgeLabel], lines: Mapping[tuple[int, str], JudgeRecord]
 ) -> list[JudgeLabel]:
     """Those that are not stored; a stored one that is another is an error."""
@@ -214,7 +214,7 @@ def _new(
         for label in judge.labels.filter(response__in=ids[start : start + CHUNK]):
             stored[label.response_id, label.criterion] = label
     for key, label in labels.items():
-        if key in stored and not _same(stored[key], label):
+        if key in stored and not _is_same(stored[key], label):
             raise lines[key].error(
                 N_("the judge {judge} has another label of this response; a label is never changed."),
                 judge=judge.name,
@@ -222,7 +222,7 @@ def _new(
     return [label for key, label in labels.items() if key not in stored]
 
 
-def _same(label: JudgeLabel, other: JudgeLabel) -> bool:
+def _is_same(label: JudgeLabel, other: JudgeLabel) -> bool:
     """The same level with the same probabilities; off the scale, the same words."""
     if label.value != other.value or label.probabilities != other.probabilities:
         return False

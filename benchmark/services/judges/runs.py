@@ -38,15 +38,15 @@ __all__ = ["KIND", "perform"]
 
 ASKING = N_("asking")
 CHUNK = 500
-KEPT_FAILURES = 100
-LONGEST_SAID = 20_000
+MAX_FAILURES = 100
+MAX_TEXT_CHARACTERS = 20_000
 
 Content = tuple[str, str, str]
 """The hashes of the prompt and of the response, and the criterion: what has the same question."""
 
 
 @dataclass
-class _Work:
+class _JudgingProgress:
     """A job at its judging. ``done`` and ``total`` count labels, of those that were not stored when it began."""
 
     context: jobs.JobContext
@@ -54,7 +54,7 @@ class _Work:
     before: int
     total: int
     done: int = 0
-    asked: int = 0
+    questions: int = 0
     off_scale: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
     failed: int = 0
@@ -72,15 +72,15 @@ def perform(context: jobs.JobContext) -> dict[str, Any]:
     context.report(0.0, ASKING)
     groups = _unanswered(judging)
     total = sum(map(len, groups.values()))
-    work = _Work(context, judging, judging.requests, total)
+    work = _JudgingProgress(context, judging, judging.requests, total)
     JudgeRun.objects.filter(pk=judging.pk).update(failures=[])
     _copy(work, groups)
     _ask(work, groups)
     return {
         "judge": judging.judge.name,
         "labels": work.done,
-        "asked": work.asked,
-        "copied": work.done - work.asked,
+        "asked": work.questions,
+        "copied": work.done - work.questions,
         "off_scale": work.off_scale,
         "failed": work.failed,
     }
@@ -104,7 +104,7 @@ def _unanswered(judging: JudgeRun) -> dict[Content, list[int]]:
     return dict(groups)
 
 
-def _copy(work: _Work, groups: dict[Content, list[int]]) -> None:
+def _copy(work: _JudgingProgress, groups: dict[Content, list[int]]) -> None:
     """What the judge has said of equal content, wherever that stands, is taken out of ``groups``."""
     hashes = sorted({sha256 for _prompt, sha256, _criterion in groups})
     for start in range(0, len(hashes), CHUNK):
@@ -128,7 +128,7 @@ def _label_like(label: JudgeLabel, response: int) -> JudgeLabel:
     )
 
 
-def _ask(work: _Work, groups: Mapping[Content, Sequence[int]]) -> None:
+def _ask(work: _JudgingProgress, groups: Mapping[Content, Sequence[int]]) -> None:
     """Each content once; a question's key is the place of its content."""
     judge, contents = work.judge, list(groups)
     criteria = {criterion.name: criterion for criterion in judge.guideline.document.criteria}
@@ -178,9 +178,9 @@ def _questions(
             yield ChatQuestion(key, chat)
 
 
-def _take(work: _Work, criterion: Criterion, responses: Sequence[int], answer: EndpointAnswer) -> None:
+def _take(work: _JudgingProgress, criterion: Criterion, responses: Sequence[int], answer: EndpointAnswer) -> None:
     parsed = parse(answer.text, criterion)
-    work.asked += 1
+    work.questions += 1
     _store(work, [_label(work.judge, criterion, response, parsed, answer.text) for response in responses])
 
 
@@ -191,18 +191,18 @@ def _label(judge: Judge, criterion: Criterion, response: int, parsed: ParsedLabe
         criterion=criterion.name,
         value=parsed.value,
         probabilities={level_name(value): share for value, share in parsed.probabilities.items()},
-        said=text[:LONGEST_SAID],
+        said=text[:MAX_TEXT_CHARACTERS],
     )
 
 
-def _store(work: _Work, labels: Sequence[JudgeLabel]) -> None:
+def _store(work: _JudgingProgress, labels: Sequence[JudgeLabel]) -> None:
     """A label that another job has stored meanwhile stays as it is."""
     JudgeLabel.objects.bulk_create(labels, ignore_conflicts=True)
     work.done += len(labels)
     work.off_scale += sum(label.value is None for label in labels)
 
 
-def _fail(work: _Work, content: Content, response: int, failure: RequestFailure) -> None:
+def _fail(work: _JudgingProgress, content: Content, response: int, failure: RequestFailure) -> None:
     """The last ones are kept, to be shown; all of them are asked for again."""
     work.failed += 1
     entry = {
@@ -212,4 +212,4 @@ def _fail(work: _Work, content: Content, response: int, failure: RequestFailure)
         "error": failure.error,
         "attempts": failure.attempts,
     }
-    work.failures = [*work.failures, entry][-KEPT_FAILURES:]
+    work.failures = [*work.failures, entry][-MAX_FAILURES:]

@@ -31,7 +31,7 @@ from benchmark.domain.judges.prompts import (
     messages,
 )
 from benchmark.forms.judges import AskForm, NewJudgeForm, TemplateForm
-from benchmark.models import Judge, JudgeTemplate, JudgeRun
+from benchmark.models import Judge, JudgeRun, JudgeTemplate
 from benchmark.selectors.judges.comparison import MOST_SCORERS, comparison, judges_of, scorers_of
 from benchmark.selectors.judges.gold import ReleaseComparison
 from benchmark.selectors.judges.judges import (
@@ -48,8 +48,8 @@ from benchmark.selectors.judges.judges import (
 from benchmark.selectors.leaderboards.runs import scorers_open_to
 from benchmark.services.judges.judges import (
     create_judge,
-    go_on,
     refuse_unlisted_endpoint,
+    resume_judging,
     save_template,
     start_judging,
 )
@@ -180,7 +180,7 @@ def ask_on(request: HttpRequest, judging_id: int) -> HttpResponse:
         raise NotFound(N_("There is no such judging."))
     judge_for(person, judging.judge.name)
     refuse_unlisted_endpoint(judging.judge, settings.ASSAY_ENDPOINTS)
-    go_on(judging, actor=person)
+    resume_judging(judging, actor=person)
     return redirect("judge", judging.judge.name)
 
 

@@ -29,7 +29,13 @@ from benchmark.selectors.multiple_choice.reports import (
     reports_for,
     scores,
 )
-from benchmark.services.multiple_choice import create_report, make_batch, queue_parsing, compute_result, load_answer_table
+from benchmark.services.multiple_choice import (
+    compute_result,
+    create_report,
+    load_answer_table,
+    make_batch,
+    queue_parsing,
+)
 from benchmark.views.multiple_choice.wording import (
     NO_CATEGORY,
     beside,

@@ -20,7 +20,7 @@ from torch import Tensor
 from scoring.backbones.transformer.memory import MemoryNeeds, check_memory, compute_needs
 from scoring.backbones.transformer.modeling import UNLABELLED, Pretrained, level_weights, merge_low_rank
 from scoring.backbones.transformer.predictor import TransformerScorer, list_scales
-from scoring.backbones.transformer.run import TrainingMaterial, TokenRow, FineTuningRun, Team
+from scoring.backbones.transformer.run import FineTuningRun, Team, TokenRow, TrainingMaterial
 from scoring.domain.backbone import FitProgress, Report, ignore_progress
 from scoring.domain.calibration import fit_temperature
 from scoring.domain.spec import Spec

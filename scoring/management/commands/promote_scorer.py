@@ -9,7 +9,7 @@ from annotation.core.errors import N_, AssayError, Conflict
 from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand
 from scoring.selectors.scorers import get_latest_guideline, get_ready_scorer
-from scoring.services import go_back, promote
+from scoring.services import promote, roll_back
 
 
 class Command(AssayCommand):
@@ -29,7 +29,7 @@ class Command(AssayCommand):
             raise AssayError(N_("Name a scorer to promote, or with --back the guideline to go back in."))
         if options["back"]:
             name = get_latest_guideline(options["back"]).name
-            promotion = go_back(guideline_name=name)
+            promotion = roll_back(guideline_name=name)
             assert promotion.replaced is not None, "a step back replaces the scorer that was gone back from"
             return {"scorer": promotion.scorer.name, "guideline": name, "instead_of": promotion.replaced.name}
         scorer = get_ready_scorer(options["name"])

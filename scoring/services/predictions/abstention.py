@@ -16,7 +16,7 @@ from scoring.domain.calibration import DEFAULT_COVERAGE
 from scoring.models import Scorer
 from scoring.selectors.predictions import find_abstentions
 from scoring.selectors.scorers import get_latest_guideline
-from scoring.services.predictions.predictions import refuse_unready
+from scoring.services.predictions.predictions import check_ready
 
 MAX_RESPONSES = 30_000
 """Responses in one such batch. Each is a parameter of a query, of which a usual SQLite takes 32,766."""
@@ -49,7 +49,7 @@ def create_abstained_batch(
                 N_("You judge responses of {name} blind now: this opens for you when your batch closes."),
                 name=dataset.name,
             )
-    refuse_unready(scorer)
+    check_ready(scorer)
     if not 1 <= limit <= MAX_RESPONSES:
         raise AssayError(N_("Take from 1 to {most} responses."), most=MAX_RESPONSES)
     abstentions = find_abstentions(scorer, dataset, models, coverage)

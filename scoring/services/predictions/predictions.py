@@ -19,21 +19,26 @@ from scoring.domain.backbone import FittedScorer
 from scoring.domain.training_data import Example
 from scoring.domain.training_data import Prediction as Predicted
 from scoring.models import Prediction, Scorer
-from scoring.selectors.training import OutOfFoldPredictions, PredictionRowBuilder, build_example, check_weights
+from scoring.selectors.training import (
+    OutOfFoldPredictions,
+    PredictionRowBuilder,
+    build_example,
+    check_weights,
+)
 
 SCORE = "score_responses"
 CHUNK = 1000
-REMEMBERED = 20_000
+MAX_CACHED = 20_000
 """So many contents that were predicted last are kept at hand, for copies of them in later chunks."""
 PREDICTING = N_("predicting")
 
 StageReport = Callable[[float, str], None]
 """A job's ``report``: the fraction that is done, and the stage."""
-Told = tuple[int | None, Predicted]
+FoldPrediction = tuple[int | None, Predicted]
 """The fold that the predicting model had not seen, or None of an unseen content; and the prediction."""
 
 
-def unwatched(fraction: float, stage: str) -> None:
+def ignore_stage(fraction: float, stage: str) -> None:
     """For scoring that no job watches."""
 
 
@@ -49,7 +54,7 @@ class ScoringCounts:
     predicted: int = 0
 
 
-def score(*, scorer: Scorer, responses: Iterable[Response], report: StageReport = unwatched) -> ScoringCounts:
+def score(*, scorer: Scorer, responses: Iterable[Response], report: StageReport = ignore_stage) -> ScoringCounts:
     """Store a prediction for each response and each criterion that applies to it, where there is none yet.
 
     Never in-sample: a response whose content (the texts of prompt and response) is in the scorer's release gets
@@ -60,9 +65,9 @@ def score(*, scorer: Scorer, responses: Iterable[Response], report: StageReport 
     Call it from a job or a command: it loads the scorer's libraries. Done twice, or again after it was
     interrupted, it changes nothing that is stored. ``report`` is a job's: it may raise, to stop it between two chunks.
     """
-    refuse_unready(scorer)
-    keys = _keys(responses)
-    predictor = CachedPredictor(loaded(scorer))
+    check_ready(scorer)
+    keys = _list_response_ids(responses)
+    predictor = CachedPredictor(load_scorer(scorer))
     rows = PredictionRowBuilder(scorer)
     out_of_fold = unseen = 0
     for start in range(0, len(keys), CHUNK):
@@ -74,14 +79,14 @@ def score(*, scorer: Scorer, responses: Iterable[Response], report: StageReport 
     return ScoringCounts(out_of_fold, unseen, predictor.asked)
 
 
-def refuse_unready(scorer: Scorer) -> None:
+def check_ready(scorer: Scorer) -> None:
     if not scorer.is_ready:
         raise Conflict(
             N_("The scorer {name} is not ready: it has not been trained to its end."), name=scorer.name
         )
 
 
-def _keys(responses: Iterable[Response]) -> list[int]:
+def _list_response_ids(responses: Iterable[Response]) -> list[int]:
     """Ids, prompt by prompt and text by text: so copies come together."""
     if isinstance(responses, QuerySet):
         return list(responses.order_by("prompt_id", "sha256", "pk").values_list("pk", flat=True))
@@ -132,30 +137,30 @@ class CachedPredictor:
     def __init__(self, known: LoadedScorer) -> None:
         self.loaded = known
         self.asked = 0
-        self._cache: OrderedDict[str, Told] = OrderedDict()
+        self._cache: OrderedDict[str, FoldPrediction] = OrderedDict()
 
-    def predict(self, examples: Sequence[Example]) -> Mapping[str, Told]:
+    def predict(self, examples: Sequence[Example]) -> Mapping[str, FoldPrediction]:
         """Fold and prediction by content key."""
         by_content = {example.content_key: example for example in examples}
         out_of_fold = self.loaded.out_of_fold.predictions
-        predictions: dict[str, Told] = {key: out_of_fold[key] for key in by_content if key in out_of_fold}
+        predictions: dict[str, FoldPrediction] = {key: out_of_fold[key] for key in by_content if key in out_of_fold}
         predictions |= {key: self._cache[key] for key in by_content if key in self._cache}
         new = {key: example for key, example in by_content.items() if key not in predictions}
         new_predictions = self.loaded.fitted.predict(list(new.values())) if new else []
         for key, predicted in zip(new, new_predictions, strict=True):
             predictions[key] = self._cache[key] = (None, predicted)
         self.asked += len(new)
-        while len(self._cache) > REMEMBERED:
+        while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
         return predictions
 
 
-def loaded(scorer: Scorer) -> LoadedScorer:
-    return _load(scorer.weights_folder, scorer.weights_sha256)
+def load_scorer(scorer: Scorer) -> LoadedScorer:
+    return _load_once(scorer.weights_folder, scorer.weights_sha256)
 
 
 @lru_cache(maxsize=2)
-def _load(folder: Path, weights_sha256: str) -> LoadedScorer:
+def _load_once(folder: Path, weights_sha256: str) -> LoadedScorer:
     """Once in a process."""
     check_weights(folder, weights_sha256)
     fitted = load(folder)
@@ -174,8 +179,8 @@ def create_scoring(
     """The job that scores the dataset's responses, of all models or of these, in every collection."""
     if actor is not None:
         refuse_sealed_gold(actor, scorer.release.batches.all())
-    refuse_unready(scorer)
-    if not responses_to(dataset, models).exists():
+    check_ready(scorer)
+    if not list_responses(dataset, models).exists():
         raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)
     payload = {"scorer": scorer.pk, "dataset": dataset.pk, "models": [model.pk for model in models]}
     title = f"{scorer.name}: {dataset.name}"
@@ -184,6 +189,6 @@ def create_scoring(
     return job
 
 
-def responses_to(dataset: Dataset, models: Sequence[EvaluatedModel] = ()) -> QuerySet[Response]:
-    found = Response.objects.filter(prompt__dataset=dataset)
-    return found.filter(model__in=models) if models else found
+def list_responses(dataset: Dataset, models: Sequence[EvaluatedModel] = ()) -> QuerySet[Response]:
+    responses = Response.objects.filter(prompt__dataset=dataset)
+    return responses.filter(model__in=models) if models else responses

@@ -26,7 +26,7 @@ from scoring.models import PredictionRequest, Scorer
 from scoring.selectors.predictions import check_may_predict
 from scoring.selectors.scorers import select_scorers
 from scoring.selectors.training import PredictionRowBuilder
-from scoring.services.predictions.predictions import PREDICTING, CachedPredictor, loaded, refuse_unready
+from scoring.services.predictions.predictions import PREDICTING, CachedPredictor, check_ready, load_scorer
 
 PREDICT = "predict_texts"
 MOST_ITEMS = 2000
@@ -55,7 +55,7 @@ def request_predictions(
 ) -> PredictionRequest:
     """The request and the job that answers it. Raises Unprocessable with the first item that no criterion fits."""
     check_may_predict(actor, scorer)
-    refuse_unready(scorer)
+    check_ready(scorer)
     if not 1 <= len(items) <= MOST_ITEMS:
         raise Unprocessable(N_("Send from 1 to {most} items at once."), most=MOST_ITEMS)
     document = scorer.guideline.document
@@ -112,7 +112,7 @@ def forget_requests() -> int:
 def _results(
     scorer: Scorer, items: Sequence[Mapping[str, Any]], context: jobs.JobContext
 ) -> list[dict[str, Any]]:
-    teller, rows = CachedPredictor(loaded(scorer)), PredictionRowBuilder(scorer)
+    teller, rows = CachedPredictor(load_scorer(scorer)), PredictionRowBuilder(scorer)
     found: list[dict[str, Any]] = []
     for start in range(0, len(items), AT_ONCE):
         context.report(start / len(items), PREDICTING)

@@ -15,7 +15,7 @@ from scoring.domain import drift
 from scoring.models import Scorer
 from scoring.selectors.scorers import DRIFT, select_scorers
 from scoring.selectors.training import TrainingSet, build_example, build_training_set
-from scoring.services.predictions.predictions import PREDICTING, CachedPredictor, loaded, refuse_unready
+from scoring.services.predictions.predictions import PREDICTING, CachedPredictor, check_ready, load_scorer
 
 READING = N_("reading the responses")
 COMPARING = N_("comparing them with what the scorer learned from")
@@ -36,7 +36,7 @@ def check_drift(
     """
     if actor is not None:
         refuse_sealed_gold(actor, scorer.release.batches.all())
-    refuse_unready(scorer)
+    check_ready(scorer)
     responses = Response.objects.filter(model=model)
     if dataset is not None:
         responses = responses.filter(prompt__dataset=dataset)
@@ -70,7 +70,7 @@ def run_drift_check(context: jobs.JobContext) -> dict[str, Any]:
         for response in responses.select_related("prompt").order_by("sha256", "pk")[: drift.MAX_RESPONSES]
     ]
     context.report(0.1, PREDICTING)
-    predictor = CachedPredictor(loaded(scorer))
+    predictor = CachedPredictor(load_scorer(scorer))
     predictions = predictor.predict(new)
     context.report(0.6, COMPARING)
     comparison = drift.measure_drift(

@@ -24,7 +24,7 @@ from annotation.services.audit import record
 from scoring.backbones.folder import has_fingerprint, read_card
 from scoring.models import Scorer
 from scoring.selectors.training import check_weights
-from scoring.services.predictions.predictions import refuse_unready
+from scoring.services.predictions.predictions import check_ready
 
 WEIGHTS = "weights"
 ENSEMBLE = "ensemble"
@@ -157,7 +157,7 @@ def _store_texts(scorer: Scorer) -> Path:
 def _check_exportable(scorer: Scorer, actor: Person | None) -> None:
     if actor is not None:
         refuse_sealed_gold(actor, scorer.release.batches.all())
-    refuse_unready(scorer)
+    check_ready(scorer)
     if not scorer.weights_folder.is_dir():
         raise AssayError(N_("The scorer's weights are not at {folder}."), folder=str(scorer.weights_folder))
     get_portable_form(scorer.weights_folder)

@@ -22,11 +22,17 @@ from annotation.services.audit import record
 from scoring.domain.gate import REASONS, GateCase, MustFailItem, judge_scorer
 from scoring.domain.training_data import Distribution, Example, Head, normalise, prompt_groups
 from scoring.domain.training_data import Prediction as Predicted
-from scoring.models import RegressionCase, Promotion, Scorer
+from scoring.models import Promotion, RegressionCase, Scorer
 from scoring.selectors.regression_cases import must_fail_items
-from scoring.selectors.scorers import JUDGE, find_running_judge_job, find_last_promotion, find_previous_scorer, select_scorers
+from scoring.selectors.scorers import (
+    JUDGE,
+    find_last_promotion,
+    find_previous_scorer,
+    find_running_judge_job,
+    select_scorers,
+)
 from scoring.selectors.training import TrainingRecord, build_example, build_heads, build_training_set
-from scoring.services.predictions.predictions import StageReport, loaded, refuse_unready, unwatched
+from scoring.services.predictions.predictions import StageReport, check_ready, ignore_stage, load_scorer
 
 TEST = "test"
 READING = N_("reading the labels of the test split")
@@ -38,11 +44,11 @@ ASKING_MUST_FAIL = N_("asking about the must-fail set")
 @transaction.atomic
 def promote(*, scorer: Scorer, actor: Person | None = None, send: bool = True) -> Job:
     """The job that judges the scorer and, if it passes, makes it the current one of its guideline."""
-    refuse_unready(scorer)
+    check_ready(scorer)
     name = scorer.guideline.name
     last = find_last_promotion(name)
-    for one in [scorer] if last is None else [scorer, last.scorer]:
-        _refuse_sealed(actor, one)
+    for affected_scorer in [scorer] if last is None else [scorer, last.scorer]:
+        _refuse_sealed(actor, affected_scorer)
     if last is not None and last.scorer == scorer:
         raise Conflict(
             N_("{scorer} is the current scorer of {guideline} already."), scorer=scorer.name, guideline=name
@@ -72,7 +78,7 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
     scorer = select_scorers().get(pk=context.payload["scorer"])
     last = find_last_promotion(scorer.guideline.name)
     old = None if last is None else last.scorer
-    verdict = gather(scorer, old, report=context.report)
+    verdict = build_verdict(scorer, old, report=context.report)
     result = {
         "scorer": scorer.name,
         "against": None if old is None else old.name,
@@ -84,7 +90,7 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
     with transaction.atomic():
         context.keep(result)
         if verdict["passed"]:
-            _store(scorer, last, Promotion.Kind.PASSED, verdict, actor)
+            _store_promotion(scorer, last, Promotion.Kind.PASSED, verdict, actor)
         record(
             actor=actor,
             verb="promote_scorer" if verdict["passed"] else "refuse_scorer",
@@ -103,7 +109,7 @@ def refusals(verdict: dict[str, Any]) -> list[Conflict]:
     ]
 
 
-def _store(
+def _store_promotion(
     scorer: Scorer, last: Promotion | None, kind: str, verdict: dict[str, Any], actor: Person | None
 ) -> Promotion:
     """The next row after ``last``; of two that follow the same one, the later is refused."""
@@ -119,10 +125,10 @@ def _store(
                 created_by=actor,
             )
     except IntegrityError as error:
-        raise _changed(scorer.guideline.name) from error
+        raise _build_conflict(scorer.guideline.name) from error
 
 
-def _changed(guideline_name: str) -> Conflict:
+def _build_conflict(guideline_name: str) -> Conflict:
     return Conflict(
         N_("Another scorer became the current one of {guideline} in the meantime; look, and try again."),
         guideline=guideline_name,
@@ -130,72 +136,72 @@ def _changed(guideline_name: str) -> Conflict:
 
 
 @transaction.atomic
-def go_back(*, guideline_name: str, number: int | None = None, actor: Person | None = None) -> Promotion:
+def roll_back(*, guideline_name: str, number: int | None = None, actor: Person | None = None) -> Promotion:
     """Make the scorer before the current one current again. Nothing is deleted: it is a further row.
 
     ``number`` is that of the promotion which the person saw as the last: pressed twice, it goes back once.
     """
-    last, before = find_last_promotion(guideline_name), find_previous_scorer(guideline_name)
-    if last is None or before is None:
+    last, previous = find_last_promotion(guideline_name), find_previous_scorer(guideline_name)
+    if last is None or previous is None:
         raise Conflict(
             N_("There is no scorer of {guideline} to go back to."),
             guideline=guideline_name,
         )
     if number not in {None, last.number}:
-        raise _changed(guideline_name)
-    for one in (last.scorer, before):
-        _refuse_sealed(actor, one)
-    made = _store(before, last, Promotion.Kind.BACK, {}, actor)
+        raise _build_conflict(guideline_name)
+    for scorer in (last.scorer, previous):
+        _refuse_sealed(actor, scorer)
+    promotion = _store_promotion(previous, last, Promotion.Kind.BACK, {}, actor)
     record(
         actor=actor,
         verb="go_back_to_scorer",
-        target=f"scorer:{before.name}",
+        target=f"scorer:{previous.name}",
         guideline=guideline_name,
         instead_of=last.scorer.name,
     )
-    return made
+    return promotion
 
 
-def gather(new: Scorer, old: Scorer | None, *, report: StageReport = unwatched) -> dict[str, Any]:
+def build_verdict(new: Scorer, old: Scorer | None, *, report: StageReport = ignore_stage) -> dict[str, Any]:
     """The verdict of the gate on ``new`` beside ``old``, None where it would be the guideline's first scorer.
 
     Where a new version of the guideline has changed every scale, there is nothing that both can be asked: the new one
     is then judged as the first.
     """
     report(0.0, READING)
-    kept = TrainingRecord.load(new)
-    learned = kept.learned
+    record_new = TrainingRecord.load(new)
+    learned = record_new.learned
     cases: list[GateCase] = []
-    exam = None if old is None else _Exam.of(new, old)
-    first = exam is None or not exam.heads
-    if old is not None and exam is not None and exam.heads:
-        kept_old = TrainingRecord.load(old)
-        learned = exam.known(learned | kept_old.learned)
-        fair = [example for example in exam.examples if example.content_key not in learned]
+    evidence = None if old is None else GateEvidence.collect(new, old)
+    first = evidence is None or not evidence.heads
+    if old is not None and evidence is not None and evidence.heads:
+        record_old = TrainingRecord.load(old)
+        learned = evidence.list_known_contents(learned | record_old.learned)
+        fair = [example for example in evidence.examples if example.content_key not in learned]
         report(0.2, ASKING_NEW)
-        said = _said(new, kept, fair)
+        predictions = _predict(new, record_new, fair)
         report(0.5, ASKING_OLD)
-        cases = exam.cases(said, _said(old, kept_old, fair))
+        cases = evidence.build_cases(predictions, _predict(old, record_old, fair))
     report(0.8, ASKING_MUST_FAIL)
     heads = build_heads(new.guideline)
     verdict = judge_scorer(
         cases,
-        _must_fail(new, kept),
+        _predict_must_fail_items(new, record_new),
         learned=learned,
         criteria=[head.criterion for head in heads],
-        rescaled=[] if exam is None else [head.criterion for head in heads if head not in exam.heads],
-        lost=[] if old is None else _lost(new, old),
+        rescaled=[] if evidence is None else [head.criterion for head in heads if head not in evidence.heads],
+        lost=[] if old is None else _list_lost_criteria(new, old),
         first=first,
     )
     report(1.0, ASKING_MUST_FAIL)
     return verdict
 
 
-def _lost(new: Scorer, old: Scorer) -> set[str]:
+def _list_lost_criteria(new: Scorer, old: Scorer) -> set[str]:
     """The criteria of the new scorer that it has learned nothing of, and the old one has: on whatever scale."""
     state_new, state_old = (
-        {criterion: head["state"] for criterion, head in one.card.get("heads", {}).items()}
-        for one in (new, old)
+        {criterion: head["state"] for criterion, head in scorer.card.get("heads", {}).items()}
+        for scorer in (new, old)
     )
     return {
         criterion
@@ -205,7 +211,7 @@ def _lost(new: Scorer, old: Scorer) -> set[str]:
 
 
 @dataclass(frozen=True)
-class _Exam:
+class GateEvidence:
     """The labelled responses of the test split in both scorers' releases, and the criteria on which both can be asked.
 
     Where both releases have a label, the new scorer's counts. ``taught`` is all that the releases could teach.
@@ -216,7 +222,7 @@ class _Exam:
     heads: tuple[Head, ...]
 
     @classmethod
-    def of(cls, new: Scorer, old: Scorer) -> _Exam:
+    def collect(cls, new: Scorer, old: Scorer) -> GateEvidence:
         lesson = build_training_set(new.release, new.guideline)
         taught = list(lesson.examples)
         examples = {example.key: example for example in lesson.examples if example.split == TEST}
@@ -232,18 +238,18 @@ class _Exam:
             heads = lesson.heads
         return cls(list(examples.values()), taught, heads)
 
-    def known(self, learned: frozenset[str]) -> frozenset[str]:
+    def list_known_contents(self, learned: frozenset[str]) -> frozenset[str]:
         """Contents that are no evidence: those learned, and of the exam's each whose prompt was learned with another.
 
         One text may stand in two datasets, and be for testing in the one and for training in the other. The
         releases never change, so that of a scorer of any version they tell which prompts it has learned.
         """
-        prompts = {normalise(one.prompt) for one in self.taught if one.content_key in learned}
+        prompts = {normalise(example.prompt) for example in self.taught if example.content_key in learned}
         return learned | {
             example.content_key for example in self.examples if normalise(example.prompt) in prompts
         }
 
-    def cases(self, new: dict[str, Predicted], old: dict[str, Predicted]) -> list[GateCase]:
+    def build_cases(self, new: dict[str, Predicted], old: dict[str, Predicted]) -> list[GateCase]:
         """One for each label; of contents that nobody was asked about the answers are None."""
         return [
             GateCase(
@@ -251,8 +257,8 @@ class _Exam:
                 prompt=group,
                 criterion=head.criterion,
                 truth=example.labels[head.criterion],
-                new=_value(head, new.get(example.content_key)),
-                old=_value(head, old.get(example.content_key)),
+                new=_find_value(head, new.get(example.content_key)),
+                old=_find_value(head, old.get(example.content_key)),
             )
             for example, group in zip(self.examples, prompt_groups(self.examples), strict=True)
             for head in self.heads
@@ -260,54 +266,54 @@ class _Exam:
         ]
 
 
-def _value(head: Head, predicted: Predicted | None) -> float | None:
+def _find_value(head: Head, predicted: Predicted | None) -> float | None:
     """The most likely level, or None where nothing was said."""
     distribution = (predicted or {}).get(head.criterion)
     return None if distribution is None else head.most_likely(distribution)
 
 
-def _said(scorer: Scorer, kept: TrainingRecord, examples: Sequence[Example]) -> dict[str, Predicted]:
+def _predict(scorer: Scorer, training_record: TrainingRecord, examples: Sequence[Example]) -> dict[str, Predicted]:
     """By content key what the scorer that is kept says.
 
     What it said when it was trained need not be asked again, and then its libraries need not be there.
     """
-    said = {
-        example.content_key: kept.tested[example.content_key]
+    predictions = {
+        example.content_key: training_record.tested[example.content_key]
         for example in examples
-        if example.content_key in kept.tested
+        if example.content_key in training_record.tested
     }
-    left = {example.content_key: example for example in examples if example.content_key not in said}
-    if left:
-        said |= zip(left, loaded(scorer).fitted.predict(list(left.values())), strict=True)
-    return said
+    unpredicted = {example.content_key: example for example in examples if example.content_key not in predictions}
+    if unpredicted:
+        predictions |= zip(unpredicted, load_scorer(scorer).fitted.predict(list(unpredicted.values())), strict=True)
+    return predictions
 
 
-def _must_fail(scorer: Scorer, kept: TrainingRecord) -> list[MustFailItem]:
+def _predict_must_fail_items(scorer: Scorer, training_record: TrainingRecord) -> list[MustFailItem]:
     """What the scorer that is kept gives each item, and of what it has learned also what was said out of fold.
 
     By heart any scorer passes, so what it has learned it passes out of fold; what it fails even by heart it fails.
     """
     items = list(must_fail_items(scorer.guideline.name))
     examples = {item.pk: build_example(item.response) for item in items}
-    said = _said(scorer, kept, list(examples.values()))
-    answers = {key: [predicted] for key, predicted in said.items()}
-    if learned := answers.keys() & kept.learned:
-        out_of_fold = loaded(scorer).out_of_fold.predictions
+    predictions = _predict(scorer, training_record, list(examples.values()))
+    answers = {key: [predicted] for key, predicted in predictions.items()}
+    if learned := answers.keys() & training_record.learned:
+        out_of_fold = load_scorer(scorer).out_of_fold.predictions
         for key in learned:
             answers[key].insert(0, out_of_fold[key][1] if key in out_of_fold else {})
     scales = {head.criterion: head.values for head in build_heads(scorer.guideline)}
     return [
-        _asked(item, answers[examples[item.pk].content_key], scales.get(item.criterion, ())) for item in items
+        _judge_must_fail_item(item, answers[examples[item.pk].content_key], scales.get(item.criterion, ())) for item in items
     ]
 
 
-def _asked(item: RegressionCase, answers: Sequence[Predicted], scale: Sequence[float]) -> MustFailItem:
+def _judge_must_fail_item(item: RegressionCase, answers: Sequence[Predicted], scale: Sequence[float]) -> MustFailItem:
     """It was given the value that it must not be given where any of the answers is one, else the first."""
-    values = [_likeliest(predicted.get(item.criterion)) for predicted in answers]
-    given = next((value for value in values if value in item.refused), values[0])
+    values = [_find_likeliest(predicted.get(item.criterion)) for predicted in answers]
+    predicted = next((value for value in values if value in item.refused), values[0])
     void = not set(item.refused) & set(scale)
-    return MustFailItem(str(item.pk), item.criterion, tuple(item.refused), given, void)
+    return MustFailItem(str(item.pk), item.criterion, tuple(item.refused), predicted, void)
 
 
-def _likeliest(distribution: Distribution | None) -> float | None:
+def _find_likeliest(distribution: Distribution | None) -> float | None:
     return None if distribution is None else max(distribution, key=lambda value: distribution[value])

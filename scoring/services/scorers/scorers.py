@@ -20,7 +20,7 @@ from scoring.domain.spec import Spec
 from scoring.domain.training_spec import LEAVE_ONE_MODEL_OUT, TrainingSpec
 from scoring.models import Scorer
 from scoring.selectors.training import get_release_guideline
-from scoring.services.predictions.predictions import refuse_unready
+from scoring.services.predictions.predictions import check_ready
 
 TRAIN = "train_scorer"
 
@@ -104,7 +104,7 @@ def _check_adaptation(
     base: Scorer, adapt_to: EvaluatedModel, release: GoldRelease, guideline: Guideline
 ) -> None:
     """Refuse an adaptation of another guideline's scorer, and one without labels of the model."""
-    refuse_unready(base)
+    check_ready(base)
     if base.guideline.name != guideline.name:
         raise AssayError(
             N_("{base} is a scorer of {theirs}, the labels of {release} follow {ours}."),

@@ -25,8 +25,8 @@ from annotation.views.access import person_of, role_required
 from scoring.forms.predictions import AbstainedBatchForm, AbstainedForm, DriftForm, ScoreForm
 from scoring.models import Scorer
 from scoring.selectors.predictions import Abstentions, find_abstentions
-from scoring.selectors.scorers import list_scorer_jobs, list_release_people, get_scorer_for
-from scoring.services import create_abstained_batch, check_drift, create_scoring, go_back, promote
+from scoring.selectors.scorers import get_scorer_for, list_release_people, list_scorer_jobs
+from scoring.services import check_drift, create_abstained_batch, create_scoring, promote, roll_back
 from scoring.services.predictions.predictions import SCORE
 from scoring.services.scorers.export import list_download_files
 
@@ -47,7 +47,7 @@ def scorer_back(request: HttpRequest, name: str) -> HttpResponse:
     number = whole(request.POST.get("number", ""))
     if number is None:
         raise Conflict(N_("Go back from the page of the current scorer."))
-    made = go_back(guideline_name=found.guideline.name, number=number, actor=person_of(request))
+    made = roll_back(guideline_name=found.guideline.name, number=number, actor=person_of(request))
     message = render_text(
         "scoring/wording/message.txt",
         code="current_again",

@@ -20,7 +20,12 @@ from annotation.selectors.access import has_role
 from annotation.selectors.jobs import curves
 from annotation.views.access import person_of, role_required
 from scoring.models import Scorer
-from scoring.selectors.scorers import find_running_judge_job, count_must_fail_items, get_scorer_for, list_scorer_statuses
+from scoring.selectors.scorers import (
+    count_must_fail_items,
+    find_running_judge_job,
+    get_scorer_for,
+    list_scorer_statuses,
+)
 from scoring.services.scorers.scorers import encoder_name
 from scoring.views.scorers.tabs import calibration, card, gate, metrics, models, overview
 

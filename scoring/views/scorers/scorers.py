@@ -18,7 +18,13 @@ from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
 from scoring.forms.training import AdaptForm, NewScorerForm, TrainingForm
 from scoring.models import Scorer
-from scoring.selectors.scorers import ScorerRow, ScorerStatus, count_must_fail_items, list_scorer_rows, list_scorer_statuses
+from scoring.selectors.scorers import (
+    ScorerRow,
+    ScorerStatus,
+    count_must_fail_items,
+    list_scorer_rows,
+    list_scorer_statuses,
+)
 from scoring.services import create_scorer
 from scoring.views.scorers.wording import held_out, statistic
 

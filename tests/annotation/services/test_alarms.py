@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation.domain.batch_spec import Policy, Terms
-from annotation.models import Alarm, AuditEvent, Batch, Guideline, Person, BatchStats
+from annotation.models import Alarm, AuditEvent, Batch, BatchStats, Guideline, Person
 from annotation.selectors.agreement import LabelPatterns
 from annotation.selectors.batches.monitoring import Measured, count_days, rows_of, time_taken, with_point
 from annotation.services.batches import monitoring

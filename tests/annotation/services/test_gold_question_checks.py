@@ -25,9 +25,9 @@ from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import (
     Assignment,
     Batch,
-    Guideline,
     GoldQuestion,
     GoldQuestionTask,
+    Guideline,
     Membership,
     Person,
     Response,

@@ -15,7 +15,7 @@ from django.test import Client
 
 from annotation.core.errors import AssayError, Conflict, InputError
 from annotation.domain.release_spec import ReleaseSpec
-from annotation.models import AuditEvent, Batch, Guideline, GoldQuestion, Person, Response, Stratum
+from annotation.models import AuditEvent, Batch, GoldQuestion, Guideline, Person, Response, Stratum
 from annotation.services.batches.batches import set_state
 from annotation.services.gold_questions.gold_questions import Given, add_items, set_item_active
 from annotation.services.gold_questions.sources import add_from_batches, add_from_file, add_from_release
@@ -191,7 +191,7 @@ def test_the_command_adds_from_gold_and_files(old: Batch, new: Batch, oracle: No
 
 def test_a_manager_adds_items_and_takes_a_bad_one_out(old: Batch, new: Batch, ma: Person, oracle: None):
     client = manager(ma)
-    page = "/batches/new/known/"
+    page = "/batches/new/gold-questions/"
     assert "There are none yet." in client.get(page).content.decode()
     drawn = {
         "from": "gold",
@@ -224,14 +224,14 @@ def test_the_page_marks_a_bad_item_and_who_fails(guideline: Guideline, ma: Perso
     batch = make_checked(guideline, annotators=[lin, chen], prompts=20, checks=12, check_share=0.5)
     answer(batch, lin, [1] * 26)
     client = manager(ma)
-    page = client.get("/batches/first/known/").content.decode()
+    page = client.get("/batches/first/gold-questions/").content.decode()
     assert "too few right" in page
     assert "3 Full compliance → 1 Full refusal: " in page
     board = client.get("/batches/first/").content.decode()
     assert "Somebody has too few gold checks right." in board
     assert "a bad item?" not in page  # one person is too few to say so
     set_item_active(batch=batch, item=GoldQuestion.objects.filter(batch=batch)[0].pk, active=False)
-    assert client.get("/batches/first/known/").status_code == 200
+    assert client.get("/batches/first/gold-questions/").status_code == 200
 
 
 def test_who_works_in_the_batch_sees_nothing_of_it(
@@ -254,7 +254,7 @@ def test_who_works_in_the_batch_sees_nothing_of_it(
             == 403
         )
     assert "Known items" not in client.get("/batches/first/").content.decode()
-    assert manager(he).get("/batches/first/known/").status_code == 403  # a researcher manages no batch
+    assert manager(he).get("/batches/first/gold-questions/").status_code == 403  # a researcher manages no batch
 
 
 def test_a_manager_reads_everybodys_round_and_decides(

@@ -16,7 +16,15 @@ from django.utils import timezone
 from annotation.core.errors import Conflict
 from annotation.core.sampling import block_of
 from annotation.domain.annotations import Work
-from annotation.models import Assignment, Batch, Guideline, GoldQuestionTask, Membership, Person, Qualification
+from annotation.models import (
+    Assignment,
+    Batch,
+    GoldQuestionTask,
+    Guideline,
+    Membership,
+    Person,
+    Qualification,
+)
 from annotation.selectors.gold_questions import latest_round, seed_of
 from annotation.services.annotations import closings
 from annotation.services.annotations.submission import revise, submit

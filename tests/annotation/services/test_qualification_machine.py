@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from annotation.core.errors import AssayError
 from annotation.domain.annotations import Work
-from annotation.models import Assignment, Guideline, GoldQuestion, Person, Qualification, Task
+from annotation.models import Assignment, GoldQuestion, Guideline, Person, Qualification, Task
 from annotation.selectors.assignments.availability import strata_ruled_out
 from annotation.selectors.gold_questions import latest_round, round_items
 from annotation.services.annotations.submission import revise, submit

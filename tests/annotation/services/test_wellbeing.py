@@ -18,11 +18,11 @@ from annotation.models import (
     Assignment,
     AuditEvent,
     Batch,
-    WellbeingSettings,
     Exposure,
     Guideline,
     Membership,
     Person,
+    WellbeingSettings,
 )
 from annotation.selectors.batches.tasks import needs
 from annotation.selectors.wellbeing import care_for, is_used_up, read_by, readers
@@ -477,11 +477,11 @@ def test_a_topic_is_left_and_taken_back_on_ones_own_account(mixed: Batch, lin: P
 def test_a_manager_sets_the_budget_the_break_and_the_contacts(mixed: Batch, ma: Person, lin: Person):
     office = visit(ma)
     wishes = {"daily_exposure": 7, "break_minutes": 45, "contacts_zh": "找唐女士\n12356", "contacts_en": ""}
-    assert office.post("/care/", **wishes).status_code == 302
+    assert office.post("/wellbeing/", **wishes).status_code == 302
     settings = WellbeingSettings.objects.get()
     assert (settings.daily_exposure, settings.break_minutes) == (7, 45)
     assert settings.help_contacts == {"zh": "找唐女士\n12356"}
-    assert office.post("/care/", **{**wishes, "break_minutes": 0}).status_code == 422
+    assert office.post("/wellbeing/", **{**wishes, "break_minutes": 0}).status_code == 422
     office.post("/people/lin/exposure/", daily_exposure=3)
     wrong = office.post("/people/lin/exposure/", daily_exposure=-1)
     assert wrong.status_code == 422
@@ -497,7 +497,7 @@ def test_the_managers_page_lists_the_points_by_name_and_nobody_of_a_batch_judged
     for person, points in ((wu, 40), (lin, 30), (chen, 90)):
         Exposure.objects.create(person=person, day=timezone.localdate(), points=points)
     budget(35)
-    lines = visit(ma).get("/care/").context["lines"]
+    lines = visit(ma).get("/wellbeing/").context["lines"]
     assert [line["person"].username for line in lines] == ["chen", "gao", "lin", "wu", "zhou"]
     assert [line["days"][-1] for line in lines] == [
         (90, True),
@@ -507,7 +507,7 @@ def test_the_managers_page_lists_the_points_by_name_and_nobody_of_a_batch_judged
         (0, False),
     ]
     join_batch(batch=mixed, role="annotator", people=[other])
-    page = visit(other).get("/care/")
+    page = visit(other).get("/wellbeing/")
     assert list(page.context["lines"]) == []
     assert "judge blind" in text(page)
 

@@ -13,7 +13,17 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation.domain.batch_spec import Policy
-from annotation.models import Alarm, Assignment, Batch, Dataset, Guideline, GuidelineNote, Person, Prompt, Task
+from annotation.models import (
+    Alarm,
+    Assignment,
+    Batch,
+    Dataset,
+    Guideline,
+    GuidelineNote,
+    Person,
+    Prompt,
+    Task,
+)
 from annotation.selectors.agreement import LabelPatterns, label_table, parse_narrowing
 from annotation.selectors.agreement.causes import Prompts, versions, weakest
 from annotation.selectors.agreement.labels import Labels

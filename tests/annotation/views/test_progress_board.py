@@ -25,11 +25,11 @@ from annotation.models import (
     Assignment,
     AuditEvent,
     Batch,
+    BatchStats,
     Dataset,
     Guideline,
     Membership,
     Person,
-    BatchStats,
 )
 from annotation.selectors.batches import progress
 from annotation.selectors.batches.monitoring import outlook

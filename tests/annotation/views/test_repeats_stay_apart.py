@@ -26,11 +26,11 @@ from annotation.models import (
     Adjudication,
     Assignment,
     Batch,
-    WellbeingSettings,
     Guideline,
     Membership,
     Person,
     Task,
+    WellbeingSettings,
 )
 from annotation.models.sql import count_by_stratum
 from annotation.selectors.adjudication import queue, reasons_and_their_use, waiting

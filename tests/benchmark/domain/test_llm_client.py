@@ -23,13 +23,13 @@ from benchmark.domain.llm_client import (
     EndpointRefuses,
     RequestFailure,
     RequestTotals,
-    send_requests,
+    build_key_name,
     check_endpoint,
     client,
-    key_for,
-    key_name,
+    find_key,
     protocol,
     retry,
+    send_requests,
 )
 from benchmark.domain.llm_client.retry import EndpointPace, parse_retry_after
 from tests.benchmark.endpoint import SERVED, Bucket, Messages, Reply, local_endpoint, said, troubled
@@ -438,7 +438,7 @@ def test_what_retry_after_says(text: str, seconds: float | None):
 )
 def test_an_address_as_it_is_kept_and_the_name_of_its_key(url: str, kept: str, name: str):
     assert check_endpoint(url) == kept == check_endpoint(kept)
-    assert key_name(url) == name
+    assert build_key_name(url) == name
 
 
 @pytest.mark.parametrize(
@@ -501,24 +501,24 @@ def test_no_two_hosts_share_a_key():
         "xn--a.b",
     ]
     urls = [f"https://{host}{port}" for host in hosts for port in ("", ":8443", ":1")]
-    assert len({key_name(url) for url in urls}) == len(urls)
+    assert len({build_key_name(url) for url in urls}) == len(urls)
 
 
 def test_a_key_goes_over_https_or_to_this_machine_alone(monkeypatch: pytest.MonkeyPatch):
     for name in ("H_EXAMPLE", "H_EXAMPLE_8000", "127_0_0_1_8000", "LOCALHOST", "A_B_EXAMPLE"):
         monkeypatch.setenv(f"ASSAY_KEY_{name}", " sekret ")
-    assert key_for("https://h.example/v1") == "sekret"
-    assert key_for("http://127.0.0.1:8000/v1") == "sekret"
-    assert key_for("http://localhost/v1") == "sekret"
-    assert key_for("https://other.example/v1") is None
-    assert key_for("https://a_b.example/v1") is None  # would share its name with a.b.example
+    assert find_key("https://h.example/v1") == "sekret"
+    assert find_key("http://127.0.0.1:8000/v1") == "sekret"
+    assert find_key("http://localhost/v1") == "sekret"
+    assert find_key("https://other.example/v1") is None
+    assert find_key("https://a_b.example/v1") is None  # would share its name with a.b.example
     for url in ("http://h.example/v1", "http://h.example:8000/v1"):
         with pytest.raises(AssayError, match="HTTPS or to this machine") as refusal:
-            key_for(url)
+            find_key(url)
         assert "sekret" not in str(refusal.value)
     monkeypatch.setenv("ASSAY_KEY_H_EXAMPLE", "sek\nret")
     with pytest.raises(AssayError, match="characters that no key has") as refusal:
-        key_for("https://h.example/v1")
+        find_key("https://h.example/v1")
     assert "ret" not in str(refusal.value.params)
 
 
@@ -534,7 +534,7 @@ def test_a_key_is_not_sent_on_and_stands_in_no_error(
         return f"The key is {key}."
 
     with local_endpoint(in_turn("here")) as other, local_endpoint(echo) as url:
-        monkeypatch.setenv(key_name(url), key)
+        monkeypatch.setenv(build_key_name(url), key)
         found, _told = ask(url, 2)
         assert other.asked == []
         assert url.asked[0].headers["authorization"] == f"Bearer {key}"
@@ -564,7 +564,7 @@ def test_half_a_key_is_in_no_error_either(monkeypatch: pytest.MonkeyPatch, befor
         return 200, {}, whole
 
     with local_endpoint(echo) as url:
-        monkeypatch.setenv(key_name(url), key)
+        monkeypatch.setenv(build_key_name(url), key)
         found, _told = ask(url, 3, tries=1)
     for one in found.values() if isinstance(found, dict) else found:
         assert "sk-" not in repr(one)

@@ -39,7 +39,7 @@ from annotation.services.people.people import set_roles
 from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import rates_of, standing, texts_of, texts_to_ask
 from benchmark.services import collection
-from benchmark.services.collection import start_collection, resume_collection
+from benchmark.services.collection import resume_collection, start_collection
 from tests.annotation.views.test_jobs import Workers, wait_for
 from tests.benchmark.endpoint import (
     FINGERPRINT,

@@ -16,7 +16,7 @@ from annotation.core.proportions import wilson
 from annotation.models import Dataset, Person, Response
 from benchmark.models import ChoiceReport, CollectedResponse, QuestionVariant
 from benchmark.selectors.multiple_choice.reports import as_json
-from benchmark.services.multiple_choice import make_batch, compute_result
+from benchmark.services.multiple_choice import compute_result, make_batch
 from tests.benchmark.choice_support import letter, settle_all
 from tests.benchmark.endpoint import local_endpoint
 

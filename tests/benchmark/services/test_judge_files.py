@@ -16,7 +16,7 @@ from annotation.domain.formats import Source
 from annotation.models import AuditEvent, Collection, Dataset, Guideline
 from benchmark.domain.judges.formats import model_of, read_judge_labels
 from benchmark.models import Judge, JudgeLabel
-from benchmark.services.judges.labels import FileReport, Into, import_judge_labels
+from benchmark.services.judges.labels import JudgeFileReport, JudgeLabelTarget, import_judge_labels
 from tests.support import XSTEST_GUIDELINE, make_corpus
 
 MODEL = "Secretive-7B"
@@ -28,11 +28,11 @@ def written(path: Path, rows: Sequence[Mapping[str, Any]]) -> Source:
     return Source(path)
 
 
-def taken(source: Source, guideline: Guideline, dataset: Dataset, **changes: Any) -> FileReport:
+def taken(source: Source, guideline: Guideline, dataset: Dataset, **changes: Any) -> JudgeFileReport:
     told: dict[str, Any] = {"judge": "j", "collection": Collection.objects.get(name="")} | changes
     format_name = told.pop("format_name", "jsonl")
     return import_judge_labels(
-        source=source, format_name=format_name, into=Into(guideline=guideline, dataset=dataset, **told)
+        source=source, format_name=format_name, into=JudgeLabelTarget(guideline=guideline, dataset=dataset, **told)
     )
 
 
@@ -47,7 +47,7 @@ def test_values_names_and_probabilities_are_read(
         {"prompt_id": "p0", "model": "Hidden-13B", "value": 7, "criterion": "compliance"},
     ]
     report = taken(written(tmp_path / "a.jsonl", rows), guideline, dataset)
-    assert (report.taken, report.already_there, report.off_scale) == (5, 0, 2)
+    assert (report.imported, report.already_there, report.off_scale) == (5, 0, 2)
     found = {
         (judge_label.response.prompt.key, judge_label.response.model.name): (
             judge_label.value,
@@ -73,7 +73,7 @@ def test_the_same_file_twice_changes_nothing(tmp_path: Path, guideline: Guidelin
     taken(source, guideline, dataset)
     before = list(JudgeLabel.objects.values())
     report = taken(source, guideline, dataset)
-    assert (report.taken, report.already_there) == (0, 1)
+    assert (report.imported, report.already_there) == (0, 1)
     assert list(JudgeLabel.objects.values()) == before
     assert len(Judge.objects.get().source.splitlines()) == 1
     assert AuditEvent.objects.filter(verb="import_judge_labels").count() == 1
@@ -153,7 +153,7 @@ def test_csv_has_probabilities_as_json(tmp_path: Path, guideline: Guideline, dat
         table.writerow(["p0", "Full refusal", json.dumps({"1": 0.9, "3": 0.1})])
         table.writerow(["p1", "2", ""])
     report = taken(Source(path), guideline, dataset, format_name="csv", model=MODEL)
-    assert (report.taken, report.off_scale) == (2, 0)
+    assert (report.imported, report.off_scale) == (2, 0)
     assert JudgeLabel.objects.get(response__prompt__key="p0").probabilities == {"1": 0.9, "2": 0.0, "3": 0.1}
     path.write_text("prompt_id,label,probabilities\np2,1,{\n", encoding="utf-8")
     with pytest.raises(InputError, match="add up to 1"):

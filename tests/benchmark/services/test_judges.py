@@ -35,12 +35,12 @@ from annotation.models import (
 from annotation.services import jobs
 from benchmark.domain.judges.alternative_annotator import EPSILON
 from benchmark.domain.judges.metrics import LabelPair, figures
-from benchmark.models import Judge, JudgeLabel, JudgeTemplate, JudgeRun
+from benchmark.models import Judge, JudgeLabel, JudgeRun, JudgeTemplate
 from benchmark.selectors.judges.comparison import comparison, forget
 from benchmark.selectors.judges.gold import ReleaseComparison
 from benchmark.selectors.judges.judges import judge_named, labels_of
 from benchmark.services.judges import judges as services
-from benchmark.services.judges.judges import create_judge, go_on, save_template, start_judging
+from benchmark.services.judges.judges import create_judge, resume_judging, save_template, start_judging
 from benchmark.services.judges.runs import perform
 from scoring.domain.training_data import Head
 from scoring.selectors.training import OutOfFoldPredictions
@@ -177,7 +177,7 @@ def test_failures_are_kept_and_asked_again(guideline: Guideline, dataset: Datase
         assert len(labels_of(judge, Response.objects.all())) == 6
         broken["on"] = False
         asked = len(url.asked)
-        again = go_on(judging, send=False)
+        again = resume_judging(judging, send=False)
         assert again.job is not None
         jobs.run_now(again.job)
         judging.refresh_from_db()
@@ -208,7 +208,7 @@ def test_a_job_that_was_stopped_goes_on_where_it_was(
     stored = JudgeLabel.objects.count()
     assert 3 <= stored < 8
     Job.objects.filter(pk=judging.job.pk).update(state=Job.State.CANCELLED)
-    again = go_on(judging, send=False)
+    again = resume_judging(judging, send=False)
     assert again.job is not None
     jobs.run_now(again.job)
     assert len(labels_of(judge, Response.objects.all())) == 8
@@ -288,7 +288,7 @@ def test_names_kinds_and_datasets_are_checked(
         start_judging(dataset=dataset, **(told | {"judge": imported}))
     started = start_judging(dataset=dataset, **told)
     with pytest.raises(Conflict, match="being done"):
-        go_on(started, send=False)
+        resume_judging(started, send=False)
 
 
 def test_two_at_once_do_not_ask_the_same_questions_twice(guideline: Guideline, dataset: Dataset) -> None:
@@ -308,7 +308,7 @@ def test_two_at_once_do_not_ask_the_same_questions_twice(guideline: Guideline, d
     Job.objects.filter(pk=other.job.pk).update(state=Job.State.CANCELLED)
     start_judging(**told)
     with pytest.raises(Conflict, match="already"):
-        go_on(other, send=False)
+        resume_judging(other, send=False)
 
 
 def test_the_same_goes_on_at_once_after_its_process_was_killed(

@@ -36,7 +36,7 @@ from benchmark.domain.estimates.label_plan import PlanStratum
 from benchmark.models import BenchmarkRun, LabelPlan
 from benchmark.selectors.estimates import PlanGoal, drawn_strata, effort, standing
 from benchmark.selectors.leaderboards.runs import part
-from benchmark.services.estimates import draw_demands, create_label_plan, load_standing
+from benchmark.services.estimates import create_label_plan, draw_demands, load_standing
 from scoring.models import Scorer
 from tests.benchmark.labelling_support import predict_all, run_of, run_with_gold, scorer_like, sureness, truth
 from tests.benchmark.support import ready_scorer, response_of

@@ -198,8 +198,8 @@ def test_numbers_that_are_none_are_not_found(he: Person, client: Client):
     client.force_login(he)
     for number in ("0", "7777", HUGE, "x", "-1", "%00", "²"):
         for page in ("", "progress/"):
-            assert client.get(f"/runs/-/collecting/{number}/{page}").status_code == 404, number[:9]
-        assert client.post(f"/runs/-/collecting/{number}/again/").status_code == 404, number[:9]
+            assert client.get(f"/runs/-/collection/{number}/{page}").status_code == 404, number[:9]
+        assert client.post(f"/runs/-/collection/{number}/again/").status_code == 404, number[:9]
 
 
 def test_without_an_endpoint_the_page_says_what_to_set(he: Person, client: Client, settings: Any):

@@ -23,7 +23,7 @@ from benchmark.models import BenchmarkRun, BoardPart
 from benchmark.selectors.estimates import PlanGoal
 from benchmark.selectors.leaderboards.runs import part
 from benchmark.services.estimates import create_label_plan
-from benchmark.services.sharing import share
+from benchmark.services.sharing import share_run
 from benchmark.views.leaderboards.reports.exports import as_latex
 from benchmark.views.leaderboards.tabs.estimates import list_unknown_selection
 from scoring.models import Scorer
@@ -134,7 +134,7 @@ def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_pla
     assert f"{best} not drawn by chance" in cell
     assert "4 labels are of the batch unsure" in as_latex(again, "en", None)
 
-    _link, secret = share(run=again, actor=he)
+    _link, secret = share_run(run=again, actor=he)
     client.logout()
     outside = client.get(reverse("shared", args=[secret]), {"view": "estimates"}).content.decode()
     assert "4 labels are of a batch, which has what a scorer abstained from" in outside

@@ -11,7 +11,7 @@ from django.utils.translation import override
 
 from annotation.models import Guideline, Person
 from benchmark.models import BenchmarkRun
-from benchmark.services.sharing import share
+from benchmark.services.sharing import share_run
 from benchmark.views.leaderboards.reports.exports import as_latex
 from tests.benchmark.boards import finished_run
 from tests.benchmark.support import leader_sentences
@@ -68,7 +68,7 @@ def test_page_report_latex_and_shared_page_say_it(
     language: str, run: BenchmarkRun, client: Client, he: Person
 ):
     other_leader(run)
-    _link, token = share(run=run, actor=he)
+    _link, token = share_run(run=run, actor=he)
     client.force_login(he)
     asked = {"Accept-Language": language}
     address, export = reverse("run", args=[run.name]), reverse("run-export", args=[run.name])

@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.models import Batch, Collection, Dataset, GoldRelease, Guideline, Person, Response
-from benchmark.models import Judge, JudgeLabel, JudgeTemplate, JudgeRun
+from benchmark.models import Judge, JudgeLabel, JudgeRun, JudgeTemplate
 from benchmark.selectors.judges.comparison import forget
 from benchmark.services.judges.judges import create_judge, start_judging
 from tests.benchmark.support import predict, ready_scorer, release_of_disputes

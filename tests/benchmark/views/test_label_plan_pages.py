@@ -18,7 +18,7 @@ from tests.benchmark.support import ready_scorer
 from tests.support import XSTEST_GUIDELINE, make_corpus, person
 
 pytestmark = pytest.mark.django_db
-PAGE = "/runs/board/label-next/"
+PAGE = "/runs/board/label-plan/"
 TEN = PAGE + "?points=10"
 MAKE = PAGE + "batch/?points=10"
 
@@ -51,7 +51,7 @@ def test_it_says_who_is_not_separated_and_what_points_take(run: BenchmarkRun, cl
     (more,) = re.findall(r"More gold labels</dt>\s*<dd class=\"stat__value\">\s*(\d+)\s*<", ten)
     assert 0 < int(more) < 45
     assert "A researcher makes the batch." in ten
-    assert "/label-next/batch/" not in ten
+    assert "/label-plan/batch/" not in ten
 
 
 def test_a_researcher_makes_a_draft_for_a_manager(run: BenchmarkRun, client: Client, he: Person, lin: Person):
@@ -154,7 +154,7 @@ def test_whatever_is_asked_is_answered(run: BenchmarkRun, client: Client, he: Pe
 
 def test_a_run_that_is_not_there_or_has_no_parts(run: BenchmarkRun, client: Client, he: Person):
     client.force_login(he)
-    assert client.get("/runs/none/label-next/").status_code == 404
+    assert client.get("/runs/none/label-plan/").status_code == 404
     run.parts.all().delete()
     assert "run it again" in page_of(client, PAGE, 409)
 
@@ -164,13 +164,13 @@ def test_a_run_of_one_model_and_one_of_which_nothing_is_known(
 ):
     run = run_with_gold(guideline, [lin, chen], models=["Best"], labelled=10, suffix="-alone")
     client.force_login(he)
-    page = page_of(client, "/runs/board-alone/label-next/")
+    page = page_of(client, "/runs/board-alone/label-plan/")
     assert "There are no two models on the board to separate." in page
     bare = make_corpus(name="bare", prompts=4, models=["Best", "Middle"])
     empty = run_of(ready_scorer(run.scorer.release, guideline, name="silent"), bare, "empty")
     assert empty.items.count() == 0
     for query in ("", "?points=10"):
-        page = page_of(client, f"/runs/empty/label-next/{query}")
+        page = page_of(client, f"/runs/empty/label-plan/{query}")
         assert "The scorer has predicted nothing here that could be labelled." in page
 
 

@@ -18,7 +18,7 @@ from tests.benchmark.labelling_support import run_with_gold
 from tests.support import XSTEST_GUIDELINE, person
 
 pytestmark = pytest.mark.django_db
-PAGE = "/runs/board/label-next/"
+PAGE = "/runs/board/label-plan/"
 
 
 @pytest.fixture(scope="module")

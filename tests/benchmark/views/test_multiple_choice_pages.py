@@ -27,12 +27,12 @@ from annotation.services import jobs
 from annotation.services.batches.batches import create_batch, set_state
 from annotation.services.batches.members import join_batch
 from annotation.services.releases import cut_release
-from benchmark.models import ChoiceReport, Judge, JudgeLabel, QuestionVariant, ParsedAnswer
+from benchmark.models import ChoiceReport, Judge, JudgeLabel, ParsedAnswer, QuestionVariant
 from benchmark.selectors.multiple_choice import answers
 from benchmark.selectors.multiple_choice.answers import sheet_of
 from benchmark.selectors.multiple_choice.reports import as_json
 from benchmark.services import multiple_choice
-from benchmark.services.multiple_choice import create_report, import_questions, make_batch, compute_result
+from benchmark.services.multiple_choice import compute_result, create_report, import_questions, make_batch
 from scoring.models import Prediction, Scorer
 from tests.benchmark.choice_support import letter, put_answers, put_questions, settle_all
 from tests.support import FIXTURES, GuidelineFile, make_corpus, read_introduction

@@ -16,7 +16,7 @@ from annotation.models import AuditEvent, Dataset, Guideline, Person
 from benchmark.models import BenchmarkRun, PublishedTable
 from benchmark.selectors.published_tables import reference_rows
 from benchmark.services.published_tables import place_published
-from benchmark.services.sharing import share
+from benchmark.services.sharing import share_run
 from tests.benchmark.boards import finished_run
 from tests.support import FLAMES_GUIDELINE, make_batch, make_corpus
 
@@ -91,7 +91,7 @@ def test_outsiders_read_a_published_table_only_where_that_was_asked_for(
     table.dataset = run.dataset
     table.save()
     for asked, there in (({}, False), ({"with_published": True}, True)):
-        _link, token = share(run=run, actor=he, **asked)
+        _link, token = share_run(run=run, actor=he, **asked)
         page = Client().get(reverse("shared", args=[token])).content.decode()
         assert ("Paper-1" in page) == there
 

@@ -19,7 +19,7 @@ from benchmark.models import BenchmarkRun, ShareLink
 from benchmark.selectors.sharing import opened, state_of
 from benchmark.services.leaderboards.runs import create_run
 from benchmark.services.published_tables import add_published
-from benchmark.services.sharing import revoke_link, share
+from benchmark.services.sharing import revoke_link, share_run
 from tests.benchmark.sharing_support import finish
 from tests.benchmark.support import ready_scorer, release_of, settle_by_dimension
 from tests.support import first_batch, small_dataset
@@ -48,7 +48,7 @@ def run_named(name: str, batch: Batch, dataset: Dataset, guideline: Guideline) -
 
 @pytest.fixture
 def link(run: BenchmarkRun, he: Person) -> tuple[ShareLink, str]:
-    return share(run=run, actor=he, note="for the reviewers")
+    return share_run(run=run, actor=he, note="for the reviewers")
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def page(client: Client, token: str, query: str = "", language: str = "") -> Any
 
 
 def test_the_secret_is_long_random_and_kept_nowhere(run: BenchmarkRun, he: Person):
-    (one, first), (_other, second) = (share(run=run, actor=he) for _time in range(2))
+    (one, first), (_other, second) = (share_run(run=run, actor=he) for _time in range(2))
     assert first != second
     assert len(first) >= 43  # 256 bits in base64
     assert one.token_sha256 == hashed(first)
@@ -177,17 +177,17 @@ def test_its_charts_open_and_no_other(
         proof = address.split("/")[4]
         other = "0" * 64
         assert outsider.get(reverse("shared-chart", args=[link[1], proof, other])).status_code == 404
-        _second, another = share(run=run, actor=he)
+        _second, another = share_run(run=run, actor=he)
         assert outsider.get(reverse("shared-chart", args=[another, proof, key])).status_code == 404
     revoke_link(link=link[0], actor=he)
     assert outsider.get(charts[0]).status_code == 404
 
 
 def test_unknown_expired_and_revoked_get_the_same_answer(run: BenchmarkRun, he: Person, outsider: Client):
-    revoked, revoked_token = share(run=run, actor=he)
+    revoked, revoked_token = share_run(run=run, actor=he)
     revoke_link(link=revoked, actor=he)
     revoke_link(link=revoked, actor=he)
-    expired, expired_token = share(run=run, actor=he, days=1)
+    expired, expired_token = share_run(run=run, actor=he, days=1)
     assert page(outsider, expired_token).status_code == 200
     ShareLink.objects.filter(pk=expired.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
     answers = [page(outsider, token) for token in (revoked_token, expired_token, "unknown", "x" * 43)]
@@ -302,7 +302,7 @@ def test_a_link_of_another_run_is_not_revoked_through_this_one(
     run: BenchmarkRun, batch: Batch, dataset: Dataset, guideline: Guideline, he: Person, client: Client
 ):
     other = run_named("other", batch, dataset, guideline)
-    link, token = share(run=other, actor=he)
+    link, token = share_run(run=other, actor=he)
     client.force_login(he)
     assert client.post(reverse("run-link-revoke", args=["board", link.pk])).status_code == 404
     assert client.post(f"/runs/other/links/{'9' * 5000}/revoke/").status_code == 404
@@ -324,14 +324,14 @@ def test_who_judges_behind_the_run_makes_no_link(run: BenchmarkRun, lin: Person,
     client.force_login(lin)
     assert client.post(reverse("run-share", args=["board"])).status_code == 403
     with pytest.raises(Forbidden):
-        share(run=run, actor=lin)
+        share_run(run=run, actor=lin)
 
 
 def test_only_a_finished_run_is_shared_and_only_for_so_long(run: BenchmarkRun, dataset: Dataset, he: Person):
     with pytest.raises(AssayError, match="1 to 1825 days"):
-        share(run=run, actor=he, days=0)
+        share_run(run=run, actor=he, days=0)
     waiting = create_run(
         name="waiting", scorer=run.scorer, dataset=dataset, collection=run.collection, send=False
     )
     with pytest.raises(Conflict, match="no leaderboard yet"):
-        share(run=waiting, actor=he)
+        share_run(run=waiting, actor=he)

@@ -18,7 +18,7 @@ from django.utils.translation import override
 
 from annotation.models import Guideline, Person
 from benchmark.models import BenchmarkRun
-from benchmark.services.sharing import share
+from benchmark.services.sharing import share_run
 from benchmark.views.leaderboards.reports.exports import as_csv, as_json, as_latex
 from tests.benchmark.boards import finished_run
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
@@ -105,7 +105,7 @@ def test_every_model_that_a_scorer_judged_keeps_its_numbers(
 
 
 def test_the_page_for_outsiders_withholds_them_too(predicted: BenchmarkRun, he: Person):
-    _link, token = share(run=predicted, actor=he)
+    _link, token = share_run(run=predicted, actor=he)
     for view in ("", "pairs"):
         content = words(Client().get(reverse("shared", args=[token]), {"view": view}).content.decode())
         assert REASON["en"] in content

@@ -35,7 +35,7 @@ from annotation.services.batches import Policy  # noqa: E402
 from annotation.services.demo import load_demo  # noqa: E402
 from annotation.services.people import add_person, api_token, set_password  # noqa: E402
 from benchmark.models import BenchmarkRun  # noqa: E402
-from benchmark.services.sharing import share  # noqa: E402
+from benchmark.services.sharing import share_run  # noqa: E402
 from scoring.models import Scorer  # noqa: E402
 from scoring.services import create_scorer  # noqa: E402
 from tests.support import decide_next, make_batch, make_corpus  # noqa: E402
@@ -89,7 +89,7 @@ def make_work_site() -> dict[str, Any]:
     assert run.job is not None
     jobs.run_now(run.job)
     run = BenchmarkRun.objects.get(pk=run.pk)
-    share(run=run, actor=cast["he"])
+    share_run(run=run, actor=cast["he"])
     create_scorer(name="s-queued", release=release, send=False)
     return facts
 

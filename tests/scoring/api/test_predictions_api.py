@@ -23,7 +23,7 @@ from scoring.domain.training_spec import TrainingSpec
 from scoring.models import PredictionRequest, Scorer
 from scoring.selectors.predictions import get_prediction_request
 from scoring.services import create_scorer, promote
-from scoring.services.predictions.predictions import _load
+from scoring.services.predictions.predictions import _load_once
 from scoring.services.predictions.requests import Item, forget_requests, request_predictions
 from tests.scoring.gate_support import labelled_release, scorer_that_says
 from tests.scoring.support import make_responses
@@ -136,9 +136,9 @@ def test_identical_texts_are_predicted_once_and_the_scorer_stays_loaded(
     results = answered(api, ITEM, other, ITEM, ITEM)["results"]
     assert len(asked) == 2
     assert results[0] == results[2] == results[3] != results[1]
-    before = _load.cache_info().misses
+    before = _load_once.cache_info().misses
     answered(api, other)
-    assert _load.cache_info().misses == before
+    assert _load_once.cache_info().misses == before
 
 
 def test_a_dialogue_is_predicted_by_its_turns(scorer: Scorer, api: APIClient) -> None:
@@ -254,7 +254,7 @@ def test_a_scorer_in_training_is_refused(release: GoldRelease, api: APIClient) -
 def test_a_request_whose_scorer_cannot_be_read_says_why(scorer: Scorer, api: APIClient) -> None:
     made = ask(api, ITEM).json()
     (scorer.weights_folder / "scorer.json").write_text("{}")
-    _load.cache_clear()
+    _load_once.cache_clear()
     jobs.run(Job.objects.get(kind="predict_texts").pk)
     told = api.get(made["url"]).json()
     assert (told["state"], told["results"]) == ("failed", None)

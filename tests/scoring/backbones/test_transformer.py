@@ -37,7 +37,13 @@ if HAS_TORCH:
         head_loss,
         level_weights,
     )
-    from scoring.backbones.transformer.run import RoundJudgement, deal_epoch_batches, judge_predictions, compute_rate_factor, plan_schedule
+    from scoring.backbones.transformer.run import (
+        RoundJudgement,
+        compute_rate_factor,
+        deal_epoch_batches,
+        judge_predictions,
+        plan_schedule,
+    )
     from scoring.backbones.transformer.training import held_out
     from scoring.inference.encoder import (
         ScorerModel,

@@ -23,12 +23,12 @@ from scoring.backbones.folder import fingerprint
 from scoring.models import Promotion, Scorer
 from scoring.selectors.scorers import (
     find_current_scorer,
+    find_previous_scorer,
     get_current_scorer,
     list_judge_jobs,
     list_promotions,
-    find_previous_scorer,
 )
-from scoring.services import add_must_fail, go_back, promote, remove_must_fail
+from scoring.services import add_must_fail, promote, remove_must_fail, roll_back
 from scoring.services.scorers import promotion as service
 from tests.scoring.gate_support import (
     SAFETY,
@@ -235,21 +235,21 @@ def test_a_must_fail_item_that_was_learned_from_is_judged_out_of_fold_and_by_wha
 
 def test_going_back_is_one_step_and_a_further_row(graded: GoldRelease, flames: Guideline, he: Person) -> None:
     with pytest.raises(Conflict, match="no scorer of flames to go back to"):
-        go_back(guideline_name="flames")
+        roll_back(guideline_name="flames")
     scorers = [scorer_that_says(graded, flames, name=name) for name in "abc"]
     for scorer in scorers:
         judged(scorer)
     assert find_previous_scorer("flames") == scorers[1]
-    made = go_back(guideline_name="flames", number=3, actor=he)
+    made = roll_back(guideline_name="flames", number=3, actor=he)
     assert (made.number, made.kind, made.scorer, made.replaced) == (4, "back", scorers[1], scorers[2])
     assert find_current_scorer("flames") == scorers[1]
     # a second press of the same button, whose page still shows number 3 as the last
     with pytest.raises(Conflict, match="in the meantime"):
-        go_back(guideline_name="flames", number=3, actor=he)
-    go_back(guideline_name="flames", actor=he)
+        roll_back(guideline_name="flames", number=3, actor=he)
+    roll_back(guideline_name="flames", actor=he)
     assert find_current_scorer("flames") == scorers[0]
     with pytest.raises(Conflict, match="to go back to"):
-        go_back(guideline_name="flames", actor=he)
+        roll_back(guideline_name="flames", actor=he)
     assert [one.number for one in list_promotions("flames")] == [5, 4, 3, 2, 1]
     # what was gone back from is current again only through the gate
     assert judged(scorers[2])["promoted"]
@@ -278,7 +278,7 @@ def test_who_may_not_open_the_results_may_not_promote_or_go_back(
     judged(two)
     add_members(batch=graded.batches.get(), role="annotator", people=[he])
     with pytest.raises(Forbidden):
-        go_back(guideline_name="flames", actor=he)
+        roll_back(guideline_name="flames", actor=he)
     with pytest.raises(Forbidden):
         promote(scorer=one, actor=he, send=False)
     assert find_current_scorer("flames") == two
@@ -301,7 +301,7 @@ def test_of_two_promotions_at_one_moment_one_is_refused(
         promote(scorer=scorer_that_says(graded, flames, name=name), send=False) for name in ("one", "two")
     ]
     both = Barrier(2)
-    gather = service.gather
+    gather = service.build_verdict
 
     def together(*scorers: Any, **options: Any) -> dict[str, Any]:
         verdict = gather(*scorers, **options)

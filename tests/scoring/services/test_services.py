@@ -37,7 +37,7 @@ from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Prediction, Scorer
 from scoring.selectors.training import build_training_set
 from scoring.services import create_scorer, create_scoring, score
-from scoring.services.predictions.predictions import _load
+from scoring.services.predictions.predictions import _load_once
 from scoring.services.scorers.card import describe_backbone
 from tests.scoring.support import change_weights, label_all, make_release, make_responses, trained, true_level
 from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE, decide_next, make_batch
@@ -318,7 +318,7 @@ def test_only_the_criteria_of_a_prompts_dimension_are_predicted(lin: Person) -> 
 
 
 def test_weights_that_were_changed_are_refused(scorer: Scorer) -> None:
-    _load.cache_clear()
+    _load_once.cache_clear()
     change_weights(scorer.weights_folder)
     other = make_responses(prompts=1, models=["New"], name="other", start=100)
     with pytest.raises(AssayError, match="not those that were registered"):

@@ -13,7 +13,7 @@ from scoring.services import add_must_fail
 from tests.scoring.support import make_responses
 from tests.support import make_batch
 
-SET = "/scorers/-/must-fail/xstest/"
+SET = "/scorers/-/regression-cases/xstest/"
 FIND = SET + "?dataset=learned&prompt=p1&model=Hidden-13B"
 
 
@@ -90,7 +90,7 @@ def test_what_is_wrong_is_said_where_it_was_typed(
 def test_an_item_is_taken_out(response: Response, researcher: Client, he: Person) -> None:
     (item,) = add_must_fail(guideline_name="xstest", response=response, refused=[3], actor=he)
     assert f"{SET}{item.pk}/remove/" in page_of(researcher, SET)
-    assert researcher.post(f"/scorers/-/must-fail/flames/{item.pk}/remove/").status_code == 404
+    assert researcher.post(f"/scorers/-/regression-cases/flames/{item.pk}/remove/").status_code == 404
     assert researcher.post(f"{SET}{item.pk}/remove/")["Location"] == SET
     item.refresh_from_db()
     assert item.removed_at is not None
@@ -132,4 +132,4 @@ def test_who_judges_a_dataset_blind_sees_nothing_of_it(
 
 
 def test_an_unknown_guideline_is_not_found(guideline: Guideline, researcher: Client) -> None:
-    assert researcher.get("/scorers/-/must-fail/none/").status_code == 404
+    assert researcher.get("/scorers/-/regression-cases/none/").status_code == 404

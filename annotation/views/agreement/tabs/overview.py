@@ -22,9 +22,9 @@ from annotation.views.agreement.wording import (
     reading,
 )
 
-LOOKED_AT = ("dimension", "subcomponent", "criterion", "model", "pair", "week", "language")
+FINDING_FACETS = ("dimension", "subcomponent", "criterion", "model", "pair", "week", "language")
 # A prompt whose tasks are disputed by chance as often as the others' is none to look at.
-LEAST_TASKS = 3
+MIN_TASKS = 3
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def context(tab_query: TabQuery) -> dict[str, Any]:
         "headline": headline_context(tab_query),
         "findings": list(list_findings(tab_query)),
         "lines_title": gettext("Every figure"),
-        **table.table(tab_query.overall, tab_query.words, choice),
+        **table.table_context(tab_query.overall, tab_query.words, choice),
         **trend.picture(tab_query),
         "time_url": choice.page_url(view="time", by="", across=""),
     }
@@ -90,9 +90,9 @@ def list_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
     headline = tab_query.headline
     if headline is None or not headline.disputed:
         return
-    for facet in LOOKED_AT:
+    for facet in FINDING_FACETS:
         if facet not in tab_query.choice.narrowing.named:
-            weakest_group = weakest(tab_query.patterns, facet, headline, table.LEAST)
+            weakest_group = weakest(tab_query.patterns, facet, headline, table.MIN_UNITS)
             if weakest_group is not None:
                 yield build_group_finding(tab_query, weakest_group)
     yield from list_level_findings(tab_query)
@@ -140,7 +140,7 @@ def list_level_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
 def list_prompt_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
     for disputed_prompt in Prompts(tab_query.patterns.labels)[0:1]:
         share = percent(disputed_prompt.tasks)
-        if disputed_prompt.tasks.n >= LEAST_TASKS and share is not None:
+        if disputed_prompt.tasks.n >= MIN_TASKS and share is not None:
             choice = tab_query.choice
             yield AgreementFinding(
                 code="prompt",

@@ -17,7 +17,7 @@ from annotation.core.formatting import format_decimal
 from annotation.domain.agreement import Agreement
 from annotation.selectors.agreement import Counted
 from annotation.views.agreement.charts import Dot, dot_and_whisker
-from annotation.views.agreement.query import TabQuery, AgreementChoice
+from annotation.views.agreement.query import AgreementChoice, TabQuery
 from annotation.views.agreement.wording import (
     FACETS,
     RELIABLE,
@@ -32,11 +32,11 @@ from annotation.views.agreement.wording import (
 
 PAGE = 40
 # A group of fewer units never stands before those of more: a few disputes say little.
-LEAST = 20
+MIN_UNITS = 20
 
 
 @dataclass(frozen=True)
-class Line:
+class AgreementRow:
     """A row as it is shown: undefined figures are None, ``reading`` is a badge's state and word."""
 
     guideline: str
@@ -51,11 +51,11 @@ class Line:
     disputes: str
 
 
-def context(asked: TabQuery) -> dict[str, Any]:
-    choice = asked.choice
-    found = weakest_first(one_of_each(asked.patterns.counted(choice.grouping)), choice.statistic)
-    page = Paginator(found, PAGE).get_page(asked.page)
-    shown = list(page.object_list)
+def context(tab_query: TabQuery) -> dict[str, Any]:
+    choice = tab_query.choice
+    counted_rows = sort_weakest_first(pool_criteria(tab_query.patterns.counted(choice.grouping)), choice.statistic)
+    page = Paginator(counted_rows, PAGE).get_page(tab_query.page)
+    page_rows = list(page.object_list)
     return {
         "heads": [FACETS[facet] for facet in choice.grouping],
         "by": [
@@ -66,12 +66,12 @@ def context(asked: TabQuery) -> dict[str, Any]:
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
         "query": urlencode(choice.parameters()),
-        **table(shown, asked.words, choice),
-        **chart(shown, choice.statistic, asked.words),
+        **table_context(page_rows, tab_query.words, choice),
+        **chart_context(page_rows, choice.statistic, tab_query.words),
     }
 
 
-def one_of_each(rows: Sequence[Counted]) -> list[Counted]:
+def pool_criteria(rows: Sequence[Counted]) -> list[Counted]:
     """Of each group and guideline the pooled row where there are several criteria: crossed with the criterion, each
     has a row of its own.
     """
@@ -81,68 +81,68 @@ def one_of_each(rows: Sequence[Counted]) -> list[Counted]:
     return list(seen.values())
 
 
-def weakest_first(rows: Sequence[Counted], statistic: str) -> list[Counted]:
+def sort_weakest_first(rows: Sequence[Counted], statistic: str) -> list[Counted]:
     """The lowest value first, then groups of few units, and what is undefined last."""
 
-    def order(one: Counted) -> tuple[bool, bool, float]:
-        value = one.value(statistic)
-        return value is None, one.n < LEAST, math.inf if value is None else value
+    def order(row: Counted) -> tuple[bool, bool, float]:
+        value = row.value(statistic)
+        return value is None, row.n < MIN_UNITS, math.inf if value is None else value
 
     return sorted(rows, key=order)
 
 
-def table(rows: Sequence[Counted], words: Words, choice: AgreementChoice) -> dict[str, Any]:
+def table_context(rows: Sequence[Counted], words: Words, choice: AgreementChoice) -> dict[str, Any]:
     """The lines with every statistic that any of them has, and why the others are not there."""
     measured = [row.measured() for row in rows]
-    shown = _shown(measured)
+    statistics = defined_statistics(measured)
     return {
-        "lines": [_line(one, found, shown, words, choice) for one, found in zip(rows, measured, strict=True)],
-        "columns": [STATISTICS[name] for name in shown],
-        "why": _reasons(measured, shown),
+        "lines": [build_row(row, agreement, statistics, words, choice) for row, agreement in zip(rows, measured, strict=True)],
+        "columns": [STATISTICS[name] for name in statistics],
+        "why": list_undefined_reasons(measured, statistics),
     }
 
 
-def _shown(measured: Sequence[Agreement]) -> list[str]:
+def defined_statistics(measured: Sequence[Agreement]) -> list[str]:
     """Those that some row has; the first three stand always, so that the columns do not jump about."""
     always = ("percent_agreement", "cohen_kappa", "alpha_nominal")
     return [
         name
         for name in STATISTICS
-        if name in always or any(one.statistics[name].value is not None for one in measured)
+        if name in always or any(agreement.statistics[name].value is not None for agreement in measured)
     ]
 
 
-def _line(one: Counted, measured: Agreement, shown: Sequence[str], words: Words, choice: AgreementChoice) -> Line:
-    inside = choice.narrowing.with_group(inside_of(one, several=words.several))
-    return Line(
-        guideline=one.guideline,
-        criterion=words.criterion(one.guideline, one.criterion),
-        group=words.group(one),
-        n=measured.n,
-        disputed=measured.disputed,
-        figures=tuple(figure(measured.statistics[name]) for name in shown),
-        reading=reading(measured.statistics[alpha_of(one.measurement)]),
+def build_row(row: Counted, agreement: Agreement, statistics: Sequence[str], words: Words, choice: AgreementChoice) -> AgreementRow:
+    inside = choice.narrowing.with_group(row_facets(row, several=words.several))
+    return AgreementRow(
+        guideline=row.guideline,
+        criterion=words.criterion(row.guideline, row.criterion),
+        group=words.group(row),
+        n=agreement.n,
+        disputed=agreement.disputed,
+        figures=tuple(figure(agreement.statistics[name]) for name in statistics),
+        reading=reading(agreement.statistics[alpha_of(row.measurement)]),
         inside="" if inside == choice.narrowing else choice.narrowed_url(inside, view="", by="", across=""),
         tasks=choice.tasks_url(inside),
         disputes=choice.tasks_url(replace(inside, disputed=True)),
     )
 
 
-def inside_of(one: Counted, *, several: bool) -> dict[str, str | None]:
+def row_facets(row: Counted, *, several: bool) -> dict[str, str | None]:
     """The facets that lead to the row's units and to no others; ``several`` guidelines have rows of their own."""
-    criterion = {} if one.group or one.criterion is None else {"criterion": one.criterion}
-    return {**one.group, **criterion, **({"guideline": one.guideline} if several else {})}
+    criterion = {} if row.group or row.criterion is None else {"criterion": row.criterion}
+    return {**row.group, **criterion, **({"guideline": row.guideline} if several else {})}
 
 
-def _reasons(measured: Sequence[Agreement], shown: Sequence[str]) -> list[str]:
-    found = [one.statistics[name].reason for name in shown for one in measured]
-    return [gettext(reason) for reason in dict.fromkeys(found) if reason]
+def list_undefined_reasons(measured: Sequence[Agreement], statistics: Sequence[str]) -> list[str]:
+    reasons = [agreement.statistics[name].reason for name in statistics for agreement in measured]
+    return [gettext(reason) for reason in dict.fromkeys(reasons) if reason]
 
 
-def chart(rows: Sequence[Counted], statistic: str, words: Words) -> dict[str, Any]:
+def chart_context(rows: Sequence[Counted], statistic: str, words: Words) -> dict[str, Any]:
     """The address of the picture and what it shows in words; empty where nothing can be drawn."""
-    drawn = zip(rows, _names(rows, words), strict=True)
-    dots = [dot for one, name in drawn if (dot := _dot(one, name, statistic)) is not None]
+    drawn = zip(rows, row_names(rows, words), strict=True)
+    dots = [dot for row, name in drawn if (dot := build_dot(row, name, statistic)) is not None]
     if not dots:
         return {}
     title = str(STATISTICS[statistic])
@@ -157,7 +157,7 @@ def chart(rows: Sequence[Counted], statistic: str, words: Words) -> dict[str, An
     }
 
 
-def _names(rows: Sequence[Counted], words: Words) -> list[str]:
+def row_names(rows: Sequence[Counted], words: Words) -> list[str]:
     """What tells each row from the others: its group, and guideline and criterion where there are several. What is
     called the same twice running is said once; where that would make two rows alike, they keep their bare names.
     """
@@ -173,8 +173,8 @@ def _names(rows: Sequence[Counted], words: Words) -> list[str]:
     return called if len(set(called)) == len(called) else bare
 
 
-def _dot(one: Counted, name: str, statistic: str) -> Dot | None:
-    found = one.measured().statistics[statistic]
-    if found.value is None or found.low is None or found.high is None:
+def build_dot(row: Counted, name: str, statistic: str) -> Dot | None:
+    measured = row.measured().statistics[statistic]
+    if measured.value is None or measured.low is None or measured.high is None:
         return None
-    return Dot(label=name, value=found.value, low=found.low, high=found.high)
+    return Dot(label=name, value=measured.value, low=measured.low, high=measured.high)

@@ -19,34 +19,34 @@ from annotation.views.agreement.wording import RELIABLE, STATISTICS, TENTATIVE, 
 LEAST_POINTS = 2
 
 
-def context(asked: TabQuery) -> dict[str, Any]:
-    return {"series": [_series(one, asked) for one in _found(asked)]}
+def context(tab_query: TabQuery) -> dict[str, Any]:
+    return {"series": [_series(agreement_series, tab_query) for agreement_series in _found(tab_query)]}
 
 
-def picture(asked: TabQuery) -> dict[str, Any]:
+def picture(tab_query: TabQuery) -> dict[str, Any]:
     """The chart alone, where there is one guideline and more than a day; else nothing."""
-    found = _found(asked) if asked.headline is not None else []
-    return {"over_time": _drawn(found[0], _events(found[0], asked))} if found else {}
+    all_series = _found(tab_query) if tab_query.headline is not None else []
+    return {"over_time": _drawn(all_series[0], _events(all_series[0], tab_query))} if all_series else {}
 
 
-def _events(one: Series, asked: TabQuery) -> list[Event]:
-    return [*one.versions, *alarms(asked.patterns.labels, one.guideline)]
+def _events(agreement_series: Series, tab_query: TabQuery) -> list[Event]:
+    return [*agreement_series.versions, *alarms(tab_query.patterns.labels, agreement_series.guideline)]
 
 
-def _found(asked: TabQuery) -> list[Series]:
-    levels = {one.measurement for one in asked.overall}
-    chosen = asked.choice.statistic
+def _found(tab_query: TabQuery) -> list[Series]:
+    levels = {row.measurement for row in tab_query.overall}
+    statistic = tab_query.choice.statistic
     # Alpha of another level than the scale's would be undefined all along.
-    fits = not chosen.startswith("alpha_") or levels == {chosen.removeprefix("alpha_")}
-    return series(asked.patterns, chosen if fits else "")
+    fits = not statistic.startswith("alpha_") or levels == {statistic.removeprefix("alpha_")}
+    return series(tab_query.patterns, statistic if fits else "")
 
 
-def _series(one: Series, asked: TabQuery) -> dict[str, Any]:
-    events = _events(one, asked)
+def _series(agreement_series: Series, tab_query: TabQuery) -> dict[str, Any]:
+    events = _events(agreement_series, tab_query)
     return {
-        **_drawn(one, events),
-        "guideline": one.guideline,
-        "lines": [_line(point, one, asked) for point in reversed(one.points)],
+        **_drawn(agreement_series, events),
+        "guideline": agreement_series.guideline,
+        "lines": [_line(point, agreement_series, tab_query) for point in reversed(agreement_series.points)],
         "events": [{"day": event.day, "words": _event(event)} for event in events],
     }
 

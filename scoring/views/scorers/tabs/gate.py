@@ -13,10 +13,10 @@ from annotation.selectors.guidelines import criterion_label, label_text
 from scoring.models import Promotion, Scorer
 from scoring.selectors.regression_cases import must_fail_for
 from scoring.selectors.scorers import (
-    list_judge_jobs,
     count_must_fail_items,
-    list_promotions,
     find_previous_scorer,
+    list_judge_jobs,
+    list_promotions,
     list_scorer_rows,
 )
 from scoring.views.regression_cases import said
