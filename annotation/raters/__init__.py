@@ -2,7 +2,7 @@
 
 Nobody knows the truth, so everybody is judged by the others, and everybody's faults disturb the others' figures. Each
 figure therefore comes from a model of all people together, in which one person's fault is that person's parameter.
-The formulas, their sources, the corrections and how small a fault is found stand in ``docs/raters.md``.
+The formulas, their sources, the corrections and how small a fault is found stand in ``docs/quality.md``.
 """
 
 from annotation.raters.findings import Copying, Finding, Kind, Profile, Profiles
