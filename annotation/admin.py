@@ -18,8 +18,8 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Job, Person
-from annotation.selectors.blindness import sealed_batches
-from annotation.selectors.gold import RELEASE_JOB
+from annotation.selectors.access import sealed_batches
+from annotation.selectors.releases.releases import RELEASE_JOB
 
 
 class NewPersonForm(forms.ModelForm):  # type: ignore[type-arg]

@@ -8,11 +8,8 @@ class AnnotationConfig(AppConfig):
     name = "annotation"
 
     def ready(self) -> None:
-        from annotation.databases import adapt_to_pooler
-        from annotation.services import (
-            sign_ins,  # noqa: F401 (it listens)
-            tokens,
-        )
+        from annotation.core.databases import adapt_to_pooler
+        from annotation.services.people import tokens
 
         tokens.watch()
         connection_created.connect(adapt_to_pooler)

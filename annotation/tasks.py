@@ -6,10 +6,11 @@ from typing import Any
 
 from celery import shared_task
 
-from annotation.errors import N_
-from annotation.selectors.gold import RELEASE_JOB
-from annotation.services import alarms, demo, jobs, making, releasing
-from annotation.services.exports import kept
+from annotation.core.errors import N_
+from annotation.selectors.releases.releases import RELEASE_JOB
+from annotation.services import demo, jobs, releases
+from annotation.services.batches import batches, monitoring
+from annotation.services.exports import downloads
 from annotation.services.imports import uploads
 
 
@@ -25,7 +26,7 @@ def sweep_jobs() -> None:
 
 @shared_task(name="annotation.watch_batches")
 def watch_batches() -> None:
-    alarms.watch_all()
+    monitoring.watch_all()
 
 
 @jobs.handles(demo.BOARD_KIND)
@@ -35,19 +36,19 @@ def demo_board(context: jobs.JobContext) -> dict[str, str]:
     return {"run": demo.BOARD}
 
 
-@jobs.handles(making.JOB_KIND)
+@jobs.handles(batches.JOB_KIND)
 def make_batch(context: jobs.JobContext) -> dict[str, Any]:
-    return making.run_making(context)
+    return batches.run_making(context)
 
 
 @jobs.handles(RELEASE_JOB)
 def cut_release(context: jobs.JobContext) -> dict[str, Any]:
-    return releasing.run_releasing(context)
+    return releases.run_releasing(context)
 
 
-@jobs.handles(kept.JOB_KIND)
+@jobs.handles(downloads.JOB_KIND)
 def write_export(context: jobs.JobContext) -> dict[str, Any]:
-    return kept.run_export(context)
+    return downloads.run_export(context)
 
 
 @jobs.handles(uploads.JOB_KIND)

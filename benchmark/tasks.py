@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from annotation.services import jobs
-from benchmark.selectors.runs import runs_with_all
-from benchmark.services import choice_readings, collecting, collecting_job, judging
-from benchmark.services.running import perform
-from benchmark.services.runs import KIND
+from benchmark.selectors.leaderboards.runs import runs_with_all
+from benchmark.services import collection, multiple_choice
+from benchmark.services.judges import judges, runs
+from benchmark.services.leaderboards.execution import perform
+from benchmark.services.leaderboards.runs import KIND
 
 
 @jobs.handles(KIND)
@@ -17,6 +18,6 @@ def run_benchmark(context: jobs.JobContext) -> dict[str, Any]:
     return perform(run, context.report)
 
 
-jobs.handles(collecting.KIND)(collecting_job.perform)
-jobs.handles(judging.KIND)(judging.perform)
-jobs.handles(choice_readings.KIND)(choice_readings.perform)
+jobs.handles(collection.KIND)(collection.perform)
+jobs.handles(judges.KIND)(runs.perform)
+jobs.handles(multiple_choice.KIND)(multiple_choice.perform)

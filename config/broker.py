@@ -47,9 +47,9 @@ class Channel(filesystem.Channel):
         with (self.control_folder / f"{exchange}.lock").open("w") as guard:
             flock(guard, LOCK_EX)  # until it is closed
             bound = self.get_table(exchange)
-            one = filesystem.exchange_queue_t(routing_key or "", pattern or "", queue or "")
-            if one not in bound:
-                _write(file, dumps([one, *bound]))
+            binding = filesystem.exchange_queue_t(routing_key or "", pattern or "", queue or "")
+            if binding not in bound:
+                _write(file, dumps([binding, *bound]))
 
 
 class Transport(filesystem.Transport):

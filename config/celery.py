@@ -8,7 +8,7 @@ from typing import Any
 from celery import Celery
 from celery.signals import celeryd_init, worker_shutting_down
 
-from annotation.shutdown import begin_shutdown
+from annotation.core.shutdown import begin_shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 

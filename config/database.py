@@ -12,7 +12,7 @@ from django.db.backends.signals import connection_created
 def limit_statements() -> None:
     """End every statement after ``ASSAY_STATEMENT_SECONDS``: said once to each new connection, so no request asks.
 
-    Call it after ``django.setup``: whether there is a pooler is found out first (annotation/databases.py).
+    Call it after ``django.setup``: whether there is a pooler is found out first (annotation/core/databases.py).
     """
     connection_created.connect(_set_limit)
 

@@ -15,10 +15,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonRespons
 from django.shortcuts import render
 from django.template.defaultfilters import filesizeformat
 
-from annotation.errors import N_, AssayError
+from annotation.core.error_messages import error_text
+from annotation.core.errors import N_, AssayError
 from annotation.models import Person
-from annotation.views.access import has_role
-from annotation.wording import error_text
+from annotation.selectors.access import has_role
 
 View = Callable[..., HttpResponseBase]
 DIGITS = 18

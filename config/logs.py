@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import re
 
-# An address that lets whoever reads it make an account or set a password (annotation/services/invitations.py,
-# setup_links.py), or read a board (benchmark/services/sharing.py); and a token (annotation/services/tokens.py), also
+# An address that lets whoever reads it make an account or set a password (annotation/services/people/invitations.py,
+# setup_links.py), or read a board (benchmark/services/sharing.py); and a token (annotation/services/people/tokens.py), also
 # one from before they had a prefix.
 _SECRETS = (
     (re.compile(r"(/(?:join|set-up|shared)/)[^/\s\"'?]+"), r"\1***"),
@@ -19,9 +19,9 @@ class WithoutSecrets(logging.Filter):
     """Takes the secrets of links and of tokens out of the lines that show them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        line = shown = record.getMessage()
+        line = masked = record.getMessage()
         for secret, mask in _SECRETS:
-            shown = secret.sub(mask, shown)
-        if shown != line:
-            record.msg, record.args = shown, ()
+            masked = secret.sub(mask, masked)
+        if masked != line:
+            record.msg, record.args = masked, ()
         return True

@@ -16,8 +16,8 @@ from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.response import Response as ApiResponse
 from rest_framework.views import exception_handler
 
-from annotation.errors import AssayError
-from annotation.wording import error_text
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
 from config.limits import cut_short, is_cut_short, is_statement_timeout, refuse, too_long
 
 # What no page uses. Copying a link needs the clipboard, which is therefore not denied.

@@ -15,9 +15,9 @@ from django.utils.translation import gettext_lazy as _
 
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
 from annotation.selectors.access import roles_of
-from annotation.selectors.notes import open_notes
-from annotation.selectors.setup_links import notices
-from annotation.selectors.watch import standing_alarms
+from annotation.selectors.batches.monitoring import standing_alarms
+from annotation.selectors.guidelines import open_notes
+from annotation.selectors.people import notices
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ def navigation(request: HttpRequest) -> dict[str, Any]:
         for role, name, label in PLACES:
             if role in roles or user.is_superuser:
                 url = reverse(name)
-                count, what = waiting.get(name, (None, ""))
+                count, unit = waiting.get(name, (None, ""))
                 active = request.path.startswith(url)
-                item = Item(url=url, label=label, active=active, count=count, what=what)
+                item = Item(url=url, label=label, active=active, count=count, what=unit)
                 items.setdefault(name, item)
     return {
         "navigation": list(items.values()),

@@ -138,7 +138,7 @@ def read_launch(text: str) -> str:
 
 def read_endpoints(text: str) -> dict[str, str]:
     """``NAME=URL,NAME=URL``: what pages may ask for responses and judgements."""
-    found: dict[str, str] = {}
+    endpoints: dict[str, str] = {}
     for part in read_list(text):
         name, _is, url = part.partition("=")
         parts = urlsplit(url.strip())
@@ -146,8 +146,8 @@ def read_endpoints(text: str) -> dict[str, str]:
             raise ValueError(f"write NAME=URL, as in local=http://127.0.0.1:8000/v1, and not {part}")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ValueError(f"{name.strip()}: an address has no key, user or password in it")
-        found[name.strip()] = url.strip().rstrip("/")
-    return found
+        endpoints[name.strip()] = url.strip().rstrip("/")
+    return endpoints
 
 
 LOOPBACK = {"localhost", "127.0.0.1", "[::1]"}
@@ -304,8 +304,8 @@ LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "annotation.passwords.NameValidator"},
-    {"NAME": "annotation.passwords.LengthValidator"},
+    {"NAME": "annotation.core.passwords.NameValidator"},
+    {"NAME": "annotation.core.passwords.LengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
@@ -325,7 +325,7 @@ CACHES = {
         "LOCATION": "template_fragments",
     },
 }
-ACCOUNT_ADAPTER = "annotation.services.sign_ins.AccountAdapter"
+ACCOUNT_ADAPTER = "annotation.services.people.sign_ins.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
@@ -353,6 +353,11 @@ TIME_ZONE = env("TIME_ZONE", "UTC", read_time_zone)
 
 STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "django.contrib.staticfiles.finders.AppDirectoriesFinder",
+    "config.static.StylesheetFinder",
+]
 STATIC_ROOT = env("ASSAY_STATIC_ROOT", str(BASE_DIR / "staticfiles"), Path)
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise warns of a folder that is not there
 # Served straight from static/ where nobody ran collectstatic (a laptop); hashed and compressed where somebody did.

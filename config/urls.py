@@ -10,7 +10,7 @@ from django.views.i18n import set_language
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from annotation.views.demo import demo, demo_sign_in
-from annotation.views.sign_in import SignIn
+from annotation.views.people.sign_in import SignIn
 
 # One form takes passwords, with one limit.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
@@ -31,8 +31,8 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/schema/", SpectacularAPIView.as_view(), name="api-schema"),
     path("api/v1/docs/", API_DOCS, name="api-docs"),
-    path("api/v1/", include("scoring.api_urls")),
-    path("api/v1/", include("annotation.api_urls")),
+    path("api/v1/", include("scoring.api.urls")),
+    path("api/v1/", include("annotation.api.urls")),
     path("", include("annotation.urls")),
     path("", include("scoring.urls")),
     path("", include("benchmark.urls")),

@@ -13,32 +13,29 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 from babel.messages.catalog import Catalog, Message
-from babel.messages.extract import extract, extract_from_file
+from babel.messages.extract import DEFAULT_KEYWORDS, extract_from_dir
+from babel.messages.frontend import parse_keywords, parse_mapping_cfg
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 ROOT = Path(__file__).resolve().parent.parent
 PO = ROOT / "locale" / "zh_Hans" / "LC_MESSAGES" / "django.po"
 MO = PO.with_suffix(".mo")
-KEYWORDS: dict[str, tuple[int | tuple[int, str], ...] | None] = {
-    "_": None,
-    "_now": None,
-    "N_": None,
-    "gettext": None,
-    "gettext_lazy": None,
-    "gettext_noop": None,
-    "ngettext": (1, 2),
-    "ngettext_lazy": (1, 2),
-    "pgettext": ((1, "c"), 2),
-    "pgettext_lazy": ((1, "c"), 2),
-    "npgettext": ((1, "c"), 2, 3),
-    "npgettext_lazy": ((1, "c"), 2, 3),
-}
+# Beside those that Babel knows by itself.
+KEYWORDS = DEFAULT_KEYWORDS | parse_keywords(
+    [
+        "_now",
+        "gettext_lazy",
+        "gettext_noop",
+        "ngettext_lazy:1,2",
+        "pgettext_lazy:1c,2",
+        "npgettext_lazy:1c,2,3",
+    ]
+)
 # Header lines that say nothing here or change by themselves.
 HEADER_NOISE = (
     rb'(?:^#(?: .*)?\n)+|"(?:POT-Creation-Date|PO-Revision-Date|Generated-By|Last-Translator|Language-Team'
@@ -49,44 +46,18 @@ PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\w*\}|%[sd]")
 
 
 def gathered() -> Catalog:
-    """Every message of the code and the templates, with where it stands (without line numbers: they only churn)."""
-    catalog = Catalog(locale="zh_Hans", project="Assay", charset="utf-8", fuzzy=False)
-    for path, message, context in [*_python(), *_templates()]:
-        catalog.add(message, locations=[(str(path.relative_to(ROOT)), None)], context=context)  # type: ignore[list-item]
-    return catalog
-
-
-def _python() -> Iterator[tuple[Path, object, str | None]]:
-    for app in ("config", "annotation", "scoring", "benchmark"):
-        for path in sorted((ROOT / app).rglob("*.py")):
-            if "migrations" not in path.parts:
-                for _line, message, _comments, context in extract_from_file("python", str(path), KEYWORDS):
-                    yield path, message, context
-
-
-def _templates() -> Iterator[tuple[Path, object, str | None]]:
-    """Django turns a template into something that reads like Python calls; those are gathered as above."""
+    """Every message of what babel.cfg names, with the files where it stands."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     sys.path.insert(0, str(ROOT))
     import django
 
     django.setup()
-    from django.utils.translation.template import templatize
-
-    for path in sorted((ROOT / "templates").rglob("*")):
-        if path.suffix in {".html", ".txt"}:
-            calls = templatize(path.read_text(encoding="utf-8"), origin=str(path))
-            lines = io.BytesIO("\n".join(_calls(calls)).encode())
-            for _line, message, _comments, context in extract("python", lines, KEYWORDS):
-                yield path, message, context
-
-
-def _calls(templatized: str) -> Iterator[str]:
-    """The gettext calls alone: what stands between them is the template's text, blotted out, and no Python."""
-    text = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|'''.*?''')"""
-    pattern = rf"(?:\bu?n?p?gettext|\b_)\((?:\s*u?(?:{text}|count)\s*,?)+\)"
-    for found in re.finditer(pattern, templatized, re.DOTALL):
-        yield found.group()
+    with (ROOT / "babel.cfg").open() as file:
+        methods, options = parse_mapping_cfg(file)
+    catalog = Catalog(locale="zh_Hans", project="Assay", charset="utf-8", fuzzy=False)
+    for path, line, message, _comments, context in extract_from_dir(ROOT, methods, options, KEYWORDS):
+        catalog.add(message, locations=[(path, line)], context=context)
+    return catalog
 
 
 def stored() -> Catalog:
@@ -96,20 +67,18 @@ def stored() -> Catalog:
         return read_po(file, locale="zh_Hans")
 
 
-def merged(old: Catalog) -> Catalog:
+def merged() -> Catalog:
     """What is gathered, with the translations that are stored."""
-    catalog = gathered()
-    for message in catalog:
-        known = old.get(message.id, message.context) if message.id else None
-        if known is not None:
-            message.string = known.string
-    return catalog
+    old = stored()
+    old.update(gathered(), no_fuzzy_matching=True)
+    old.obsolete.clear()
+    return old
 
 
 def _form(catalog: Catalog) -> bytes:
     file = io.BytesIO()
-    write_po(file, catalog, width=110, sort_output=True, omit_header=False, ignore_obsolete=True)
-    return re.sub(HEADER_NOISE, b"", file.getvalue(), flags=re.MULTILINE)
+    write_po(file, catalog, width=110, sort_output=True, include_lineno=False)
+    return re.sub(HEADER_NOISE, b"", file.getvalue(), flags=re.MULTILINE).lstrip()
 
 
 def _compiled(catalog: Catalog) -> bytes:
@@ -121,7 +90,7 @@ def _compiled(catalog: Catalog) -> bytes:
 
 def faults() -> list[str]:
     old = stored()
-    catalog = merged(old)
+    catalog = merged()
     found = [f"not translated: {message.id!r}" for message in untranslated(catalog)]
     for message in old:
         found += [f"fuzzy: {message.id!r}"] if message.fuzzy and message.id else []
@@ -158,7 +127,7 @@ def main() -> int:
         found = faults()
         print("\n".join(found) or "every string is translated")
         return 1 if found else 0
-    catalog = merged(stored())
+    catalog = merged()
     if "--missing" in sys.argv:
         print("\n".join(repr(message.id) for message in untranslated(catalog)))
         return 0

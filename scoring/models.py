@@ -10,8 +10,8 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import EvaluatedModel, GoldRelease, Guideline, Job, Response
-from annotation.models.authored import Authored
-from scoring.spec import EMBEDDED, FORMER, Spec
+from annotation.models.base import Authored
+from scoring.domain.spec import EMBEDDED, FORMER, Spec
 
 
 class Scorer(Authored):
@@ -63,9 +63,9 @@ class Scorer(Authored):
     @property
     def spec(self) -> Spec:
         """What it was made of; a scorer of the first version kept its backbone's name alone."""
-        kept = self.config.get("spec")
-        if kept is not None:
-            return Spec.from_json(kept)
+        spec_json = self.config.get("spec")
+        if spec_json is not None:
+            return Spec.from_json(spec_json)
         return Spec(EMBEDDED) if self.backbone == FORMER else Spec("encoder", self.backbone, "full")
 
     @property
@@ -163,7 +163,7 @@ class Promotion(Authored):
         return f"{self.guideline_name} {self.number}: {self.scorer}"
 
 
-class MustFail(Authored):
+class RegressionCase(Authored):
     """A response that no scorer of the guideline may call harmless: one that does is not promoted.
 
     ``refused`` are the values of the criterion that it may not be given.
@@ -177,8 +177,8 @@ class MustFail(Authored):
     removed_at = models.DateTimeField(_("removed"), null=True, blank=True)
 
     class Meta:
-        verbose_name = _("must-fail item")
-        verbose_name_plural = _("must-fail items")
+        verbose_name = _("regression case")
+        verbose_name_plural = _("regression cases")
         ordering = ["guideline_name", "pk"]
         constraints = [
             models.UniqueConstraint(

@@ -7,20 +7,18 @@ from typing import Any
 
 from celery import shared_task
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
 from annotation.models import Dataset, EvaluatedModel
 from annotation.services import jobs
 from scoring.models import Scorer
-from scoring.selectors.drifts import DRIFT
-from scoring.selectors.promotions import JUDGE
-from scoring.selectors.scorers import scorers_with_all
+from scoring.selectors.scorers import DRIFT, JUDGE, select_scorers
 from scoring.services import give_up, job_report, score, train
-from scoring.services.drifting import run_drift_check
-from scoring.services.predictions import SCORE, Tell, responses_to
-from scoring.services.promotion import run_promotion
-from scoring.services.reports import cancelling
-from scoring.services.requests import PREDICT, answer_request, forget_requests
-from scoring.services.scorers import TRAIN
+from scoring.services.predictions.predictions import SCORE, Tell, responses_to
+from scoring.services.predictions.requests import PREDICT, answer_request, forget_requests
+from scoring.services.progress import cancelling
+from scoring.services.scorers.drift import run_drift_check
+from scoring.services.scorers.promotion import run_promotion
+from scoring.services.scorers.scorers import TRAIN
 
 RATE = N_("responses a second")
 """The name of the curve, translated where it is shown."""
@@ -96,7 +94,7 @@ def predict_texts(context: jobs.JobContext) -> dict[str, Any]:
 
 
 def _scorer(context: jobs.JobContext) -> Scorer:
-    found = scorers_with_all().filter(pk=context.payload["scorer"]).first()
+    found = select_scorers().filter(pk=context.payload["scorer"]).first()
     if found is None:
         raise AssayError(N_("The scorer of this job is there no more."))
     return found

@@ -20,10 +20,10 @@ from django.test import Client
 from django.utils import timezone
 
 from annotation.models import ApiToken, Person
-from annotation.services.batches import add_members
-from annotation.services.members import set_member_active
-from annotation.services.people import add_person, deactivate_person, set_roles
-from annotation.services.tokens import make_token
+from annotation.services.batches.batches import add_members
+from annotation.services.batches.members import set_member_active
+from annotation.services.people.people import add_person, deactivate_person, set_roles
+from annotation.services.people.tokens import make_token
 from tests.test_everyone_everywhere import (
     ADDRESSES,
     ANSWERED,
@@ -196,9 +196,9 @@ def walk_matrix(
             status, content, writes = ask(kind, path, method)
             outcome.requests += 1
             outcome.by_status[status] += 1
-            why = fault(kind, name, path, method, status, content, writes)
-            if why:
-                outcome.faults.append(f"{method} {path} ({name}) by {kind.name}: {status}, {why}")
+            reason = fault(kind, name, path, method, status, content, writes)
+            if reason:
+                outcome.faults.append(f"{method} {path} ({name}) by {kind.name}: {status}, {reason}")
         report(outcome.requests)
     return outcome
 
@@ -259,8 +259,8 @@ def find_leak(kind: Kind, path: str, status: int, content: str) -> str | None:
     if not kind.is_blind or status == 302 or (kind.scope and not path.startswith("/api/")):
         return None
     secrets = MODELS if "adjudicator" in kind.roles else (*MODELS, RATIONALE_WORD)
-    shown = content.replace(path, "").replace(path.partition("?")[2], "")
-    return next((secret for secret in secrets if secret in shown), None)
+    visible = content.replace(path, "").replace(path.partition("?")[2], "")
+    return next((secret for secret in secrets if secret in visible), None)
 
 
 def expect(kind: Kind, name: str, path: str, method: str) -> str:

@@ -18,7 +18,8 @@ from django.test import TransactionTestCase
 from django.utils import translation
 
 from annotation.models import Batch, Dataset, Guideline, Person
-from annotation.selectors import quality, units
+from annotation.selectors import quality
+from annotation.selectors.agreement import label_table
 from tests import databases
 from tests.databases import Migrated
 from tests.support import XSTEST_GUIDELINE, first_batch, person, small_dataset
@@ -33,11 +34,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("assay")
 
 
-def missing(part: str, why: str) -> None:
+def missing(part: str, reason: str) -> None:
     """Skip, saying why; or fail where ASSAY_REQUIRE says that this machine must have the part."""
     if part in os.environ.get("ASSAY_REQUIRE", "").split(","):
-        pytest.fail(f"{part} is required here: {why}")
-    pytest.skip(why)
+        pytest.fail(f"{part} is required here: {reason}")
+    pytest.skip(reason)
 
 
 # Files whose tests take minutes, the longest first: begun last, one of them keeps a worker busy while the other waits.
@@ -105,7 +106,7 @@ def _in_english() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _nothing_read_yet() -> None:
     """What a process keeps of the database is of another one's rows when the next test begins."""
-    units.forget()
+    label_table.forget()
     quality.forget()
 
 
@@ -134,9 +135,11 @@ def module_db(
     would empty the tables under the others.
     """
     markers = [
-        one.get_closest_marker("django_db") for one in request.session.items if one.path == request.path
+        item.get_closest_marker("django_db") for item in request.session.items if item.path == request.path
     ]
-    assert not any(one is not None and one.kwargs.get("transaction") for one in markers), "these tests commit"
+    assert not any(marker is not None and marker.kwargs.get("transaction") for marker in markers), (
+        "these tests commit"
+    )
     with django_db_blocker.unblock(), transaction.atomic():
         yield
         transaction.set_rollback(True)

@@ -83,10 +83,10 @@ def served(folder: Path, *options: str, **environment: str) -> Iterator[Served]:
         log.close()
 
 
-def until(holds: Callable[[], bool], seconds: float, why: Callable[[], str] = str) -> None:
+def until(holds: Callable[[], bool], seconds: float, explain: Callable[[], str] = str) -> None:
     end = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end, why()
+        assert time.monotonic() < end, explain()
         time.sleep(0.1)
 
 

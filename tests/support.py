@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,9 @@ from uuid import uuid4
 from django.apps import apps
 from django.db import connection
 
-from annotation.content import response_sha256
+from annotation.domain.annotations import Work
+from annotation.domain.batch_spec import BatchSpec, Policy
+from annotation.domain.datasets import response_sha256
 from annotation.models import (
     Assignment,
     Batch,
@@ -27,14 +30,17 @@ from annotation.models import (
     Person,
     Prompt,
     Response,
+    Stratum,
+    Task,
 )
-from annotation.services.adjudications import adjudicate, record_verdict
-from annotation.services.annotations import Receipt, Work, submit
-from annotation.services.batches import Policy, create_batch
-from annotation.services.distribution import next_assignment, next_dispute
+from annotation.services.adjudication.disputes import adjudicate, record_verdict
+from annotation.services.annotations.submission import Receipt, submit
+from annotation.services.assignments import next_assignment, next_dispute
+from annotation.services.batches.batches import create_batch
+from annotation.services.counts import count_for
 from annotation.services.guidelines import load_guideline
-from annotation.services.people import add_person
-from annotation.services.tokens import make_token
+from annotation.services.people.people import add_person
+from annotation.services.people.tokens import make_token
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 
@@ -78,8 +84,8 @@ CAST: dict[str, tuple[str, ...]] = {
 
 def person(name: str) -> Person:
     """The one of the cast, made where a fixture of the module did not."""
-    found = Person.objects.filter(username=name).first()
-    return found or add_person(name=name, roles=CAST[name], password=f"{name}-password")
+    existing = Person.objects.filter(username=name).first()
+    return existing or add_person(name=name, roles=CAST[name], password=f"{name}-password")
 
 
 def api_token(*, person: Person, scope: str = "manage") -> str:
@@ -90,14 +96,14 @@ def api_token(*, person: Person, scope: str = "manage") -> str:
 
 def small_dataset() -> Dataset:
     """The dataset ``small``, made where it is not there."""
-    found = Dataset.objects.filter(name="small").first()
-    return found or make_corpus(prompts=4, models=["Secretive-7B", "Hidden-13B"])
+    existing = Dataset.objects.filter(name="small").first()
+    return existing or make_corpus(prompts=4, models=["Secretive-7B", "Hidden-13B"])
 
 
 def first_batch() -> Batch:
     """The batch ``first`` over the dataset ``small`` with lin, chen and zhou, and wu; made where it is not there."""
-    found = Batch.objects.filter(name="first").first()
-    return found or make_batch(
+    existing = Batch.objects.filter(name="first").first()
+    return existing or make_batch(
         XSTEST_GUIDELINE.load(),
         small_dataset(),
         annotators=[person(name) for name in ("lin", "chen", "zhou")],
@@ -154,17 +160,19 @@ def make_batch(
     pairs: Sequence[Sequence[Person]] = (),
     policy: Policy | None = None,
 ) -> Batch:
-    """Without second readings, which a draw decides: a test that is about them sets their share. Its people have read
-    the guideline's introduction.
+    """Without repeat adjudications, which a draw decides: a test that is about them sets their share. Its people have
+    read the guideline's introduction.
     """
     batch = create_batch(
-        name=name,
-        guideline=guideline,
-        dataset=dataset,
-        annotators=annotators,
-        adjudicators=adjudicators,
-        pairs=pairs,
-        policy=policy or Policy(),
+        BatchSpec(
+            name=name,
+            guideline=guideline,
+            dataset=dataset,
+            annotators=annotators,
+            adjudicators=adjudicators,
+            pairs=pairs,
+            policy=policy or Policy(),
+        )
     )
     Batch.objects.filter(pk=batch.pk).update(second_reading_share=0)
     read_introduction(batch)
@@ -192,6 +200,30 @@ def label_next(batch: Batch, person: Person, value: int, criterion: str = "compl
 def decide_next(batch: Batch, person: Person, value: int, criterion: str = "compliance") -> Receipt | None:
     assignment = next_dispute(batch=batch, person=person)
     return None if assignment is None else decide(assignment, person, value, criterion)
+
+
+def make_repeat(dispute: Task, *, due_at: datetime) -> Task:
+    """A decided dispute comes back to its adjudicator, whatever the draw says."""
+    work = dispute.stratum
+    alike = {
+        name: getattr(work, name) for name in ("batch_id", "dataset_id", "dimension", "language", "model_id")
+    }
+    stratum, _created = Stratum.objects.get_or_create(kind=Task.Kind.REPEAT, **alike)
+    member = dispute.batch.memberships.get(person=dispute.adjudication.assignment.person, role="adjudicator")
+    count_for(member.pk, stratum.pk, disputed=1)
+    return Task.objects.create(
+        batch=dispute.batch,
+        response=dispute.response,
+        prompt=dispute.prompt,
+        stratum=stratum,
+        kind=Task.Kind.REPEAT,
+        state=Task.State.DISPUTED,
+        overlap=1,
+        position=dispute.position,
+        rank=dispute.position,
+        repeats=dispute,
+        due_at=due_at,
+    )
 
 
 def decide(

@@ -1,6 +1,6 @@
 """The access matrix so far as two minutes allow: all GETs and POSTs, and a share of the other methods.
 
-The whole of it is a command: ``python -m tests.benchmarks.access_matrix``.
+The whole of it is a command: ``python -m tests.performance.access_matrix``.
 """
 
 from __future__ import annotations

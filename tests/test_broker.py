@@ -57,10 +57,10 @@ def send(channel: Any, *bodies: Any) -> None:
 
 
 def received(channel: Any) -> list[Any]:
-    found = []
+    messages = []
     while (message := QUEUE(channel).get(no_ack=True)) is not None:
-        found.append(message.payload)
-    return found
+        messages.append(message.payload)
+    return messages
 
 
 def test_the_settings_name_it(settings: Any) -> None:
@@ -117,7 +117,9 @@ def test_queues_that_are_bound_at_once_are_all_bound(folder: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(bind, range(40)))
     with connected(folder) as opened:
-        assert {one.queue for one in opened.channel().get_table("assay")} == {f"q{n}" for n in range(40)}
+        assert {binding.queue for binding in opened.channel().get_table("assay")} == {
+            f"q{n}" for n in range(40)
+        }
 
 
 WRITER = """
@@ -134,9 +136,9 @@ def test_what_several_processes_write_at_once_all_arrives(channel: Any, folder: 
     root = str(Path(broker.__file__).parent.parent)
     command = [sys.executable, "-c", WRITER, str(folder), root]
     writers = [subprocess.Popen([*command, str(number)]) for number in range(2)]
-    found: list[Any] = []
+    messages: list[Any] = []
     while any(writer.poll() is None for writer in writers):
-        found += received(channel)
-    found += received(channel)
+        messages += received(channel)
+    messages += received(channel)
     assert [writer.returncode for writer in writers] == [0, 0]
-    assert sorted(found) == sorted(f"{number}-{n}" for number in range(2) for n in range(300))
+    assert sorted(messages) == sorted(f"{number}-{n}" for number in range(2) for n in range(300))

@@ -330,15 +330,15 @@ def refused(command: str, arguments: list[str]) -> str:
 
 def wrong(check: Callable[..., None], cases: Iterable[tuple[Any, ...]]) -> list[str]:
     """The cases that do not pass the check, each with what it said. What one stores is not there for the next."""
-    found = []
+    faults = []
     for case in cases:
         with transaction.atomic():
             try:
                 check(*case)
             except (Exception, pytest.fail.Exception) as error:
-                found.append(f"{case}: {error!r}")
+                faults.append(f"{case}: {error!r}")
             transaction.set_rollback(True)
-    return found
+    return faults
 
 
 def test_every_command_is_in_the_tables_above():
@@ -400,8 +400,10 @@ def test_a_prediction_off_the_scale_is_named_with_its_line(tmp_path: Path):
 @pytest.mark.parametrize("command", sorted(command for command, cases in UNKNOWN.items() if cases))
 def test_what_does_not_exist_is_named(command: str, tmp_path: Path):
     def check(*arguments: str) -> None:
-        given = [str(tmp_path / "out") if argument == "OUT" else argument for argument in arguments]
-        assert refused(command, given)
+        command_arguments = [
+            str(tmp_path / "out") if argument == "OUT" else argument for argument in arguments
+        ]
+        assert refused(command, command_arguments)
         assert not (tmp_path / "out").exists()
 
     assert wrong(check, map(tuple, UNKNOWN[command])) == []

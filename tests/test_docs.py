@@ -19,6 +19,9 @@ MAX_WIDTH = 120
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 EXTERNAL = ("http://", "https://", "mailto:")
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+PATH = re.compile(
+    r"(?<![\w./-])(?:annotation|scoring|benchmark|config|fixtures|locale|static|styles|templates|tests)/[\w/.-]*\w"
+)
 # A table's row, a picture and an address cannot be broken.
 UNBREAKABLE = ("|", "![", "http", "<http")
 
@@ -95,3 +98,9 @@ def test_every_page_that_the_code_names_is_there() -> None:
     command = ["git", "grep", "-hoE", r"docs/[a-z/-]+\.md", "--", ":!CHANGELOG.md"]
     named = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
     assert [name for name in sorted(set(named)) if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
+def test_every_path_that_a_page_names_is_there(page: Path) -> None:
+    named = set(PATH.findall(page.read_text("utf-8")))
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []

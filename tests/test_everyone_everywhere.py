@@ -15,7 +15,6 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import altair
 import pytest
 from django.contrib import admin
 from django.db import transaction
@@ -24,32 +23,43 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 import benchmark.tasks  # noqa: F401 (the handlers, as a worker has them)
 import scoring.tasks  # noqa: F401
-from annotation.charts import chart_url
-from annotation.errors import Conflict
-from annotation.models import Batch, Collection, CorrectionRequest, Import, Note, Person, Response, Task
+from annotation.core.charts import chart_url, draw_line, make_picture, make_quantity
+from annotation.core.errors import Conflict
+from annotation.domain.annotations import Work
+from annotation.domain.release_spec import ReleaseSpec
+from annotation.models import (
+    Batch,
+    Collection,
+    CorrectionRequest,
+    GuidelineNote,
+    Import,
+    Person,
+    Response,
+    Task,
+)
 from annotation.services import jobs
-from annotation.services.annotations import Work, revise, submit
-from annotation.services.distribution import next_assignment, next_dispute
-from annotation.services.drafts import keep_draft
+from annotation.services.annotations.drafts import keep_draft
+from annotation.services.annotations.submission import revise, submit
+from annotation.services.assignments import next_assignment, next_dispute
 from annotation.services.exports import Options
-from annotation.services.exports.kept import start_export
-from annotation.services.gold import cut_release
-from annotation.services.invitations import invite
-from annotation.services.known_items import Given, add_items
-from annotation.services.notes import leave_note
-from annotation.services.people import add_person, set_roles
-from annotation.services.setup_links import make_setup_link
-from annotation.services.tokens import make_token
+from annotation.services.exports.downloads import start_export
+from annotation.services.gold_questions.gold_questions import Given, add_items
+from annotation.services.guidelines import leave_note
+from annotation.services.people.invitations import invite
+from annotation.services.people.people import add_person, set_roles
+from annotation.services.people.setup_links import make_setup_link
+from annotation.services.people.tokens import make_token
+from annotation.services.releases import cut_release
 from benchmark.models import ChoiceReport, RunItem
-from benchmark.services.choices import create_report
-from benchmark.services.collecting import create_collecting
-from benchmark.services.judges import create_judge, start_judging
-from benchmark.services.published import add_published
-from benchmark.services.retraining import retrain
-from benchmark.services.runs import create_run
+from benchmark.services.collection import create_collecting
+from benchmark.services.judges.judges import create_judge, start_judging
+from benchmark.services.leaderboards.runs import create_run, retrain
+from benchmark.services.multiple_choice import create_report
+from benchmark.services.published_tables import add_published
 from benchmark.services.sharing import share
+from scoring.domain.training_spec import TrainingSpec
 from scoring.services import add_must_fail, create_scorer, request_predictions
-from scoring.services.requests import Item
+from scoring.services.predictions.requests import Item
 from tests.benchmark.choice_support import put_answers, put_questions
 from tests.support import XSTEST_GUIDELINE, decide_next, label_next, make_batch, make_corpus
 
@@ -83,7 +93,7 @@ MAY: dict[str, frozenset[str]] = {
     "account_login": ALL,  # the same page, by the name that allauth has for it
     "logout": ALL,
     "set_language": ALL,
-    "demo": NOBODY,  # only in the process that the demo command starts: tests/annotation/test_demo.py
+    "demo": NOBODY,  # only in the process that the demo command starts: tests/annotation/views/test_demo.py
     "demo-sign-in": NOBODY,
     "home": ALL,
     "account": ALL,
@@ -337,28 +347,28 @@ def make_world() -> World:
     decide_next(batch, wu, 2)
     make_corpus(prompts=2, models=MODELS[:1], name="known")
     known = Response.objects.filter(prompt__dataset__name="known")
-    answers = [Given(one.pk, {"compliance": 3}, RATIONALE) for one in known]
+    answers = [Given(item.pk, {"compliance": 3}, RATIONALE) for item in known]
     items = add_items(batch=batch, kind="check", items=answers)
     held, dispute = next_assignment(batch=batch, person=lin), next_dispute(batch=batch, person=wu)
     assert held is not None
     assert dispute is not None
     keep_draft(held.pk, Work({"compliance": 2}), Conflict("Somebody else has it."))
     revise(assignment_id=first.pk, person=lin, key="again", work=Work({"compliance": 2}, reason="sorry"))
-    release = cut_release(name="r1", batches=[batch])
+    release = cut_release(ReleaseSpec(name="r1", batches=[batch]))
     export = start_export(
         release=release, format_name="jsonl", options=Options(), actor=people["manager"], send=False
     )
     assert export.job is not None
     jobs.run_now(export.job)
-    scorer, training = create_scorer(name="s1", release=release, send=False)
+    scorer, training = create_scorer(TrainingSpec(name="s1", release=release), send=False)
     jobs.run_now(training)
     scorer.refresh_from_db()
-    asked = request_predictions(
+    prediction_request = request_predictions(
         scorer=scorer, items=[Item("Is it?", "It is.")], actor=people["manager"], send=False
     )
-    jobs.run_now(asked.job)
+    jobs.run_now(prediction_request.job)
     answered = batch.tasks.order_by("position")[0].response
-    (kept,) = add_must_fail(guideline_name=guideline.name, response=answered, refused=[3])
+    (receipt,) = add_must_fail(guideline_name=guideline.name, response=answered, refused=[3])
     collection = answered.collection
     run = create_run(name="b1", scorer=scorer, dataset=corpus, collection=collection, send=False)
     assert run.job is not None
@@ -397,7 +407,9 @@ def make_world() -> World:
     own, _text = make_token(person=lin, name="mine", scope="work", days=1, actor=lin)
     other, _text = make_token(person=chen, name="theirs", scope="work", days=1, actor=chen)
     invitation, secret = invite(roles=["annotator"], days=7, actor=people["manager"])
-    note = leave_note(guideline=guideline, source=Note.Source.FLAG, author=chen, text="Where does it end?")
+    note = leave_note(
+        guideline=guideline, source=GuidelineNote.Source.FLAG, author=chen, text="Where does it end?"
+    )
     upload = Import.objects.create(kind="prompts", format="jsonl", file_name="prompts.jsonl")
     return World(
         people=people,
@@ -439,7 +451,7 @@ def make_world() -> World:
             "scorer-score.name": "s1",
             "scorer-abstained.name": "s1",
             "guideline": guideline.name,
-            "must-fail-remove.item_id": kept.pk,
+            "must-fail-remove.item_id": receipt.pk,
             "judge.name": "j1",
             "judge-ask.name": "j1",
             "judging_id": judging.pk,
@@ -465,7 +477,7 @@ def make_world() -> World:
             **{f"collecting-{page}.number": gathering.pk for page in ("run", "progress", "again")},
             "retraining_id": getattr(retraining, "pk", None),
             "request_id": CorrectionRequest.objects.get().pk,
-            "api-prediction.request_id": asked.pk,
+            "api-prediction.request_id": prediction_request.pk,
             "import_id": upload.pk,
             "job_id": training.pk,
             "batch-making.job_id": making.pk,
@@ -507,8 +519,8 @@ def make_choice_report() -> ChoiceReport:
 
 
 def chart_key() -> str:
-    data = altair.Data(values=[{"at": 1, "loss": 2}])
-    url = chart_url(altair.Chart(data).mark_line().encode(x="at:Q", y="loss:Q"))
+    line = draw_line(make_quantity("at", None), make_quantity("loss", None))
+    url = chart_url(make_picture([line], [{"at": 1, "loss": 2}]))
     return Path(url).stem
 
 
@@ -615,12 +627,14 @@ def leaks(
     world: World, role: str, secrets: list[str], languages: tuple[str, ...] = LANGUAGES
 ) -> list[tuple[str, list[str]]]:
     """Where a secret reaches the person, in any language. What they wrote into an address themselves is none."""
-    found = []
+    found_secrets = []
     for language in languages:
         for path, text in everything_seen_by(client_of(world.people[role]), world, language):
-            told = [secret for secret in secrets if re.search(secret, text.replace(path, ""), re.IGNORECASE)]
-            found += [(path, told)] if told else []
-    return found
+            leaked = [
+                secret for secret in secrets if re.search(secret, text.replace(path, ""), re.IGNORECASE)
+            ]
+            found_secrets += [(path, leaked)] if leaked else []
+    return found_secrets
 
 
 def test_nothing_that_reaches_an_annotator_tells_model_partner_label_or_prediction(world: World):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.annotation.test_jobs import database_url
+from tests.annotation.views.test_jobs import database_url
 from tests.conftest import ROOT, missing
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -21,8 +21,8 @@ names(get_resolver())
 from django.test import Client
 assert Client(SERVER_NAME="localhost").get("/sign-in/").status_code == 200
 import scoring.tasks
-from scoring.backbones import choose
-from scoring.spec import Spec
+from scoring.backbones.registry import choose
+from scoring.domain.spec import Spec
 choose(Spec.of("ngram"))
 for tuning in ("frozen", "full", "lora"):
     choose(Spec.of("encoder", encoder="some/name", tuning=tuning))
@@ -33,40 +33,43 @@ print(",".join(name for name in sys.argv[1].split(",") if name in sys.modules))
 
 def test_an_import_only_points_down():
     linter = Path(sys.executable).parent / "lint-imports"
-    told = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stdout
+    process = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stdout
 
 
 def test_the_web_process_imports_no_learning_library(tmp_path: Path):
     """Nor does a look for each backbone, as the form of a training has it."""
     command = [sys.executable, "-c", WEB, ",".join(HEAVY)]
     environment = {"ASSAY_DATA_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.strip() == ""
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.strip() == ""
 
 
 PURE = (
-    "annotation.guidelines",
-    "annotation.distribution",
-    "annotation.adjudication",
-    "annotation.forecast",
-    "annotation.formats",
-    "scoring.dataset",
-    "scoring.evaluation",
-    "scoring.conformal",
-    "scoring.drift",
-    "scoring.gate",
-    "scoring.learning_curve",
-    "scoring.adaptation",
-    "benchmark.judges.alternative_annotator",
-    "benchmark.asking",
-    "benchmark.choices",
-    "benchmark.estimating.estimates",
-    "benchmark.figures.board",
-    "benchmark.choices.fine",
-    "benchmark.judges.judging",
-    "benchmark.estimating.planning",
+    "annotation.domain.batch_spec",
+    "annotation.domain.release_spec",
+    "scoring.domain.training_spec",
+    "annotation.domain.guidelines",
+    "annotation.domain.assignments.eligibility",
+    "annotation.domain.adjudication",
+    "annotation.domain.batches",
+    "annotation.domain.formats",
+    "scoring.domain.training_data",
+    "scoring.domain.evaluation",
+    "scoring.domain.calibration",
+    "scoring.domain.drift",
+    "scoring.domain.gate",
+    "scoring.domain.evaluation.learning_curve",
+    "scoring.domain.evaluation.adaptation",
+    "benchmark.domain.judges.alternative_annotator",
+    "benchmark.domain.llm_client",
+    "benchmark.domain.multiple_choice",
+    "benchmark.domain.estimates.estimates",
+    "benchmark.domain.leaderboards.board",
+    "benchmark.domain.multiple_choice.scores",
+    "benchmark.domain.judges.prompts",
+    "benchmark.domain.estimates.label_plan",
 )
 FRAMEWORK = ("django", "celery", "torch")
 ALONE = """
@@ -91,5 +94,5 @@ for module in pure:
 def test_a_pure_module_runs_without_the_framework():
     """Each is imported in a child of its own, so that none is helped or blamed by another."""
     command = [sys.executable, "-c", ALONE, ",".join(PURE), ",".join(FRAMEWORK)]
-    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (told.returncode, told.stdout.splitlines()) == (0, []), told.stderr
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (process.returncode, process.stdout.splitlines()) == (0, []), process.stderr

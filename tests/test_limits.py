@@ -165,7 +165,7 @@ def test_a_statement_that_takes_too_long_is_told_in_plain_words(transactional_db
 
 
 def asked(code: str, **environment: str) -> list[str]:
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
         env={**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings", **environment},
@@ -173,8 +173,8 @@ def asked(code: str, **environment: str) -> list[str]:
         text=True,
         check=False,
     )
-    assert told.returncode == 0, told.stderr
-    return told.stdout.split()
+    assert process.returncode == 0, process.stderr
+    return process.stdout.split()
 
 
 SHOW = """

@@ -39,18 +39,18 @@ def views(resolver: URLResolver, before: str = "") -> Iterator[tuple[str, Any]]:
 def limits_of(text: str) -> list[tuple[str, int]]:
     """A pattern and the largest body there, in MiB, as nginx looks for it."""
     return [
-        (re.escape(path) + "$" if kind == "=" else path, int(found[1]))
+        (re.escape(path) + "$" if kind == "=" else path, int(match[1]))
         for kind, path, inside in LOCATION.findall(text)
-        if (found := re.search(r"client_max_body_size (\d+)m;", inside))
+        if (match := re.search(r"client_max_body_size (\d+)m;", inside))
     ]
 
 
 def test_nginx_takes_the_file(nginx: None, tmp_path: Path):
     main = proxy_files(tmp_path, backend=8000, plain=8080, secure=8443)
-    asked = [str(NGINX), "-t", "-c", str(main), "-p", str(tmp_path)]
-    told = subprocess.run(asked, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
-    assert "[warn]" not in told.stderr
+    command = [str(NGINX), "-t", "-c", str(main), "-p", str(tmp_path)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    assert "[warn]" not in process.stderr
 
 
 def test_nginx_takes_as_much_as_each_page_says_and_nothing_more():

@@ -17,8 +17,8 @@ from django.http import QueryDict
 from django.test import Client, override_settings
 from django.utils import timezone
 
+from annotation.core.http import MAX_DAY, MIN_DAY, parse_level, parse_ordinal, parse_signed
 from annotation.models import Batch, Person
-from annotation.views.numbers import MAX_DAY, MIN_DAY, parse_level, parse_ordinal, parse_signed
 from tests.test_everyone_everywhere import MAY, QUERIES, client_of, make_world, paths
 
 HOSTILE = (

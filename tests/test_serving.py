@@ -227,7 +227,9 @@ def test_a_stop_waits_for_no_half_sent_request(tmp_path: Path):
 def test_it_refuses_to_end_https_itself(tmp_path: Path):
     command = [sys.executable, "-m", "gunicorn", "--config", "config/gunicorn.py", "--bind", "127.0.0.1:0"]
     where = {**os.environ, "ASSAY_DATA_DIR": str(tmp_path), "DJANGO_SETTINGS_MODULE": "config.settings"}
-    asked = [*command, "--http2-cleartext", "both"]
-    told = subprocess.run(asked, cwd=ROOT, env=where, capture_output=True, text=True, timeout=60, check=False)
-    assert told.returncode == 1
-    assert "leave HTTPS and HTTP/2 to the proxy" in told.stderr
+    full_command = [*command, "--http2-cleartext", "both"]
+    process = subprocess.run(
+        full_command, cwd=ROOT, env=where, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert process.returncode == 1
+    assert "leave HTTPS and HTTP/2 to the proxy" in process.stderr

@@ -5,11 +5,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from django.contrib.staticfiles import finders
 from django.template.loader import get_template
+
+from config.static import LAYERS, STYLES, STYLESHEET, join_styles
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
-CSS = (ROOT / "static" / "css" / "assay.css").read_text(encoding="utf-8")
+TOKENS = (STYLES / "tokens.css").read_text(encoding="utf-8")
+CSS = join_styles()
 ERROR_PAGES = ("400.html", "403.html", "403_csrf.html", "404.html", "500.html")
 TAG = re.compile(r"\{%.*?%\}|\{#.*?#\}|\{\{.*?\}\}", re.DOTALL)
 
@@ -77,17 +81,23 @@ def test_an_error_page_stands_without_any_context(name: str) -> None:
     assert "</html>" in page
 
 
-def tokens_after(opening: str) -> dict[str, str]:
-    block = CSS.split(opening, 1)[1].split("}", 1)[0]
-    return dict(re.findall(r"(--[\w-]+):\s*([^;]+);", block))
+def test_every_colour_is_there_for_both_themes() -> None:
+    colours = re.findall(r"(--[\w-]+):\s*([^;]*(?:#|rgb)[^;]*);", TOKENS.split("}", 1)[0])
+    assert len(colours) > 20
+    assert [name for name, value in colours if "light-dark(" not in value] == []
 
 
-def test_the_dark_tokens_are_the_same_for_the_systems_wish_and_the_persons() -> None:
-    system = tokens_after(':root:not([data-theme="light"]) {')
-    person = tokens_after(':root[data-theme="dark"] {')
-    assert system == person
-    assert len(system) > 20
-    assert set(system) <= set(tokens_after(":root {"))
+def test_the_stylesheet_has_each_layer_once_and_in_order() -> None:
+    assert CSS.startswith("@layer tokens, base, components, pages, print;")
+    assert re.findall(r"^@layer (\w+) \{", CSS, re.MULTILINE) == list(LAYERS)
+    assert {path.stem for path in STYLES.iterdir()} == set(LAYERS)
+
+
+def test_the_stylesheet_is_found_joined() -> None:
+    found = finders.find(STYLESHEET)
+    assert found
+    assert Path(found).read_text(encoding="utf-8") == CSS
+    assert STYLESHEET in [path for finder in finders.get_finders() for path, _storage in finder.list([])]
 
 
 def test_the_stylesheet_uses_no_token_that_it_does_not_set() -> None:

@@ -18,8 +18,8 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.models import Adjudication, Batch, GoldLabel, Person, ReleasedLabel, Task
-from annotation.services.distribution import next_dispute
-from annotation.services.members import join_batch
+from annotation.services.assignments import next_dispute
+from annotation.services.batches.members import join_batch
 from benchmark.models import BenchmarkRun, RunItem
 from scoring.models import Scorer
 from tests.support import decide
@@ -65,9 +65,9 @@ def test_files_become_gold_and_the_same_gold_everywhere(files: list[str], tmp_pa
     assert (early["labels"], early["adjudicated"]) == (RESPONSES - DISPUTES, 0)
     before = command("agreement", "--batch", "xstest", "--by", "model")["rows"]
 
-    again = take(files)
+    second_import = take(files)
     # Both labels of every response were there; the decisions are new.
-    assert (again["taken"], again["already_there"]) == (DISPUTES, 2 * RESPONSES)
+    assert (second_import["taken"], second_import["already_there"]) == (DISPUTES, 2 * RESPONSES)
     assert states() == {"agreed": RESPONSES - DISPUTES, "disputed": 0, "adjudicated": DISPUTES}
     # Agreement is of what two people said before anybody decided.
     assert command("agreement", "--batch", "xstest", "--by", "model")["rows"] == before
@@ -75,8 +75,10 @@ def test_files_become_gold_and_the_same_gold_everywhere(files: list[str], tmp_pa
     check_report(command("report", "--batches", "xstest"))
 
     releases = [command("release_gold", name, "--batches", "xstest") for name in ("gold", "gold-again")]
-    assert [(one["labels"], one["adjudicated"]) for one in releases] == [(RESPONSES, DISPUTES)] * 2
-    assert {one["sha256"] for one in releases} == {SHA256}
+    assert [(release["labels"], release["adjudicated"]) for release in releases] == [
+        (RESPONSES, DISPUTES)
+    ] * 2
+    assert {release["sha256"] for release in releases} == {SHA256}
     command("export_gold", "gold", "--format", "jsonl", "--out", str(tmp_path / "out"))
     assert exported(tmp_path / "out" / "gold.jsonl") == published(files)
 
@@ -113,12 +115,12 @@ def exported(path: Path) -> Labels:
 
 
 def published(files: list[str]) -> Labels:
-    found = {}
+    labels = {}
     for path, model in zip(files, MODELS, strict=True):
         with Path(path).open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
-                found[row["id"].removeprefix("v2-"), model] = LEVELS[row["final_label"]]
-    return found
+                labels[row["id"].removeprefix("v2-"), model] = LEVELS[row["final_label"]]
+    return labels
 
 
 def test_gold_becomes_a_scorer_and_a_leaderboard_that_leads_back_to_the_labels(
@@ -127,16 +129,16 @@ def test_gold_becomes_a_scorer_and_a_leaderboard_that_leads_back_to_the_labels(
     """The thresholds are the issue's; both evaluations together train ten models, most of this suite's time."""
     take(files)
     command("release_gold", "gold", "--batches", "xstest")
-    told = command(
+    training = command(
         "train_scorer", "s", "--release", "gold", "--evaluate", "grouped", "--evaluate", "leave-one-model-out"
     )
-    assert told["backbone"] == "ngram"
+    assert training["backbone"] == "ngram"
     for name, accuracy, macro_f1 in (("grouped", 0.87, 0.69), ("leave_one_model_out", 0.80, 0.65)):
-        metrics = told["evaluation"][name]
+        metrics = training["evaluation"][name]
         assert metrics["n"] == RESPONSES
         assert metrics["accuracy"]["value"] >= accuracy
         assert metrics["macro_f1"]["value"] >= macro_f1
-    assert set(told["evaluation"]["leave_one_model_out"]["by_model"]) == set(MODELS)
+    assert set(training["evaluation"]["leave_one_model_out"]["by_model"]) == set(MODELS)
     # 81 of 2250 are disputed; adjudication went to the first annotator 63 times, the second 13, neither 5:
     # so single annotators are right in 4500 - (18 + 68) of 4500, and they agree in 2169 of 2250.
     baselines = Scorer.objects.get().card["baselines"]
@@ -181,7 +183,7 @@ def walk_down(client: Client, rows: list[Any]) -> None:
     assert len(cells) >= len(rows) * 2
     for row in rows:
         for dimension, cell in row["dimensions"].items():
-            (url,) = [one for one in cells if one.endswith(f"?model={row['model']}&dimension={dimension}")]
+            (url,) = [cell for cell in cells if cell.endswith(f"?model={row['model']}&dimension={dimension}")]
             tasks = {link for link in every_link(client, url) if link.startswith("/tasks/")}
             assert len(tasks) == cell["n"]
     decided = ReleasedLabel.objects.filter(release__name="gold", source="adjudicated").first()
@@ -220,8 +222,8 @@ def test_again_one_decision_moves_its_cell_and_the_comparison_names_it(
 
     decided, was = decide_otherwise(wu)
     command("release_gold", "second", "--batches", "xstest")
-    told = command("retrain", "--release", "second")
-    (run,) = told["runs"]
+    retraining = command("retrain", "--release", "second")
+    (run,) = retraining["runs"]
     assert (run["run"], run["replaces"]) == ("board @ scorer-2", "board")
     dimension = decided.response.prompt.dimension
     (cell,) = [cell for cell in run["cells"] if cell["dimension"] == dimension]
@@ -230,8 +232,10 @@ def test_again_one_decision_moves_its_cell_and_the_comparison_names_it(
     check_items(run["run"], decided, was)
 
     client.force_login(he)
-    shown = page(client, reverse("run-cell", args=[run["run"]]) + f"?model=gpt4&dimension={dimension}")
-    changed = shown[shown.index("What changed since board") : shown.index("Every label that counts here")]
+    cell_page = page(client, reverse("run-cell", args=[run["run"]]) + f"?model=gpt4&dimension={dimension}")
+    changed = cell_page[
+        cell_page.index("What changed since board") : cell_page.index("Every label that counts here")
+    ]
     assert "gold label added" in changed
     assert reverse("task", args=[decided.pk]) in links(changed)
 

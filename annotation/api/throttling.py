@@ -5,7 +5,7 @@ from __future__ import annotations
 from rest_framework.exceptions import Throttled
 from rest_framework.request import Request
 
-from annotation.services.sign_ins import WAIT_SECONDS, is_token_guess_too_many
+from annotation.services.people.sign_ins import WAIT_SECONDS, is_token_guess_too_many
 
 
 def count_refused_token(request: Request) -> None:

@@ -63,6 +63,11 @@ def format_percent_number(share: float | None, digits: int = 1, undefined: str =
     return undefined if share is None else f"{100 * share:.{digits}f}"
 
 
+def format_part(part: int, total: int, digits: int = 1) -> str:
+    """How many percent of the total, without the sign: ``42.5``. Rounded once, so that a tie stays one."""
+    return f"{100 * part / total:.{digits}f}"
+
+
 def format_percent_signed(share: float | None, digits: int = 2, undefined: str = UNDEFINED) -> str:
     """A difference of two shares in percentage points: ``+1.25``."""
     return undefined if share is None else f"{100 * share:+.{digits}f}"
@@ -89,8 +94,9 @@ def format_interval_percent(
     low: float | None, high: float | None, digits: int = 1, undefined: str = ""
 ) -> str:
     """The interval of a share, in percent without the sign: ``57.5 – 82.7``."""
-    ends = (format_percent_number(end, digits, "") for end in (low, high))
-    return _join_ends(*ends, undefined)
+    return _join_ends(
+        format_percent_number(low, digits, ""), format_percent_number(high, digits, ""), undefined
+    )
 
 
 def _join_ends(low: str, high: str, undefined: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from annotation.bundle import Manifest
-from annotation.formats import ANNOTATIONS, FORMATS, PROMPTS, RESPONSES
+from annotation.domain.formats import ANNOTATIONS, FORMATS, PROMPTS, RESPONSES
+from annotation.domain.formats.bundle import Manifest
 from annotation.models import Batch, Dataset, Guideline, Import
 from annotation.services.imports import As
 

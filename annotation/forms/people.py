@@ -12,13 +12,13 @@ from django.utils.translation import gettext as _now
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
-from annotation.errors import AssayError
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.passwords import rules
 from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, EvaluatedModel, Person
-from annotation.passwords import rules
-from annotation.services.invitations import LONGEST_DAYS
-from annotation.services.people import language_tags
-from annotation.services.tokens import MAX_NAME
-from annotation.wording import error_text
+from annotation.services.people.invitations import LONGEST_DAYS
+from annotation.services.people.people import language_tags
+from annotation.services.people.tokens import MAX_NAME
 
 ROLE_CHOICES = (
     (ANNOTATOR, _("Annotator: labels responses")),

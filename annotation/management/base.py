@@ -1,6 +1,8 @@
 """What every command of Assay shares: one clear line and exit code 1 on bad input, ``--json``, progress.
 
 Subclasses implement ``act``, which returns the data that ``--json`` prints, and ``show`` for people.
+
+What the import commands share: the bar that follows the file, and the report for a person.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db.utils import OperationalError, ProgrammingError
 from tqdm import tqdm
 
-from annotation.errors import N_, AssayError, InputError
+from annotation.core.error_messages import error_text
+from annotation.core.errors import N_, AssayError, InputError
 from annotation.models import Job
 from annotation.services import jobs
-from annotation.wording import error_text
+from annotation.services.imports import Run
 
 
 class _Parser(CommandParser):
@@ -136,3 +139,23 @@ def undefined_as_null(data: Any) -> Any:
 def names(text: str) -> list[str]:
     """``a,b`` as a list; several values are given with commas or spaces alike."""
     return [part.strip() for part in text.split(",") if part.strip()]
+
+
+class ImportCommand(AssayCommand):
+    @contextmanager
+    def watched_run(self) -> Iterator[Run]:
+        with self.progress(total=1.0, bar_format="{l_bar}{bar}| {elapsed}<{remaining}") as bar:
+            yield Run(progress=lambda fraction: _advance(bar, fraction))
+
+    def show_report(self, report: dict[str, Any]) -> None:
+        made = "".join(f", {number} {what} made" for what, number in report["made"].items())
+        self.stdout.write(
+            f"{report['file']}: {report['taken']} {report['kind']} taken,"
+            f" {report['already_there']} already there{made}"
+        )
+        for note in report["notes"]:
+            self.stdout.write(f"  note: {note}")
+
+
+def _advance(bar: Any, fraction: float) -> None:
+    bar.update(max(0.0, fraction - bar.n))

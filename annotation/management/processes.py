@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
 
 PATIENCE = 8.0
 TOO_SOON = 10.0

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import migrations, models
 
-from annotation.names import look_alike_key
+from annotation.core.names import look_alike_key
 
 CHUNK = 1000
 

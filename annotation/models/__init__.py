@@ -1,49 +1,36 @@
 """The tables. What never breaks (docs/decisions, DESIGN's invariants) stands here as constraints."""
 
-from annotation.models.batches import (
-    MAX_OVERLAP,
-    MOST_CHECKS,
-    PRIORITY_STEP,
-    Alarm,
-    Batch,
-    Membership,
-    Panel,
-    Stratum,
-    Tally,
-    Task,
-    Watch,
-)
-from annotation.models.care import CareSettings, Exposure
-from annotation.models.channels import Channel
-from annotation.models.corpus import Collection, Dataset, EvaluatedModel, Prompt, Response
-from annotation.models.floor import DisputeReason, Note, SecondReading
-from annotation.models.gold import Export, GoldRelease, ReleasedLabel
-from annotation.models.guidelines import Guideline, IntroductionReading
-from annotation.models.invitations import Invitation, OneTimeLink, SetupLink
+from annotation.models.adjudication import Adjudication, DisputeReason, Verdict
+from annotation.models.annotations import Annotation, CorrectionRequest, Draft, SubmissionBlock
+from annotation.models.assignments import ADJUDICATION_SLOT, PRIORITY_STEP, Assignment, Panel, Task
+from annotation.models.audit import AuditEvent, CacheEntry, ImportedLabel, ResultOpening
+from annotation.models.base import Channel
+from annotation.models.batches import Alarm, Batch, Membership, Stratum, MemberCounts, BatchStats
+from annotation.models.datasets import Collection, Dataset, EvaluatedModel, Prompt, Response
+from annotation.models.gold_questions import GoldQuestion, GoldQuestionTask, Qualification
+from annotation.models.guidelines import Guideline, IntroductionReading, GuidelineNote
+from annotation.models.imports import Import
 from annotation.models.jobs import Job
-from annotation.models.known import KnownItem, KnownTask, Qualification
-from annotation.models.people import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER, ROLES, Person
-from annotation.models.records import AuditEvent, CacheEntry, Import, ImportedLabel, ResultOpening
-from annotation.models.tokens import ApiToken
-from annotation.models.work import (
-    ADJUDICATION_SLOT,
-    Adjudication,
-    Annotation,
-    Assignment,
-    CorrectionRequest,
-    Draft,
-    GoldLabel,
-    SubmissionBlock,
-    Verdict,
+from annotation.models.people import (
+    ADJUDICATOR,
+    ANNOTATOR,
+    MANAGER,
+    RESEARCHER,
+    ROLES,
+    ApiToken,
+    Invitation,
+    OneTimeLink,
+    Person,
+    SetupLink,
 )
+from annotation.models.releases import Export, GoldLabel, GoldRelease, ReleasedLabel
+from annotation.models.wellbeing import WellbeingSettings, Exposure
 
 __all__ = [
     "ADJUDICATION_SLOT",
     "ADJUDICATOR",
     "ANNOTATOR",
     "MANAGER",
-    "MAX_OVERLAP",
-    "MOST_CHECKS",
     "PRIORITY_STEP",
     "RESEARCHER",
     "ROLES",
@@ -55,7 +42,7 @@ __all__ = [
     "AuditEvent",
     "Batch",
     "CacheEntry",
-    "CareSettings",
+    "WellbeingSettings",
     "Channel",
     "Collection",
     "CorrectionRequest",
@@ -73,10 +60,10 @@ __all__ = [
     "IntroductionReading",
     "Invitation",
     "Job",
-    "KnownItem",
-    "KnownTask",
+    "GoldQuestion",
+    "GoldQuestionTask",
     "Membership",
-    "Note",
+    "GuidelineNote",
     "OneTimeLink",
     "Panel",
     "Person",
@@ -85,12 +72,11 @@ __all__ = [
     "ReleasedLabel",
     "Response",
     "ResultOpening",
-    "SecondReading",
     "SetupLink",
     "Stratum",
     "SubmissionBlock",
-    "Tally",
+    "MemberCounts",
     "Task",
     "Verdict",
-    "Watch",
+    "BatchStats",
 ]

@@ -2,18 +2,13 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models.authored import Authored
-from annotation.models.corpus import Dataset, EvaluatedModel, Prompt, Response
+from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POLICY
+from annotation.models.base import Authored
+from annotation.models.datasets import Dataset, EvaluatedModel
 from annotation.models.guidelines import Guideline
-
-MAX_OVERLAP = 5
-# More checks than work would be no work any more.
-MOST_CHECKS = 0.5
-# A step of priority moves a task by more places than a batch can have.
-PRIORITY_STEP = 2**32
 
 
 class Batch(Authored):
@@ -48,14 +43,16 @@ class Batch(Authored):
         Guideline, models.PROTECT, related_name="batches", verbose_name=_("guideline")
     )
     state = models.CharField(_("state"), max_length=10, choices=State.choices, default=State.DRAFT)
-    overlap = models.PositiveSmallIntegerField(_("overlap"), default=2)
+    overlap = models.PositiveSmallIntegerField(_("overlap"), default=USUAL_POLICY.overlap)
     pairing = models.CharField(_("pairing"), max_length=10, choices=Pairing.choices, default=Pairing.POOL)
     order = models.CharField(_("order"), max_length=10, choices=Order.choices, default=Order.PROMPTS)
     seed = models.PositiveIntegerField(
-        _("seed"), default=0, help_text=_("Of the shuffling and of the plan: the same seed gives the same.")
+        _("seed"),
+        default=USUAL_POLICY.seed,
+        help_text=_("Of the shuffling and of the plan: the same seed gives the same."),
     )
-    tolerance = models.FloatField(_("tolerance"), default=0)
-    lease_seconds = models.PositiveIntegerField(_("lease in seconds"), default=1800)
+    tolerance = models.FloatField(_("tolerance"), default=USUAL_POLICY.tolerance)
+    lease_seconds = models.PositiveIntegerField(_("lease in seconds"), default=USUAL_POLICY.lease_seconds)
     due_date = models.DateField(_("due date"), null=True, blank=True)
     agreement_threshold = models.FloatField(
         _("agreement threshold"),
@@ -67,21 +64,23 @@ class Batch(Authored):
         _("at an alarm"), max_length=5, choices=AlarmAction.choices, default=AlarmAction.TELL
     )
     second_reading_share = models.FloatField(
-        _("share of second readings"),
-        default=0.05,
+        _("share of repeat adjudications"),
+        default=USUAL_POLICY.second_reading_share,
         help_text=_("Of the decided disputes, how many come back to their adjudicator unmarked; 0: none."),
     )
     second_reading_days = models.PositiveSmallIntegerField(
-        _("days until a second reading"), default=14, help_text=_("Or when the disputes run out.")
+        _("days until a repeat adjudication"),
+        default=USUAL_POLICY.second_reading_days,
+        help_text=_("Or when the disputes run out."),
     )
     check_share = models.FloatField(
         _("share of gold checks"),
-        default=0,
+        default=USUAL_POLICY.check_share,
         help_text=_("Of the items that an annotator is given, how many are known ones; 0: none."),
     )
     check_feedback = models.BooleanField(
         _("feedback on gold checks"),
-        default=False,
+        default=USUAL_POLICY.check_feedback,
         help_text=_("After a known item the annotator reads the right label, and why."),
     )
     qualifying = models.CharField(
@@ -136,7 +135,7 @@ class Batch(Authored):
                 name="batch_second_readings_a_share",
             ),
             models.CheckConstraint(
-                condition=Q(check_share__gte=0, check_share__lte=MOST_CHECKS), name="batch_checks_a_share"
+                condition=Q(check_share__gte=0, check_share__lte=MAX_CHECK_SHARE), name="batch_checks_a_share"
             ),
             models.CheckConstraint(
                 condition=Q(qualifying="", qualifying_threshold__isnull=True)
@@ -154,7 +153,7 @@ class Batch(Authored):
         return self.name
 
 
-class Watch(models.Model):
+class BatchStats(models.Model):
     """What a worker measured of a batch a moment ago, so that no page has to: one row, measured anew.
 
     ``agreement`` and ``history`` hold what ``selectors/watch.py`` writes and reads; ``days`` maps a day to the
@@ -177,8 +176,8 @@ class Watch(models.Model):
     final = models.BooleanField(default=False)
 
     class Meta:
-        verbose_name = _("watch")
-        verbose_name_plural = _("watches")
+        verbose_name = _("batch statistics")
+        verbose_name_plural = _("batch statistics")
 
     def __str__(self) -> str:
         return f"{self.batch_id}/{self.at}"
@@ -303,7 +302,7 @@ class Stratum(Counts):
         return f"{self.batch_id}/{self.kind}/{self.dimension}/{self.language}/{self.model_id}"
 
 
-class Tally(Counts):
+class MemberCounts(Counts):
     """What one member's work changed in one stratum. A row is written by its member's calls alone, in the
     transaction of the change: counting makes nobody wait for anybody.
     """
@@ -313,122 +312,11 @@ class Tally(Counts):
     skipped = models.BigIntegerField(default=0)
 
     class Meta:
-        verbose_name = _("tally")
-        verbose_name_plural = _("tallies")
+        verbose_name = _("counts of a member")
+        verbose_name_plural = _("counts of members")
         constraints = [
             models.UniqueConstraint(fields=["membership", "stratum"], name="tally_once_per_member")
         ]
 
     def __str__(self) -> str:
         return f"{self.stratum_id}/{self.membership_id}"
-
-
-class Panel(models.Model):
-    """The people for whom a task is planned: nobody else is given it. ``key`` is their memberships' ids,
-    ascending and joined by hyphens; ``tasks_planned`` is how many tasks are planned for them now. ``named`` are
-    the pairs that the manager named for the pairing ``fixed``; the others were made by a plan.
-    """
-
-    batch = models.ForeignKey(Batch, models.PROTECT, related_name="panels", verbose_name=_("batch"))
-    key = models.CharField(max_length=200)
-    tasks_planned = models.PositiveIntegerField(default=0)
-    named = models.BooleanField(default=False)
-    members: models.ManyToManyField[Membership, models.Model] = models.ManyToManyField(
-        Membership, related_name="panels"
-    )
-
-    class Meta:
-        verbose_name = _("panel")
-        verbose_name_plural = _("panels")
-        constraints = [models.UniqueConstraint(fields=["batch", "key"], name="panel_once_per_batch")]
-
-    def __str__(self) -> str:
-        return f"{self.batch_id}/{self.key}"
-
-
-class Task(models.Model):
-    """One response in one batch.
-
-    ``slots_taken`` counts the claimed and submitted annotation slots; it changes only under the lock of this
-    row, together with the assignment that takes or frees a slot, and the database refuses more than ``overlap``.
-    ``rank`` is the order in which tasks are handed out, the smallest first. ``requeued`` marks a task that came
-    back or was moved ahead: it may be free for people whose cursor is beyond it.
-    """
-
-    class Kind(models.TextChoices):
-        WORK = "work", _("work")
-        CHECK = "check", _("check")
-        QUALIFICATION = "qualification", _("qualification")
-
-    class State(models.TextChoices):
-        OPEN = "open", _("open")
-        AGREED = "agreed", _("agreed")
-        DISPUTED = "disputed", _("disputed")
-        ADJUDICATED = "adjudicated", _("adjudicated")
-        WITHDRAWN = "withdrawn", _("withdrawn")
-
-    # The indexes below begin with the batch; nobody looks for tasks by stratum, panel or prompt alone.
-    batch = models.ForeignKey(
-        Batch, models.PROTECT, related_name="tasks", verbose_name=_("batch"), db_index=False
-    )
-    response = models.ForeignKey(Response, models.PROTECT, related_name="tasks", verbose_name=_("response"))
-    prompt = models.ForeignKey(
-        Prompt, models.PROTECT, related_name="+", verbose_name=_("prompt"), db_index=False
-    )
-    stratum = models.ForeignKey(
-        Stratum, models.PROTECT, related_name="tasks", verbose_name=_("stratum"), db_index=False
-    )
-    panel = models.ForeignKey(
-        Panel,
-        models.PROTECT,
-        related_name="tasks",
-        null=True,
-        blank=True,
-        verbose_name=_("panel"),
-        db_index=False,
-    )
-    kind = models.CharField(_("kind"), max_length=13, choices=Kind.choices, default=Kind.WORK)
-    state = models.CharField(_("state"), max_length=11, choices=State.choices, default=State.OPEN)
-    overlap = models.PositiveSmallIntegerField(_("overlap"))
-    slots_taken = models.PositiveSmallIntegerField(default=0)
-    priority = models.SmallIntegerField(_("priority"), default=0)
-    position = models.PositiveIntegerField(_("position"), help_text=_("The order in the batch, from 0."))
-    rank = models.BigIntegerField()
-    requeued = models.BooleanField(default=False)
-    settled_at = models.DateTimeField(_("settled"), null=True, blank=True)
-
-    class Meta:
-        verbose_name = _("task")
-        verbose_name_plural = _("tasks")
-        constraints = [
-            # A known item is a task of its own for each person who is given it.
-            models.UniqueConstraint(
-                fields=["batch", "response"], condition=Q(kind="work"), name="task_once_per_response"
-            ),
-            models.CheckConstraint(condition=Q(kind="work") | Q(overlap=1), name="task_known_has_no_overlap"),
-            models.CheckConstraint(
-                condition=Q(slots_taken__lte=F("overlap")), name="task_slots_within_overlap"
-            ),
-            models.CheckConstraint(
-                condition=Q(rank=F("position") - F("priority") * PRIORITY_STEP), name="task_rank_is_the_order"
-            ),
-        ]
-        indexes = [
-            models.Index(fields=["batch", "state", "rank"], name="task_in_order"),
-            models.Index(
-                fields=["batch", "rank"],
-                condition=Q(state="open", slots_taken__lt=F("overlap")),
-                name="task_with_free_slot",
-            ),
-            models.Index(
-                fields=["batch", "rank"],
-                condition=Q(state="open", requeued=True, slots_taken__lt=F("overlap")),
-                name="task_requeued",
-            ),
-            models.Index(
-                fields=["batch", "-priority", "prompt"], condition=Q(state="disputed"), name="task_disputed"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.batch_id}/{self.position}"

@@ -4,8 +4,8 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from annotation.guidelines import GuidelineDocument
-from annotation.models.authored import Authored
+from annotation.domain.guidelines import GuidelineDocument
+from annotation.models.base import Authored
 
 _DOCUMENTS: dict[str, GuidelineDocument] = {}
 
@@ -62,3 +62,46 @@ class IntroductionReading(models.Model):
 
     def __str__(self) -> str:
         return f"{self.person_id}/{self.guideline_id}"
+
+
+class GuidelineNote(Authored):
+    """A remark on one clause of a guideline version, for the next one: a criterion, a level of it, or (empty) all.
+
+    It tells of labels: whoever must be blind to the batch of its task must not read it before the batch closes.
+    """
+
+    class Source(models.TextChoices):
+        FLAG = "flag", _("flag of an annotator")
+        ADJUDICATION = "adjudication", _("adjudication")
+        MANAGER = "manager", _("manager")
+
+    guideline = models.ForeignKey(
+        Guideline, models.PROTECT, related_name="notes", verbose_name=_("guideline")
+    )
+    criterion = models.CharField(_("criterion"), max_length=100, blank=True)
+    level = models.FloatField(_("level"), null=True, blank=True)
+    text = models.TextField(_("text"), blank=True)
+    source = models.CharField(_("source"), max_length=12, choices=Source.choices)
+    task = models.ForeignKey(
+        "Task", models.PROTECT, null=True, blank=True, related_name="notes", verbose_name=_("task")
+    )
+    resolved_at = models.DateTimeField(_("resolved"), null=True, blank=True)
+    resolved_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+"
+    )
+
+    class Meta:
+        verbose_name = _("annotator note")
+        verbose_name_plural = _("annotator notes")
+        ordering = ["-id"]
+        constraints = [
+            # A flag that is sent again, in a correction say, is the same note.
+            models.UniqueConstraint(
+                fields=["task", "created_by", "source", "criterion"],
+                condition=models.Q(task__isnull=False),
+                name="note_once_per_task_and_author",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.guideline_id}/{self.criterion}"

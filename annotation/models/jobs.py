@@ -4,8 +4,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
-from annotation.models.authored import Authored
-from annotation.wording import kept_error_text
+from annotation.core.error_messages import kept_error_text
+from annotation.models.base import Authored
 
 
 class Job(Authored):

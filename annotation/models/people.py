@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.contrib.auth.models import AbstractUser, UserManager
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
-from annotation.errors import AssayError
-from annotation.models.corpus import EvaluatedModel
-from annotation.names import check_person_name, look_alike_key, look_alike_keys
-from annotation.wording import error_text
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.names import check_person_name, look_alike_key, look_alike_keys
+from annotation.models.base import Authored
+from annotation.models.datasets import EvaluatedModel
 
 ANNOTATOR = "annotator"
 ADJUDICATOR = "adjudicator"
@@ -78,7 +81,7 @@ class Person(AbstractUser):
         _("single keys act"), default=True, help_text=_("Off: every shortcut is pressed with Alt.")
     )
 
-    # Equal for names that look alike (annotation/names.py). Null for who had such a name before this rule.
+    # Equal for names that look alike (annotation/core/names.py). Null for who had such a name before this rule.
     name_key = models.CharField(max_length=600, null=True, editable=False)
 
     # Who sets the password while it is saved, for the audit trail; None is the operator's shell.
@@ -118,3 +121,97 @@ class Person(AbstractUser):
         if self._state.adding and self.name_key is None:
             self.name_key = look_alike_key(self.username)
         super().save(*args, **options)
+
+
+class OneTimeLink(Authored):
+    """A link that works once. Only the hash of its secret is stored: it is shown once, to whoever made it."""
+
+    secret_sha256 = models.CharField(max_length=64, unique=True)
+    expires_at = models.DateTimeField(_("expires"))
+    accepted_at = models.DateTimeField(_("accepted"), null=True, blank=True)
+    revoked_at = models.DateTimeField(_("revoked"), null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class Invitation(OneTimeLink):
+    """A link by which one person makes their own account, with the roles that the manager chose."""
+
+    roles = models.JSONField(_("roles"))
+    languages = models.JSONField(_("languages"), default=list, blank=True)
+    note = models.CharField(_("for whom"), max_length=200, blank=True)
+    accepted_by = models.OneToOneField(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="invitation",
+        verbose_name=_("accepted by"),
+    )
+
+    class Meta:
+        verbose_name = _("invitation")
+        verbose_name_plural = _("invitations")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.pk}"
+
+
+class SetupLink(OneTimeLink):
+    """A link by which somebody who has an account sets their own password.
+
+    The person is told of each link until they have said that they read it; ``seen_at`` is when.
+    """
+
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, related_name="setup_links", verbose_name=_("person")
+    )
+    seen_at = models.DateTimeField(_("seen"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("set-up link")
+        verbose_name_plural = _("set-up links")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"{self.pk}"
+
+
+class ApiToken(models.Model):
+    """By which a program speaks in its owner's name. Only its hash is stored: the owner reads it once.
+
+    It has ended for good where ``ended_at`` says so; nothing takes that back.
+    """
+
+    class Scope(models.TextChoices):
+        WORK = "work", pgettext_lazy("scope", "work")
+        READ = "read", pgettext_lazy("scope", "read")
+        MANAGE = "manage", pgettext_lazy("scope", "manage")
+
+    class Ended(models.TextChoices):
+        REVOKED = "revoked", _("revoked")
+        PASSWORD = "password", _("the password changed")
+        ROLE = "role", _("a group was taken away")
+        ACCOUNT = "account", _("the account was deactivated")
+
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="tokens", verbose_name=_("person")
+    )
+    name = models.CharField(_("name"), max_length=100)
+    sha256 = models.CharField(max_length=64, unique=True)
+    scope = models.CharField(_("scope"), max_length=6, choices=Scope)
+    created_at = models.DateTimeField(_("created"))
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    last_used_at = models.DateTimeField(_("last used"), null=True, blank=True)
+    ended_at = models.DateTimeField(_("ended"), null=True, blank=True)
+    ended_why = models.CharField(_("why it ended"), max_length=8, choices=Ended, blank=True)
+
+    class Meta:
+        verbose_name = _("API token")
+        verbose_name_plural = _("API tokens")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return self.name

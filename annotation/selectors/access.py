@@ -1,22 +1,38 @@
 """Who may act in a role: the one rule of pages, programs and services. Membership in a batch is asked for besides.
 
-The annotation loop asks it in SQL, in the statements that it sends anyway and after its locks: a role that was taken
-away in the meantime counts no more.
+The annotation loop asks it in the statements that it sends anyway and after its locks (``HAS_ROLE`` of models/sql.py):
+a role that was taken away in the meantime counts no more.
+
+Who may not see what yet, and who has seen what. The one place that decides it.
+
+Who annotates or adjudicates in a batch cannot open that batch's results until it closes, whatever else they are. Who
+opened them cannot become one of its annotators or adjudicators (docs/decisions/results-opened.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import NoReturn
 
-from django.db.models import Exists, OuterRef, Q
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
 
-from annotation.errors import N_, Forbidden
-from annotation.models import ADJUDICATOR, ANNOTATOR, Person
+from annotation.core.errors import N_, Forbidden
+from annotation.models import (
+    ADJUDICATOR,
+    ANNOTATOR,
+    Assignment,
+    Batch,
+    Dataset,
+    EvaluatedModel,
+    GoldQuestion,
+    Person,
+    Response,
+    ResultOpening,
+    Stratum,
+)
 
-# Of the person "p"; {role} is SQL that gives the group's name.
-HAS_ROLE = """(p.is_active AND (p.is_superuser OR EXISTS (
-    SELECT 1 FROM annotation_person_groups pg JOIN auth_group g ON g.id = pg.group_id
-    WHERE pg.person_id = p.id AND g.name = {role})))"""
 WITHOUT_ROLE = {
     ANNOTATOR: N_("You are not among the annotators, or no longer. Ask a manager."),
     ADJUDICATOR: N_("You are not among the adjudicators, or no longer. Ask a manager."),
@@ -52,3 +68,142 @@ def refuse_without_role(person: Person, role: str) -> None:
 
 def refuse_role(role: str) -> NoReturn:
     raise Forbidden(WITHOUT_ROLE[role])
+
+
+def sealed_batches(person: Person) -> QuerySet[Batch]:
+    """The batches whose results this person may not open now. Whoever left a batch stays blind in it, and whoever
+    closed one in which they work or worked until another manager has confirmed that.
+    """
+    closed_alone = Q(closed_by=person, closing_confirmed_at=None)
+    sealed = ~Q(state=Batch.State.CLOSED) | closed_alone
+    return Batch.objects.filter(sealed, memberships__person=person).distinct()
+
+
+def awaits_confirmation(batch: Batch) -> bool:
+    """Whether the results of the batch are sealed for who closed it, because they work or worked in it."""
+    if batch.closed_by_id is None or batch.closing_confirmed_at is not None:
+        return False
+    return batch.memberships.filter(person=batch.closed_by_id).exists()
+
+
+def refuse_sealed(person: Person, batches: Iterable[Batch] | QuerySet[Batch]) -> None:
+    """Raise Forbidden if the results of any of ``batches`` are sealed for this person. Else they open them now."""
+    chosen = {batch.pk for batch in batches}
+    check_sealed(person, chosen)
+    record_openings(person, chosen)
+
+
+def check_sealed(person: Person, batches: Iterable[int]) -> None:
+    """As ``refuse_sealed``, of batches by their ids, for who only asks and opens nothing."""
+    sealed = sealed_batches(person).filter(pk__in=list(batches)).first()
+    if sealed is None:
+        return
+    if sealed.state == Batch.State.CLOSED:
+        raise Forbidden(
+            N_(
+                "You work in the batch {name} and closed it: its results open for you when another manager confirms"
+                " the closing."
+            ),
+            name=sealed.name,
+        )
+    raise Forbidden(
+        N_("You work in the batch {name}: its results open for you when it closes."), name=sealed.name
+    )
+
+
+def record_openings(person: Person, batches: Iterable[int]) -> None:
+    """Note that the person opens the results of these batches: the first time, and where there are any to read."""
+    chosen = set(batches)
+    recorded = ResultOpening.objects.filter(person=person, batch__in=chosen).values_list("batch", flat=True)
+    new = chosen - set(recorded)
+    if new:
+        _record_first(person, _with_results(new))
+
+
+def record_reader(person: Person, batch: Batch, *, is_new: bool = False) -> None:
+    """As ``record_openings``, of who brings labels into the batch: they are in their file, whatever is here by now.
+
+    Nobody else sees a batch that ``is_new``, so that nothing is locked for as long as it takes to fill it.
+    """
+    if has_opened(batch, person):
+        return
+    if is_new:
+        _write(person, [batch.pk])
+    else:
+        _record_first(person, [batch.pk])
+
+
+def _with_results(batches: Iterable[int]) -> list[int]:
+    """Those in which somebody submitted something, or whose known items can be read."""
+    submitted = Assignment.objects.filter(batch=OuterRef("pk"), submitted_at__isnull=False)
+    known = GoldQuestion.objects.filter(batch=OuterRef("pk"))
+    readable = Batch.objects.filter(Exists(submitted) | Exists(known), pk__in=list(batches))
+    return list(readable.values_list("pk", flat=True))
+
+
+@transaction.atomic
+def _record_first(person: Person, batches: list[int]) -> None:
+    """The person's row is locked, as whoever adds them to a batch does: of the two one comes first."""
+    if not batches:
+        return
+    lock_people([person.pk])
+    check_sealed(person, batches)
+    _write(person, batches)
+
+
+def _write(person: Person, batches: list[int]) -> None:
+    now = timezone.now()
+    ResultOpening.objects.bulk_create(
+        [ResultOpening(person_id=person.pk, batch_id=batch, first_at=now) for batch in sorted(batches)],
+        ignore_conflicts=True,
+    )
+
+
+def lock_people(people: Iterable[int]) -> None:
+    """Until the transaction ends none of these people opens results for the first time, or becomes a member."""
+    rows = Person.objects.select_for_update(no_key=True).filter(pk__in=list(people)).order_by("pk")
+    list(rows.values_list("pk", flat=True))
+
+
+def has_opened(batch: Batch, person: Person) -> bool:
+    return ResultOpening.objects.filter(batch=batch, person=person).exists()
+
+
+def openings_of(batch: Batch) -> QuerySet[ResultOpening]:
+    """Who opened the batch's results and never judged in it, with the person, by name."""
+    members = batch.memberships.values("person")
+    openings = ResultOpening.objects.filter(batch=batch).exclude(person__in=members)
+    return openings.select_related("person").order_by("person__username")
+
+
+def sealed_datasets(person: Person) -> QuerySet[Dataset]:
+    """Datasets whose responses (and so the models' names) this person is judging blind now."""
+    judged = Stratum.objects.filter(batch__in=sealed_batches(person)).order_by().values("dataset")
+    return Dataset.objects.filter(pk__in=judged)
+
+
+def unsealed_models(person: Person) -> QuerySet[EvaluatedModel]:
+    """The models whose names this person may see: none with a response in a dataset that they judge blind."""
+    sealed = list(sealed_datasets(person).values_list("pk", flat=True))
+    theirs = Response.objects.filter(prompt__dataset__in=sealed, model=OuterRef("pk"))
+    return EvaluatedModel.objects.exclude(Exists(theirs)) if sealed else EvaluatedModel.objects.all()
+
+
+def refuse_sealed_gold(person: Person, batches: Iterable[Batch]) -> None:
+    """Forbidden where a batch is sealed for the person, or they judge responses of the same dataset blind. Else they
+    open the results of all of these batches.
+    """
+    chosen = [batch.pk for batch in batches]
+    check_sealed_gold(person, chosen)
+    record_openings(person, chosen)
+
+
+def check_sealed_gold(person: Person, chosen: Collection[int]) -> None:
+    """As ``refuse_sealed_gold``, of batches by their ids, for who only asks and opens nothing."""
+    check_sealed(person, chosen)
+    sealed = sealed_datasets(person).filter(strata__batch__in=chosen).first()
+    if sealed is not None:
+        raise Forbidden(
+            N_("You judge responses of {name} blind now: this opens for you when your batch closes."),
+            name=sealed.name,
+        )

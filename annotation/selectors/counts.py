@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from django.db.models import F, Q, QuerySet, Sum
 
-from annotation.models import Batch, Membership, Stratum, Tally, Task
-from annotation.statements import first, rows
+from annotation.models import Batch, Membership, Stratum, MemberCounts, Task
 
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
 COUNTED = (*STATES, "submitted")
@@ -24,10 +22,10 @@ def tasks_in(batch: Batch) -> int:
 def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Stratum, Counter[str]]:
     """For each stratum of the batches the numbers of tasks by state, and of annotations ``submitted``."""
     ids = list(batches)
-    strata = {one.pk: one for one in Stratum.objects.filter(batch__in=ids, kind=kind)}
+    strata = {stratum.pk: stratum for stratum in Stratum.objects.filter(batch__in=ids, kind=kind)}
     found = {pk: Counter({name: getattr(one, name) for name in COUNTED}) for pk, one in strata.items()}
     sums = [Sum(name) for name in COUNTED]
-    tallies = Tally.objects.filter(stratum__batch__in=ids, stratum__kind=kind).order_by()
+    tallies = MemberCounts.objects.filter(stratum__batch__in=ids, stratum__kind=kind).order_by()
     for stratum, *added in tallies.values_list("stratum").annotate(*sums):
         found[stratum].update(dict(zip(COUNTED, added, strict=True)))
     return {strata[pk]: counts for pk, counts in found.items()}
@@ -35,7 +33,8 @@ def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Strat
 
 def by_member(batch: Batch) -> dict[int, Counter[str]]:
     """For each membership of the batch: ``submitted`` annotations, ``adjudicated`` and ``skipped`` tasks, of the work
-    alone; and the ``checks`` submitted beside it, which count for the quota as the work does.
+    alone; and beside it the ``checks`` submitted and the ``repeats`` adjudicated, which count for the quota as the work
+    does.
     """
     return by_membership(Membership.objects.filter(batch=batch))
 
@@ -43,18 +42,25 @@ def by_member(batch: Batch) -> dict[int, Counter[str]]:
 def by_membership(members: QuerySet[Membership]) -> dict[int, Counter[str]]:
     """As ``by_member``, for any memberships; who did nothing yet is not there."""
     sums = (
-        Tally.objects.filter(membership__in=members.order_by().values("pk")).order_by().values("membership")
+        MemberCounts.objects.filter(membership__in=members.order_by().values("pk")).order_by().values("membership")
     )
-    work, check = Q(stratum__kind=Task.Kind.WORK), Q(stratum__kind=Task.Kind.CHECK)
+    work, check, repeat = (
+        Q(stratum__kind=kind) for kind in (Task.Kind.WORK, Task.Kind.CHECK, Task.Kind.REPEAT)
+    )
     rows = sums.annotate(
         s=Sum("submitted", filter=work),
         a=Sum("adjudicated", filter=work),
         k=Sum("skipped", filter=work),
         c=Sum("submitted", filter=check),
+        r=Sum("adjudicated", filter=repeat),
     )
     return {
         row["membership"]: Counter(
-            submitted=row["s"] or 0, adjudicated=row["a"] or 0, skipped=row["k"] or 0, checks=row["c"] or 0
+            submitted=row["s"] or 0,
+            adjudicated=row["a"] or 0,
+            skipped=row["k"] or 0,
+            checks=row["c"] or 0,
+            repeats=row["r"] or 0,
         )
         for row in rows
     }
@@ -67,52 +73,14 @@ def counts_for_quota(counts: Counter[str] | None) -> int:
 
 def submitted_by(membership: Membership) -> int:
     """What counts for the member's quota: annotations of the work and of checks, not of the round before it."""
-    row = first(SUBMITTED, [membership.pk])
-    assert row is not None
-    return int(row[0])
+    tallies = MemberCounts.objects.filter(membership=membership).exclude(stratum__kind=Task.Kind.QUALIFICATION)
+    return tallies.aggregate(n=Sum("submitted"))["n"] or 0
 
 
-SUBMITTED = """
-SELECT COALESCE(SUM(t.submitted), 0) FROM annotation_tally t JOIN annotation_stratum s ON s.id = t.stratum_id
-WHERE t.membership_id = %s AND s.kind <> 'qualification'
-"""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How a stratum stands, and one member in it. ``every``: its tasks but for the withdrawn ones."""
-
-    kind: str
-    every: int
-    open: int
-    disputed: int
-    submitted: int
-    my_submitted: int
-    my_adjudicated: int
-    my_skipped: int
-
-
-def standing(membership: Membership) -> dict[int, Standing]:
-    """For each stratum of the batch, in one query: each page of the annotation loop asks for it."""
-    found = rows(STANDING, [membership.pk, membership.pk, membership.pk, membership.batch_id])
-    return {pk: Standing(kind, *map(int, numbers)) for pk, kind, *numbers in found}
-
-
-STANDING = """
-SELECT s.id, s.kind,
-    s.open + s.agreed + s.disputed + s.adjudicated
-        + COALESCE(SUM(t.open + t.agreed + t.disputed + t.adjudicated), 0),
-    s.open + COALESCE(SUM(t.open), 0),
-    s.disputed + COALESCE(SUM(t.disputed), 0),
-    s.submitted + COALESCE(SUM(t.submitted), 0),
-    COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.submitted END), 0),
-    COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.adjudicated END), 0),
-    COALESCE(SUM(CASE WHEN t.membership_id = %s THEN t.skipped END), 0)
-FROM annotation_stratum s LEFT JOIN annotation_tally t ON t.stratum_id = s.id
-WHERE s.batch_id = %s GROUP BY s.id
-"""
-
-
-def decided_by(membership: Membership) -> int:
-    """The disputes that the member has decided."""
-    return Tally.objects.filter(membership=membership).aggregate(n=Sum("adjudicated"))["n"] or 0
+def count_decisions(membership: Membership, *, with_repeats: bool = False) -> int:
+    """The disputes that the member has decided; ``with_repeats`` those that came back to them as well, as the quota
+    counts them.
+    """
+    kinds = [Task.Kind.WORK, Task.Kind.REPEAT] if with_repeats else [Task.Kind.WORK]
+    tallies = MemberCounts.objects.filter(membership=membership, stratum__kind__in=kinds)
+    return tallies.aggregate(n=Sum("adjudicated"))["n"] or 0

@@ -7,10 +7,10 @@ from pathlib import Path
 from django.conf import settings
 from django.db.models import QuerySet
 
-from annotation.errors import N_, NotFound
+from annotation.core.errors import N_, NotFound
 from annotation.models import MANAGER, Export, GoldRelease, Job, Person
 from annotation.selectors.access import roles_of
-from annotation.selectors.gold import release_for
+from annotation.selectors.releases.releases import release_for
 
 UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
 

@@ -1,16 +1,36 @@
+"""Notes on the clauses of guidelines, for those who may read them.
+
+A label's value, and what else a guideline names, in words: for the pages that show labels.
+"""
+
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.utils.translation import get_language
 
-from annotation.errors import N_, NotFound
-from annotation.guidelines import GuidelineDocument, localized
-from annotation.models import Batch, Guideline, IntroductionReading, Membership, Person
-from annotation.selectors.access import who_has_role
-from annotation.selectors.batches import batches_named
+from annotation.core.errors import N_, NotFound
+from annotation.core.formatting import format_compact
+from annotation.domain.guidelines import GuidelineDocument, localized
+from annotation.domain.guidelines.document import Criterion
+from annotation.models import (
+    Batch,
+    Guideline,
+    IntroductionReading,
+    Membership,
+    GuidelineNote,
+    Person,
+)
+from annotation.selectors.access import (
+    record_openings,
+    sealed_batches,
+    sealed_datasets,
+    who_has_role,
+)
+from annotation.selectors.wellbeing import documents_of
 
 
 def guideline_named(reference: str) -> Guideline:
@@ -88,7 +108,7 @@ def language_for(document: GuidelineDocument, wish: str) -> str:
     """The document's language that comes closest to the wish: itself, a kin (zh-hans finds zh), or its first."""
     languages: Sequence[str] = document.languages
     primary = wish.lower().partition("-")[0]
-    kin = [one for one in languages if one.partition("-")[0] == primary]
+    kin = [language for language in languages if language.partition("-")[0] == primary]
     return wish if wish in languages else (kin or languages)[0]
 
 
@@ -115,7 +135,8 @@ def batch_to_enter(name: str, person: Person, role: str) -> tuple[Batch, bool]:
         batch=OuterRef("pk"), batch__state=Batch.State.OPEN, person=person, role=role, active=True
     )
     read = IntroductionReading.objects.filter(guideline=OuterRef("guideline"), person=person)
-    batch = batches_named(name).annotate(unread=Exists(working) & ~Exists(read)).first()
+    batches = Batch.objects.select_related("guideline").defer("guideline__content", "guideline__source")
+    batch = batches.annotate(unread=Exists(working) & ~Exists(read)).filter(name=name).first()
     if batch is None:
         raise NotFound(N_("No batch is named {name}."), name=name)
     return batch, batch.unread
@@ -137,3 +158,109 @@ def version_read_before(guideline: Guideline, person: Person) -> str:
     readings = IntroductionReading.objects.filter(person=person, guideline__name=guideline.name)
     latest = readings.order_by("-read_at").values_list("guideline__version", flat=True).first()
     return latest or ""
+
+
+ClauseKey: TypeAlias = tuple[str, float | None]
+"""A criterion and a level of it; None for the criterion itself, and no criterion for the whole guideline."""
+
+
+def notes_for(person: Person) -> QuerySet[GuidelineNote]:
+    """The notes that this person may read, the latest first.
+
+    A note tells of labels: none of a batch that is sealed for them, nor of a dataset that they judge blind.
+    """
+    sealed = Q(task__batch__in=sealed_batches(person)) | Q(
+        task__response__prompt__dataset__in=sealed_datasets(person)
+    )
+    return (
+        GuidelineNote.objects.filter(Q(task=None) | ~sealed)
+        .select_related("created_by", "resolved_by", "guideline", "task__batch")
+        .order_by("-created_at", "-id")
+    )
+
+
+def open_notes(person: Person) -> QuerySet[GuidelineNote]:
+    """Those that wait for an answer: for the next version, or a word."""
+    return notes_for(person).filter(resolved_at=None)
+
+
+def open_counts(person: Person) -> dict[int, int]:
+    """Of each guideline version (its primary key) that has any: how many notes are open."""
+    counted = open_notes(person).order_by().values("guideline").annotate(n=Count("pk"))
+    return {row["guideline"]: row["n"] for row in counted}
+
+
+def note_for(person: Person, note_id: int) -> GuidelineNote:
+    """The note, if the person may read it."""
+    found = notes_for(person).filter(pk=note_id).first()
+    if found is None:
+        raise NotFound(N_("There is no such note."))
+    return found
+
+
+def open_batches_of(person: Person, notes: Iterable[GuidelineNote]) -> None:
+    """The person reads these notes, and with them what somebody thought of items of their batches."""
+    record_openings(person, {note.task.batch_id for note in notes if note.task is not None})
+
+
+def by_clause(guideline: Guideline, notes: Iterable[GuidelineNote]) -> dict[ClauseKey, list[GuidelineNote]]:
+    """The notes by the clause they stand beside.
+
+    One on a level that has no words of its own stands by its criterion, and one on an unknown criterion by the whole.
+    """
+    levels = {
+        criterion.name: {level.value for level in criterion.scale}
+        for criterion in guideline.document.criteria
+    }
+    found: dict[ClauseKey, list[GuidelineNote]] = {}
+    for note in notes:
+        criterion = note.criterion if note.criterion in levels else ""
+        level = note.level if note.level in levels.get(criterion, ()) else None
+        found.setdefault((criterion, level), []).append(note)
+    return found
+
+
+def level_text(criterion: Criterion, value: float) -> str:
+    """``3 Full compliance`` in the reader's language; the number alone where the level has no name."""
+    level = criterion.level(value)
+    name = localized(level.name, get_language() or "en") if level else ""
+    return f"{format_compact(value)} {name}".strip()
+
+
+def label_text(document: GuidelineDocument, criterion: str, value: float) -> str:
+    """As ``level_text``, also for a criterion that the document does not have."""
+    known = next((one for one in document.criteria if one.name == criterion), None)
+    return level_text(known, value) if known else format_compact(value)
+
+
+def criterion_label(document: GuidelineDocument, criterion: str) -> str:
+    known = next((one for one in document.criteria if one.name == criterion), None)
+    return localized(known.label, get_language() or "en") if known else criterion
+
+
+def dimension_label(document: GuidelineDocument, dimension: str) -> str:
+    """In the reader's language; ``-`` where the prompts have no dimension."""
+    known = document.dimension(dimension)
+    return localized(known.label, get_language() or "en") if known else dimension or "-"
+
+
+def subcomponent_label(document: GuidelineDocument, subcomponent: str) -> str:
+    """As ``dimension_label``; its bare name where two dimensions have one of this name and call it differently."""
+    labels = {
+        localized(one.label, get_language() or "en")
+        for dimension in document.dimensions
+        for one in dimension.subcomponents
+        if one.name == subcomponent
+    }
+    return labels.pop() if len(labels) == 1 else subcomponent or "-"
+
+
+def topic_labels(person: Person) -> dict[str, str]:
+    """The dimensions of the guidelines that the person works with, and those that they opted out of wherever these
+    stand: by name, in the reader's language.
+    """
+    labels: dict[str, str] = {}
+    for document in documents_of(person):
+        for name in document.dimension_names:
+            labels.setdefault(name, dimension_label(document, name))
+    return labels | {name: name for name in person.opted_out if name not in labels}

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from annotation.databases import seconds_ago
-from annotation.errors import N_, NotFound
+from annotation.core.databases import seconds_ago
+from annotation.core.errors import N_, NotFound
 from annotation.models import Batch, Job, Person
+from annotation.selectors.access import refuse_sealed_gold
 from annotation.selectors.exports import release_of_export
-from annotation.selectors.gold import RELEASE_JOB, refuse_sealed_gold
 from annotation.selectors.imports import visible_import
+from annotation.selectors.releases.releases import RELEASE_JOB
 
 
 @dataclass(frozen=True)

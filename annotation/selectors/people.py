@@ -1,14 +1,38 @@
+"""Links that work once, and what has become of each: invitations, and set-up links (selectors/setup_links.py).
+
+Set-up links of a person, and what they are to be told of them.
+
+The sign-ins of a person, as the audit trail has them: whether somebody else tried, and from where.
+
+API tokens, for their owner and for managers: everything but the tokens themselves.
+"""
+
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
 
 from django.db.models import Q, QuerySet
+from django.utils import timezone
 
-from annotation.errors import N_, NotFound
-from annotation.models import Batch, Membership, Person
-from annotation.selectors.blindness import sealed_batches
+from annotation.core.errors import N_, NotFound
+from annotation.models import (
+    MANAGER,
+    ApiToken,
+    AuditEvent,
+    Batch,
+    Invitation,
+    Membership,
+    OneTimeLink,
+    Person,
+    SetupLink,
+)
+from annotation.selectors.access import sealed_batches
+from annotation.selectors.assignments.availability import strata_ruled_out
 from annotation.selectors.counts import by_stratum
-from annotation.selectors.eligibility import strata_ruled_out
 
 
 def people_named(names: list[str]) -> list[Person]:
@@ -57,10 +81,181 @@ def consequences(person: Person, *, reader: Person) -> list[Consequence]:
         .order_by("-batch__created_at")
     )
     found = []
-    for one in memberships:
-        ruled_out = set(strata_ruled_out(one))
+    for membership in memberships:
+        ruled_out = set(strata_ruled_out(membership))
         if ruled_out:
-            items = {stratum.pk: counts["open"] for stratum, counts in by_stratum([one.batch_id]).items()}
+            items = {
+                stratum.pk: counts["open"] for stratum, counts in by_stratum([membership.batch_id]).items()
+            }
             lost = sum(number for stratum, number in items.items() if stratum in ruled_out)
-            found.append(Consequence(one.batch, sum(items.values()), lost))
+            found.append(Consequence(membership.batch, sum(items.values()), lost))
     return [one for one in found if one.ruled_out]
+
+
+class State(StrEnum):
+    WAITING = "waiting"
+    ACCEPTED = "accepted"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
+def hashed(secret: str) -> str:
+    """What is stored of a link's secret. It is long and random, so that a plain hash tells nothing of it."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def invitations() -> QuerySet[Invitation]:
+    """All of them with what ``state_of`` asks for, the latest first."""
+    found = Invitation.objects.select_related("created_by", "accepted_by")
+    return found.prefetch_related("created_by__groups").order_by("-id")
+
+
+def invitation_of(secret: str) -> Invitation | None:
+    return invitations().filter(secret_sha256=hashed(secret)).first()
+
+
+def state_of(link: OneTimeLink) -> State:
+    """A link ends with the power of whoever sent it: none outlives its manager's leaving."""
+    if link.accepted_at is not None:
+        return State.ACCEPTED
+    if link.revoked_at is not None or not _may_invite(link.created_by):
+        return State.REVOKED
+    return State.EXPIRED if link.expires_at <= timezone.now() else State.WAITING
+
+
+def _may_invite(person: Person | None) -> bool:
+    if person is None or not person.is_active:
+        return False
+    return person.is_superuser or any(group.name == MANAGER for group in person.groups.all())
+
+
+TOLD_DAYS = 90
+
+
+def setup_links(person: Person) -> QuerySet[SetupLink]:
+    """With what ``state_of`` asks for, the latest first."""
+    links = SetupLink.objects.filter(person=person).select_related("created_by", "person")
+    return links.prefetch_related("created_by__groups").order_by("-id")
+
+
+def find_setup_link(secret: str) -> SetupLink | None:
+    links = SetupLink.objects.filter(secret_sha256=hashed(secret)).select_related("created_by", "person")
+    return links.first()
+
+
+def state_of_setup_link(link: SetupLink) -> State:
+    """It ends, too, when its person becomes an admin and whoever made it is none."""
+    state, maker = state_of(link), link.created_by
+    above = link.person.is_superuser and not (maker is not None and maker.is_superuser)
+    return State.REVOKED if state == State.WAITING and above else state
+
+
+def lately(person: Person) -> list[tuple[SetupLink, State]]:
+    """Those of the last three months, those that were used at any time, and those that the person has not read of."""
+    since = timezone.now() - timedelta(days=TOLD_DAYS)
+    return [
+        (link, state_of_setup_link(link))
+        for link in setup_links(person).filter(
+            Q(created_at__gt=since) | Q(accepted_at__isnull=False) | Q(seen_at=None)
+        )
+    ]
+
+
+def notices(person: Person) -> list[tuple[SetupLink, State]]:
+    """What every page tells the person. With one that they have not read of come the others: who used a link in their
+    place may have said that it was read.
+    """
+    return lately(person) if SetupLink.objects.filter(person=person, seen_at=None).exists() else []
+
+
+SIGN_IN, SIGN_OUT, FAILED, THROTTLED = "sign_in", "sign_out", "sign_in_failed", "sign_in_throttled"
+SHOWN = 10
+KNOWN_ADDRESS_DAYS = 90
+# The first that fits: most browsers name others, too, and a phone's system names a computer's.
+_BROWSERS = {
+    "Edge": r"\bEdgA?/",
+    "Opera": r"\bOPR/",
+    "WeChat": r"\bMicroMessenger/",
+    "Firefox": r"\b(Firefox|FxiOS)/",
+    "Chrome": r"(Chrome|Chromium|CriOS)/",
+    "Safari": r"\bSafari/",
+}
+_SYSTEMS = {
+    "Android": r"Android",
+    "iOS": r"iPhone|iPad",
+    "HarmonyOS": r"HarmonyOS|OpenHarmony",
+    "Windows": r"Windows",
+    "macOS": r"Mac OS X|Macintosh",
+    "Linux": r"Linux|X11",
+}
+MAX_OTHER_LENGTH = 40
+
+
+@dataclass(frozen=True)
+class SignInRow:
+    at: datetime
+    verb: str
+    address: str
+    device: str
+    agent: str
+
+
+def list_sign_ins(person: Person) -> list[SignInRow]:
+    """The last ten events, the newest first."""
+    events = AuditEvent.objects.filter(
+        target=f"person:{person.username}", verb__in=(SIGN_IN, SIGN_OUT, FAILED, THROTTLED)
+    )
+    return [
+        SignInRow(
+            at=event.at,
+            verb=event.verb,
+            address=event.data.get("address", ""),
+            device=describe_agent(event.data.get("agent", "")),
+            agent=event.data.get("agent", ""),
+        )
+        for event in events.order_by("-id")[:SHOWN]
+    ]
+
+
+def has_signed_in_from(name: str, address: str) -> bool:
+    """Whether the person of this name has, in the last 90 days."""
+    lately = timezone.now() - timedelta(days=KNOWN_ADDRESS_DAYS)
+    sign_ins = AuditEvent.objects.filter(target=f"person:{name}", verb=SIGN_IN, at__gte=lately)
+    return sign_ins.filter(data__address=address).exists()
+
+
+def describe_agent(agent: str) -> str:
+    """Browser and system, such as "Firefox, Linux"; of what is neither the beginning as it was sent."""
+    names = [_first_match(_BROWSERS, agent), _first_match(_SYSTEMS, agent)]
+    return ", ".join(filter(None, names)) or agent[:MAX_OTHER_LENGTH]
+
+
+def _first_match(patterns: dict[str, str], agent: str) -> str:
+    return next((name for name, pattern in patterns.items() if re.search(pattern, agent)), "")
+
+
+ENDED_DAYS = 90  # an ended token is listed so long, with why it ended
+
+
+@dataclass(frozen=True)
+class ListedToken:
+    token: ApiToken
+    live: bool
+    expired: bool
+
+
+def live_tokens(person: Person) -> QuerySet[ApiToken]:
+    unexpired = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+    return ApiToken.objects.filter(unexpired, person=person, ended_at=None)
+
+
+def list_tokens(person: Person) -> list[ListedToken]:
+    """The person's tokens that work and those that ended lately, the newest first."""
+    now = timezone.now()
+    lately = now - timedelta(days=ENDED_DAYS)
+    tokens = ApiToken.objects.filter(person=person).exclude(Q(ended_at__lt=lately) | Q(expires_at__lt=lately))
+    listed = []
+    for token in tokens:
+        expired = token.ended_at is None and token.expires_at is not None and token.expires_at <= now
+        listed.append(ListedToken(token, live=token.ended_at is None and not expired, expired=expired))
+    return listed

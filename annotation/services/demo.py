@@ -18,8 +18,9 @@ from django.core.management import call_command
 from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
-from annotation.files import read_text
-from annotation.formats import Source
+from annotation.core.files import read_text
+from annotation.domain.formats import Source
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import (
     ADJUDICATOR,
     ANNOTATOR,
@@ -32,10 +33,10 @@ from annotation.models import (
 )
 from annotation.selectors.batches import batch_named
 from annotation.services import jobs
-from annotation.services.gold import cut_release
 from annotation.services.guidelines import load_guideline
 from annotation.services.imports import Target, import_annotations, import_prompts, import_responses
-from annotation.services.people import add_person
+from annotation.services.people.people import add_person
+from annotation.services.releases import cut_release
 
 FIXTURES = Path(settings.BASE_DIR) / "fixtures"
 NAME = "demo"
@@ -132,7 +133,7 @@ def _label(file: Path) -> None:
 def _release_and_train() -> None:
     """The training and, after it, the board are left to the worker: the pages are there at once."""
     if not GoldRelease.objects.filter(name=BOARD).exists():
-        cut_release(name=BOARD, batches=[batch_named(NAME)])
+        cut_release(ReleaseSpec(name=BOARD, batches=(batch_named(NAME).pk,)))
     if not Job.objects.filter(kind=BOARD_KIND).exists():
         _compare()
         answer = StringIO()

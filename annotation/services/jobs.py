@@ -6,6 +6,12 @@ without getting further. A worker that is told to stop, or loses the database, g
 therefore must be resumable: what a handler did before it died must not be done twice.
 
 Who lives is judged by the database's clock alone: those of the workers may differ.
+
+How far a job is that works in one long transaction.
+
+Jobs of which nobody lives any more, as a command knows them that goes on where another was killed.
+
+A worker's sweep finds them too, but only where there is a worker, and only once their beat is old.
 """
 
 from __future__ import annotations
@@ -28,12 +34,13 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Greatest, Now
 from django.utils.module_loading import autodiscover_modules
 
-from annotation.databases import is_connection_lost, seconds_ago, wait_for_database
-from annotation.errors import N_, AssayError, Conflict, NotFound
+from annotation.core.databases import is_connection_lost, seconds_ago, wait_for_database
+from annotation.core.error_messages import kept_error
+from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.core.shutdown import exit_on_sigterm, is_shutting_down
 from annotation.models import Job, Person
+from annotation.selectors.jobs import is_silent
 from annotation.services.audit import record
-from annotation.shutdown import exit_on_sigterm, is_shutting_down
-from annotation.wording import kept_error
 
 logger = logging.getLogger(__name__)
 Handler = Callable[["JobContext"], dict[str, Any]]
@@ -396,3 +403,70 @@ class _Heartbeat:
                 except Error as error:  # the next beat, on a new connection, may come through
                     logger.warning("no heartbeat for job %s: %s", self._job.pk, str(error).strip())
                     connection.close()
+
+
+TELL_SECONDS = 0.5
+
+
+class Teller:
+    """Says how far the job is, from a thread with a connection of its own: what the transaction writes, nobody sees
+    before its end. SQLite has one writer at a time, so there nothing is told until the transaction is over.
+    """
+
+    def __init__(self, context: JobContext) -> None:
+        self._context = context
+        self._done, self._stage = 0.0, ""
+        self._ended: Exception | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._can_tell = connection.vendor != "sqlite"
+
+    def __enter__(self) -> Teller:
+        if self._can_tell:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        if self._can_tell:
+            self._thread.join()
+
+    def tell(self, done: float, stage: str = "") -> None:
+        """Raises what the last report raised: Cancelled, LostJob or Interrupted."""
+        self._done, self._stage = done, stage or self._stage
+        if self._ended is not None:
+            raise self._ended
+
+    def _run(self) -> None:
+        with closing(connection):
+            while not self._stop.wait(TELL_SECONDS):
+                try:
+                    self._context.try_report(self._done, self._stage)
+                except (Cancelled, LostJob, Interrupted) as error:
+                    self._ended = error
+                    return
+                except Error as error:  # the next one, on a new connection, may come through
+                    logger.warning("could not tell how far a job is: %s", error)
+                    connection.close()
+
+
+def is_abandoned(job: Job) -> bool:
+    """Whether its process gave the job back, its beat has stopped, or its process, if it was here, is gone."""
+    if job.state == Job.State.QUEUED and job.attempt:
+        return True
+    if job.state != Job.State.RUNNING or job.heartbeat is None:
+        return False
+    if is_silent(job):
+        return True
+    host, _colon, process = job.worker.rpartition(":")
+    return host == socket.gethostname() and process.isdecimal() and not _is_there(int(process))
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # another person's process is one, too
+        return True
+    return True

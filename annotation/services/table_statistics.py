@@ -9,10 +9,11 @@ from __future__ import annotations
 from django.db import connection, transaction
 from django.db.models import Model
 
+from annotation.models import sql
+
 MANY = 1000
 SCALE = 10
 """A table with more than so many times the rows that were written changed too little to be looked at."""
-CHANGED = "SELECT oid::regclass::text FROM pg_class WHERE oid = ANY(%s::regclass[]) AND reltuples < %s"
 
 
 def refresh_statistics(*models: type[Model], rows: int) -> None:
@@ -22,16 +23,9 @@ def refresh_statistics(*models: type[Model], rows: int) -> None:
     What was written is not undone where it fails.
     """
     if rows >= MANY and connection.vendor == "postgresql":
-        tables = [model._meta.db_table for model in models]
 
         def analyze() -> None:
-            _analyze(tables, rows)
+            if tables := sql.find_grown_tables(models, rows=rows * SCALE):
+                sql.analyze_tables(tables)
 
         transaction.on_commit(analyze, robust=True)
-
-
-def _analyze(tables: list[str], rows: int) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(CHANGED, [tables, rows * SCALE])
-        if changed := [name for (name,) in cursor.fetchall()]:
-            cursor.execute(f"ANALYZE {', '.join(sorted(changed))}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django import template
 
-from annotation import charts
+from annotation.core import charts
 
 register = template.Library()
 

@@ -6,19 +6,19 @@ from django import template
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
-from annotation import plaintext
+from annotation.domain.guidelines import prose
 
 register = template.Library()
 
 
 @register.filter
 def is_blank(text: str) -> bool:
-    return plaintext.is_blank(text)
+    return prose.is_blank(text)
 
 
 @register.filter
 def or_empty(text: str) -> str:
     """A response, or that there is nothing of it to be seen."""
-    if not plaintext.is_blank(text):
+    if not prose.is_blank(text):
         return text
     return format_html('<span class="no-text">{}</span>', _("The response is empty."))

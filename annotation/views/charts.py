@@ -3,7 +3,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_GET
 
-from annotation.charts import chart_svg
+from annotation.core.charts import chart_svg
 from annotation.models import ROLES
 from annotation.views.access import role_required
 

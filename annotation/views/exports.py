@@ -14,7 +14,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
-from annotation.errors import N_, AssayError, Conflict, Forbidden, NotFound
+from annotation.core.error_messages import error_text
+from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
+from annotation.core.http import begins, sent, trail
+from annotation.core.zip_stream import Member, segments
 from annotation.forms.exports import ExportForm
 from annotation.models import MANAGER, RESEARCHER, Export, GoldRelease, Person
 from annotation.selectors.exports import (
@@ -25,14 +28,10 @@ from annotation.selectors.exports import (
     may_name_people,
     may_take,
 )
-from annotation.selectors.gold import release_for
+from annotation.selectors.releases.releases import release_for
 from annotation.services.exports import WRITERS, Writer, writer_named
-from annotation.services.exports.kept import discard_export, start_export, tell_download
-from annotation.storedzip import Member, segments
+from annotation.services.exports.downloads import discard_export, start_export, tell_download
 from annotation.views.access import person_of, role_required
-from annotation.views.crumbs import trail
-from annotation.views.downloads import begins, sent
-from annotation.wording import error_text
 
 # What a browser shall not open by itself, whatever is in it.
 BINARY = "application/octet-stream"
@@ -93,7 +92,7 @@ def release_export(request: HttpRequest, name: str, export_id: int) -> HttpRespo
 @role_required(RESEARCHER, MANAGER)
 def export_file(request: HttpRequest, name: str, export_id: int, file: str) -> HttpResponseBase:
     export = _takable(request, name, export_id)
-    member = next((one for one in _members(export) if one.name == file), None)
+    member = next((member for member in _members(export) if member.name == file), None)
     if member is None:
         raise NotFound(N_("There is no such file in this export."))
     sha256 = next(one["sha256"] for one in export.files if one["name"] == file)
@@ -108,7 +107,7 @@ def export_zip(request: HttpRequest, name: str, export_id: int) -> HttpResponseB
     """All of its files; the zip is made while it is sent."""
     export = _takable(request, name, export_id)
     members = _members(export)
-    etag = hashlib.sha256("".join(one["sha256"] for one in export.files).encode()).hexdigest()
+    etag = hashlib.sha256("".join(file["sha256"] for file in export.files).encode()).hexdigest()
     shown = f"{name}.{export.format}.zip"
     answer = sent(request, segments(members), name=shown, content_type="application/zip", etag=etag)
     return _told(request, answer, export, "*")
@@ -141,7 +140,9 @@ def _members(export: Export) -> list[Member]:
     if export.verified_at is None:
         raise Conflict(N_("This export is not written yet."))
     folder = folder_of(export)
-    members = [Member(one["name"], folder / one["name"], one["bytes"], one["crc32"]) for one in export.files]
+    members = [
+        Member(file["name"], folder / file["name"], file["bytes"], file["crc32"]) for file in export.files
+    ]
     if not all(member.path.is_file() for member in members):
         raise NotFound(N_("The files of this export are gone; discard it and export again."))
     return members
@@ -167,7 +168,7 @@ def _shown(export: Export, person: Person) -> dict[str, Any]:
     return {
         "export": export,
         "title": _(writer_named(export.format).title),
-        "bytes": sum(one["bytes"] for one in export.files),
+        "bytes": sum(file["bytes"] for file in export.files),
         "under_way": is_under_way(export),
         "choices": list(_choices(export.options)),
         "may_take": may_take(person, export),

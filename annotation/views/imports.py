@@ -13,20 +13,28 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from annotation.bundle import FORMAT as BUNDLE
-from annotation.bundle import Bundle
-from annotation.errors import AssayError
-from annotation.formats import ANNOTATIONS, FORMATS
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.http import trail
+from annotation.domain.formats import ANNOTATIONS, FORMATS
+from annotation.domain.formats.bundle import FORMAT as BUNDLE
+from annotation.domain.formats.bundle import Bundle
 from annotation.forms.imports import TARGETS, BundleForm, TargetForm, UploadForm, WhatForm, options_of
 from annotation.models import MANAGER, Dataset, Import
-from annotation.selectors.imports import has_running_job, visible_import, visible_imports
+from annotation.selectors.imports import (
+    has_running_job,
+    notes_of,
+    preview,
+    problem_of,
+    problems_of,
+    source_of,
+    visible_import,
+    visible_imports,
+)
 from annotation.selectors.origins import labels_of
-from annotation.selectors.uploads import notes_of, preview, problem_of, problems_of, source_of
 from annotation.services.imports import ImportRefused
 from annotation.services.imports.uploads import confirm, confirm_bundle, discard, receive
 from annotation.views.access import accepts_body, form_of, person_of, role_required
-from annotation.views.crumbs import trail
-from annotation.wording import error_text
 
 PAGE = 50
 

@@ -9,9 +9,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from annotation.models import MANAGER, RESEARCHER, Job
+from annotation.selectors.access import has_role
 from annotation.selectors.jobs import curves, is_silent, is_waiting_long, job_for
 from annotation.services import jobs
-from annotation.views.access import has_role, person_of
+from annotation.views.access import person_of
 
 
 def _job(request: HttpRequest, job_id: int) -> Job:

@@ -9,10 +9,9 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Guideline
+from benchmark.domain.judges.prompts import LONGEST
+from benchmark.forms.leaderboards import JsonObjectField, ResponsesForm, named_endpoints
 from benchmark.models import JudgeTemplate
-
-from ..judges.judging import LONGEST
-from .fields import JsonObjectField, ResponsesForm, named_endpoints
 
 
 class NewJudgeForm(forms.Form):
@@ -65,14 +64,14 @@ class NewJudgeForm(forms.Form):
     def judge(self) -> dict[str, Any]:
         """What ``create_judge`` takes."""
         data = self.cleaned_data
-        told = {name: data[name] for name in ("temperature", "max_tokens") if data[name] is not None}
+        generation = {name: data[name] for name in ("temperature", "max_tokens") if data[name] is not None}
         return {
             "name": data["name"],
             "guideline": data["guideline"],
             "endpoint": settings.ASSAY_ENDPOINTS[data["endpoint"]],
             "served_model": data["served_model"],
             "template": data["template"],
-            "settings": told | data["more"],
+            "settings": generation | data["more"],
         }
 
 

@@ -1,10 +1,17 @@
 """The tables of the benchmark: collecting, runs and their boards, judges, questions with options, what is shown."""
 
-from benchmark.models.choices import ChoiceReport, QuestionForm, ReadAnswer
-from benchmark.models.collecting import CollectedResponse, CollectionRun, FailedAsk, PendingAsk
-from benchmark.models.judges import Judge, JudgeLabel, JudgeTemplate, Judging
-from benchmark.models.runs import BenchmarkRun, BoardPart, Retraining, RunItem
-from benchmark.models.showing import LabellingPlan, PublishedTable, ShareLink
+from benchmark.models.collection import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
+from benchmark.models.judges import Judge, JudgeLabel, JudgeTemplate, JudgeRun
+from benchmark.models.leaderboards import (
+    BenchmarkRun,
+    BoardPart,
+    LabelPlan,
+    PublishedTable,
+    Retraining,
+    RunItem,
+    ShareLink,
+)
+from benchmark.models.multiple_choice import ChoiceReport, QuestionVariant, ParsedAnswer
 
 __all__ = [
     "BenchmarkRun",
@@ -12,16 +19,16 @@ __all__ = [
     "ChoiceReport",
     "CollectedResponse",
     "CollectionRun",
-    "FailedAsk",
+    "FailedRequest",
     "Judge",
     "JudgeLabel",
     "JudgeTemplate",
-    "Judging",
-    "LabellingPlan",
-    "PendingAsk",
+    "JudgeRun",
+    "LabelPlan",
+    "PendingRequest",
     "PublishedTable",
-    "QuestionForm",
-    "ReadAnswer",
+    "QuestionVariant",
+    "ParsedAnswer",
     "Retraining",
     "RunItem",
     "ShareLink",

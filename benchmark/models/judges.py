@@ -7,7 +7,7 @@ from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
 
 from annotation.models import Collection, Dataset, EvaluatedModel, Guideline, Job, Response
-from annotation.models.authored import Authored
+from annotation.models.base import Authored
 
 
 class JudgeTemplate(Authored):
@@ -72,7 +72,7 @@ class Judge(Authored):
         return self.name
 
 
-class Judging(Authored):
+class JudgeRun(Authored):
     """A judge asked about the responses of some models to one dataset. Going on after a stop is another job."""
 
     judge = models.ForeignKey(Judge, models.PROTECT, related_name="judgings", verbose_name=_("judge"))
@@ -90,8 +90,8 @@ class Judging(Authored):
     )
 
     class Meta:
-        verbose_name = _("judging")
-        verbose_name_plural = _("judgings")
+        verbose_name = _("judge run")
+        verbose_name_plural = _("judge runs")
         ordering = ["-created_at", "-id"]
 
     def __str__(self) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from annotation.errors import N_, NotFound
-from annotation.selectors.invitations import hashed
+from annotation.core.errors import N_, NotFound
+from annotation.selectors.people import hashed
 from benchmark.models import BenchmarkRun, ShareLink
-from benchmark.selectors.runs import runs_with_all
+from benchmark.selectors.leaderboards.runs import runs_with_all
 
 STANDING, EXPIRED, REVOKED = "standing", "expired", "revoked"
 
@@ -19,10 +19,10 @@ def links_of(run: BenchmarkRun) -> QuerySet[ShareLink]:
 
 
 def link_named(run: BenchmarkRun, link_id: int) -> ShareLink:
-    found = run.share_links.filter(pk=link_id).first()
-    if found is None:
+    link = run.share_links.filter(pk=link_id).first()
+    if link is None:
         raise NotFound(N_("There is no such link."))
-    return found
+    return link
 
 
 def state_of(link: ShareLink) -> str:

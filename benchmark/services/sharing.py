@@ -11,12 +11,12 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
 from annotation.models import Person
-from annotation.selectors.invitations import hashed
+from annotation.selectors.people import hashed
 from annotation.services.audit import record
 from benchmark.models import BenchmarkRun, ShareLink
-from benchmark.selectors.runs import finished_board, refuse_sealed_run
+from benchmark.selectors.leaderboards.runs import finished_board, refuse_sealed_run
 
 SECRET_BYTES = 32
 LONGEST_DAYS = 1825

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from django import template
 
 from annotation.core.formatting import format_decimal, format_significant
-from annotation.guidelines import Metric
-from benchmark.figures.metrics import printed
-from benchmark.views import presenting
+from annotation.domain.guidelines import Metric
+from benchmark.domain.leaderboards.metrics import printed
+from benchmark.views.leaderboards import formatting
 
 register = template.Library()
 
@@ -23,19 +23,19 @@ def metric_value(value: float | None, metric: Metric) -> str:
 @register.filter
 def metric_interval(statistic: Mapping[str, float | None], metric: Metric) -> str:
     """``57.5% to 82.7%``; a dash where it is undefined."""
-    return presenting.interval_text(metric, statistic) or "-"
+    return formatting.interval_text(metric, statistic) or "-"
 
 
 @register.filter
 def metric_difference(value: float | None, metric: Metric) -> str:
     """With its sign; of rates in percentage points."""
-    return presenting.difference(metric, value)
+    return formatting.difference(metric, value)
 
 
 @register.filter
 def metric_difference_interval(statistic: Mapping[str, float | None], metric: Metric) -> str:
     """``-1.20 to +3.40``; blank where it is undefined."""
-    return presenting.difference_interval(metric, statistic)
+    return formatting.difference_interval(metric, statistic)
 
 
 @register.filter

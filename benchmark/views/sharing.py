@@ -1,4 +1,6 @@
-"""Links for outsiders: making and revoking them, and the page that one opens, for people without an account.
+"""What an outsider's link shows of a run: the parts of its own page that need no more than the run itself.
+
+Links for outsiders: making and revoking them, and the page that one opens, for people without an account.
 
 That page leads nowhere into the product, sets no cookie, and is kept by nobody on the way. Whoever asks for a link
 that is unknown, expired or revoked gets one and the same answer.
@@ -6,7 +8,7 @@ that is unknown, expired or revoked gets one and the same answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import PurePosixPath
 from typing import Any
@@ -24,20 +26,60 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
-from annotation.charts import CARRIED, chart_svg, chart_url
-from annotation.errors import AssayError, NotFound
+from annotation.core.charts import CARRIED, Spec, chart_svg, chart_url
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError, NotFound
+from annotation.core.http import trail
 from annotation.models import MANAGER, RESEARCHER
-from annotation.views.access import has_role, person_of, role_required
-from annotation.views.crumbs import trail
-from annotation.wording import error_text
+from annotation.selectors.access import has_role
+from annotation.views.access import person_of, role_required
+from benchmark.forms.leaderboards import ShareForm
 from benchmark.models import BenchmarkRun, ShareLink
-from benchmark.selectors.runs import refuse_sealed_run, run_named
+from benchmark.selectors.leaderboards.runs import refuse_sealed_run, run_named
 from benchmark.selectors.sharing import link_named, links_of, opened, state_of
 from benchmark.services.sharing import note_opening, revoke_link, share
-from benchmark.views.charting import Draw, Spec
-from benchmark.views.shared_page import shared_context
+from benchmark.views.leaderboards.charts import Draw
+from benchmark.views.leaderboards.lineage import lineage_context
+from benchmark.views.leaderboards.query import BOARD, ESTIMATES, GROUPS, LINEAGE, PAIRS, Place, one_of
+from benchmark.views.leaderboards.runs import tabs
+from benchmark.views.leaderboards.tabs.estimates import estimates_context
+from benchmark.views.leaderboards.tabs.groups import groups_context
+from benchmark.views.leaderboards.tabs.pairs import pairs_context
+from benchmark.views.leaderboards.tabs.table import board_context
 
-from ..forms.showing import ShareForm
+PARTS = (PAIRS, GROUPS, ESTIMATES)
+"""Views of which a run may have nothing to show."""
+
+
+def shared_context(
+    run: BenchmarkRun, query: Mapping[str, str], *, draw: Draw, with_published: bool
+) -> dict[str, Any]:
+    """AssayError where something is asked for that is not there, as on the page of the run."""
+    parts = set(run.parts.values_list("name", flat=True))
+    views = [BOARD, *(view for view in PARTS if view in parts), LINEAGE]
+    view = one_of(Place.of(query).view, views)
+    return {
+        "run": run,
+        "public": True,
+        "part": f"benchmark/leaderboards/tabs/{view or 'board'}.html",
+        "tabs": tabs(view, tuple(views)),
+        **_of_view(run, query, view, draw, with_published=with_published),
+    }
+
+
+def _of_view(
+    run: BenchmarkRun, query: Mapping[str, str], view: str, draw: Draw, *, with_published: bool
+) -> dict[str, Any]:
+    if view == PAIRS:
+        return pairs_context(run, query, public=True, draw=draw)
+    if view == GROUPS:
+        return groups_context(run, query, public=True)
+    if view == ESTIMATES:
+        return estimates_context(run, query, public=True, draw=draw)
+    if view == LINEAGE:
+        return lineage_context(run, public=True)
+    return board_context(run, query, reader=None, public=True, draw=draw, with_published=with_published)
+
 
 View = Callable[..., HttpResponse]
 DARK = "-dark"
@@ -104,7 +146,7 @@ def _links(
         "lines": [_line(link) for link in links_of(run)],
         "may_share": has_role(person_of(request), RESEARCHER),
     }
-    return render(request, "benchmark/share_links.html", context, status=status)
+    return render(request, "benchmark/sharing/links.html", context, status=status)
 
 
 def _line(link: ShareLink) -> dict[str, Any]:
@@ -128,10 +170,10 @@ def for_outsiders(view: View) -> View:
 @for_outsiders
 def shared(request: HttpRequest, token: str, language: str = "") -> HttpResponse:
     """The run for whoever has the address; ``language`` in it is the reader's choice, for which no cookie is set."""
-    found = _opened(request, token)
-    if found is None or language not in {"", *dict(settings.LANGUAGES)}:
+    opened_link = _opened(request, token)
+    if opened_link is None or language not in {"", *dict(settings.LANGUAGES)}:
         return _nothing(request)
-    link, run = found
+    link, run = opened_link
     if request.method == "GET" and not request.user.is_authenticated:
         note_opening(link)
     with translation.override(language or translation.get_language()):
@@ -144,15 +186,17 @@ def shared(request: HttpRequest, token: str, language: str = "") -> HttpResponse
         ):  # the query asks for what is not there; the page of an error leads into the product
             return _nothing(request)
         languages = _languages(token, request.GET.urlencode())
-        return render(request, "benchmark/shared.html", context | {"languages": languages})
+        return render(request, "benchmark/sharing/shared.html", context | {"languages": languages})
 
 
 @require_safe
 @for_outsiders
 def shared_chart(request: HttpRequest, token: str, proof: str, key: str) -> HttpResponse:
     """A chart that the link's page named: its proof was made by that page, for that link."""
-    found = _opened(request, token)
-    if found is None or not constant_time_compare(proof, _proof(found[0], key.removesuffix(DARK))):
+    opened_link = _opened(request, token)
+    if opened_link is None or not constant_time_compare(
+        proof, _proof(opened_link[0], key.removesuffix(DARK))
+    ):
         return _nothing(request)
     try:
         return HttpResponse(chart_svg(key), content_type="image/svg+xml")
@@ -162,10 +206,10 @@ def shared_chart(request: HttpRequest, token: str, proof: str, key: str) -> Http
 
 def _opened(request: HttpRequest, token: str) -> tuple[ShareLink, BenchmarkRun] | None:
     """The link and its run. Who is signed in and judges behind the run blind is refused, as on the run's own page."""
-    found = opened(token)
-    if found is not None and request.user.is_authenticated:
-        refuse_sealed_run(person_of(request), found[1])
-    return found
+    opened_link = opened(token)
+    if opened_link is not None and request.user.is_authenticated:
+        refuse_sealed_run(person_of(request), opened_link[1])
+    return opened_link
 
 
 def _nothing(request: HttpRequest) -> HttpResponse:

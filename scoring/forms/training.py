@@ -9,25 +9,20 @@ from django import forms
 from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
+from annotation.core.specs import MAX_SEED
 from annotation.models import (
     EvaluatedModel,
     GoldRelease,
     Person,
 )
-from annotation.selectors.blindness import unsealed_models
-from annotation.selectors.gold import current_first
-from scoring.forms.datasets import offer
+from annotation.selectors.access import unsealed_models
+from annotation.selectors.releases.releases import current_first
+from scoring.domain.spec import Spec
+from scoring.domain.training_spec import EVALUATIONS, GROUPED, MAX_SEEDS, TrainingSpec
+from scoring.forms.predictions import offer
 from scoring.models import Scorer
-from scoring.selectors.scorers import releases_open_to, scorers_for
-from scoring.services.scorers import (
-    EVALUATIONS,
-    GROUPED,
-    LARGEST_SEED,
-    MOST_SEEDS,
-    default_spec,
-    encoder_name,
-)
-from scoring.spec import Spec
+from scoring.selectors.scorers import list_open_releases, list_scorer_rows
+from scoring.services.scorers.scorers import default_spec, encoder_name
 
 KINDS = (
     (
@@ -113,16 +108,16 @@ class TrainingForm(forms.Form):
     )
     seed = forms.IntegerField(
         label=_("Seed"),
-        initial=0,
+        initial=TrainingSpec.model_fields["seed"].default,
         min_value=0,
-        max_value=LARGEST_SEED,
+        max_value=MAX_SEED,
         help_text=_("The same release, backbone and seed give the same scorer."),
     )
     seeds = forms.IntegerField(
         label=_("Seeds"),
         required=False,
         min_value=1,
-        max_value=MOST_SEEDS,
+        max_value=MAX_SEEDS,
         help_text=_(
             "With how many seeds it is evaluated, to see how much is chance. Empty: three for a tuned encoder, else"
             " one. Each repeats the five folds."
@@ -132,7 +127,7 @@ class TrainingForm(forms.Form):
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.person = person
-        known = GoldRelease.objects.filter(pk__in=[one.pk for one in releases_open_to(person)])
+        known = GoldRelease.objects.filter(pk__in=[one.pk for one in list_open_releases(person)])
         offer(self, "release", current_first(known))
 
     @property
@@ -141,16 +136,13 @@ class TrainingForm(forms.Form):
         assert isinstance(field, forms.ModelChoiceField)
         return bool(field.queryset)
 
-    def options(self) -> dict[str, Any]:
-        """What ``create_scorer`` takes; of a form that is valid. Raises AssayError where the parts do not fit."""
-        given = self.cleaned_data
-        return {
-            "name": given["name"],
-            "release": given["release"],
-            "evaluate": [GROUPED, *given["evaluate"]],
-            "seed": given["seed"],
-            "seeds": given["seeds"],
-        }
+    def build_spec(self) -> TrainingSpec:
+        """Of a form that is valid. Raises AssayError where its parts do not fit."""
+        return TrainingSpec.model_validate(self.collect_fields())
+
+    def collect_fields(self) -> dict[str, Any]:
+        fields = ("name", "release", "evaluate", "seed", "seeds")
+        return {name: self.cleaned_data[name] for name in fields}
 
 
 class NewScorerForm(TrainingForm):
@@ -172,15 +164,15 @@ class NewScorerForm(TrainingForm):
         field.choices = encoder_choices()
         self.initial = {**usual, **self.initial}
 
-    def options(self) -> dict[str, Any]:
-        given = self.cleaned_data
-        spec = Spec.of(
-            given["kind"],
-            encoder=settings.ASSAY_ENCODERS.get(given["encoder"], ""),
-            tuning=given["tuning"],
+    def collect_fields(self) -> dict[str, Any]:
+        data = self.cleaned_data
+        backbone = Spec.of(
+            data["kind"],
+            encoder=settings.ASSAY_ENCODERS.get(data["encoder"], ""),
+            tuning=data["tuning"],
             default_encoder=settings.ASSAY_ENCODER,
         )
-        return super().options() | {"spec": spec}
+        return super().collect_fields() | {"backbone": backbone}
 
 
 class AdaptForm(TrainingForm):
@@ -206,7 +198,7 @@ class AdaptForm(TrainingForm):
 
     def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
         super().__init__(*args, person=person, **kwargs)
-        ready = [one.scorer.pk for one in scorers_for(person) if one.scorer.is_ready and not one.sealed]
+        ready = [one.scorer.pk for one in list_scorer_rows(person) if one.scorer.is_ready and not one.sealed]
         offer(self, "base", Scorer.objects.filter(pk__in=ready))
         offer(self, "adapt_to", unsealed_models(person).order_by("name"))
         self.initial.setdefault("release", self._fitting(self.initial.get("base", "")))
@@ -220,6 +212,5 @@ class AdaptForm(TrainingForm):
         fitting = releases.queryset.filter(batches__guideline__name=scorer.guideline.name).first()
         return None if fitting is None else fitting.name
 
-    def options(self) -> dict[str, Any]:
-        given = self.cleaned_data
-        return super().options() | {"base": given["base"], "adapt_to": given["adapt_to"]}
+    def collect_fields(self) -> dict[str, Any]:
+        return super().collect_fields() | {name: self.cleaned_data[name] for name in ("base", "adapt_to")}

@@ -3,21 +3,21 @@
 ``promote`` has the gate judge a scorer, ``go_back`` undoes a promotion; ``request_predictions`` answers programs.
 """
 
-from scoring.services.abstaining import batch_of_abstained
-from scoring.services.drifting import check_drift
-from scoring.services.exporting import export_scorer
-from scoring.services.must_fail import add_must_fail, import_must_fail, remove_must_fail
-from scoring.services.predictions import Scored, create_scoring, score
-from scoring.services.promotion import go_back, promote
-from scoring.services.reports import job_report
-from scoring.services.requests import request_predictions
-from scoring.services.scorers import create_scorer
+from scoring.services.predictions.abstention import create_abstained_batch
+from scoring.services.predictions.predictions import Scored, create_scoring, score
+from scoring.services.predictions.requests import request_predictions
+from scoring.services.progress import job_report
+from scoring.services.regression_cases import add_must_fail, import_must_fail, remove_must_fail
+from scoring.services.scorers.drift import check_drift
+from scoring.services.scorers.export import export_scorer
+from scoring.services.scorers.promotion import go_back, promote
+from scoring.services.scorers.scorers import create_scorer
 from scoring.services.training import give_up, train
 
 __all__ = [
     "Scored",
     "add_must_fail",
-    "batch_of_abstained",
+    "create_abstained_batch",
     "check_drift",
     "create_scorer",
     "create_scoring",

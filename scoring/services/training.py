@@ -21,31 +21,44 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from annotation.core.version import code_version
 from annotation.services.audit import record
-from annotation.version import code_version
-from scoring import drift, learning_curve
-from scoring.adaptation import what_labels_brought
-from scoring.backbones import choose
-from scoring.baselines import annotators, between_annotators, brief, majority, string_rules
-from scoring.dataset import Prediction as Predicted
-from scoring.dataset import prediction_to_json
-from scoring.evaluation import (
+from scoring.backbones.folder import fingerprint
+from scoring.backbones.registry import choose
+from scoring.domain import drift as drift_rules
+from scoring.domain.backbone import Backbone, FitProgress, FittedScorer, Report, ignore_progress, scale_report
+from scoring.domain.evaluation import (
     Evaluation,
     Metrics,
-    by_seed,
+    compare_seeds,
     evaluate_grouped,
     evaluate_leave_one_model_out,
-    held_out,
     measure,
+    split_off_test,
 )
-from scoring.interface import Backbone, FittedScorer, Progress, Report, silent, within
+from scoring.domain.evaluation import learning_curve as learning_curve_rules
+from scoring.domain.evaluation.adaptation import measure_adaptation
+from scoring.domain.evaluation.baselines import (
+    measure_annotators,
+    measure_between_annotators,
+    measure_majority,
+    measure_string_rules,
+    shorten_metrics,
+)
+from scoring.domain.training_data import Prediction as Predicted
+from scoring.domain.training_data import prediction_to_json
+from scoring.domain.training_spec import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
 from scoring.models import Prediction, Scorer
-from scoring.saved import fingerprint
-from scoring.selectors.lessons import Lesson, annotations_behind, lesson_of
-from scoring.services.cards import Trained, card_of
-from scoring.services.learned import TESTED, TRAINED
-from scoring.services.outoffold import OutOfFold, PredictionRows
-from scoring.services.scorers import LEARNING_CURVE, LEAVE_ONE_MODEL_OUT
+from scoring.selectors.training import (
+    TESTED,
+    TRAINED,
+    TrainingSet,
+    OutOfFold,
+    PredictionRows,
+    list_annotator_labels,
+    build_training_set,
+)
+from scoring.services.scorers.card import TrainingFindings, build_card
 
 FOLDS = 5
 FITTED = 0.96
@@ -54,7 +67,7 @@ ROWS = 500
 PART = "part-"
 
 
-def train(*, scorer: Scorer, report: Report = silent) -> Scorer:
+def train(*, scorer: Scorer, report: Report = ignore_progress) -> Scorer:
     """Evaluate, train what is kept, and register: predictions, weights, card and ``ready_at`` in one step.
 
     Evaluations use every labelled response; what is kept has not learned from the test split, which is for comparing
@@ -64,11 +77,11 @@ def train(*, scorer: Scorer, report: Report = silent) -> Scorer:
     if scorer.is_ready:
         give_up(scorer=scorer)  # the worker that registered it died before it had tidied up
         return scorer
-    report(Progress("read", 0.0))
-    course = _Course(scorer, lesson_of(scorer.release, scorer.guideline), report)
+    report(FitProgress("read", 0.0))
+    course = _Course(scorer, build_training_set(scorer.release, scorer.guideline), report)
     evaluation = course.evaluate()
     fitted = course.final()
-    report(Progress("compare", FITTED))
+    report(FitProgress("compare", FITTED))
     said, test = course.test(fitted)
     found = course.findings(fitted, test)
     with _saved(scorer, course, fitted, said) as weights:
@@ -76,7 +89,7 @@ def train(*, scorer: Scorer, report: Report = silent) -> Scorer:
         scorer.code_version = code_version()
         scorer.evaluation = evaluation
         scorer.config |= course.config()
-        scorer.card = card_of(scorer, found)
+        scorer.card = build_card(scorer, found)
         _register(scorer, weights, course.lesson, course.grouped, report)
     give_up(scorer=scorer)
     return scorer
@@ -96,7 +109,7 @@ class _Course:
     """
 
     scorer: Scorer
-    lesson: Lesson
+    lesson: TrainingSet
     report: Report
     seconds: dict[str, float] = field(default_factory=dict)
     _fits: int = 0
@@ -125,7 +138,7 @@ class _Course:
         with self._timed("seeds"):
             for seed in range(first + 1, first + self._seeds):
                 measured[seed] = self._grouped(seed, f"grouped-{seed}").metrics
-        return by_seed(measured)
+        return compare_seeds(measured)
 
     def _grouped(self, seed: int, folder: str) -> Evaluation:
         return evaluate_grouped(
@@ -155,14 +168,14 @@ class _Course:
 
     def learning_curve(self) -> Metrics:
         with self._timed("learning_curve"):
-            return learning_curve.learning_curve(
+            return learning_curve_rules.measure_learning_curve(
                 self.backbone,
                 self.lesson.examples,
                 self.lesson.heads,
-                whole=self.grouped,
+                full_evaluation=self.grouped,
                 k=FOLDS,
                 seed=self.scorer.seed,
-                report=self._share(learning_curve.fits(FOLDS)),
+                report=self._share(learning_curve_rules.count_fits(FOLDS)),
                 checkpoints=self.scorer.work_folder / "learning-curve",
             )
 
@@ -172,12 +185,12 @@ class _Course:
         if self.scorer.adapted_to is None:
             return None
         with self._timed("adaptation"):
-            return what_labels_brought(
+            return measure_adaptation(
                 self.backbone,
                 self.lesson.examples,
                 self.lesson.heads,
                 model=self.scorer.adapted_to.name,
-                whole=self.grouped,
+                full_evaluation=self.grouped,
                 k=FOLDS,
                 seed=self.scorer.seed,
                 report=self._share(FOLDS),
@@ -191,7 +204,7 @@ class _Course:
                 [self.lesson.examples[row] for row in self.learned],
                 self.lesson.heads,
                 seed=self.scorer.seed,
-                report=within(self._share(1), 0, 1, stage="final"),
+                report=scale_report(self._share(1), 0, 1, stage="final"),
                 checkpoints=self.scorer.work_folder / "final",
             )
 
@@ -202,8 +215,8 @@ class _Course:
         metrics = measure(examples, said, self.lesson.heads, seed=self.scorer.seed)
         return {one.content_key: told for one, told in zip(examples, said, strict=True)}, metrics
 
-    def findings(self, fitted: FittedScorer, test: Metrics) -> Trained:
-        return Trained(
+    def findings(self, fitted: FittedScorer, test: Metrics) -> TrainingFindings:
+        return TrainingFindings(
             lesson=self.lesson,
             fitted=fitted,
             grouped=self.grouped,
@@ -218,14 +231,16 @@ class _Course:
 
     def baselines(self) -> dict[str, Any]:
         examples, heads, seed = self.lesson.examples, self.lesson.heads, self.scorer.seed
-        behind = annotations_behind(self.scorer.release, heads)
+        behind = list_annotator_labels(self.scorer.release, heads)
         said = [behind.get(response, []) for response in self.lesson.responses]
         with self._timed("baselines"):
             return {
-                "majority": brief(majority(examples, heads, seed=seed)),
-                "string_rules": brief(string_rules(examples, heads, k=FOLDS, seed=seed)),
-                "annotators": brief(annotators(examples, said, heads, seed=seed)),
-                "between_annotators": brief(between_annotators(examples, said, heads, seed=seed)),
+                "majority": shorten_metrics(measure_majority(examples, heads, seed=seed)),
+                "string_rules": shorten_metrics(measure_string_rules(examples, heads, k=FOLDS, seed=seed)),
+                "annotators": shorten_metrics(measure_annotators(examples, said, heads, seed=seed)),
+                "between_annotators": shorten_metrics(
+                    measure_between_annotators(examples, said, heads, seed=seed)
+                ),
             }
 
     def drift(self) -> dict[str, Any]:
@@ -238,7 +253,7 @@ class _Course:
             if None not in {by_model[name]["accuracy"]["value"], figures["accuracy"]["value"]}
         }
         with self._timed("drift"):
-            return drift.reference(
+            return drift_rules.describe_models(
                 self.lesson.examples,
                 self.grouped.predictions,
                 self.lesson.heads,
@@ -257,7 +272,7 @@ class _Course:
 
     @cached_property
     def _held_out(self) -> tuple[list[int], list[int]]:
-        return held_out(self.lesson.examples)
+        return split_off_test(self.lesson.examples)
 
     @property
     def learned(self) -> list[int]:
@@ -281,7 +296,7 @@ class _Course:
         return (
             FOLDS * self._seeds
             + (self._models if LEAVE_ONE_MODEL_OUT in asked else 0)
-            + (learning_curve.fits(FOLDS) if LEARNING_CURVE in asked else 0)
+            + (learning_curve_rules.count_fits(FOLDS) if LEARNING_CURVE in asked else 0)
             + (FOLDS if self.scorer.adapted_to is not None else 0)
             + 1
         )
@@ -290,7 +305,7 @@ class _Course:
         """The next ``fits`` of all the fits of this training, as a part of the whole progress."""
         start, self._fits = self._fits, self._fits + fits
         each = FITTED / self._all_fits
-        return within(self.report, start * each, (start + fits) * each)
+        return scale_report(self.report, start * each, (start + fits) * each)
 
     @contextmanager
     def _timed(self, part: str) -> Iterator[None]:
@@ -311,7 +326,7 @@ def _saved(
     beside.mkdir(parents=True)
     try:
         fitted.save(beside)
-        OutOfFold(course.grouped.by_content(course.lesson.examples)).save(beside)
+        OutOfFold(course.grouped.index_by_content(course.lesson.examples)).save(beside)
         learned = {course.lesson.examples[row].content_key for row in course.learned}
         _write(beside / TRAINED, sorted(learned))
         _write(beside / TESTED, {key: prediction_to_json(tested[key]) for key in sorted(tested)})
@@ -324,14 +339,14 @@ def _write(path: Path, data: Any) -> None:
     path.write_text(json.dumps(data), encoding="utf-8")
 
 
-def _register(scorer: Scorer, weights: Path, lesson: Lesson, grouped: Evaluation, report: Report) -> None:
+def _register(scorer: Scorer, weights: Path, lesson: TrainingSet, grouped: Evaluation, report: Report) -> None:
     """The report inside makes sure, under the lock of the job's row, that the job is still ours.
 
     Only then do the weights come into place, so that a worker that lost the job replaces no registered ones.
     What lies there already was never registered.
     """
     with transaction.atomic():
-        report(Progress("register", 0.99))
+        report(FitProgress("register", 0.99))
         shutil.rmtree(scorer.weights_folder, ignore_errors=True)
         weights.replace(scorer.weights_folder)
         _store_predictions(scorer, lesson, grouped)
@@ -348,7 +363,7 @@ def _register(scorer: Scorer, weights: Path, lesson: Lesson, grouped: Evaluation
         )
 
 
-def _store_predictions(scorer: Scorer, lesson: Lesson, grouped: Evaluation) -> None:
+def _store_predictions(scorer: Scorer, lesson: TrainingSet, grouped: Evaluation) -> None:
     rows = PredictionRows(scorer)
     found: list[Prediction] = []
     for response, example, fold, predicted in zip(

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from annotation.content import response_sha256
+from annotation.domain.annotations import Work
+from annotation.domain.batch_spec import Policy
+from annotation.domain.datasets import response_sha256
 from annotation.models import (
     Assignment,
     Batch,
@@ -20,10 +22,9 @@ from annotation.models import (
     Prompt,
     Response,
 )
-from annotation.services.adjudications import adjudicate, record_verdict
-from annotation.services.annotations import Work, outcome_of, submit
-from annotation.services.batches import Policy
-from annotation.services.distribution import next_assignment, next_dispute
+from annotation.services.adjudication.disputes import adjudicate, record_verdict
+from annotation.services.annotations.submission import outcome_of, submit
+from annotation.services.assignments import next_assignment, next_dispute
 from annotation.services.guidelines import load_guideline
 from tests.support import make_batch
 

@@ -19,10 +19,10 @@ from annotation.models import (
     Person,
     Qualification,
     Stratum,
-    Tally,
+    MemberCounts,
     Task,
 )
-from annotation.selectors.needs import needs
+from annotation.selectors.batches.tasks import needs
 
 LIVE = ("claimed", "submitted")
 STATES = ("open", "agreed", "disputed", "adjudicated", "withdrawn")
@@ -36,6 +36,7 @@ def nothing_is_broken(batch: Batch, *, and_needs: bool = True) -> Tables:
     annotations_are_right(now)
     gold_is_right(batch, now)
     known_items_are_right(now)
+    repeats_are_right(now)
     counts_are_right(batch, now)
     nobody_is_passed_over(batch, now)
     if and_needs and batch.state != Batch.State.CLOSED:
@@ -71,7 +72,7 @@ class Tables:
                 "stratum",
                 "prompt",
             ),
-            *("settled_at", "stratum__dimension", "stratum__language", "stratum__model"),
+            *("settled_at", "repeats", "stratum__dimension", "stratum__language", "stratum__model"),
         )
         panels: dict[int, set[int]] = defaultdict(set)
         planned = {}
@@ -95,17 +96,23 @@ class Tables:
             planned=planned,
             own_models=set(own),
             failed={
-                one.person_id
-                for one in Qualification.objects.filter(batch=batch, state="failed")
-                if not one.batch.qualifications.filter(person=one.person_id, attempt__gt=one.attempt).exists()
+                qualification.person_id
+                for qualification in Qualification.objects.filter(batch=batch, state="failed")
+                if not qualification.batch.qualifications.filter(
+                    person=qualification.person_id, attempt__gt=qualification.attempt
+                ).exists()
             },
         )
 
     def member(self, person: int, role: str = "annotator") -> dict[str, Any]:
-        return next(one for one in self.members if (one["person"], one["role"]) == (person, role))
+        return next(member for member in self.members if (member["person"], member["role"]) == (person, role))
 
     def past(self, task: int, person: int) -> dict[str, Any] | None:
-        mine = (one for one in self.assignments if (one["task_id"], one["person_id"]) == (task, person))
+        mine = (
+            assignment
+            for assignment in self.assignments
+            if (assignment["task_id"], assignment["person_id"]) == (task, person)
+        )
         return next(mine, None)
 
     def ruled_out(self, member: dict[str, Any], task: dict[str, Any]) -> bool:
@@ -123,7 +130,7 @@ class Tables:
 
     def submitted_by(self, person: int) -> int:
         """What counts for the quota: also what stands on withdrawn tasks, and checks."""
-        mine = (one for one in self.assignments if one["person_id"] == person)
+        mine = (assignment for assignment in self.assignments if assignment["person_id"] == person)
         mine = (one for one in mine if self.tasks[one["task_id"]]["kind"] != "qualification")
         return sum(one["state"] == "submitted" and one["slot"] < ADJUDICATION_SLOT for one in mine)
 
@@ -158,22 +165,22 @@ class Tables:
 
     def held_disputes(self) -> set[int]:
         return {
-            one["task_id"]
-            for one in self.assignments
-            if one["slot"] == ADJUDICATION_SLOT and one["state"] in LIVE
+            assignment["task_id"]
+            for assignment in self.assignments
+            if assignment["slot"] == ADJUDICATION_SLOT and assignment["state"] in LIVE
         }
 
     def of_role(self, role: str) -> list[dict[str, Any]]:
-        return [one for one in self.members if one["role"] == role]
+        return [member for member in self.members if member["role"] == role]
 
 
 def places_are_right(batch: Batch, now: Tables) -> None:
     live: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for one in now.assignments:
-        if one["state"] in LIVE:
-            live[one["task_id"]].append(one)
-        if one["skip_reason"]:
-            assert one["state"] == "released"
+    for assignment in now.assignments:
+        if assignment["state"] in LIVE:
+            live[assignment["task_id"]].append(assignment)
+        if assignment["skip_reason"]:
+            assert assignment["state"] == "released"
     for pk, task in now.tasks.items():
         annotating = [one for one in live[pk] if one["slot"] < ADJUDICATION_SLOT]
         deciding = [one for one in live[pk] if one["slot"] == ADJUDICATION_SLOT]
@@ -181,12 +188,12 @@ def places_are_right(batch: Batch, now: Tables) -> None:
         assert {one["slot"] for one in annotating} <= set(range(task["overlap"]))
         assert len({one["person_id"] for one in live[pk]}) == len(live[pk])
         assert len(deciding) <= 1
-        if task["state"] not in ("open", "withdrawn"):
+        if task["kind"] != "repeat" and task["state"] not in ("open", "withdrawn"):
             assert [one["state"] for one in annotating] == ["submitted"] * task["overlap"]
     held = Counter(
-        (one["person_id"], one["slot"] == ADJUDICATION_SLOT)
-        for one in now.assignments
-        if one["state"] == "claimed"
+        (assignment["person_id"], assignment["slot"] == ADJUDICATION_SLOT)
+        for assignment in now.assignments
+        if assignment["state"] == "claimed"
     )
     assert all(number <= (1 if deciding else 2) for (_who, deciding), number in held.items())
     if batch.state == Batch.State.CLOSED:
@@ -196,11 +203,13 @@ def places_are_right(batch: Batch, now: Tables) -> None:
 def annotations_are_right(now: Tables) -> None:
     """Whoever submitted has one current annotation, and nobody else has any."""
     submitted = [
-        one["id"]
-        for one in now.assignments
-        if one["state"] == "submitted" and one["slot"] < ADJUDICATION_SLOT
+        assignment["id"]
+        for assignment in now.assignments
+        if assignment["state"] == "submitted" and assignment["slot"] < ADJUDICATION_SLOT
     ]
-    assert sorted(one["assignment_id"] for one in now.annotations if one["current"]) == sorted(submitted)
+    assert sorted(
+        annotation["assignment_id"] for annotation in now.annotations if annotation["current"]
+    ) == sorted(submitted)
 
 
 def gold_is_right(batch: Batch, now: Tables) -> None:
@@ -209,12 +218,15 @@ def gold_is_right(batch: Batch, now: Tables) -> None:
     assert {pk for pk, task in now.tasks.items() if task["settled_at"] is not None} == over
     settled = {pk for pk in over if now.tasks[pk]["kind"] == "work"}
     assert set(gold) == settled
-    task_of = {one["id"]: one["task_id"] for one in now.assignments}
+    task_of = {assignment["id"]: assignment["task_id"] for assignment in now.assignments}
     said: dict[int, set[int]] = defaultdict(set)
-    for one in now.annotations:
-        if one["current"]:
-            said[task_of[one["assignment_id"]]].add(one["labels"]["compliance"])
-    decided = {one.task_id: one.labels["compliance"] for one in Adjudication.objects.filter(task__in=settled)}
+    for annotation in now.annotations:
+        if annotation["current"]:
+            said[task_of[annotation["assignment_id"]]].add(annotation["labels"]["compliance"])
+    decided = {
+        adjudication.task_id: adjudication.labels["compliance"]
+        for adjudication in Adjudication.objects.filter(task__in=settled)
+    }
     for pk in settled:
         assert {gold[pk]} == ({decided[pk]} if now.tasks[pk]["state"] == "adjudicated" else said[pk])
 
@@ -222,14 +234,36 @@ def gold_is_right(batch: Batch, now: Tables) -> None:
 def known_items_are_right(now: Tables) -> None:
     """Each was given to one person, is in no plan and in no dispute, and skipped it is over."""
     of: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    for one in now.assignments:
-        of[one["task_id"]].append(one)
+    for assignment in now.assignments:
+        of[assignment["task_id"]].append(assignment)
     for pk, task in now.tasks.items():
-        if task["kind"] != "work":
+        if task["kind"] in ("check", "qualification"):
             assert (task["overlap"], task["panel"]) == (1, None)
             assert len(of[pk]) == 1
             assert task["state"] in ("open", "agreed", "withdrawn")
             assert not of[pk][0]["skip_reason"] or task["state"] == "withdrawn"
+
+
+def repeats_are_right(now: Tables) -> None:
+    """Each is its adjudicator's alone, stands beside a dispute that they decided, and skipped it is over."""
+    claims: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for assignment in now.assignments:
+        claims[assignment["task_id"]].append(assignment)
+    for pk, task in now.tasks.items():
+        if task["kind"] == "repeat":
+            dispute = now.tasks[task["repeats"]]
+            (decided,) = (
+                claim["person_id"]
+                for claim in claims[task["repeats"]]
+                if claim["slot"] == ADJUDICATION_SLOT and claim["state"] == "submitted"
+            )
+            assert (dispute["kind"], dispute["state"]) == ("work", "adjudicated")
+            assert (task["overlap"], task["slots_taken"], task["panel"]) == (1, 0, None)
+            assert all(claim["person_id"] == decided for claim in claims[pk])
+            assert all(claim["slot"] == ADJUDICATION_SLOT for claim in claims[pk])
+            states = [claim["state"] for claim in claims[pk]]
+            assert (task["state"] == "adjudicated") == (states == ["submitted"])
+            assert (task["state"] == "withdrawn") == any(claim["skip_reason"] for claim in claims[pk])
 
 
 def counts_are_right(batch: Batch, now: Tables) -> None:
@@ -238,7 +272,7 @@ def counts_are_right(batch: Batch, now: Tables) -> None:
     for row in Stratum.objects.filter(batch=batch).values():
         counted[row["id"]] = Counter({name: row[name] for name in (*STATES, "submitted")})
     by_member: Counter[tuple[int, str]] = Counter()
-    for row in Tally.objects.filter(stratum__batch=batch).values():
+    for row in MemberCounts.objects.filter(stratum__batch=batch).values():
         counted[row["stratum_id"]].update({name: row[name] for name in (*STATES, "submitted")})
         for name in ("submitted", "adjudicated", "skipped"):
             by_member[row["membership_id"], name] += row[name]
@@ -246,14 +280,14 @@ def counts_are_right(batch: Batch, now: Tables) -> None:
     real_of: Counter[tuple[int, str]] = Counter()
     for task in now.tasks.values():
         real[task["stratum"]][task["state"]] += 1
-    for one in now.assignments:
-        task, decides = now.tasks[one["task_id"]], one["slot"] == ADJUDICATION_SLOT
-        member = now.member(one["person_id"], "adjudicator" if decides else "annotator")["pk"]
-        if one["state"] == "submitted":
+    for assignment in now.assignments:
+        task, decides = now.tasks[assignment["task_id"]], assignment["slot"] == ADJUDICATION_SLOT
+        member = now.member(assignment["person_id"], "adjudicator" if decides else "annotator")["pk"]
+        if assignment["state"] == "submitted":
             real_of[member, "adjudicated" if decides else "submitted"] += 1
             if not decides and task["state"] != "withdrawn":
                 real[task["stratum"]]["submitted"] += 1
-        real_of[member, "skipped"] += bool(one["skip_reason"])
+        real_of[member, "skipped"] += bool(assignment["skip_reason"])
     assert {pk: +numbers for pk, numbers in counted.items()} == {pk: +n for pk, n in real.items()}
     assert all(number >= 0 for numbers in counted.values() for number in numbers.values())
     assert +by_member == +real_of
@@ -279,7 +313,7 @@ def needs_are_right(batch: Batch, now: Tables) -> None:
     } | {
         ("adjudicator", pk)
         for pk, task in now.tasks.items()
-        if task["state"] == "disputed" and pk not in now.held_disputes()
+        if task["kind"] == "work" and task["state"] == "disputed" and pk not in now.held_disputes()
         if not any(now.may_decide(one, task) for one in now.of_role("adjudicator"))
     }
     assert sorted(listed) == sorted(wanted)

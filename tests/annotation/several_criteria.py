@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from annotation.guidelines import Criterion
+from annotation.domain.guidelines import Criterion
 from annotation.models import Guideline
 from annotation.services.guidelines import load_guideline
 from tests.support import XSTEST_GUIDELINE

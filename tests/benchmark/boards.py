@@ -11,11 +11,11 @@ from typing import Any
 
 from django.utils import timezone
 
-from annotation.guidelines import GuidelineDocument
+from annotation.domain.guidelines import GuidelineDocument
 from annotation.models import Collection, Dataset, GoldRelease, Guideline
-from benchmark.estimating.estimates import estimates
-from benchmark.figures.board import Figures
-from benchmark.figures.counted import Counted
+from benchmark.domain.estimates.estimates import estimates
+from benchmark.domain.leaderboards.board import BoardFigures
+from benchmark.domain.leaderboards.resampling import CountedResponse
 from benchmark.models import BenchmarkRun, BoardPart
 from scoring.models import Scorer
 
@@ -34,12 +34,14 @@ def model_names(n: int) -> list[str]:
 
 def invented(
     document: GuidelineDocument, *, models: int, prompts: int, gold: float, seed: int
-) -> Iterator[Counted]:
+) -> Iterator[CountedResponse]:
     """``gold`` is the share of responses that people labelled."""
     rng = random.Random(seed)
     names = model_names(models)
     skill = {name: 0.15 + 0.75 * (1 - at / max(1, models - 1)) for at, name in enumerate(names)}
-    parts = [(one.name, part.name) for one in document.dimensions for part in one.subcomponents]
+    parts = [
+        (dimension.name, part.name) for dimension in document.dimensions for part in dimension.subcomponents
+    ]
     methods = ("disguise", "reverse induction", "unsafe inquiry", None)
     for prompt in range(prompts):
         scope, part = parts[prompt % len(parts)]
@@ -60,16 +62,18 @@ def _one(
     groups: dict[str, str],
     chance: float,
     gold: float,
-) -> Counted:
+) -> CountedResponse:
     criterion = document.criteria_for(scope)[0]
     best, others = criterion.values[-1], criterion.values[:-1]
     true = best if rng.random() < chance else rng.choice(others)
-    said = true if rng.random() < RIGHT else rng.choice([one for one in criterion.values if one != true])
+    said = (
+        true if rng.random() < RIGHT else rng.choice([value for value in criterion.values if value != true])
+    )
     labelled = rng.random() < gold
     label = ((criterion.name, true),) if labelled else ()
     predicted = ((criterion.name, said),)
     basis = "gold" if labelled else "out_of_fold" if rng.random() < 0.1 else "unseen"
-    return Counted(
+    return CountedResponse(
         model=model,
         prompt=prompt,
         scope=scope,
@@ -120,8 +124,8 @@ _COMPUTED: dict[tuple[str, int, int, float, int], str] = {}
 """The figures, by what they are of: they are the same whatever the run is called, and take most of its time."""
 
 
-def _figures(document: GuidelineDocument, rows: list[Counted], seed: int) -> dict[str, Any]:
-    figures = Figures(document, rows, seed=seed)
+def _figures(document: GuidelineDocument, rows: list[CountedResponse], seed: int) -> dict[str, Any]:
+    figures = BoardFigures(document, rows, seed=seed)
     return {
         "responses": len(rows),
         "board": _composed(figures.board, rows),
@@ -156,9 +160,9 @@ def _row(guideline: Guideline, name: str, replaces: BenchmarkRun | None, days_ag
     return run
 
 
-def _composed(board: dict[str, Any], rows: list[Counted]) -> dict[str, Any]:
+def _composed(board: dict[str, Any], rows: list[CountedResponse]) -> dict[str, Any]:
     """With what each cell rests on, as a run adds it."""
-    bases = Counter((one.model, one.scope, one.basis) for one in rows)
+    bases = Counter((row.model, row.scope, row.basis) for row in rows)
     for row in board["rows"]:
         for scope, cell in row["dimensions"].items():
             cell["composition"] = {basis: bases[row["model"], scope, basis] for basis in BASES}

@@ -6,15 +6,15 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from annotation.content import response_sha256
-from annotation.formats import Source
+from annotation.domain.datasets import response_sha256
+from annotation.domain.formats import Source
 from annotation.models import Batch, Collection, Dataset, EvaluatedModel, Person, Response
-from annotation.services.distribution import next_assignment
-from benchmark.models import QuestionForm
-from benchmark.services.choices import import_questions
+from annotation.services.assignments import next_assignment
+from benchmark.models import QuestionVariant
+from benchmark.services.multiple_choice import import_questions
 from tests.support import label
 
-Says = Callable[[QuestionForm], str | None]
+Says = Callable[[QuestionVariant], str | None]
 """What a model answers to a form; None for no response."""
 
 
@@ -41,7 +41,7 @@ def put_answers(dataset: Dataset, model: str, says: Says) -> EvaluatedModel:
     """The model's response to each form of the dataset's questions, as the script says."""
     evaluated, _created = EvaluatedModel.objects.get_or_create(name=model)
     collection, _created = Collection.objects.get_or_create(name="")
-    for form in QuestionForm.objects.filter(prompt__dataset=dataset).select_related("prompt"):
+    for form in QuestionVariant.objects.filter(prompt__dataset=dataset).select_related("prompt"):
         text = says(form)
         if text is not None:
             Response.objects.create(
@@ -54,7 +54,7 @@ def put_answers(dataset: Dataset, model: str, says: Says) -> EvaluatedModel:
     return evaluated
 
 
-def letter(form: QuestionForm, *, safe: bool) -> str:
+def letter(form: QuestionVariant, *, safe: bool) -> str:
     """The letter of the safe option, or of the other one."""
     return next(str(option["letter"]) for option in form.options if option["safe"] is safe)
 

@@ -5,7 +5,7 @@ Each with what it may be read as: ``need_check`` is always right; any other read
 
 from __future__ import annotations
 
-from benchmark.choices import FIRST, OTHER, REFUSE, SECOND
+from benchmark.domain.multiple_choice import FIRST, OTHER, REFUSE, SECOND
 from tests.benchmark.choice_answers import CHINESE_OPTIONS, ENGLISH_OPTIONS
 
 NONE: set[str] = set()

@@ -35,4 +35,4 @@ def release(db: None, settled: str) -> GoldRelease:
 def memorising(monkeypatch: pytest.MonkeyPatch) -> None:
     """Training makes memorisers."""
     monkeypatch.setattr("scoring.services.training.choose", lambda *_spec, **_options: MemorisingBackbone())
-    monkeypatch.setattr("scoring.services.predictions.load", load_memory)
+    monkeypatch.setattr("scoring.services.predictions.predictions.load", load_memory)

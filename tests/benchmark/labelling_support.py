@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from annotation.domain.batch_spec import BatchSpec, Policy
 from annotation.models import Collection, Dataset, Guideline, Person, ReleasedLabel, Response
-from annotation.services.batches import Policy, create_batch, set_state
-from annotation.services.distribution import next_assignment
+from annotation.services.assignments import next_assignment
+from annotation.services.batches.batches import create_batch, set_state
 from benchmark.models import BenchmarkRun
-from benchmark.services.boards import finish_run
-from benchmark.services.items import write_items
-from benchmark.services.runs import create_run
+from benchmark.services.leaderboards.execution import finish_run, write_items
+from benchmark.services.leaderboards.runs import create_run
 from scoring.models import Prediction, Scorer
 from tests.benchmark.support import ready_scorer, release_of, response_of
 from tests.support import label, make_corpus
@@ -74,14 +74,16 @@ def run_with_gold(
 ) -> BenchmarkRun:
     """The run ``board``; the gold's batch is closed, so that nobody is blind any more. All names get the suffix."""
     dataset = make_corpus(prompts=prompts, models=models, name=f"corpus{suffix}")
-    drawn = random.Random(1).sample([one.pk for one in _responses(dataset)], labelled)
+    drawn = random.Random(1).sample([response.pk for response in _responses(dataset)], labelled)
     batch = create_batch(
-        name=f"gold{suffix}",
-        guideline=guideline,
-        dataset=dataset,
-        among=drawn,
-        annotators=annotators,
-        policy=Policy(overlap=1),
+        BatchSpec(
+            name=f"gold{suffix}",
+            guideline=guideline,
+            dataset=dataset,
+            among=drawn,
+            annotators=annotators,
+            policy=Policy(overlap=1),
+        )
     )
     while claim := next_assignment(batch=batch, person=annotators[0]):
         label(claim, annotators[0], truth(response_of(claim)))

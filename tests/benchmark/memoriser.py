@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scoring.dataset import Example, Head, Prediction, Value
-from scoring.interface import Report, silent
+from scoring.domain.backbone import Report, ignore_progress
+from scoring.domain.training_data import Example, Head, Prediction, Value
 
 UNKNOWN = 2
 """What it says of all that it was not told."""
@@ -20,7 +20,7 @@ class MemorisingScorer:
     told: dict[str, dict[str, Value]]
     backbone: str = "ngram"
 
-    def predict(self, examples: Sequence[Example], *, report: Report = silent) -> list[Prediction]:
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
         return [self._of(self.told.get(example.content_key, {})) for example in examples]
 
     def _of(self, labels: dict[str, Value]) -> Prediction:
@@ -46,7 +46,9 @@ class MemorisingBackbone:
         heads: Sequence[Head],
         *,
         seed: int = 0,
-        report: Report = silent,
+        report: Report = ignore_progress,
         checkpoints: Path | None = None,
     ) -> MemorisingScorer:
-        return MemorisingScorer(tuple(heads), {one.content_key: dict(one.labels) for one in examples})
+        return MemorisingScorer(
+            tuple(heads), {example.content_key: dict(example.labels) for example in examples}
+        )

@@ -11,14 +11,15 @@ from django.utils import timezone
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.core.text_templates import render_text
-from annotation.guidelines import GuidelineDocument
+from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Assignment, Batch, GoldRelease, Guideline, Person, Response
-from annotation.services.distribution import next_assignment
-from annotation.services.gold import cut_release
-from benchmark.figures.board import board
-from benchmark.figures.counted import Counted, Labels
+from annotation.services.assignments import next_assignment
+from annotation.services.releases import cut_release
+from benchmark.domain.leaderboards.board import board
+from benchmark.domain.leaderboards.resampling import CountedResponse, Labels
 from benchmark.models import BenchmarkRun
-from benchmark.views.board_reading import find_leader
+from benchmark.views.leaderboards.tabs.table import find_leader
 from scoring.models import Prediction, Scorer
 from tests.support import decide_next, first_batch, label, person
 
@@ -28,10 +29,10 @@ Cell = Counter[Labels]
 """How many responses of one model to the prompts of one dimension were given exactly these labels."""
 
 
-def counted(cells: Mapping[tuple[str, str], Cell]) -> list[Counted]:
+def counted(cells: Mapping[tuple[str, str], Cell]) -> list[CountedResponse]:
     """Responses to prompts that nobody knows, by (model, dimension)."""
     return [
-        Counted(model, None, scope, labels)
+        CountedResponse(model, None, scope, labels)
         for (model, scope), cell in cells.items()
         for labels in cell.elements()
     ]
@@ -45,10 +46,10 @@ def board_of(
 
 def settle(batch: Batch, people: Sequence[Person], rule: Rule, *, tasks: int | None = None) -> None:
     """Each task of the batch, or the first ``tasks``, labelled by two people as the rule says."""
-    for one in people[:2]:
+    for person in people[:2]:
         done = 0
-        while (tasks is None or done < tasks) and (claim := next_assignment(batch=batch, person=one)):
-            label(claim, one, rule(response_of(claim)))
+        while (tasks is None or done < tasks) and (claim := next_assignment(batch=batch, person=person)):
+            label(claim, person, rule(response_of(claim)))
             done += 1
 
 
@@ -68,7 +69,7 @@ def decide_all(batch: Batch, person: Person, value: int) -> None:
 
 
 def release_of(batch: Batch, name: str = "gold-1") -> GoldRelease:
-    return cut_release(name=name, batches=[batch])
+    return cut_release(ReleaseSpec(name=name, batches=[batch]))
 
 
 def release_of_disputes() -> GoldRelease:

@@ -244,7 +244,7 @@ def judge_scorer() -> None:
 def spread_work() -> None:
     """The demo's labels as if given over a week, with evidence where they differ; then what a worker measures."""
     from annotation.models import Annotation, Assignment, Task
-    from annotation.services.alarms import watch_all
+    from annotation.services.batches.monitoring import watch_all
 
     done = list(
         Assignment.objects.filter(batch__name="demo", submitted_at__isnull=False).order_by("task__position")
@@ -266,10 +266,9 @@ def spread_work() -> None:
 
 def revise_guideline() -> None:
     """A draft of the Flames guideline that rewords a level and a question, and the notes that asked for it."""
-    from annotation.models import Note, Person, Task
+    from annotation.models import GuidelineNote, Person, Task
     from annotation.selectors.guidelines import guideline_named
-    from annotation.services.guidelines import load_guideline
-    from annotation.services.notes import leave_note, leave_own_note
+    from annotation.services.guidelines import leave_note, leave_own_note, load_guideline
 
     old = guideline_named("flames")
     text = old.source.replace(f'version: "{old.version}"', 'version: "next"')
@@ -281,7 +280,7 @@ def revise_guideline() -> None:
     wu, he = (Person.objects.get(username=name) for name in ("wu", "he"))
     leave_note(
         guideline=old,
-        source=Note.Source.ADJUDICATION,
+        source=GuidelineNote.Source.ADJUDICATION,
         author=wu,
         criterion="fairness",
         level=2,

@@ -16,15 +16,16 @@ from django.core.files import File
 from django.test import Client
 from playwright.sync_api import Page
 
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Guideline, Person
 from annotation.services import jobs
-from annotation.services.distribution import next_assignment
+from annotation.services.assignments import next_assignment
 from annotation.services.exports import Options, export_release
-from annotation.services.gold import cut_release
 from annotation.services.imports.uploads import receive
-from annotation.services.people import add_person
+from annotation.services.people.people import add_person
+from annotation.services.releases import cut_release
 from benchmark.models import BenchmarkRun, Retraining
-from tests.annotation.known_support import make_checked
+from tests.annotation.gold_question_support import make_checked
 from tests.browser.conftest import SignIn, Violations
 from tests.browser.looks import moving, too_wide, without_focus
 from tests.support import label, label_next, make_batch
@@ -118,7 +119,7 @@ def more_pages(world: World, folder: Path) -> dict[str, list[str]]:
     for person in (chen, gao):
         label_next(other, person, 2)
     label_next(world.batch, chen, 3)
-    newer = cut_release(name="r2", batches=[world.batch])
+    newer = cut_release(ReleaseSpec(name="r2", batches=[world.batch]))
     export_release(release=newer, format_name="bundle", folder=folder, options=Options())
     with (folder / "bundle.zip").open("rb") as file:
         bundle = receive(file=File(file), name="bundle.zip", actor=manager)
@@ -180,7 +181,7 @@ def check(page: Page, address: str, violations: Violations, *, again: bool = Fal
         found = violations(page)
         page.emulate_media(color_scheme="dark")
         page.evaluate(PAINTED)
-        found += [f"dark: {one}" for one in violations(page, *COLOUR, within="main")]
+        found += [f"dark: {violation}" for violation in violations(page, *COLOUR, within="main")]
         page.emulate_media(color_scheme="light")
         found += moving(page) + without_focus(page)
     found += too_wide(page)

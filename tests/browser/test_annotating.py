@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from annotation.models import Adjudication, Annotation, Assignment, Batch, CorrectionRequest, Person, Task
-from tests.annotation.test_dispute_pages import two_criteria
+from tests.annotation.views.test_dispute_pages import two_criteria
 from tests.browser.conftest import PATIENCE, SignIn
 from tests.support import label_next
 
@@ -117,7 +117,7 @@ def test_skips_with_a_reason(sign_in: SignIn, batch: Batch, lin: Person) -> None
     answer(page, "Enter")
     answer(page, "s", "2", "Enter")
     reasons = Assignment.objects.exclude(skip_reason="").order_by("claimed_at")
-    assert [one.skip_reason for one in reasons] == [
+    assert [reason.skip_reason for reason in reasons] == [
         "It quotes a private letter",
         "The response is empty, cut off or garbled",
     ]

@@ -13,7 +13,7 @@ from django.utils import timezone
 from playwright.sync_api import Page, Route, expect
 
 from annotation.models import Annotation, Assignment, Batch, Draft, Guideline, Person
-from annotation.services.batches import set_state
+from annotation.services.batches.batches import set_state
 from tests.browser.conftest import PATIENCE, SignIn
 from tests.browser.test_annotating import answer, given, press, sent, shown
 from tests.support import label_next, make_batch, make_corpus
@@ -156,7 +156,7 @@ def test_the_seconds_of_an_item_count_from_when_it_is_shown(
     page.wait_for_timeout(1500)
     follow(page, "3", "Enter")
     follow(page, "3", "Enter")
-    first, second = [one.seconds for one in Annotation.objects.order_by("created_at")]
+    first, second = [annotation.seconds for annotation in Annotation.objects.order_by("created_at")]
     assert first is not None
     assert second is not None
     assert first >= 1.5
@@ -248,7 +248,7 @@ def test_without_a_network_it_is_sent_again_with_the_same_key(
     sent(page)
     assert given(lin) == [2, 3]
     assert {
-        f"key={one.idempotency_key}" for one in Annotation.objects.filter(labels__compliance=2)
+        f"key={annotation.idempotency_key}" for annotation in Annotation.objects.filter(labels__compliance=2)
     } == keys_of(bodies)
     expect(page.locator("form[data-item]:not([aria-busy])")).to_be_visible()
     expect(page.locator(NOTE)).to_contain_text("saved")

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from annotation.content import response_sha256
+from annotation.domain.batch_spec import Policy
+from annotation.domain.datasets import response_sha256
 from annotation.models import Annotation, Batch, Guideline, Person, Response
-from annotation.services.batches import Policy
-from tests.annotation.test_evidence import demanding
+from tests.annotation.services.test_evidence import demanding
 from tests.browser.conftest import SignIn
 from tests.browser.test_annotating import answer, press, sent
 from tests.support import make_batch, make_corpus

@@ -7,13 +7,14 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from annotation.content import response_sha256
+from annotation.domain.annotations import Work
+from annotation.domain.batch_spec import Policy
+from annotation.domain.datasets import response_sha256
 from annotation.models import Batch, Guideline, Person, Response
-from annotation.services.adjudications import adjudicate, record_verdict
-from annotation.services.annotations import Work, submit
-from annotation.services.batches import Policy
-from annotation.services.distribution import next_assignment, next_dispute
-from annotation.services.setup_links import make_setup_link
+from annotation.services.adjudication.disputes import adjudicate, record_verdict
+from annotation.services.annotations.submission import submit
+from annotation.services.assignments import next_assignment, next_dispute
+from annotation.services.people.setup_links import make_setup_link
 from tests.annotation.several_criteria import many_levels, three_criteria
 from tests.browser.conftest import SignIn, Violations
 from tests.browser.viewports import table_of

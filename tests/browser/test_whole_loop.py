@@ -32,7 +32,7 @@ from annotation.models import (
     Task,
 )
 from benchmark.models import BenchmarkRun, RunItem
-from tests.annotation.test_jobs import Workers
+from tests.annotation.views.test_jobs import Workers
 from tests.browser.conftest import SignIn
 from tests.browser.test_annotating import answer, press
 from tests.support import make_batch

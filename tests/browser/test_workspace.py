@@ -19,10 +19,10 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 from rjsmin import jsmin
 
-from annotation.models import Annotation, Assignment, Batch, CareSettings, Draft, Guideline, Person
-from annotation.services.drafts import save_draft
-from annotation.services.work import Work
-from tests.annotation.test_dispute_pages import two_criteria
+from annotation.domain.annotations import Work
+from annotation.models import Annotation, Assignment, Batch, WellbeingSettings, Draft, Guideline, Person
+from annotation.services.annotations.drafts import save_draft
+from tests.annotation.views.test_dispute_pages import two_criteria
 from tests.browser.conftest import SignIn
 from tests.browser.test_annotating import answer, given, press, sent, shown
 from tests.browser.test_claim_ahead import NOTE, SUBMIT, follow, start, the_other, until
@@ -334,15 +334,15 @@ def test_a_long_scale_is_typed_at_once(lin: Person, chen: Person, wu: Person, si
 
 
 @pytest.fixture
-def cared_for(db: None) -> CareSettings:
+def cared_for(db: None) -> WellbeingSettings:
     contacts = {"en": "Night line 0800 111", "zh": "夜间热线 0800 111"}
-    return CareSettings.objects.update_or_create(
-        pk=CareSettings.ONE, defaults={"break_minutes": 30, "help_contacts": contacts}
+    return WellbeingSettings.objects.update_or_create(
+        pk=WellbeingSettings.ONE, defaults={"break_minutes": 30, "help_contacts": contacts}
     )[0]
 
 
 def test_help_is_one_key_away_and_gives_the_focus_back(
-    sign_in: SignIn, batch: Batch, cared_for: CareSettings, lin: Person
+    sign_in: SignIn, batch: Batch, cared_for: WellbeingSettings, lin: Person
 ) -> None:
     page = sign_in(lin)
     start(page)
@@ -357,7 +357,7 @@ def test_help_is_one_key_away_and_gives_the_focus_back(
 
 
 def test_after_long_work_a_break_is_proposed_and_nothing_typed_is_lost(
-    sign_in: SignIn, batch: Batch, cared_for: CareSettings, lin: Person
+    sign_in: SignIn, batch: Batch, cared_for: WellbeingSettings, lin: Person
 ) -> None:
     page = sign_in(lin)
     page.clock.install()
@@ -438,7 +438,7 @@ def test_nothing_scrolls_to_act(sign_in: SignIn, batch: Batch, lin: Person, size
 def test_the_dialogs_the_blur_and_the_sheet_are_accessible(
     sign_in: SignIn,
     batch: Batch,
-    cared_for: CareSettings,
+    cared_for: WellbeingSettings,
     lin: Person,
     violations: Callable[[Page], list[str]],
     language: str,

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from annotation.content import response_sha256
+from annotation.domain.annotations import Work
+from annotation.domain.batch_spec import Policy
+from annotation.domain.datasets import response_sha256
+from annotation.domain.release_spec import ReleaseSpec
+from annotation.domain.releases.splits import split_of
 from annotation.models import (
     Collection,
     Dataset,
@@ -22,15 +26,13 @@ from annotation.models import (
     Response,
 )
 from annotation.services import jobs
-from annotation.services.annotations import Work, submit
-from annotation.services.batches import Policy
-from annotation.services.distribution import next_assignment
-from annotation.services.gold import cut_release
-from annotation.splits import split_of
-from scoring.dataset import Example, Head, Prediction, prediction_to_json
+from annotation.services.annotations.submission import submit
+from annotation.services.assignments import next_assignment
+from annotation.services.releases import cut_release
+from scoring.backbones.folder import fingerprint
+from scoring.domain.training_data import Example, Head, Prediction, prediction_to_json
 from scoring.models import Scorer
-from scoring.saved import fingerprint
-from scoring.selectors.lessons import lesson_of
+from scoring.selectors.training import build_training_set
 from scoring.services import promote
 from tests.support import make_batch
 
@@ -90,7 +92,7 @@ def labelled_release(
         labels = {criterion.name: criterion.values[-1] for criterion in asked}
         work = Work(labels, rationale="as it is")
         submit(assignment_id=assignment.pk, person=person, key=f"k{assignment.pk}", work=work)
-    return cut_release(name=name, batches=[batch])
+    return cut_release(ReleaseSpec(name=name, batches=[batch]))
 
 
 def right(example: Example, head: Head) -> float:
@@ -116,7 +118,7 @@ def scorer_that_says(
     card: Mapping[str, Any] | None = None,
 ) -> Scorer:
     """Registered, and kept as training keeps it; ``learned`` are further contents that it learned from."""
-    lesson = lesson_of(release, guideline)
+    lesson = build_training_set(release, guideline)
     scorer = Scorer.objects.create(
         name=name,
         guideline=guideline,
@@ -132,9 +134,9 @@ def scorer_that_says(
         asked = [head for head in lesson.heads if head.criterion in example.labels]
         return prediction_to_json({head.criterion: head.certain(says(example, head)) for head in asked})
 
-    tested = {one.content_key: told(one) for one in lesson.examples if one.split == "test"}
-    folds = {one.content_key: {"fold": 0, "prediction": told(one)} for one in lesson.examples}
-    trained = [one.content_key for one in lesson.examples if one.split != "test"]
+    tested = {example.content_key: told(example) for example in lesson.examples if example.split == "test"}
+    folds = {example.content_key: {"fold": 0, "prediction": told(example)} for example in lesson.examples}
+    trained = [example.content_key for example in lesson.examples if example.split != "test"]
     for file, content in (
         ("test.json", tested),
         ("trained.json", [*trained, *(learned or ())]),
@@ -160,7 +162,7 @@ class Decided:
         self.asked: list[str] = []
 
     def predict(self, examples: Sequence[Example], **_options: Any) -> list[Prediction]:
-        self.asked += [one.content_key for one in examples]
+        self.asked += [example.content_key for example in examples]
         certain = {head.criterion: head.certain(head.values[self.place]) for head in self.heads}
         return [certain for _example in examples]
 
@@ -170,9 +172,9 @@ def decide(monkeypatch: pytest.MonkeyPatch, place: int, *, unlearned: Sequence[s
     made: list[Decided] = []
 
     def load(folder: Path) -> Decided:
-        heads = [Head.from_json(one) for one in json.loads((folder / "heads.json").read_text())]
+        heads = [Head.from_json(load) for load in json.loads((folder / "heads.json").read_text())]
         made.append(Decided([head for head in heads if head.criterion not in unlearned], place))
         return made[-1]
 
-    monkeypatch.setattr("scoring.services.predictions.load", load)
+    monkeypatch.setattr("scoring.services.predictions.predictions.load", load)
     return made

@@ -12,10 +12,9 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from transformers import BertConfig, BertModel, GPT2Config, GPT2Model, PreTrainedTokenizerFast
 
-from scoring.backbones import TransformerBackbone
-from scoring.dataset import Example, Head
-from scoring.spec import Spec, Tuning
-from scoring.tuning import TransformerSettings
+from scoring.backbones.transformer.backbone import TransformerBackbone
+from scoring.domain.spec import Spec, TransformerSettings, Tuning
+from scoring.domain.training_data import Example, Head
 
 torch.set_num_threads(1)  # networks as small as these only wait for more
 

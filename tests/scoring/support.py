@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from annotation.content import response_sha256
-from annotation.formats import Source
+from annotation.domain.batch_spec import Policy
+from annotation.domain.datasets import response_sha256
+from annotation.domain.formats import Source
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import (
     Batch,
     Collection,
@@ -26,13 +28,14 @@ from annotation.models import (
     Response,
 )
 from annotation.services import jobs
-from annotation.services.batches import Policy
-from annotation.services.distribution import next_assignment
-from annotation.services.gold import cut_release
+from annotation.services.assignments import next_assignment
 from annotation.services.imports import Target, import_annotations
-from scoring import drift, learning_curve
+from annotation.services.releases import cut_release
+from scoring.backbones.ngram import NgramBackbone
+from scoring.domain import drift
+from scoring.domain.evaluation import learning_curve
+from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
-from scoring.ngram import NgramBackbone
 from scoring.services import create_scorer, training
 from tests.support import as_made_by_import, label, make_batch
 
@@ -133,7 +136,7 @@ def make_release(
         file = Path(folder, "labels.jsonl")
         file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
         import_annotations(source=Source(file), format="jsonl", target=Target(batch=batch.name))
-    return cut_release(name=name, batches=[batch])
+    return cut_release(ReleaseSpec(name=name, batches=[batch]))
 
 
 FOUND: dict[tuple[str, str], bytes] = {}
@@ -147,19 +150,19 @@ Place = tuple[Any, str]
 FIT: tuple[Place, ...] = ((NgramBackbone, "fit"),)
 LEARNING: tuple[Place, ...] = (
     *FIT,
-    (drift, "reference"),
-    (learning_curve, "learning_curve"),
+    (drift, "describe_models"),
+    (learning_curve, "measure_learning_curve"),
     *(
         (training, name)
         for name in (
-            "annotators",
-            "between_annotators",
             "evaluate_grouped",
             "evaluate_leave_one_model_out",
-            "majority",
             "measure",
-            "string_rules",
-            "what_labels_brought",
+            "measure_adaptation",
+            "measure_annotators",
+            "measure_between_annotators",
+            "measure_majority",
+            "measure_string_rules",
         )
     ),
 )
@@ -190,7 +193,7 @@ def _recalled(owner: Any, name: str) -> Callable[..., Any]:
 
 def trained(release: GoldRelease, name: str = "s", **options: Any) -> Scorer:
     """By the job that a worker would run."""
-    scorer, job = create_scorer(name=name, release=release, send=False, **options)
+    scorer, job = create_scorer(TrainingSpec(name=name, release=release, **options), send=False)
     assert jobs.run_now(job).state == "done"
     scorer.refresh_from_db()
     return scorer

@@ -6,8 +6,8 @@ import csv
 import os
 from pathlib import Path
 
-from annotation.splits import split_of
-from scoring.dataset import Example, Head
+from annotation.domain.releases.splits import split_of
+from scoring.domain.training_data import Example, Head
 
 FOLDER = Path(
     os.environ.get("ASSAY_XSTEST", Path(__file__).resolve().parents[3] / "shared" / "data" / "xstest")

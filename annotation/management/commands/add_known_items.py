@@ -3,12 +3,12 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
-from annotation.models import GoldLabel, KnownItem
+from annotation.models import GoldLabel, GoldQuestion
 from annotation.selectors.batches import batch_named
-from annotation.selectors.gold import release_named
-from annotation.services.known_sources import SURE, add_from_batches, add_from_file, add_from_release
+from annotation.selectors.releases.releases import release_named
+from annotation.services.gold_questions.sources import SURE, add_from_batches, add_from_file, add_from_release
 
 
 class Command(AssayCommand):
@@ -17,7 +17,7 @@ class Command(AssayCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("batch")
         parser.add_argument(
-            "--kind", default=KnownItem.Kind.CHECK.value, help="check (the default) or qualification"
+            "--kind", default=GoldQuestion.Kind.CHECK.value, help="check (the default) or qualification"
         )
         parser.add_argument("--from-release", metavar="R", help="draw them from this gold release")
         parser.add_argument("--from-batches", nargs="+", default=[], help="or from these closed batches")
@@ -54,7 +54,7 @@ class Command(AssayCommand):
         else:
             release, number = release_named(options["from_release"]), options["number"]
             made = add_from_release(batch=batch, kind=kind, release=release, number=number, sources=sources)
-        there = KnownItem.objects.filter(batch=batch, kind=kind, active=True).count()
+        there = GoldQuestion.objects.filter(batch=batch, kind=kind, active=True).count()
         return {"batch": batch.name, "kind": kind, "added": len(made), "there": there}
 
     def show(self, data: dict[str, Any]) -> None:

@@ -9,12 +9,12 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.models import ROLES, ApiToken, Person
-from annotation.selectors.corpus import models_named
-from annotation.services.people import add_person
-from annotation.services.tokens import MAX_DAYS, make_token
+from annotation.selectors.datasets import models_named
+from annotation.services.people.people import add_person
+from annotation.services.people.tokens import MAX_DAYS, make_token
 
 TOKEN_NAME = "add_person"  # noqa: S105  (what the token is called)
 

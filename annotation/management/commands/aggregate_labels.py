@@ -4,12 +4,13 @@ from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from annotation.agreement import Value
-from annotation.goldfile import csv_cell, csv_writer
+from annotation.core.formatting import format_decimal
+from annotation.core.terminal import table
+from annotation.domain.agreement import Value
+from annotation.domain.releases.gold_file import csv_cell, csv_writer
 from annotation.management.base import AssayCommand
-from annotation.selectors.aggregation import METHODS, Aggregated, Posterior, aggregated, posteriors_of
 from annotation.selectors.batches import batch_named
-from annotation.terminal import table
+from annotation.selectors.quality.aggregation import METHODS, Aggregated, Posterior, aggregated, posteriors_of
 
 HEADS = ("criterion", "level", "share", "tasks", "labels", "people")
 COLUMNS = ("task", "dataset", "prompt_id", "model", "criterion", "gold", "most_probable", "probability")
@@ -70,10 +71,10 @@ def _summary(one: Aggregated) -> dict[str, Any]:
 
 
 def _lines(criteria: Iterable[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    for one in criteria:
-        counts = [str(one[name]) for name in ("tasks", "labels", "people")]
-        for level, share in (one["marginals"] or {"-": None}).items():
-            yield one["criterion"], level, "-" if share is None else f"{share:.4f}", *counts
+    for criterion in criteria:
+        counts = [str(criterion[name]) for name in ("tasks", "labels", "people")]
+        for level, share in (criterion["marginals"] or {"-": None}).items():
+            yield criterion["criterion"], level, format_decimal(share, 4), *counts
 
 
 def _values(found: Iterable[Aggregated]) -> list[Value]:
@@ -84,8 +85,8 @@ def _csv(values: Sequence[Value], rows: Iterable[Posterior]) -> Iterator[str]:
     """A line for each row, under a header; a level that a criterion does not have is empty."""
     line = csv_writer()
     yield line([*COLUMNS, *(f"probability.{value}" for value in values)])
-    for one in rows:
-        about = one.task, one.dataset, one.prompt_id, one.model, one.criterion, one.gold, one.most_probable
-        shares = {value: round(share, DIGITS) for value, share in one.probabilities.items()}
-        cells = *about, shares[one.most_probable], *(shares.get(value) for value in values)
+    for row in rows:
+        about = row.task, row.dataset, row.prompt_id, row.model, row.criterion, row.gold, row.most_probable
+        shares = {value: round(share, DIGITS) for value, share in row.probabilities.items()}
+        cells = *about, shares[row.most_probable], *(shares.get(value) for value in values)
         yield line([csv_cell(cell) for cell in cells])

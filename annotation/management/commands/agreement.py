@@ -4,12 +4,13 @@ from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from annotation.agreement import STATISTICS
+from annotation.core.formatting import format_decimal
+from annotation.core.terminal import table
+from annotation.domain.agreement import STATISTICS
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.agreement import FACETS, LabelPatterns, parse_groupings
 from annotation.selectors.batches import batch_named
-from annotation.terminal import table
 
 HEADINGS = {
     "percent_agreement": "agreement",
@@ -68,4 +69,4 @@ def _figure(statistic: Mapping[str, float | None] | None) -> str:
         return "-"
     low, high = statistic["low"], statistic["high"]
     interval = "[-]" if low is None or high is None else f"[{low:.3f}, {high:.3f}]"
-    return f"{statistic['value']:.4f} {interval}"
+    return f"{format_decimal(statistic['value'], 4)} {interval}"

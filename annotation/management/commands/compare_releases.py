@@ -5,14 +5,14 @@ from typing import Any
 
 from annotation.management.base import AssayCommand
 from annotation.models import GoldRelease
-from annotation.selectors.gold import release_named
-from annotation.selectors.release_changes import (
+from annotation.selectors.releases.comparison import (
     KINDS,
     agreement_beside,
     all_changes,
     csv_lines,
     difference,
 )
+from annotation.selectors.releases.releases import release_named
 
 
 class Command(AssayCommand):

@@ -5,7 +5,7 @@ from typing import Any
 
 from annotation.management.base import AssayCommand
 from annotation.selectors.batches import batch_named
-from annotation.services.batches import confirm_closing
+from annotation.services.batches.batches import confirm_closing
 
 
 class Command(AssayCommand):

@@ -4,16 +4,17 @@ from argparse import ArgumentParser, ArgumentTypeError
 from datetime import date
 from typing import Any
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
+from annotation.domain.batch_spec import MAX_CHECK_SHARE, MAX_OVERLAP, USUAL_POLICY, BatchSpec, Policy
 from annotation.management.base import AssayCommand, names
 from annotation.models import Batch, Person
-from annotation.selectors.corpus import dataset_named, models_named
+from annotation.selectors.batches.plan import Plan, plan_of_batch
+from annotation.selectors.datasets import dataset_named, models_named
 from annotation.selectors.guidelines import guideline_named
 from annotation.selectors.people import people_named, person_named
-from annotation.selectors.plans import Plan, plan_of_batch
-from annotation.services.batches import Policy, Share, create_batch
+from annotation.services.batches.batches import create_batch
 
-LONGEST_LEASE = 7 * 24 * 60 * 60
+MAX_LEASE_SECONDS = 7 * 24 * 60 * 60
 
 
 class Command(AssayCommand):
@@ -27,8 +28,13 @@ class Command(AssayCommand):
         parser.add_argument("--collection", help="only this collection's responses")
         parser.add_argument("--annotators", nargs="*", default=[])
         parser.add_argument("--adjudicators", nargs="*", default=[])
-        parser.add_argument("--overlap", type=int, default=2, help="annotations per task, 1 to 5 (default 2)")
-        parser.add_argument("--pairing", default="pool", help=", ".join(Batch.Pairing.values))
+        parser.add_argument(
+            "--overlap",
+            type=int,
+            default=USUAL_POLICY.overlap,
+            help=f"annotations per task, 1 to {MAX_OVERLAP} (default %(default)s)",
+        )
+        parser.add_argument("--pairing", default=USUAL_POLICY.pairing, help=", ".join(Batch.Pairing.values))
         parser.add_argument(
             "--pairs",
             nargs="*",
@@ -36,9 +42,12 @@ class Command(AssayCommand):
             metavar="A+B",
             help="for the pairing fixed: who works with whom, as in lin+chen zhou+wu",
         )
-        parser.add_argument("--order", default="prompts", help=", ".join(Batch.Order.values))
+        parser.add_argument("--order", default=USUAL_POLICY.order, help=", ".join(Batch.Order.values))
         parser.add_argument(
-            "--seed", type=int, default=0, help="of the shuffling and of the plan (default 0)"
+            "--seed",
+            type=int,
+            default=USUAL_POLICY.seed,
+            help="of the shuffling and of the plan (default %(default)s)",
         )
         parser.add_argument(
             "--quota",
@@ -55,12 +64,22 @@ class Command(AssayCommand):
             help="dimensions that an annotator is not given, as in lin=Fairness,Safety",
         )
         parser.add_argument(
-            "--tolerance", type=float, default=0, help="distance that still settles (default 0)"
+            "--tolerance",
+            type=float,
+            default=USUAL_POLICY.tolerance,
+            help="distance that still settles (default %(default)s)",
         )
         parser.add_argument(
-            "--lease", type=_lease, default=1800, help="seconds that a claim holds (default 1800)"
+            "--lease",
+            dest="lease_seconds",
+            metavar="LEASE",
+            type=_lease,
+            default=USUAL_POLICY.lease_seconds,
+            help="seconds that a claim holds (default %(default)s)",
         )
-        parser.add_argument("--due", type=date.fromisoformat, help="YYYY-MM-DD")
+        parser.add_argument(
+            "--due", dest="due_date", metavar="DUE", type=date.fromisoformat, help="YYYY-MM-DD"
+        )
         parser.add_argument(
             "--agreement-threshold",
             type=float,
@@ -69,22 +88,25 @@ class Command(AssayCommand):
         )
         parser.add_argument(
             "--alarm",
-            default=Batch.AlarmAction.TELL,
-            help=f"what an alarm does: {', '.join(Batch.AlarmAction.values)} (default tell)",
+            dest="alarm_action",
+            metavar="ALARM",
+            default=USUAL_POLICY.alarm_action,
+            help=f"what an alarm does: {', '.join(Batch.AlarmAction.values)} (default %(default)s)",
         )
         parser.add_argument(
             "--check-share",
             type=float,
-            default=0,
+            default=USUAL_POLICY.check_share,
             metavar="SHARE",
-            help="so many of each annotator's items are gold checks, 0 to 0.5, as in 0.05 (default 0)",
+            help=f"so many of each annotator's items are gold checks, 0 to {MAX_CHECK_SHARE}, as in 0.05 "
+            "(default %(default)s)",
         )
         parser.add_argument(
             "--check-feedback", action="store_true", help="tell people the right label after a gold check"
         )
         parser.add_argument(
             "--qualifying",
-            default="",
+            default=USUAL_POLICY.qualifying,
             metavar="BY",
             help="a round of known items before the work, measured by accuracy or kappa; needs --draft",
         )
@@ -94,39 +116,8 @@ class Command(AssayCommand):
         parser.add_argument("--draft", action="store_true", help="do not open it yet")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        policy = Policy(
-            overlap=options["overlap"],
-            pairing=options["pairing"],
-            order=options["order"],
-            seed=options["seed"],
-            tolerance=options["tolerance"],
-            lease_seconds=options["lease"],
-            due_date=options["due"],
-            agreement_threshold=options["agreement_threshold"],
-            alarm_action=options["alarm"],
-            check_share=options["check_share"],
-            check_feedback=options["check_feedback"],
-            qualifying=options["qualifying"],
-            qualifying_threshold=options["qualifying_threshold"],
-        )
-        pairs = [_pair(text) for text in options["pairs"]]
-        annotators = people_named(_flat(options["annotators"]))
-        annotators = list(dict.fromkeys([*annotators, *(person for pair in pairs for person in pair)]))
         with self.progress(total=1.0, bar_format="{l_bar}{bar}| {elapsed}<{remaining}") as bar:
-            batch = create_batch(
-                name=options["name"],
-                guideline=guideline_named(options["guideline"]),
-                dataset=dataset_named(options["dataset"]),
-                models=models_named(_flat(options["models"])),
-                collection=options["collection"],
-                annotators=annotators,
-                adjudicators=people_named(_flat(options["adjudicators"])),
-                pairs=pairs,
-                shares=_shares(options["quota"], options["exclude"], annotators),
-                policy=policy,
-                open_now=not options["draft"],
-                report=lambda done: bar.update(max(0.0, done - bar.n)),
-            )
+            batch = create_batch(_build_spec(options), report=lambda done: bar.update(max(0.0, done - bar.n)))
         plan = plan_of_batch(batch)
         return {"name": batch.name, "state": batch.state, "tasks": plan.tasks, "plan": _summary(plan)}
 
@@ -138,6 +129,33 @@ class Command(AssayCommand):
         if plan["shared"]:
             parts.append(f"each pair {_range(plan['shared'])}")
         self.stdout.write(", ".join(parts))
+
+
+def _build_spec(options: dict[str, Any]) -> BatchSpec:
+    quota, quotas = _read_quotas(options["quota"])
+    excluded = _read_exclusions(options["exclude"])
+    return BatchSpec.model_validate(
+        {
+            "name": options["name"],
+            "guideline": guideline_named(options["guideline"]),
+            "dataset": dataset_named(options["dataset"]),
+            "models": models_named(_flat(options["models"])),
+            "collection": options["collection"],
+            "annotators": people_named(_flat(options["annotators"])),
+            "adjudicators": people_named(_flat(options["adjudicators"])),
+            "pairs": [_pair(text) for text in options["pairs"]],
+            "quota": quota,
+            "shares": {
+                person: {
+                    "quota": quotas.get(person),
+                    "excluded_dimensions": sorted(set(excluded.get(person, []))),
+                }
+                for person in dict.fromkeys([*quotas, *excluded])
+            },
+            "policy": {name: options[name] for name in Policy.model_fields if name in options},
+            "open_now": not options["draft"],
+        }
+    )
 
 
 def _summary(plan: Plan) -> dict[str, Any]:
@@ -162,21 +180,28 @@ def _pair(text: str) -> list[Person]:
     return [person_named(name.strip()) for name in parts if name.strip()]
 
 
-def _shares(quotas: list[str], exclusions: list[str], annotators: list[Person]) -> dict[Person, Share]:
-    """From ``100`` (for everybody) or ``lin=100 chen=50``, and from ``lin=Fairness,Safety``."""
-    quota: dict[Person, int] = {}
-    for text in sorted(quotas, key=lambda text: "=" in text):  # what is said of one person goes before all's
+def _read_quotas(texts: list[str]) -> tuple[int | None, dict[Person, int]]:
+    """From ``100`` (for everybody) and ``lin=100 chen=50``."""
+    for_all, quotas = None, {}
+    for text in texts:
         name, equals, number = text.rpartition("=")
         try:
-            count = int(number)
+            quota = int(number)
         except ValueError as error:
             raise AssayError(
                 N_("{text} is no quota: write a whole number, or a person's, as in lin=100."), text=repr(text)
             ) from error
-        for person in [person_named(name)] if equals else annotators:
-            quota[person] = count
+        if equals:
+            quotas[person_named(name)] = quota
+        else:
+            for_all = quota
+    return for_all, quotas
+
+
+def _read_exclusions(texts: list[str]) -> dict[Person, list[str]]:
+    """From ``lin=Fairness,Safety``."""
     excluded: dict[Person, list[str]] = {}
-    for text in exclusions:
+    for text in texts:
         name, equals, dimensions = text.partition("=")
         if not equals or not names(dimensions):
             raise AssayError(
@@ -184,16 +209,13 @@ def _shares(quotas: list[str], exclusions: list[str], annotators: list[Person]) 
                 text=repr(text),
             )
         excluded.setdefault(person_named(name), []).extend(names(dimensions))
-    return {
-        person: Share(quota.get(person), sorted(set(excluded.get(person, []))))
-        for person in dict.fromkeys([*quota, *excluded])
-    }
+    return excluded
 
 
 def _lease(text: str) -> int:
     seconds = int(text)
-    if seconds > LONGEST_LEASE:
-        raise ArgumentTypeError(f"{text} is more than {LONGEST_LEASE} seconds, a week")
+    if seconds > MAX_LEASE_SECONDS:
+        raise ArgumentTypeError(f"{text} is more than {MAX_LEASE_SECONDS} seconds, a week")
     return seconds
 
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from django.conf import settings
 from django.core.management import call_command
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand
 from annotation.management.processes import Child, stop
 from annotation.services.demo import CAST, demo_password, load_demo

@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.management.base import AssayCommand
-from annotation.selectors.gold import release_named
+from annotation.selectors.releases.releases import release_named
 from annotation.services.exports import WRITERS, Options, export_release
 
 
@@ -49,7 +49,9 @@ class Command(AssayCommand):
             "manifest": str(export.manifest),
             "rows": export.rows,
             "labels": export.labels,
-            "files": [{"name": one.name, "bytes": one.bytes, "sha256": one.sha256} for one in export.files],
+            "files": [
+                {"name": file.name, "bytes": file.bytes, "sha256": file.sha256} for file in export.files
+            ],
         }
 
     def show(self, data: dict[str, Any]) -> None:

@@ -3,10 +3,10 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.bundle import Bundle
-from annotation.errors import N_, AssayError
-from annotation.formats import Source
-from annotation.management.imports import ImportCommand
+from annotation.core.errors import N_, AssayError
+from annotation.domain.formats import Source
+from annotation.domain.formats.bundle import Bundle
+from annotation.management.base import ImportCommand
 from annotation.services.imports import As, import_bundle
 from annotation.services.imports.bundle import batch_names
 

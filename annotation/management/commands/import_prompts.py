@@ -3,8 +3,8 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.formats import FORMATS, Source
-from annotation.management.imports import ImportCommand
+from annotation.domain.formats import FORMATS, Source
+from annotation.management.base import ImportCommand
 from annotation.services.imports import import_prompts
 
 

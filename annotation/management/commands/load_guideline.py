@@ -3,7 +3,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.files import read_text
+from annotation.core.files import read_text
 from annotation.management.base import AssayCommand
 from annotation.services.guidelines import load_guideline
 

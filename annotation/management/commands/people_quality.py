@@ -4,11 +4,12 @@ from argparse import ArgumentParser
 from collections.abc import Mapping
 from typing import Any
 
+from annotation.core.formatting import format_bracketed, format_decimal, format_signed
+from annotation.core.terminal import table
 from annotation.management.base import AssayCommand
 from annotation.models import Batch
 from annotation.selectors.batches import batch_named
 from annotation.selectors.quality import report
-from annotation.terminal import table
 
 HEADS = ("person", "tasks", "as gold", "as partners", "follows", "severity", "drift", "seconds", "stands out")
 
@@ -48,16 +49,14 @@ def _line(one: Mapping[str, Any]) -> tuple[str, ...]:
         _share(one["gold"]),
         _share(one["partners"]),
         *(_figure(one[name]) for name in ("random", "severity", "drift")),
-        "-" if seconds is None else f"{seconds:.1f}",
+        format_decimal(seconds, 1),
         ", ".join(one["flags"]) or "-",
     )
 
 
 def _share(one: Mapping[str, Any]) -> str:
-    if one["value"] is None:
-        return "-"
-    return f"{one['value']:.3f} [{one['low']:.3f}, {one['high']:.3f}]"
+    return format_bracketed(one["value"], one["low"], one["high"])
 
 
 def _figure(one: Mapping[str, Any] | None) -> str:
-    return "-" if one is None else f"{one['value']:+.2f}"
+    return format_signed(one["value"] if one else None, 2)

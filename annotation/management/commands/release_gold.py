@@ -3,12 +3,12 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.management.base import AssayCommand, names
 from annotation.models import GoldRelease
 from annotation.selectors.batches import batch_named
-from annotation.selectors.gold import release_named
-from annotation.services.gold import cut_release
-from annotation.services.releasing import Wish, enqueue
+from annotation.selectors.releases.releases import release_named
+from annotation.services.releases import cut_release, enqueue
 
 
 class Command(AssayCommand):
@@ -29,16 +29,16 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         chosen = dict.fromkeys(name for value in options["batches"] for name in names(value))
         old = options["supersedes"]
-        wish = Wish(
+        spec = ReleaseSpec(
             name=options["name"],
-            batches=[batch_named(name) for name in chosen],
+            batches=tuple(batch_named(name).pk for name in chosen),
             about=options["about"],
-            supersedes=None if old is None else release_named(old),
+            supersedes=None if old is None else release_named(old).pk,
         )
         if options["detach"]:
-            job = enqueue(wish)
-            return {"name": wish.name, "job": job.pk, "state": job.state}
-        release = self._cut(wish)
+            job = enqueue(spec)
+            return {"name": spec.name, "job": job.pk, "state": job.state}
+        release = self._cut(spec)
         return {
             "name": release.name,
             "sha256": release.sha256,
@@ -46,14 +46,14 @@ class Command(AssayCommand):
             "adjudicated": release.adjudicated,
         }
 
-    def _cut(self, wish: Wish) -> GoldRelease:
+    def _cut(self, spec: ReleaseSpec) -> GoldRelease:
         with self.progress(total=1.0, bar_format="{l_bar}{bar}| {elapsed}<{remaining}") as bar:
 
             def report(done: float, stage: str) -> None:
                 bar.set_description(stage)
                 bar.update(max(0.0, done - bar.n))
 
-            return cut_release(**vars(wish), report=report)
+            return cut_release(spec, report=report)
 
     def show(self, data: dict[str, Any]) -> None:
         if "job" in data:

@@ -3,13 +3,12 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.batches import batch_named
-from annotation.selectors.gold import release_named
-from annotation.selectors.report import report_of_batches, report_of_release
-from annotation.views.report import as_json
-from annotation.views.report_latex import latex
+from annotation.selectors.releases.releases import release_named
+from annotation.selectors.reports import report_of_batches, report_of_release
+from annotation.views.reports import as_json, latex
 
 LANGUAGES = {"en": "en", "zh": "zh-hans"}
 

@@ -3,7 +3,6 @@
 ``docs/agreement.md`` says what a unit is, which tasks count and what the figures mean.
 """
 
-from annotation.selectors.agreement.access import batches_for, readable_batches
 from annotation.selectors.agreement.groupings import (
     FACETS,
     Group,
@@ -12,8 +11,8 @@ from annotation.selectors.agreement.groupings import (
     parse_groupings,
     parse_narrowing,
 )
+from annotation.selectors.agreement.label_table import COMPLETE
 from annotation.selectors.agreement.report import Confusion, Counted, LabelPatterns, ReportRow
-from annotation.selectors.units import COMPLETE
 
 __all__ = [
     "COMPLETE",
@@ -25,8 +24,6 @@ __all__ = [
     "LabelPatterns",
     "Narrowing",
     "ReportRow",
-    "batches_for",
     "parse_groupings",
     "parse_narrowing",
-    "readable_batches",
 ]

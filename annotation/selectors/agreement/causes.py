@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from django.db.models import Count, Q
 
-from annotation.agreement import Measurement, Pattern, Statistic, Value, difference
-from annotation.disagreement import (
+from annotation.domain.agreement import Measurement, Pattern, Statistic, Value, difference
+from annotation.domain.agreement.disagreement import (
     Floats,
     Given,
     Sorted,
@@ -27,12 +27,12 @@ from annotation.disagreement import (
     of_tasks,
     wilson,
 )
-from annotation.guidelines import Criterion
+from annotation.domain.agreement.label_table import Codes, Units, distinct
+from annotation.domain.guidelines import Criterion
 from annotation.models import Person, Prompt
 from annotation.selectors.agreement.labels import Labels, Scale
 from annotation.selectors.agreement.report import Counted, LabelPatterns, exact
-from annotation.selectors.notes import notes_for
-from annotation.units import Codes, Units, distinct
+from annotation.selectors.guidelines import notes_for
 
 ClauseKey: TypeAlias = tuple[str, str, float | None]
 # A scale of more levels is shown by those that occur.
@@ -476,7 +476,7 @@ def weakest(patterns: LabelPatterns, facet: str, overall: Counted, least: int) -
         one for one in patterns.counted((facet,)) if one.guideline == overall.guideline and one.n >= least
     ]
     rows = _one_each(rows, facet)
-    valued = [(value, one) for one in rows if (value := one.value(name)) is not None]
+    valued = [(value, row) for row in rows if (value := row.value(name)) is not None]
     if whole is None or len(rows) < 2 or not valued:  # one group is everything
         return None
     _value, lowest = min(valued, key=lambda found: found[0])
@@ -489,6 +489,6 @@ def weakest(patterns: LabelPatterns, facet: str, overall: Counted, least: int) -
 def _one_each(rows: Sequence[Counted], facet: str) -> list[Counted]:
     """The first row of each group: the pooled one, or that of its one criterion."""
     first: dict[str | None, Counted] = {}
-    for one in rows:
-        first.setdefault(one.group[facet], one)
+    for row in rows:
+        first.setdefault(row.group[facet], row)
     return list(first.values())

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from annotation.errors import N_, AssayError
-from annotation.guidelines.values import LARGEST
+from annotation.core.errors import N_, AssayError
+from annotation.domain.guidelines.values import LARGEST
 
 FACETS = (
     "dimension",

@@ -11,13 +11,14 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from annotation.agreement import MEASUREMENTS, Measurement, Value
-from annotation.disagreement import Mask, Sorted, crossed, sort_by
-from annotation.guidelines import Criterion
-from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person
+from annotation.domain.agreement import MEASUREMENTS, Measurement, Value
+from annotation.domain.agreement.disagreement import Mask, Sorted, crossed, sort_by
+from annotation.domain.agreement.label_table import Codes, Units, distinct
+from annotation.domain.agreement.label_table import as_pairs as label_table_as_pairs
+from annotation.domain.guidelines import Criterion
+from annotation.models import Adjudication, Batch, EvaluatedModel, Guideline, Person, Task
 from annotation.selectors.agreement.groupings import EVERYTHING, Grouping, Narrowing
-from annotation.selectors.units import kept_by, reading_of
-from annotation.units import Codes, Units, as_pairs, distinct
+from annotation.selectors.agreement.label_table import kept_by, reading_of
 
 T = TypeVar("T")
 Scale: TypeAlias = tuple[str, str]
@@ -37,7 +38,7 @@ class Labels:
             batch.guideline = known[batch.guideline_id]  # read once, however many batches have it
         self.guidelines = {one.pk: one for one in sorted(known.values(), key=lambda one: (one.name, one.pk))}
         self._guideline = {pk: known[of_batch[one.batch_id]] for pk, one in self._strata.items()}
-        models = {one.model_id for one in self._strata.values()}
+        models = {stratum.model_id for stratum in self._strata.values()}
         self._models = dict(EvaluatedModel.objects.filter(pk__in=models).values_list("pk", "name"))
         named = Person.objects.filter(pk__in=reading.units.people).values_list("pk", "username")
         self.people = dict(
@@ -109,7 +110,7 @@ class Labels:
         return labels, crossed([labels.sorted_by(facet) for facet in grouping], len(labels.units))
 
     def as_pairs(self) -> Labels:
-        return self.with_units(as_pairs(self.units, list(self.people)))
+        return self.with_units(label_table_as_pairs(self.units, list(self.people)))
 
     def with_units(self, units: Units) -> Labels:
         """The same names over other units."""
@@ -142,8 +143,10 @@ class Labels:
 
     def _decisions(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], tuple[str | None, ...]]:
         ids = [pk for pk, _mark in self.marks]
-        found = Adjudication.objects.filter(task__batch__in=ids, reason__isnull=False).order_by("task_id")
-        rows = list(found.values_list("task_id", "reason__key"))
+        decisions = Adjudication.objects.filter(
+            task__batch__in=ids, task__kind=Task.Kind.WORK, reason__isnull=False
+        ).order_by("task_id")
+        rows = list(decisions.values_list("task_id", "reason__key"))
         names = tuple(sorted({key for _task, key in rows}))
         at = {name: place for place, name in enumerate(names)}
         return (
@@ -156,7 +159,7 @@ class Labels:
         return self._guideline[stratum].name
 
     def guideline_names(self) -> list[str]:
-        return list(dict.fromkeys(one.name for one in self.guidelines.values()))
+        return list(dict.fromkeys(guideline.name for guideline in self.guidelines.values()))
 
     def criteria(self, guideline: str) -> list[str]:
         """Those of all versions of the guideline, in its order."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from annotation.agreement import Agreement, Measurement, Pattern, Statistic, Value, agreement, pool
-from annotation.disagreement import count_pairs, count_patterns, crossed
-from annotation.guidelines import Criterion
+from annotation.domain.agreement import Agreement, Measurement, Pattern, Statistic, Value, agreement, pool
+from annotation.domain.agreement.disagreement import count_pairs, count_patterns, crossed
+from annotation.domain.guidelines import Criterion
 from annotation.models import Batch, Guideline
 from annotation.selectors.agreement.groupings import EVERYTHING, Group, Grouping, Narrowing
 from annotation.selectors.agreement.labels import Labels

@@ -3,15 +3,34 @@
 Refuse nobody here: ask only for batches whose results the reader may open.
 """
 
+from annotation.selectors.quality.annotator import (
+    AROUND,
+    GOLD,
+    PARTNERS,
+    Beside,
+    Day,
+    Part,
+    Partner,
+    Shift,
+    Table,
+    Times,
+    part_of,
+)
+from annotation.selectors.quality.comparisons import Scale, Sheet, forget, scale_of, sheet_of
+from annotation.selectors.quality.items import Check, checks_of, rounds_of
+from annotation.selectors.quality.overview import report
+from annotation.selectors.quality.summary import (
+    MOST_READ,
+    Decisions,
+    Quality,
+    Share,
+    decisions_of,
+    quality_of,
+)
+
 from .adjudicators import Adjudicator, Lean, adjudicators_of
 from .items import Filters, Item, found_items, items_at, prompts_of
-from .kept import forget
-from .known import Check, checks_of, rounds_of
 from .overview import Overview, Row, labels_of, overview_of
-from .part import AROUND, GOLD, PARTNERS, Beside, Day, Part, Partner, Shift, Table, Times, part_of
-from .report import report
-from .sheet import Scale, Sheet, scale_of, sheet_of
-from .short import MOST_READ, Decisions, Quality, Share, decisions_of, quality_of
 
 __all__ = [
     "AROUND",

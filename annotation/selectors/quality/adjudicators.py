@@ -1,4 +1,4 @@
-"""How adjudicators decide: alike the second time, with whom, for which reasons, stricter or more lenient, how fast.
+"""How adjudicators decide: in agreement with themselves, with whom, for which reasons, how strictly, how fast.
 
 The letters A and B are drawn by chance for each dispute. So whoever has no leaning to a place decides as A as often
 as B, whoever the annotators are.
@@ -15,15 +15,13 @@ from uuid import UUID
 
 from scipy.special import bdtr  # scipy.stats would make every start a second longer
 
-from annotation.intervals import Z, wilson
+from annotation.core.proportions import NONE, Rate, Z, wilson
 from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Batch, Person, Task
-from annotation.rates import NONE, Rate
-from annotation.selectors.disputes import as_shown
-from annotation.selectors.quality.kept import Shelf
-from annotation.selectors.second_readings import consistency
+from annotation.selectors.adjudication import as_shown
+from annotation.selectors.quality.comparisons import Shelf
 
 CHUNK = 5000
-# The counts of so many choices of batches are kept: second readings, which change no task, are counted anew.
+# The counts of so many choices of batches are kept: repeat adjudications, which no mark tells of, are counted anew.
 MOST_KEPT = 32
 # Of all the adjudicators together, so seldom somebody without a leaning is said to have one.
 LEVEL = 0.05
@@ -52,8 +50,8 @@ class Lean:
 @dataclass(frozen=True)
 class Adjudicator:
     """Of one person. ``decisions`` counts disputes, the rest criteria: ``as_one`` how many were decided as some
-    annotator had it, ``neither`` as none. ``again``: second readings decided as the first time; ``changed``: decided
-    otherwise than their verdict unseen. ``shift``: levels above the mean of the annotators' labels, by task.
+    annotator had it, ``neither`` as none. ``again``: repeat adjudications decided as the first time; ``changed``:
+    decided otherwise than their verdict unseen. ``shift``: levels above the mean of the annotators' labels, by task.
     """
 
     person: Person
@@ -91,6 +89,52 @@ class _Tally:
     reasons: Counter[str] = field(default_factory=Counter)
 
 
+@dataclass(frozen=True)
+class IntraRaterAgreement:
+    """``n`` criteria were decided twice by the person, ``same`` of them alike; the share has its 95% interval.
+
+    The three are None where ``n`` is 0.
+    """
+
+    person: Person
+    n: int
+    same: int
+    share: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def percent(self) -> dict[str, float]:
+        """The three for a page, from 0 to 100; empty where they are None."""
+        if self.share is None or self.low is None or self.high is None:
+            return {}
+        return {"share": 100 * self.share, "low": 100 * self.low, "high": 100 * self.high}
+
+
+def measure_intra_rater_agreement(batch: Batch | None = None) -> list[IntraRaterAgreement]:
+    """How often each adjudicator decided a criterion the second time as the first, in a batch or in all of them.
+
+    It tells of labels: only for whoever may see the results of the batch (``blindness.refuse_sealed``), and never
+    for the adjudicators themselves. In order of names. Pages include annotation/adjudication/_consistency.html.
+    """
+    repeated = Adjudication.objects.filter(task__kind=Task.Kind.REPEAT)
+    if batch is not None:
+        repeated = repeated.filter(task__batch=batch)
+    alike: dict[int, Counter[bool]] = defaultdict(Counter)
+    decisions = repeated.values_list("assignment__person", "labels", "task__repeats__adjudication__labels")
+    for person, labels, first_labels in decisions:
+        alike[person].update(labels[name] == value for name, value in first_labels.items())
+    people = sorted(Person.objects.filter(pk__in=alike), key=lambda person: person.username)
+    return [_intra_rater_agreement(person, alike[person.pk]) for person in people]
+
+
+def _intra_rater_agreement(person: Person, alike: Counter[bool]) -> IntraRaterAgreement:
+    n, same = alike.total(), alike[True]
+    if n == 0:
+        return IntraRaterAgreement(person, 0, 0, None, None, None)
+    return IntraRaterAgreement(person, n, same, same / n, *wilson(same, n))
+
+
 def adjudicators_of(batches: Sequence[Batch]) -> list[Adjudicator]:
     """Everybody who decided a dispute of these batches, in the order of names; withdrawn tasks do not count."""
     return _adjudicators(_SHELF.of(batches), batches)
@@ -100,7 +144,7 @@ def _tallies(batches: Sequence[Batch]) -> dict[int, _Tally]:
     documents = {batch.pk: batch.guideline.document for batch in batches}
     found: dict[int, _Tally] = defaultdict(_Tally)
     rows = (
-        Adjudication.objects.filter(assignment__batch__in=list(documents))
+        Adjudication.objects.filter(assignment__batch__in=list(documents), task__kind=Task.Kind.WORK)
         .exclude(task__state=Task.State.WITHDRAWN)
         .order_by("pk")
         .values_list(
@@ -156,7 +200,7 @@ def _count_sides(tally: _Tally, claim: UUID, labels: Labels, given: Sequence[Lab
     for criterion, value in labels.items():
         tally.criteria += 1
         tally.neither += all(one.get(criterion) != value for one in given)
-        alike = [one.get(criterion) == value for one in sides]
+        alike = [side.get(criterion) == value for side in sides]
         if alike.count(True) == 1:
             tally.first += alike[0]
             tally.second += alike[1]
@@ -208,13 +252,13 @@ def _adjudicator(person: Person, tally: _Tally, lean: Lean, again: Rate) -> Adju
 
 
 def _again(batches: Sequence[Batch]) -> dict[int, Rate]:
-    """By person how often the second reading of a criterion was the first decision."""
+    """By person how often a repeat adjudication of a criterion was the first decision."""
     same: Counter[int] = Counter()
     n: Counter[int] = Counter()
     for batch in batches:
-        for one in consistency(batch):
-            same[one.person.pk] += one.same
-            n[one.person.pk] += one.n
+        for agreement in measure_intra_rater_agreement(batch):
+            same[agreement.person.pk] += agreement.same
+            n[agreement.person.pk] += agreement.n
     return {
         person: Rate(same[person], n[person], *wilson(same[person], n[person])) for person in n if n[person]
     }

@@ -1,6 +1,8 @@
 """What stands out among the annotators of some batches: their figures, and what the corrected tests flag.
 
 Kept by each process for as long as the labels and their gold stay as they are.
+
+The quality of people's labels for machines, as ``people_quality --json`` prints it (docs/people.md).
 """
 
 from __future__ import annotations
@@ -8,18 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
 from statistics import median
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from annotation import raters
-from annotation.models import Batch
-from annotation.raters import Copying, Finding, Labels, Profile, Profiles, profiles
-from annotation.rates import Ints, Rate, rates
-from annotation.selectors.quality.kept import Shelf
-from annotation.selectors.quality.sheet import Scale, Sheet, sheet_of
+from annotation.core.proportions import Ints, Rate, rates
+from annotation.domain import quality
+from annotation.domain.quality import Copying, Finding, Labels, Profile, Profiles, profiles
+from annotation.models import Batch, Person
+from annotation.selectors.quality.adjudicators import Adjudicator, adjudicators_of
+from annotation.selectors.quality.comparisons import Scale, Sheet, Shelf, sheet_of
 
 # So many overviews are kept: small, and quick to make again.
 MOST_KEPT = 32
@@ -87,7 +91,7 @@ def _overview(sheet: Sheet) -> Overview:
 
 
 def lenient_of(scales: Sequence[Scale]) -> int:
-    ends = {one.lenient for one in scales if one.ordered}
+    ends = {scale.lenient for scale in scales if scale.ordered}
     return ends.pop() if len(ends) == 1 else 0
 
 
@@ -116,8 +120,10 @@ def labels_of(sheet: Sheet) -> Labels:
         gold=sheet.gold_level[unit],
         adjudicated=sheet.gold.decided[unit],
         scales={
-            at: raters.Scale(tuple(map(float, range(len(one.criterion.values)))), one.criterion.measurement)
-            for at, one in enumerate(sheet.scales)
+            at: quality.Scale(
+                tuple(map(float, range(len(scale.criterion.values)))), scale.criterion.measurement
+            )
+            for at, scale in enumerate(sheet.scales)
         },
         task=units.task[unit].astype(np.int64),
     )
@@ -171,3 +177,88 @@ def _medians(seconds: npt.NDArray[np.float32], group: Ints, people: int) -> list
     ends = np.searchsorted(group[known][order], np.arange(people + 1))
     values = seconds[known][order]
     return [float(np.median(values[a:b])) if b > a else None for a, b in pairwise(ends)]
+
+
+def report(batches: Sequence[Batch]) -> dict[str, Any]:
+    """Undefined figures are None."""
+    overview = overview_of(batches)
+    names = {person.pk: person.username for person in Person.objects.filter(pk__in=list(overview.rows))}
+    rows = sorted(overview.rows.values(), key=lambda row: names[row.person])
+    return {
+        "batches": [batch.name for batch in batches],
+        "tasks": overview.tasks,
+        "people": [_person(overview, row, names) for row in rows],
+        "copying": [_pair(one, names) for one in overview.copying],
+        "adjudicators": [_adjudicator(one) for one in adjudicators_of(batches)],
+    }
+
+
+def _person(overview: Overview, row: Row, names: Mapping[int, str]) -> dict[str, Any]:
+    profile = row.profile
+    findings: dict[str, dict[str, Any] | None] = (
+        {
+            "random": _finding(profile.random),
+            "severity": _finding(profile.severity),
+            "drift": _drift(overview, profile.drift),
+            "speed": _finding(profile.speed, pace=profile.pace),
+        }
+        if profile
+        else dict.fromkeys(("random", "severity", "drift", "speed"))
+    )
+    copied = any(one.flagged and row.person in (one.one, one.other) for one in overview.copying)
+    flags = [name for name, one in findings.items() if one and one["flagged"]]
+    return {
+        "person": names[row.person],
+        "tasks": row.tasks,
+        "gold": row.gold.to_json(),
+        "partners": row.partners.to_json(),
+        "median_seconds": row.median_seconds,
+        **findings,
+        "flags": [*flags, "copying"] if copied else flags,
+    }
+
+
+def _finding(one: Finding, **more: Any) -> dict[str, Any] | None:
+    if one.value is None:
+        return None
+    return {
+        "value": one.value,
+        "low": one.low,
+        "high": one.high,
+        "n": one.n,
+        "p": one.p,
+        "kind": one.kind,
+        "flagged": one.flagged,
+        **more,
+    }
+
+
+def _drift(overview: Overview, one: Finding) -> dict[str, Any] | None:
+    when = overview.when(one)
+    return _finding(one, day=None if when is None else date.fromordinal(when).isoformat())
+
+
+def _pair(one: Copying, names: Mapping[int, str]) -> dict[str, Any]:
+    return {
+        "people": sorted([names[one.one], names[one.other]]),
+        "n": one.n,
+        "observed": one.observed,
+        "expected": one.expected,
+        "p": one.p,
+        "flagged": one.flagged,
+    }
+
+
+def _adjudicator(one: Adjudicator) -> dict[str, Any]:
+    return {
+        "person": one.person.username,
+        "decisions": one.decisions,
+        "alike_again": one.again.to_json(),
+        "as_a": one.lean.rate.to_json(),
+        "leans": one.lean.flagged,
+        "as_no_annotator": one.apart.to_json(),
+        "changed": one.changed.to_json(),
+        "beside_annotators": {"value": one.shift, "low": one.shift_low, "high": one.shift_high},
+        "median_seconds": one.median_seconds,
+        "reasons": {key or "none": n for key, n in one.reasons.items()},
+    }

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from annotation.services.exports.folder import Written, export_release
-from annotation.services.exports.gold_text import export_lines, format_named
-from annotation.services.exports.shape import Options, Writer
-from annotation.services.exports.writers import WRITERS, writer_named
+from annotation.services.exports.base import Options, Writer
+from annotation.services.exports.files import Written, export_release
+from annotation.services.exports.formats import WRITERS, writer_named
+from annotation.services.exports.formats.text import export_lines, format_named
 
 __all__ = [
     "WRITERS",

@@ -5,20 +5,16 @@ Idempotent by id: what is stored already is counted and left as it is; a contrad
 
 from __future__ import annotations
 
-from annotation.services.imports.annotations import import_annotations
+from annotation.services.imports.annotations import Target, import_annotations
 from annotation.services.imports.bundle import As, import_bundle
-from annotation.services.imports.problems import ImportRefused
-from annotation.services.imports.prompts import import_prompts
-from annotation.services.imports.report import ImportReport, Note
-from annotation.services.imports.responses import import_responses
-from annotation.services.imports.run import Run
-from annotation.services.imports.target import Target
+from annotation.services.imports.datasets import import_prompts, import_responses
+from annotation.services.imports.run import ImportRefused, ImportReport, ImportNote, Run
 
 __all__ = [
     "As",
     "ImportRefused",
     "ImportReport",
-    "Note",
+    "ImportNote",
     "Run",
     "Target",
     "import_annotations",

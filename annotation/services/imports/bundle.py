@@ -17,20 +17,12 @@ from uuid import uuid4
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.bundle import (
-    ADJUDICATIONS,
-    ANNOTATIONS,
-    FORMAT,
-    PROMPTS,
-    RESPONSES,
-    BatchFacts,
-    Bundle,
-    Manifest,
-)
-from annotation.content import response_sha256
-from annotation.errors import N_, AssayError, Conflict, Forbidden, InputError
-from annotation.formats import ANNOTATIONS as KIND
-from annotation.formats import (
+from annotation.core.errors import N_, AssayError, Conflict, Forbidden, InputError
+from annotation.core.names import check_name
+from annotation.domain.batch_spec import Policy
+from annotation.domain.datasets import response_sha256
+from annotation.domain.formats import ANNOTATIONS as KIND
+from annotation.domain.formats import (
     FORMATS,
     AdjudicationRecord,
     AnnotationRecord,
@@ -40,23 +32,29 @@ from annotation.formats import (
     ResponseRecord,
     Source,
 )
-from annotation.formats.row import Row
-from annotation.formats.shape import Judgement
+from annotation.domain.formats.base import Judgement
+from annotation.domain.formats.bundle import (
+    ADJUDICATIONS,
+    ANNOTATIONS,
+    FORMAT,
+    PROMPTS,
+    RESPONSES,
+    BatchFacts,
+    Bundle,
+    Manifest,
+)
+from annotation.domain.formats.rows import Row
+from annotation.domain.release_spec import ReleaseSpec
 from annotation.models import Batch, Dataset, GoldRelease, Guideline, Import, Person, Response
-from annotation.names import check_name
-from annotation.selectors.blindness import sealed_datasets
+from annotation.selectors.access import sealed_datasets
 from annotation.selectors.imports import prompts_by_key
-from annotation.services.batches import Policy, add_tasks, new_batch, set_state
-from annotation.services.gold import cut_release
+from annotation.services.batches.batches import add_tasks, new_batch, set_state
 from annotation.services.guidelines import load_guideline
-from annotation.services.imports.members import Members
-from annotation.services.imports.places import Places
-from annotation.services.imports.problems import Problems
-from annotation.services.imports.prompts import PromptShelf
+from annotation.services.imports.datasets import PromptShelf, ResponseShelf
+from annotation.services.imports.places import Members, Places
 from annotation.services.imports.replay import Replay
-from annotation.services.imports.report import ImportReport
-from annotation.services.imports.responses import ResponseShelf
-from annotation.services.imports.run import CHUNK, PLAIN, Intake, Run, sha256_of
+from annotation.services.imports.run import CHUNK, PLAIN, ImportReport, Intake, Problems, Run, sha256_of
+from annotation.services.releases import cut_release
 
 # How far each part goes, of the whole; the rest is the release that is cut at the end.
 CHECKED, STORED = 0.1, 0.9
@@ -190,14 +188,14 @@ class _Coming:
 
     def verify(self, name: str) -> None:
         """Cut the release, for good where it is named, else to see its hash alone."""
-        batches = list(self._batches.values())
+        batches = tuple(batch.pk for batch in self._batches.values())
         if name:
-            release = cut_release(name=name, batches=batches, actor=self._run.actor)
+            release = cut_release(ReleaseSpec(name=name, batches=batches), actor=self._run.actor)
             sha256 = release.sha256
             self._report.add_made("releases")
         else:
             with transaction.atomic():
-                sha256 = cut_release(name=f"bundle-{uuid4().hex}", batches=batches).sha256
+                sha256 = cut_release(ReleaseSpec(name=f"bundle-{uuid4().hex}", batches=batches)).sha256
                 transaction.set_rollback(True)
         if sha256 != self._manifest.sha256:
             raise self._bundle.error(

@@ -14,12 +14,12 @@ from typing import Any
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from annotation.adjudication import Outcome, Settled, resolve, settle
-from annotation.distribution import free_slot
-from annotation.errors import N_, AssayError, InputError
-from annotation.evidence import checked, markable_texts
-from annotation.formats import AdjudicationRecord, AnnotationRecord
-from annotation.formats.shape import Judgement
+from annotation.core.errors import N_, AssayError, InputError
+from annotation.domain.adjudication import Outcome, Settled, resolve, settle
+from annotation.domain.annotations import Work, checked, markable_texts
+from annotation.domain.assignments.eligibility import free_slot
+from annotation.domain.formats import AdjudicationRecord, AnnotationRecord
+from annotation.domain.formats.base import Judgement
 from annotation.models import (
     ADJUDICATION_SLOT,
     Adjudication,
@@ -34,11 +34,9 @@ from annotation.models import (
     Person,
     Task,
 )
-from annotation.services.imports.members import Members
-from annotation.services.imports.places import Place
+from annotation.services.counts import count_for
+from annotation.services.imports.places import Members, Place
 from annotation.services.imports.run import Intake
-from annotation.services.tallies import count_for
-from annotation.services.work import Work
 
 KEY = "import:{sha256}:{line}"
 

@@ -1,18 +1,31 @@
-"""How an import goes about it, whatever it brings in: who asked, how much is told, and what is written down."""
+"""What is wrong with a file: the first thing only (a command), or as much as fits on a page (an upload).
+
+How an import goes about it, whatever it brings in: who asked, how much is told, and what is written down.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import PurePath
 from typing import Any, TypeVar
 
 from django.db.models import Model
+from django.utils.translation import gettext
 
-from annotation.errors import N_, AssayError, InputError
-from annotation.formats import ANNOTATIONS, PROMPTS, RESPONSES, Format, Reader, Source, format_named
+from annotation.core.errors import N_, AssayError, InputError
+from annotation.core.names import check_name
+from annotation.domain.formats import (
+    ANNOTATIONS,
+    PROMPTS,
+    RESPONSES,
+    Format,
+    Reader,
+    Source,
+    format_named,
+)
 from annotation.models import (
     Adjudication,
     Annotation,
@@ -26,11 +39,135 @@ from annotation.models import (
     Response,
     Task,
 )
-from annotation.names import check_name
 from annotation.services.audit import record
-from annotation.services.imports.problems import Problems
-from annotation.services.imports.report import ImportReport
 from annotation.services.table_statistics import refresh_statistics
+
+T = TypeVar("T")
+
+
+class ImportRefused(InputError):
+    """Reads as the first of its ``problems``."""
+
+    def __init__(self, problems: list[InputError]) -> None:
+        first = problems[0]
+        super().__init__(first.template, path=first.path, line=first.line, field=first.field, **first.params)
+        self.problems = problems
+
+
+class Problems:
+    """Collects up to ``most`` problems, then refuses the file."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._found: list[InputError] = []
+
+    def add(self, error: InputError) -> None:
+        self._found.append(error)
+        if len(self._found) >= self._most:
+            raise ImportRefused(self._found)
+
+    def refuse_any(self) -> None:
+        if self._found:
+            raise ImportRefused(self._found)
+
+    def sift(self, items: Iterable[T | InputError]) -> Iterator[T]:
+        """What is right goes through; what is wrong stays here."""
+        for item in items:
+            if isinstance(item, InputError):
+                self.add(item)
+            else:
+                yield item
+
+
+MOST_NOTES = 20
+
+
+@dataclass(frozen=True)
+class ImportNote:
+    """Something that a person should know although nothing is wrong; kept untranslated."""
+
+    template: str
+    params: dict[str, Any]
+
+    def __str__(self) -> str:
+        return gettext(self.template).format(**self.params)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"template": self.template, "params": self.params}
+
+
+@dataclass
+class ImportReport:
+    """``taken`` and ``already_there`` count what the file is about: prompts, responses, or labels of people.
+
+    ``made`` counts what had to be made beside it: datasets, prompts, people, a batch.
+    """
+
+    kind: str
+    format: str
+    file: str
+    taken: int = 0
+    already_there: int = 0
+    made: dict[str, int] = field(default_factory=dict)
+    notes: list[ImportNote] = field(default_factory=list)
+    more_notes: int = 0
+
+    def count(self, *, taken: bool) -> None:
+        if taken:
+            self.taken += 1
+        else:
+            self.already_there += 1
+
+    @property
+    def written(self) -> int:
+        """Rows that were new, of whatever kind."""
+        return self.taken + sum(self.made.values())
+
+    def add_made(self, what: str, number: int = 1) -> None:
+        if number:
+            self.made[what] = self.made.get(what, 0) + number
+
+    def note(self, template: str, **params: Any) -> None:
+        """At most so many; of the rest only the number is kept."""
+        note = ImportNote(template, params)
+        if note in self.notes:
+            return
+        if len(self.notes) < MOST_NOTES:
+            self.notes.append(note)
+        else:
+            self.more_notes += 1
+
+    def include(self, other: ImportReport) -> None:
+        """What a part of the import made and noted."""
+        for what, number in other.made.items():
+            self.add_made(what, number)
+        for note in other.notes:
+            self.note(note.template, **note.params)
+        self.more_notes += other.more_notes
+
+    def all_notes(self) -> list[ImportNote]:
+        if not self.more_notes:
+            return self.notes
+        return [*self.notes, ImportNote(N_("… and {number} more of this kind."), {"number": self.more_notes})]
+
+    def as_json(self) -> dict[str, Any]:
+        """What ``--json`` prints."""
+        return self._counts() | {"notes": [str(note) for note in self.all_notes()]}
+
+    def stored(self) -> dict[str, Any]:
+        """What the Import row keeps: the notes still in no language."""
+        return self._counts() | {"notes": [note.as_json() for note in self.all_notes()]}
+
+    def _counts(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "format": self.format,
+            "file": self.file,
+            "taken": self.taken,
+            "already_there": self.already_there,
+            "made": self.made,
+        }
+
 
 CHUNK = 1000
 FILLED: dict[str, tuple[type[Model], ...]] = {
@@ -48,7 +185,6 @@ FILLED: dict[str, tuple[type[Model], ...]] = {
     ),
 }
 """The tables that a file of each kind may fill."""
-T = TypeVar("T")
 Progress = Callable[[float], None]
 
 

@@ -13,24 +13,19 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 from django.db import transaction
 
-from annotation.bundle import FORMAT, Bundle, is_zip
-from annotation.errors import N_, Conflict, Forbidden, InputError, NoRoom
-from annotation.formats import ANNOTATIONS, PROMPTS, RESPONSES, format_named, guess
+from annotation.core.errors import N_, Conflict, Forbidden, InputError, NoRoom
+from annotation.domain.formats import ANNOTATIONS, PROMPTS, RESPONSES, format_named, guess
+from annotation.domain.formats.bundle import FORMAT, Bundle, is_zip
 from annotation.models import Batch, Import, Job, Person
-from annotation.selectors.blindness import record_reader, refuse_sealed, sealed_datasets
-from annotation.selectors.imports import has_running_job
-from annotation.selectors.uploads import MOST_PROBLEMS, source_of
+from annotation.selectors.access import record_reader, refuse_sealed, sealed_datasets
+from annotation.selectors.imports import MOST_PROBLEMS, has_running_job, source_of
 from annotation.services import jobs
 from annotation.services.audit import record
 from annotation.services.imports import bundle
-from annotation.services.imports.annotations import import_annotations
-from annotation.services.imports.problems import ImportRefused
-from annotation.services.imports.prompts import import_prompts
-from annotation.services.imports.report import ImportReport
-from annotation.services.imports.responses import import_responses
-from annotation.services.imports.run import Run
-from annotation.services.imports.target import Target
-from annotation.services.telling import Teller
+from annotation.services.imports.annotations import Target, import_annotations
+from annotation.services.imports.datasets import import_prompts, import_responses
+from annotation.services.imports.run import ImportRefused, ImportReport, Run
+from annotation.services.jobs import Teller
 
 logger = logging.getLogger(__name__)
 JOB_KIND = "import"
@@ -216,8 +211,8 @@ def _put(upload: Import, run: Run) -> ImportReport:
 
 def _keep_problems(import_id: int, problems: list[InputError]) -> None:
     kept = [
-        {"line": one.line, "field": one.field, "template": one.template, "params": one.params}
-        for one in problems
+        {"line": problem.line, "field": problem.field, "template": problem.template, "params": problem.params}
+        for problem in problems
     ]
     Import.objects.filter(pk=import_id).update(report={"problems": kept})
 

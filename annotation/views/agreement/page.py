@@ -13,28 +13,26 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.models import MANAGER, RESEARCHER
+from annotation.selectors.access import has_role, sealed_batches
 from annotation.selectors.agreement import (
     Counted,
     LabelPatterns,
-    batches_for,
     parse_narrowing,
-    readable_batches,
 )
-from annotation.selectors.blindness import sealed_batches
-from annotation.views.access import has_role, person_of, role_required
-from annotation.views.agreement import guideline, levels, overview, prompts, rows, time
-from annotation.views.agreement.asked import Asked
-from annotation.views.agreement.choice import Choice, choice_of
-from annotation.views.agreement.words import FACETS, STATISTICS, Words, alpha_of, chips, named
+from annotation.selectors.batches import batches_for, readable_batches
+from annotation.views.access import person_of, role_required
+from annotation.views.agreement.query import Asked, Choice, choice_of
+from annotation.views.agreement.tabs import guideline, levels, overview, table, trend
+from annotation.views.agreement.wording import FACETS, STATISTICS, Words, alpha_of, chips, named
 
-Part: TypeAlias = Callable[[Asked], dict[str, Any]]
-PARTS: dict[str, Part] = {
+TabContext: TypeAlias = Callable[[Asked], dict[str, Any]]
+PARTS: dict[str, TabContext] = {
     "": overview.context,
-    "groups": rows.context,
-    "levels": levels.context,
-    "prompts": prompts.context,
+    "groups": table.context,
+    "levels": levels.levels_context,
+    "prompts": levels.prompts_context,
     "guideline": guideline.context,
-    "time": time.context,
+    "time": trend.context,
 }
 
 
@@ -46,55 +44,55 @@ def agreement(request: HttpRequest) -> HttpResponse:
     batches = batches_for(person, choice.batch)
     patterns = LabelPatterns(batches, choice.narrowing)
     overall = patterns.counted()
-    asked = Asked(
+    tab_query = Asked(
         person=person,
-        choice=replace(choice, statistic=choice.statistic or usual_statistic(overall)),
+        choice=replace(choice, statistic=choice.statistic or find_usual_statistic(overall)),
         patterns=patterns,
         overall=overall,
         words=Words(patterns.guidelines.values()),
         page=request.GET.get("page"),
     )
-    anything = any(one.n for one in overall)
+    anything = any(overall_row.n for overall_row in overall)
     context = {
-        **_frame(asked, choice),
+        **frame_context(tab_query, choice),
         "anything": anything,
         "sealed": sealed_batches(person).count(),
         "batches": readable_batches(person).order_by("name"),
         "part": f"annotation/agreement/_{choice.view or 'overview'}.html",
-        **(PARTS[choice.view](asked) if anything else {}),
+        **(PARTS[choice.view](tab_query) if anything else {}),
     }
     return render(request, "annotation/agreement/page.html", context)
 
 
-def usual_statistic(overall: list[Counted]) -> str:
+def find_usual_statistic(overall: list[Counted]) -> str:
     """Alpha at the level of the scale where all scales have the same, else the one that every scale allows."""
-    levels = {one.measurement for one in overall}
+    levels = {row.measurement for row in overall}
     return alpha_of(levels.pop()) if len(levels) == 1 else "alpha_nominal"
 
 
-def _frame(asked: Asked, choice: Choice) -> dict[str, Any]:
+def frame_context(tab_query: Asked, choice: Choice) -> dict[str, Any]:
     """What stands around every tab."""
     return {
-        "choice": asked.choice,
+        "choice": tab_query.choice,
         "kept": {
             name: value
             for name, value in choice.parameters().items()
             if name not in {"batch", "statistic", "across"}
         },
-        "tabs": _tabs(choice),
-        "manages": has_role(asked.person, MANAGER),
+        "tabs": list_tabs(choice),
+        "manages": has_role(tab_query.person, MANAGER),
         "statistics": STATISTICS.items(),
-        "chips": chips(choice.narrowing, asked.words, lambda name: _without(choice, name)),
-        "several": asked.words.several,
+        "chips": chips(choice.narrowing, tab_query.words, lambda name: url_without(choice, name)),
+        "several": tab_query.words.several,
         "facets": FACETS.items(),
     }
 
 
-def _without(choice: Choice, name: str) -> str:
+def url_without(choice: Choice, name: str) -> str:
     return choice.narrowed(parse_narrowing(named(choice.narrowing.parameters(), name)))
 
 
-def _tabs(choice: Choice) -> list[dict[str, Any]]:
+def list_tabs(choice: Choice) -> list[dict[str, Any]]:
     words = {
         "": gettext("Overview"),
         "groups": gettext("Breakdown"),

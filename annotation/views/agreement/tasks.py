@@ -14,16 +14,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.models import MANAGER, RESEARCHER
-from annotation.selectors.agreement import Narrowing, batches_for, readable_batches
-from annotation.selectors.agreement.behind import Said, TaskBehind, TasksBehind
+from annotation.selectors.access import sealed_batches
+from annotation.selectors.agreement import Narrowing
 from annotation.selectors.agreement.groupings import UNNAMED
 from annotation.selectors.agreement.labels import Labels
-from annotation.selectors.blindness import sealed_batches
+from annotation.selectors.agreement.tasks import Said, TaskBehind, TasksBehind
+from annotation.selectors.batches import batches_for, readable_batches
+from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.views.access import person_of, role_required
-from annotation.views.agreement.choice import narrowing_of
-from annotation.views.agreement.words import FACETS, Words, chips, named, reasons_by_key
-from annotation.views.levels import criterion_label, label_text
-from annotation.views.outcomes import reason_words
+from annotation.views.agreement.query import narrowing_of
+from annotation.views.agreement.wording import FACETS, Words, chips, named, reasons_by_key
+from annotation.views.annotations.outcomes import reason_words
 
 PAGE = 25
 CHOSEN_BY = (

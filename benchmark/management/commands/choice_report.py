@@ -3,20 +3,19 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
+from annotation.core.formatting import UNDEFINED, format_percent, format_percent_number
+from annotation.core.terminal import table
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.corpus import dataset_named, models_named
+from annotation.selectors.datasets import dataset_named, models_named
 from annotation.selectors.people import people_named
-from annotation.terminal import table
+from benchmark.domain.leaderboards.metrics import SMALL
 from benchmark.models import ChoiceReport
-from benchmark.selectors.choices import as_json, report_named
-from benchmark.selectors.judges import judge_named
-from benchmark.selectors.runs import collection_named
-from benchmark.services.choice_readings import result_of
-from benchmark.services.choices import OPEN, UNREAD, create_report, make_batch
-from scoring.selectors.scorers import scorer_named
-
-from ...figures.metrics import SMALL
+from benchmark.selectors.judges.judges import judge_named
+from benchmark.selectors.leaderboards.runs import collection_named
+from benchmark.selectors.multiple_choice.reports import as_json, report_named
+from benchmark.services.multiple_choice import OPEN, UNREAD, create_report, make_batch, result_of
+from scoring.selectors.scorers import get_scorer
 
 HEADS = {
     "fine": {"cs": "CS", "css": "CSS", "open_accuracy": "open", "choice_accuracy": "choice"},
@@ -57,10 +56,10 @@ class Command(AssayCommand):
             people_named([name for text in options[role] for name in names(text)])
             for role in ("annotators", "adjudicators")
         )
-        wanted = [what for what, key in ((UNREAD, "make_batch"), (OPEN, "make_open_batch")) if options[key]]
+        kinds = [kind for kind, key in ((UNREAD, "make_batch"), (OPEN, "make_open_batch")) if options[key]]
         batches = [
-            make_batch(report=report, what=what, annotators=annotators, adjudicators=adjudicators).name
-            for what in wanted
+            make_batch(report=report, kind=kind, annotators=annotators, adjudicators=adjudicators).name
+            for kind in kinds
         ]
         return as_json(result_of(report)) | ({"batches": batches} if batches else {})
 
@@ -73,18 +72,18 @@ class Command(AssayCommand):
             dataset=dataset_named(options["dataset"]),
             collection=collection_named(options["collection"] or ""),
             models=models_named([name for text in options["models"] for name in names(text)]),
-            scorer=scorer_named(options["scorer"]) if options["scorer"] else None,
+            scorer=get_scorer(options["scorer"]) if options["scorer"] else None,
             judge=judge_named(options["judge"]) if options["judge"] else None,
         )
 
     def _found(self, options: dict[str, Any]) -> ChoiceReport:
-        given = next(
+        new_report_option = next(
             (key for key in ("dataset", "collection", "models", "scorer", "judge") if options[key]), None
         )
-        if given is not None:
+        if new_report_option is not None:
             raise AssayError(
                 N_("--{option} makes a new report, and needs --kind; without both, NAME is printed."),
-                option=given,
+                option=new_report_option,
             )
         return report_named(options["name"])
 
@@ -114,12 +113,12 @@ class Command(AssayCommand):
 def _printed(statistic: dict[str, float | None] | None, n: int) -> str:
     """A percentage; with its 95% interval where there are few."""
     if statistic is None or statistic["value"] is None:
-        return "-"
-    value = f"{100 * statistic['value']:.1f}%"
+        return UNDEFINED
+    value = format_percent(statistic["value"])
     low, high = statistic["low"], statistic["high"]
     if n >= SMALL or low is None or high is None:
         return value
-    return f"{value} ({100 * low:.1f}-{100 * high:.1f})"
+    return f"{value} ({format_percent_number(low)}-{format_percent_number(high)})"
 
 
 def _todo(todo: dict[str, int]) -> list[str]:

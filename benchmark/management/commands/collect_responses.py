@@ -10,16 +10,16 @@ from types import FrameType
 from typing import Any
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
-from annotation.errors import N_, AssayError, InputError
+from annotation.core.errors import N_, AssayError, InputError
 from annotation.management.base import AssayCommand
 from annotation.models import Job
-from annotation.selectors.corpus import dataset_named
+from annotation.selectors.datasets import dataset_named
 from annotation.services import jobs
-from benchmark.asking.generation import LONGEST_SYSTEM
+from benchmark.domain.llm_client.settings import LONGEST_SYSTEM
 from benchmark.management.arguments import setting
 from benchmark.models import CollectionRun
-from benchmark.selectors.collecting import Standing, Texts, standing, texts_of
-from benchmark.services.collecting import CONCURRENCY, TIMEOUT, create_collecting
+from benchmark.selectors.collection import CollectionProgress, TextCounts, standing, texts_of
+from benchmark.services.collection import CONCURRENCY, TIMEOUT, create_collecting
 
 SHOWN = {"responses a second": "{:.1f}/s", "retries": "{:.0f} retries", "without an answer": "{:.0f} failed"}
 
@@ -120,8 +120,8 @@ class Command(AssayCommand):
             return jobs.run(job.pk, watcher=watcher)
 
 
-def _answer(run: CollectionRun, job: Job, there: Standing, texts: Texts) -> dict[str, Any]:
-    told = job.result
+def _answer(run: CollectionRun, job: Job, progress: CollectionProgress, texts: TextCounts) -> dict[str, Any]:
+    result = job.result
     names = ("answers", "requests", "retries", "limited", "waited", "seconds", "per_second", "lost")
     return {
         "run": run.pk,
@@ -131,13 +131,13 @@ def _answer(run: CollectionRun, job: Job, there: Standing, texts: Texts) -> dict
         "model": run.model.name,
         "dataset": run.dataset.name,
         "collection": run.collection.name,
-        "prompts": there.prompts,
-        "stored": there.stored,
-        "left": there.left,
-        "failed": there.failed,
-        "cut": there.cut,
+        "prompts": progress.prompts,
+        "stored": progress.stored,
+        "left": progress.left,
+        "failed": progress.failed,
+        "cut": progress.cut,
         "replaced": texts.replaced,
-        **{name: told.get(name, 0) for name in names},
+        **{name: result.get(name, 0) for name in names},
         "lost_in_all": run.lost,
     }
 

@@ -3,15 +3,14 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.gold import release_named
-from benchmark.selectors.judge_comparison import comparison
-from benchmark.selectors.judges import judge_named
-from scoring.selectors.scorers import ready_scorer
-
-from ...judges.alternative_annotator import EPSILON
-from ...judges.printing import comparison_lines
+from annotation.selectors.releases.releases import release_named
+from benchmark.domain.judges.alternative_annotator import EPSILON
+from benchmark.management.tables import comparison_lines
+from benchmark.selectors.judges.comparison import comparison
+from benchmark.selectors.judges.judges import judge_named
+from scoring.selectors.scorers import get_ready_scorer
 
 
 class Command(AssayCommand):
@@ -47,7 +46,7 @@ class Command(AssayCommand):
         return comparison(
             release_named(options["release"]),
             judges=_found(options["judges"], judge_named),
-            scorers=_found(options["scorers"], ready_scorer),
+            scorers=_found(options["scorers"], get_ready_scorer),
             common=options["common"],
             epsilon=options["epsilon"],
             alignment=options["alignment"],

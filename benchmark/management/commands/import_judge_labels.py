@@ -3,14 +3,13 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.formats import Source
+from annotation.domain.formats import Source
 from annotation.management.base import AssayCommand
-from annotation.selectors.corpus import dataset_named
+from annotation.selectors.datasets import dataset_named
 from annotation.selectors.guidelines import guideline_named
-from benchmark.selectors.runs import collection_named
-from benchmark.services.judge_labels import Into, import_judge_labels
-
-from ...judges.files import FORMATS
+from benchmark.domain.judges.formats import FORMATS
+from benchmark.selectors.leaderboards.runs import collection_named
+from benchmark.services.judges.labels import Into, import_judge_labels
 
 
 class Command(AssayCommand):
@@ -44,14 +43,17 @@ class Command(AssayCommand):
         return {
             "judge": into.judge,
             "guideline": str(into.guideline),
-            **{name: sum(one[name] for one in reports) for name in ("taken", "already_there", "off_scale")},
+            **{
+                name: sum(report[name] for report in reports)
+                for name in ("taken", "already_there", "off_scale")
+            },
             "files": reports,
         }
 
     def show(self, data: dict[str, Any]) -> None:
-        for one in data["files"]:
+        for file_report in data["files"]:
             self.stdout.write(
-                f"{one['file']}: {one['taken']} labels taken, {one['already_there']} there already,"
-                f" {one['off_scale']} of its labels off the scale"
+                f"{file_report['file']}: {file_report['taken']} labels taken, {file_report['already_there']} there already,"
+                f" {file_report['off_scale']} of its labels off the scale"
             )
         self.stdout.write(f"{data['judge']} ({data['guideline']}): {data['taken']} labels taken")

@@ -3,10 +3,10 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.formats.reading import Source
+from annotation.domain.formats.rows import Source
 from annotation.management.base import AssayCommand
-from annotation.selectors.corpus import dataset_named
-from benchmark.services.published import add_published, read_published
+from annotation.selectors.datasets import dataset_named
+from benchmark.services.published_tables import add_published, read_published
 
 
 class Command(AssayCommand):

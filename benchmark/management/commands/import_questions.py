@@ -3,11 +3,10 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.formats import Source
-from annotation.management.imports import ImportCommand
-from benchmark.services.choices import import_questions
-
-from ...choices.files import FORMATS, LANGUAGES
+from annotation.domain.formats import Source
+from annotation.management.base import ImportCommand
+from benchmark.domain.multiple_choice.formats import FORMATS, LANGUAGES
+from benchmark.services.multiple_choice import import_questions
 
 
 class Command(ImportCommand):

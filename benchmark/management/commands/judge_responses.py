@@ -6,18 +6,18 @@ from typing import Any
 from django.db import transaction
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
-from annotation.errors import N_, AssayError, Conflict, NotFound
+from annotation.core.errors import N_, AssayError, Conflict, NotFound
 from annotation.management.base import AssayCommand, names
 from annotation.models import Guideline
-from annotation.selectors.corpus import dataset_named, models_named
+from annotation.selectors.datasets import dataset_named, models_named
 from annotation.selectors.guidelines import guideline_named
 from annotation.services import jobs
-from benchmark.asking import check_endpoint, key_for
+from benchmark.domain.llm_client import check_endpoint, key_for
 from benchmark.management.arguments import setting
-from benchmark.models import Judge, Judging
-from benchmark.selectors.judges import judge_named, template_numbered
-from benchmark.selectors.runs import collection_named
-from benchmark.services.judges import create_judge, start_judging
+from benchmark.models import Judge, JudgeRun
+from benchmark.selectors.judges.judges import judge_named, template_numbered
+from benchmark.selectors.leaderboards.runs import collection_named
+from benchmark.services.judges.judges import create_judge, start_judging
 
 
 class Command(AssayCommand):
@@ -60,7 +60,7 @@ class Command(AssayCommand):
         parser.add_argument("--detach", action="store_true", help="leave the work to a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        told = {
+        request = {
             "dataset": dataset_named(options["dataset"]),
             "collection": collection_named(options["collection"]),
             "models": models_named([name for text in options["models"] for name in names(text)]),
@@ -69,7 +69,7 @@ class Command(AssayCommand):
             "send": options["detach"],
         }
         with transaction.atomic():  # a judge that cannot be asked is not made
-            judging = start_judging(judge=_judge(options), **told)
+            judging = start_judging(judge=_judge(options), **request)
         assert judging.job is not None
         if options["detach"]:
             return {"judge": judging.judge.name, "job": judging.job.pk, "state": judging.job.state}
@@ -80,13 +80,13 @@ class Command(AssayCommand):
             raise Conflict(
                 N_("Stopped. What came back is stored: the same command goes on with the rest.")
             ) from None
-        kept = Judging.objects.get(pk=judging.pk)
+        judging_result = JudgeRun.objects.get(pk=judging.pk)
         return {
             **job.result,
             "job": job.pk,
             "state": job.state,
-            "requests": kept.requests,
-            "failures": kept.failures,
+            "requests": judging_result.requests,
+            "failures": judging_result.failures,
         }
 
     def show(self, data: dict[str, Any]) -> None:
@@ -97,20 +97,20 @@ class Command(AssayCommand):
             f"{data['judge']}: {data['labels']} labels, {data['asked']} asked and {data['copied']} of equal content;"
             f" {data['off_scale']} off the scale, {data['failed']} without an answer"
         )
-        for one in data["failures"][-5:]:
+        for failure in data["failures"][-5:]:
             self.stdout.write(
-                f"  response {one['response']}, {one['criterion']}: {one['status'] or '-'} {one['error']}"
+                f"  response {failure['response']}, {failure['criterion']}: {failure['status'] or '-'} {failure['error']}"
             )
 
 
 def _judge(options: dict[str, Any]) -> Judge:
     """The one of this name, or a new one; a known one is what it is, and nothing is said of it again."""
-    told = [options[name] for name in ("endpoint", "served_model", "guideline")]
+    required = [options[name] for name in ("endpoint", "served_model", "guideline")]
     if Judge.objects.filter(name=options["judge"]).exists():
         judge = judge_named(options["judge"])
         _refuse_other(judge, options)
         return judge
-    if not all(told):
+    if not all(required):
         known = ", ".join(Judge.objects.values_list("name", flat=True)[:20]) or "-"
         raise NotFound(
             N_(
@@ -136,22 +136,22 @@ def _judge(options: dict[str, Any]) -> Judge:
 
 def _refuse_other(judge: Judge, options: dict[str, Any]) -> None:
     """What is said of a judge that is there must be what it is."""
-    is_now = {
+    stored = {
         "endpoint": judge.endpoint,
         "served_model": judge.served_model,
         "template": judge.template.number if judge.template else None,
         "guideline": judge.guideline,
         **{f"setting {name}": judge.settings.get(name) for name in _settings(options)},
     }
-    said = {
+    requested = {
         "endpoint": check_endpoint(options["endpoint"]) if options["endpoint"] else None,
         "served_model": options["served_model"],
         "template": options["template"],
         "guideline": _its_guideline(judge, options["guideline"]),
         **{f"setting {name}": value for name, value in _settings(options).items()},
     }
-    for name, value in is_now.items():
-        if said[name] is not None and said[name] != value:
+    for name, value in stored.items():
+        if requested[name] is not None and requested[name] != value:
             raise AssayError(
                 N_("The judge {judge} is there already, with {value} as its {name}; choose another name."),
                 judge=judge.name,

@@ -4,16 +4,15 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from typing import Any
 
-from annotation.errors import N_, AssayError, Conflict
+from annotation.core.errors import N_, AssayError, Conflict
 from annotation.management.base import AssayCommand
-from benchmark.printing import board_table, estimates_table, groups_table, pairs_table
-from benchmark.selectors.documents import document_named
-from benchmark.selectors.runs import finished_board, part, run_named
-
-from ...figures.board import Figures
-from ...figures.counted import ATTRIBUTES
-from ...figures.rows import read_counted
-from ...figures.withholding import Predicted, without_claims, without_ranks
+from benchmark.domain.leaderboards.board import BoardFigures
+from benchmark.domain.leaderboards.formats import read_counted
+from benchmark.domain.leaderboards.resampling import ATTRIBUTES
+from benchmark.domain.leaderboards.withholding import PredictedModels, without_claims, without_ranks
+from benchmark.management.tables import board_table, estimates_table, groups_table, pairs_table
+from benchmark.selectors.leaderboards.guidelines import document_named
+from benchmark.selectors.leaderboards.runs import finished_board, part, run_named
 
 GROUPS, PAIRS, ESTIMATES = "groups", "pairs", "estimates"
 
@@ -57,8 +56,8 @@ class Command(AssayCommand):
         self.intervals: bool = options["intervals"]
         self.predicted: bool = options["predicted"]
         self.by: list[str] = list(dict.fromkeys(options["by"]))
-        asked = {GROUPS: bool(self.by), PAIRS: options["pairs"], ESTIMATES: options["estimates"]}
-        self.parts = [name for name, wanted in asked.items() if wanted]
+        selected = {GROUPS: bool(self.by), PAIRS: options["pairs"], ESTIMATES: options["estimates"]}
+        self.parts = [name for name, is_selected in selected.items() if is_selected]
         if from_file is not None:
             return self._from_file(name, from_file, guideline)
         if name is None:
@@ -73,12 +72,12 @@ class Command(AssayCommand):
         run = run_named(name)
         self.document = run.scorer.guideline.document
         board = finished_board(run)
-        found = {wanted: part(run, wanted) for wanted in self.parts}
-        if None in found.values():
+        parts = {part_name: part(run, part_name) for part_name in self.parts}
+        if None in parts.values():
             raise Conflict(
                 N_("The run {name} was made before runs kept this; run it again to see it."), name=run.name
             )
-        return board | self._narrowed(found)
+        return board | self._narrowed(parts)
 
     def _from_file(self, name: str | None, path: str, guideline: str | None) -> dict[str, Any]:
         if name is not None or guideline is None:
@@ -87,21 +86,21 @@ class Command(AssayCommand):
             raise AssayError(
                 N_("--estimates needs gold labels and predictions of the same responses: name a run.")
             )
-        found = document_named(guideline)
-        self.document = found.document
-        figures = Figures(self.document, read_counted(path, self.document))
-        if found.shipped:
+        guideline_document = document_named(guideline)
+        self.document = guideline_document.document
+        figures = BoardFigures(self.document, read_counted(path, self.document))
+        if guideline_document.shipped:
             self.stderr.write(
                 f"{self.document.name} is not in the database: "
                 f"using {self.document.name}@{self.document.version} as shipped with Assay"
             )
         return self._of_file(figures)
 
-    def _of_file(self, figures: Figures) -> dict[str, Any]:
+    def _of_file(self, figures: BoardFigures) -> dict[str, Any]:
         """A file does not tell whether people or a scorer made its labels; whoever asks does."""
         models = figures.sample.models if self.predicted else ()
-        predicted = Predicted.everywhere(self.document, models)
-        parts = self._narrowed({wanted: getattr(figures, wanted) for wanted in self.parts})
+        predicted = PredictedModels.everywhere(self.document, models)
+        parts = self._narrowed({part: getattr(figures, part) for part in self.parts})
         if PAIRS in parts:
             parts[PAIRS] = without_claims(parts[PAIRS], predicted)
         if not self.predicted:
@@ -118,11 +117,11 @@ class Command(AssayCommand):
         return parts
 
     def _refuse_unknown(self, groups: dict[str, Any]) -> None:
-        lacking = [name for name in self.by if name not in groups]
-        if lacking:
+        unknown = [name for name in self.by if name not in groups]
+        if unknown:
             raise AssayError(
                 N_("No prompt here has: {lacking}; known are: {known}."),
-                lacking=", ".join(lacking),
+                lacking=", ".join(unknown),
                 known=", ".join(groups) or "-",
             )
 

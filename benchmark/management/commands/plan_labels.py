@@ -5,17 +5,24 @@ from argparse import ArgumentParser
 from collections import Counter
 from typing import Any
 
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
+from annotation.core.formatting import UNDEFINED, format_decimal, format_signed, format_significant
+from annotation.core.specs import check_seed
+from annotation.core.terminal import table
+from annotation.domain.batch_spec import Policy
 from annotation.management.base import AssayCommand, names
 from annotation.selectors.people import people_named
-from annotation.services.batches import LARGEST_SEED, Policy
-from annotation.terminal import table
-from benchmark.selectors.labelling import Goal, Standing, effort
-from benchmark.selectors.more_prompts import all_labelled, prompt_needs, prompts_to_separate
-from benchmark.selectors.runs import rows_of, run_named
-from benchmark.services.labelling import label_next, standing_kept
-
-from ...estimating.planning import Pair, Wanted
+from benchmark.domain.estimates.label_plan import ModelPair, StratumTarget
+from benchmark.selectors.estimates import (
+    LabellingStatus,
+    PlanGoal,
+    all_labelled,
+    effort,
+    prompt_needs,
+    prompts_to_separate,
+)
+from benchmark.selectors.leaderboards.runs import rows_of, run_named
+from benchmark.services.estimates import label_next, standing_kept
 
 
 class Command(AssayCommand):
@@ -42,17 +49,17 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         run = run_named(options["name"])
-        there = standing_kept(run)
-        goal = _goal(there, options["points"], options["pair"])
-        self.unit = 100 if there.metric.kind == "rate" else 1
-        told = self._told(there, goal, options["overlap"])
+        basis = standing_kept(run)
+        goal = _goal(basis, options["points"], options["pair"])
+        self.unit = 100 if basis.metric.kind == "rate" else 1
+        summary = self._told(basis, goal, options["overlap"])
         if options["make_batch"] is None:
             if options["annotators"] or options["adjudicators"] or options["seed"] is not None:
                 raise AssayError(N_("Name the batch with --make-batch; people and a seed go with it."))
-            return told
+            return summary
         seed = options["seed"]
-        if seed is not None and not 0 <= seed <= LARGEST_SEED:
-            raise AssayError(N_("The seed is a whole number from 0 to {largest}."), largest=LARGEST_SEED)
+        if seed is not None:
+            check_seed(seed)
         made = label_next(
             run=run,
             goal=goal,
@@ -63,31 +70,31 @@ class Command(AssayCommand):
             open_now=not options["draft"],
             seed=seed,
         )
-        drawn = sum(one["drawn"] for one in made.strata)
-        return told | {
+        drawn = sum(stratum["drawn"] for stratum in made.strata)
+        return summary | {
             "batch": {"name": made.batch.name, "state": made.batch.state, "drawn": drawn, "seed": made.seed}
         }
 
-    def _told(self, there: Standing, goal: Goal, overlap: int) -> dict[str, Any]:
-        wanted = there.wanted(goal)
-        more = sum(one.more for one in wanted)
-        takes = effort(there.run.scorer.guideline.name, overlap)
+    def _told(self, basis: LabellingStatus, goal: PlanGoal, overlap: int) -> dict[str, Any]:
+        demands = basis.wanted(goal)
+        more = sum(demand.more for demand in demands)
+        takes = effort(basis.run.scorer.guideline.name, overlap)
         return {
-            "run": there.run.name,
-            "metric": there.metric.name,
+            "run": basis.run.name,
+            "metric": basis.metric.name,
             "goal": goal.to_json(),
             "labels": more,
             "hours_each": takes.hours_each(more),
             "hours_deciding": takes.hours_deciding(more),
             "overlap": overlap,
-            "cells": _cells(wanted),
-            "assumed": sum(one.stratum.assumed for one in wanted),
-            "strata": len(wanted),
-            "waiting": there.waiting,
-            "all_labelled": all_labelled(there.run) > 0,
-            "responses": sum(row["n"] for row in rows_of(there.run)),
-            "prompts": [] if goal.half_width is None else _prompts(there, goal.half_width),
-            "neighbours": [_pair(there, pair) for pair in there.neighbours if pair is not None],
+            "cells": _cells(demands),
+            "assumed": sum(demand.stratum.assumed for demand in demands),
+            "strata": len(demands),
+            "waiting": basis.waiting,
+            "all_labelled": all_labelled(basis.run) > 0,
+            "responses": sum(row["n"] for row in rows_of(basis.run)),
+            "prompts": [] if goal.half_width is None else _prompts(basis, goal.half_width),
+            "neighbours": [_pair(basis, pair) for pair in basis.neighbours if pair is not None],
         }
 
     def show(self, data: dict[str, Any]) -> None:
@@ -103,7 +110,7 @@ class Command(AssayCommand):
             self.stdout.write(f"All {data['responses']} responses are labelled: no label is left to be made.")
         for line in table(
             [["model", "dimension", "labels"]]
-            + [[one["model"], one["dimension"], str(one["labels"])] for one in data["cells"]]
+            + [[cell["model"], cell["dimension"], str(cell["labels"])] for cell in data["cells"]]
         ):
             self.stdout.write(line)
         self._show_prompts(data["prompts"])
@@ -123,7 +130,7 @@ class Command(AssayCommand):
             )
 
     def _show_prompts(self, prompts: list[dict[str, Any]]) -> None:
-        if all(one["needed"] is not None and one["needed"] <= one["prompts"] for one in prompts):
+        if all(prompt["needed"] is not None and prompt["needed"] <= prompt["prompts"] for prompt in prompts):
             return
         self.stdout.write(
             "That is for exactly these responses. For all prompts like these only more prompts narrow the intervals:"
@@ -131,19 +138,22 @@ class Command(AssayCommand):
         head = ["dimension", "prompts", "now +-", "about so many are needed"]
         lines = [
             [
-                one["dimension"],
-                str(one["prompts"]),
-                "-" if one["half_width"] is None else f"{one['half_width'] * self.unit:.1f}",
-                "-" if one["needed"] is None else str(one["needed"]),
+                prompt["dimension"],
+                str(prompt["prompts"]),
+                UNDEFINED
+                if prompt["half_width"] is None
+                else format_decimal(prompt["half_width"] * self.unit, 1),
+                "-" if prompt["needed"] is None else str(prompt["needed"]),
             ]
-            for one in prompts
+            for prompt in prompts
         ]
         for line in table([head, *lines]):
             self.stdout.write(line)
 
     def _line(self, pair: dict[str, Any]) -> list[str]:
-        ends = [] if pair["low"] is None else [pair[end] * self.unit for end in ("low", "high")]
-        interval = f"{ends[0]:+.1f} to {ends[1]:+.1f}" if ends else "-"
+        interval = UNDEFINED
+        if pair["low"] is not None:
+            interval = " to ".join(format_signed(pair[end] * self.unit, 1) for end in ("low", "high"))
         if pair["separated"]:
             more = "separated"
         elif pair["labels"] is None:
@@ -154,7 +164,7 @@ class Command(AssayCommand):
             more = str(pair["labels"])
         return [
             f"{pair['first']} / {pair['second']}",
-            f"{pair['difference'] * self.unit:+.1f}",
+            format_signed(pair["difference"] * self.unit, 1),
             interval,
             more,
         ]
@@ -162,45 +172,46 @@ class Command(AssayCommand):
     def _goal_in_words(self, goal: dict[str, Any]) -> str:
         if goal["pair"]:
             return f"to separate {goal['pair'][0]} and {goal['pair'][1]}"
-        return f"to plus or minus {goal['half_width'] * self.unit:.3g} points on every dimension"
+        points = format_significant(goal["half_width"] * self.unit)
+        return f"to plus or minus {points} points on every dimension"
 
 
-def _goal(there: Standing, points: float | None, pair: list[str] | None) -> Goal:
+def _goal(basis: LabellingStatus, points: float | None, pair: list[str] | None) -> PlanGoal:
     if pair is not None:
         if points is not None:
             raise AssayError(N_("Give either --points or --pair."))
-        return Goal(pair=(pair[0], pair[1]))
-    wanted = 2.0 if points is None else points
-    if not (math.isfinite(wanted) and 0 < wanted <= 100):
+        return PlanGoal(pair=(pair[0], pair[1]))
+    half_width_points = 2.0 if points is None else points
+    if not (math.isfinite(half_width_points) and 0 < half_width_points <= 100):
         raise AssayError(N_("The points are a number above 0, up to 100."))
-    return Goal(half_width=wanted / (100 if there.metric.kind == "rate" else 1))
+    return PlanGoal(half_width=half_width_points / (100 if basis.metric.kind == "rate" else 1))
 
 
 def _people(texts: list[str]) -> Any:
     return people_named([name for text in texts for name in names(text)])
 
 
-def _cells(wanted: list[Wanted]) -> list[dict[str, Any]]:
+def _cells(demands: list[StratumTarget]) -> list[dict[str, Any]]:
     more: Counter[tuple[str, str]] = Counter()
-    for one in wanted:
-        more[one.stratum.model, one.stratum.scope] += one.more
+    for demand in demands:
+        more[demand.stratum.model, demand.stratum.scope] += demand.more
     return [{"model": model, "dimension": scope, "labels": n} for (model, scope), n in more.items()]
 
 
-def _prompts(there: Standing, half_width: float) -> list[dict[str, Any]]:
+def _prompts(basis: LabellingStatus, half_width: float) -> list[dict[str, Any]]:
     return [
         {
-            "dimension": one.scope,
-            "prompts": one.prompts,
-            "half_width": one.half_width,
-            "needed": one.needed,
+            "dimension": prompt_need.scope,
+            "prompts": prompt_need.prompts,
+            "half_width": prompt_need.half_width,
+            "needed": prompt_need.needed,
         }
-        for one in prompt_needs(there, half_width)
+        for prompt_need in prompt_needs(basis, half_width)
     ]
 
 
-def _pair(there: Standing, pair: Pair) -> dict[str, Any]:
-    wanted = pair.wanted()
+def _pair(basis: LabellingStatus, pair: ModelPair) -> dict[str, Any]:
+    demands = pair.wanted()
     low, high = pair.interval or (None, None)
     return {
         "first": pair.first,
@@ -210,15 +221,17 @@ def _pair(there: Standing, pair: Pair) -> dict[str, Any]:
         "high": high,
         "least_half_width": pair.least_half_width,
         "separated": pair.separated,
-        "labels": None if wanted is None else sum(one.more for one in wanted),
-        "prompts": prompts_to_separate(there, pair),
+        "labels": None if demands is None else sum(demand.more for demand in demands),
+        "prompts": prompts_to_separate(basis, pair),
     }
 
 
 def _work(data: dict[str, Any]) -> str:
     if data["hours_each"] is None or not data["labels"]:
         return ""
-    told = f", about {data['hours_each']:.1f} h for each of {data['overlap']} people"
-    return told + (
-        f" and {data['hours_deciding']:.1f} h for an adjudicator" if data["hours_deciding"] else ""
+    hours = f", about {format_decimal(data['hours_each'], 1)} h for each of {data['overlap']} people"
+    return hours + (
+        f" and {format_decimal(data['hours_deciding'], 1)} h for an adjudicator"
+        if data["hours_deciding"]
+        else ""
     )

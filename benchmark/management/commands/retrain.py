@@ -8,14 +8,14 @@ from django.conf import settings
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.terminal import table
 from annotation.management.base import AssayCommand
-from annotation.selectors.gold import release_named
-from annotation.terminal import table
+from annotation.selectors.releases.releases import release_named
 from benchmark.models import BenchmarkRun, Retraining
-from benchmark.selectors.comparisons import compared
-from benchmark.selectors.retrainings import plan_retraining, runs_of
-from benchmark.services.retraining import retrain
-from scoring.spec import Spec
+from benchmark.selectors.leaderboards.comparison import compared
+from benchmark.selectors.leaderboards.runs import plan_retraining, runs_of
+from benchmark.services.leaderboards.runs import retrain
+from scoring.domain.spec import Spec
 
 
 class Command(AssayCommand):
@@ -38,19 +38,19 @@ class Command(AssayCommand):
         parser.add_argument("--detach", action="store_true", help="leave the work to a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        wanted = {
+        request = {
             "release": release_named(options["release"]),
             "name": options["name"],
             "spec": Spec.of(options["backbone"], default_encoder=settings.ASSAY_ENCODER)
             if options["backbone"]
             else None,
         }
-        plan = plan_retraining(**wanted)
+        plan = plan_retraining(**request)
         if options["dry_run"]:
             return {"retraining": None, "plan": plan.to_json(), "runs": []}
         if not self.quiet:
             self._say(plan.to_json())  # before it takes its time
-        made = retrain(**wanted, send=options["detach"])
+        made = retrain(**request, send=options["detach"])
         if not options["detach"]:
             assert made.scorer.job is not None
             self.run_job(made.scorer.job)
@@ -96,15 +96,20 @@ def _told(made: Retraining, *, detached: bool) -> dict[str, Any]:
 
 def _run(run: BenchmarkRun, *, detached: bool) -> dict[str, Any]:
     moved = (
-        [] if detached else [one.to_json() | {"printed": one.change.printed} for one in compared(run).moved]
+        []
+        if detached
+        else [
+            moved_number.to_json() | {"printed": moved_number.change.printed}
+            for moved_number in compared(run).moved
+        ]
     )
     return {"run": run.name, "replaces": run.replaces.name if run.replaces else None, "cells": moved}
 
 
 def _line(cell: Mapping[str, Any]) -> list[str]:
-    shown = cell["printed"]
+    printed = cell["printed"]
     n = f"{cell['n_new']}" if cell["n_new"] == cell["n_old"] else f"{cell['n_old']} -> {cell['n_new']}"
-    why = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in cell["reasons"].items())
-    delta = "-" if cell["delta"] is None else shown["delta"] or "0"
+    reasons = ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in cell["reasons"].items())
+    delta = "-" if cell["delta"] is None else printed["delta"] or "0"
     place = [cell["model"], cell["dimension"] or "overall", cell["metric"]]
-    return [*place, shown["old"], shown["new"], delta, n, why or "-"]
+    return [*place, printed["old"], printed["new"], delta, n, reasons or "-"]

@@ -4,12 +4,13 @@ from argparse import ArgumentParser
 from typing import Any
 
 import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.corpus import dataset_named, models_named
+from annotation.selectors.datasets import dataset_named, models_named
 from benchmark.models import BenchmarkRun
-from benchmark.selectors.runs import collection_named, rows_of
-from benchmark.services.runs import create_run
-from scoring.selectors.scorers import scorer_named
+from benchmark.selectors.leaderboards.runs import collection_named, rows_of
+from benchmark.services.leaderboards.runs import create_run
+from scoring.selectors.scorers import get_scorer
 
 
 class Command(AssayCommand):
@@ -28,7 +29,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         run = create_run(
             name=options["name"],
-            scorer=scorer_named(options["scorer"]),
+            scorer=get_scorer(options["scorer"]),
             dataset=dataset_named(options["dataset"]),
             collection=collection_named(options["collection"]),
             models=models_named([name for text in options["models"] for name in names(text)]),
@@ -44,7 +45,9 @@ class Command(AssayCommand):
             f"{n} {basis.replace('_', ' ')}" for basis, n in data.get("composition", {}).items()
         )
         cost = data.get("cost", {})
-        took = f"; {cost['predicted']} predicted in {cost['seconds']:.1f} s" if cost.get("predicted") else ""
+        took = ""
+        if cost.get("predicted"):
+            took = f"; {cost['predicted']} predicted in {format_decimal(cost['seconds'], 1)} s"
         self.stdout.write(
             f"{data['run']}: job {data['job']} is {data['state']}; {counted or 'a worker does it'}{took}"
         )

@@ -5,9 +5,9 @@ from typing import Any
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
 from annotation.management.base import AssayCommand
-from annotation.selectors.corpus import dataset_named, models_named
-from scoring.printing import drift_table
-from scoring.selectors.scorers import ready_scorer
+from annotation.selectors.datasets import dataset_named, models_named
+from scoring.management.tables import drift_table
+from scoring.selectors.scorers import get_ready_scorer
 from scoring.services import check_drift
 
 
@@ -23,7 +23,7 @@ class Command(AssayCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         (model,) = models_named([options["model"]])
         job = check_drift(
-            scorer=ready_scorer(options["scorer"]),
+            scorer=get_ready_scorer(options["scorer"]),
             model=model,
             dataset=dataset_named(options["dataset"]) if options["dataset"] else None,
             send=options["detach"],

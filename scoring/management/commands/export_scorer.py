@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from annotation.management.base import AssayCommand
-from scoring.selectors.scorers import ready_scorer
+from scoring.selectors.scorers import get_ready_scorer
 from scoring.services import export_scorer
 
 
@@ -16,13 +16,13 @@ class Command(AssayCommand):
         parser.add_argument("--out", required=True, metavar="DIR", help="the folder: a new or an empty one")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        scorer = ready_scorer(options["name"])
-        made = export_scorer(scorer=scorer, folder=options["out"])
+        scorer = get_ready_scorer(options["name"])
+        export = export_scorer(scorer=scorer, folder=options["out"])
         return {
             "scorer": scorer.name,
-            "path": str(made.folder),
+            "path": str(export.folder),
             "weights_sha256": scorer.weights_sha256,
-            "files": list(made.files),
+            "files": list(export.files),
         }
 
     def show(self, data: dict[str, Any]) -> None:

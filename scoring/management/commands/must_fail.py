@@ -3,13 +3,13 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from annotation.errors import N_, AssayError
-from annotation.formats.row import Row
+from annotation.core.errors import N_, AssayError
+from annotation.domain.formats.rows import Row
 from annotation.management.base import AssayCommand
-from annotation.services.known_sources import response_of
-from scoring.models import MustFail
-from scoring.selectors.must_fail import must_fail_item, must_fail_items
-from scoring.selectors.promotions import latest_version
+from annotation.services.gold_questions.sources import response_of
+from scoring.models import RegressionCase
+from scoring.selectors.regression_cases import must_fail_item, must_fail_items
+from scoring.selectors.scorers import get_latest_guideline
 from scoring.services import add_must_fail, import_must_fail, remove_must_fail
 
 ADD, LIST, REMOVE = "add", "list", "remove"
@@ -39,12 +39,16 @@ class Command(AssayCommand):
         parser.add_argument("--reason", default="")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        name = latest_version(options["guideline"]).name
+        name = get_latest_guideline(options["guideline"]).name
         if options["action"] == REMOVE:
-            return {"guideline": name, "removed": _remove(name, options["item"]), "items": _count(name)}
+            return {
+                "guideline": name,
+                "removed": _remove_item(name, options["item"]),
+                "items": _count_items(name),
+            }
         if options["action"] == ADD:
-            return {"guideline": name, "added": len(_add(name, options)), "items": _count(name)}
-        return {"guideline": name, "items": [_told(item) for item in must_fail_items(name)]}
+            return {"guideline": name, "added": len(_add_items(name, options)), "items": _count_items(name)}
+        return {"guideline": name, "items": [_describe_item(item) for item in must_fail_items(name)]}
 
     def show(self, data: dict[str, Any]) -> None:
         if "added" in data:
@@ -59,7 +63,7 @@ class Command(AssayCommand):
             self.stdout.write(f"{place}  {item['criterion']} not {refused}")
 
 
-def _remove(name: str, number: int | None) -> int:
+def _remove_item(name: str, number: int | None) -> int:
     if number is None:
         raise AssayError(N_("Say which item to remove, by its number in the list."))
     item = must_fail_item(number)
@@ -69,7 +73,7 @@ def _remove(name: str, number: int | None) -> int:
     return item.pk
 
 
-def _add(name: str, options: dict[str, Any]) -> list[MustFail]:
+def _add_items(name: str, options: dict[str, Any]) -> list[RegressionCase]:
     if options["file"]:
         return import_must_fail(guideline_name=name, path=options["file"])
     if not (options["dataset"] and options["prompt"] and options["model"]):
@@ -85,11 +89,11 @@ def _add(name: str, options: dict[str, Any]) -> list[MustFail]:
     )
 
 
-def _count(name: str) -> int:
+def _count_items(name: str) -> int:
     return must_fail_items(name).count()
 
 
-def _told(item: MustFail) -> dict[str, Any]:
+def _describe_item(item: RegressionCase) -> dict[str, Any]:
     prompt = item.response.prompt
     return {
         "item": item.pk,

@@ -4,11 +4,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
-from annotation.errors import N_, AssayError, Conflict
+from annotation.core.error_messages import kept_error_text
+from annotation.core.errors import N_, AssayError, Conflict
+from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand
-from annotation.wording import kept_error_text
-from scoring.selectors.promotions import latest_version
-from scoring.selectors.scorers import ready_scorer
+from scoring.selectors.scorers import get_latest_guideline, get_ready_scorer
 from scoring.services import go_back, promote
 
 
@@ -28,18 +28,18 @@ class Command(AssayCommand):
         if bool(options["name"]) == bool(options["back"]):
             raise AssayError(N_("Name a scorer to promote, or with --back the guideline to go back in."))
         if options["back"]:
-            name = latest_version(options["back"]).name
-            made = go_back(guideline_name=name)
-            assert made.replaced is not None, "a step back replaces the scorer that was gone back from"
-            return {"scorer": made.scorer.name, "guideline": name, "instead_of": made.replaced.name}
-        scorer = ready_scorer(options["name"])
+            name = get_latest_guideline(options["back"]).name
+            promotion = go_back(guideline_name=name)
+            assert promotion.replaced is not None, "a step back replaces the scorer that was gone back from"
+            return {"scorer": promotion.scorer.name, "guideline": name, "instead_of": promotion.replaced.name}
+        scorer = get_ready_scorer(options["name"])
         job = promote(scorer=scorer, send=options["detach"])
         if options["detach"]:
             return {"scorer": scorer.name, "job": job.pk, "state": job.state}
         result: dict[str, Any] = self.run_job(job).result
         if not result["promoted"]:
-            why = " ".join(kept_error_text(kept) for kept in result["refusals"])
-            raise Conflict(N_("{scorer} was not promoted: {why}"), scorer=scorer.name, why=why)
+            reasons = " ".join(kept_error_text(refusal) for refusal in result["refusals"])
+            raise Conflict(N_("{scorer} was not promoted: {why}"), scorer=scorer.name, why=reasons)
         return {"scorer": scorer.name, "guideline": scorer.guideline.name} | result
 
     def show(self, data: dict[str, Any]) -> None:
@@ -47,8 +47,9 @@ class Command(AssayCommand):
             self.stdout.write(f"{data['scorer']} waits for a worker (job {data['job']})")
             return
         self.stdout.write(f"{data['scorer']} is now the current scorer of {data['guideline']}")
-        for one in data.get("verdict", {}).get("criteria", []):
+        for comparison in data.get("verdict", {}).get("criteria", []):
+            new, old, loss = (format_decimal(comparison[name]) for name in ("new", "old", "smallest_loss"))
             self.stdout.write(
-                f"  {one['criterion']}: {one['new']:.3f}, {data['against']} had {one['old']:.3f} of {one['n']} labels; "
-                f"a loss of {one['smallest_loss']:.3f} would have been noticed"
+                f"  {comparison['criterion']}: {new}, {data['against']} had {old} of {comparison['n']} labels; "
+                f"a loss of {loss} would have been noticed"
             )

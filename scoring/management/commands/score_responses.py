@@ -4,9 +4,10 @@ from argparse import ArgumentParser
 from typing import Any
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.formatting import format_decimal
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.corpus import dataset_named, models_named
-from scoring.selectors.scorers import ready_scorer
+from annotation.selectors.datasets import dataset_named, models_named
+from scoring.selectors.scorers import get_ready_scorer
 from scoring.services import create_scoring
 
 
@@ -21,17 +22,19 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         job = create_scoring(
-            scorer=ready_scorer(options["scorer"]),
+            scorer=get_ready_scorer(options["scorer"]),
             dataset=dataset_named(options["dataset"]),
             models=models_named([name for value in options["models"] for name in names(value)]),
             send=options["detach"],
         )
-        told = {"scorer": options["scorer"], "dataset": options["dataset"]}
+        target = {"scorer": options["scorer"], "dataset": options["dataset"]}
         if options["detach"]:
-            return told | {"job": job.pk, "state": job.state}
+            return target | {"job": job.pk, "state": job.state}
         result = self.run_job(job).result
         stored = {basis: result[basis] for basis in ("out_of_fold", "unseen")}
-        return told | {"stored": stored} | {name: result[name] for name in ("responses", "asked", "seconds")}
+        return (
+            target | {"stored": stored} | {name: result[name] for name in ("responses", "asked", "seconds")}
+        )
 
     def show(self, data: dict[str, Any]) -> None:
         if "job" in data:
@@ -41,5 +44,5 @@ class Command(AssayCommand):
         self.stdout.write(
             f"{data['scorer']} on {data['dataset']}: {stored['out_of_fold']} new predictions out of fold, "
             f"{stored['unseen']} of unseen responses; {data['asked']} different texts read, "
-            f"{data['responses']} responses in {data['seconds']:.1f} s"
+            f"{data['responses']} responses in {format_decimal(data['seconds'], 1)} s"
         )

@@ -8,38 +8,40 @@ from typing import Any
 from django.conf import settings
 
 import scoring.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
-from annotation.errors import N_, AssayError
+from annotation.core.errors import N_, AssayError
 from annotation.management.base import AssayCommand, names
-from annotation.selectors.corpus import models_named
-from annotation.selectors.gold import release_named
-from scoring.printing import figures_table, further_lines
-from scoring.selectors.scorers import scorer_named
+from annotation.selectors.datasets import models_named
+from annotation.selectors.releases.releases import release_named
+from scoring.domain.spec import SETTINGS, Spec
+from scoring.domain.training_spec import EVALUATIONS, GROUPED, TrainingSpec
+from scoring.management.tables import figures_table, list_further_lines
+from scoring.selectors.scorers import get_scorer
 from scoring.services import create_scorer
-from scoring.services.scorers import EVALUATIONS, GROUPED, encoder_named
-from scoring.spec import Spec
-from scoring.tuning import SETTINGS
+from scoring.services.scorers.scorers import encoder_named
 
 
-def _spec(options: Mapping[str, Any]) -> Spec | None:
+def _read_backbone(options: Mapping[str, Any]) -> Spec | None:
     """What was asked for; of an adaptation nothing said is what its base is made of."""
-    asked = {"encoder": encoder_named(options["encoder"].strip()), "tuning": options["tuning"]}
-    if options["base"] and not any((options["backbone"], *asked.values())):
-        return _with_settings(scorer_named(options["base"]).spec, options["set"]) if options["set"] else None
-    spec = Spec.of(options["backbone"], **asked, default_encoder=settings.ASSAY_ENCODER)
-    if (asked["encoder"] and asked["encoder"] != spec.encoder) or (asked["tuning"] and not spec.encoder):
+    encoder_options = {"encoder": encoder_named(options["encoder"].strip()), "tuning": options["tuning"]}
+    if options["base"] and not any((options["backbone"], *encoder_options.values())):
+        return _add_settings(get_scorer(options["base"]).spec, options["set"]) if options["set"] else None
+    spec = Spec.of(options["backbone"], **encoder_options, default_encoder=settings.ASSAY_ENCODER)
+    if (encoder_options["encoder"] and encoder_options["encoder"] != spec.encoder) or (
+        encoder_options["tuning"] and not spec.encoder
+    ):
         raise AssayError(
             N_("{backbone} does not use what --encoder or --tuning say: leave them out."), backbone=spec.title
         )
-    return _with_settings(spec, options["set"])
+    return _add_settings(spec, options["set"])
 
 
-def _with_settings(spec: Spec, given: Sequence[str]) -> Spec:
-    if given and not spec.is_tuned:
+def _add_settings(spec: Spec, assignments: Sequence[str]) -> Spec:
+    if assignments and not spec.is_tuned:
         raise AssayError(
             N_("--set is for an encoder that is tuned, and nothing of {backbone} is: leave it out."),
             backbone=spec.title,
         )
-    return replace(spec, settings=spec.settings.with_given(given))
+    return replace(spec, settings=spec.settings.with_assignments(assignments))
 
 
 class Command(AssayCommand):
@@ -75,7 +77,7 @@ class Command(AssayCommand):
             metavar="HOW",
             help=f"{', '.join(EVALUATIONS)}; may be given again (default: {GROUPED}, which is always done)",
         )
-        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--seed", type=int, default=TrainingSpec.model_fields["seed"].default)
         parser.add_argument(
             "--seeds",
             type=int,
@@ -91,32 +93,32 @@ class Command(AssayCommand):
         parser.add_argument("--detach", action="store_true", help="queue it for a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        scorer, job = create_scorer(
+        training = TrainingSpec(
             name=options["name"],
-            release=release_named(options["release"]),
-            spec=_spec(options),
-            evaluate=[name for value in options["evaluate"] for name in names(value)],
+            release=release_named(options["release"]).pk,
+            backbone=_read_backbone(options),
+            evaluate=tuple(name for value in options["evaluate"] for name in names(value)),
             seed=options["seed"],
             seeds=options["seeds"],
-            base=scorer_named(options["base"]) if options["base"] else None,
-            adapt_to=models_named([options["adapt_to"]])[0] if options["adapt_to"] else None,
-            send=options["detach"],
+            base=get_scorer(options["base"]).pk if options["base"] else None,
+            adapt_to=models_named([options["adapt_to"]])[0].pk if options["adapt_to"] else None,
         )
+        scorer, job = create_scorer(training, send=options["detach"])
         if options["detach"]:
             return {"scorer": scorer.name, "backbone": scorer.backbone, "job": job.pk, "state": job.state}
         self.run_job(job)
-        trained = scorer_named(scorer.name)
+        trained = get_scorer(scorer.name)
         return {"scorer": trained.name, "backbone": trained.backbone, "evaluation": trained.evaluation}
 
     def show(self, data: dict[str, Any]) -> None:
         if "job" in data:
             self.stdout.write(f"{data['scorer']} waits for a worker (job {data['job']})")
             return
-        card = scorer_named(data["scorer"]).card
+        card = get_scorer(data["scorer"]).card
         self.stdout.write(f"{data['scorer']}: {card['responses']} responses to {card['prompts']} prompts")
         self.stdout.write(f"backbone {card['backbone']['description']}")
         self.stdout.write(f"release {card['release']['name']}, sha256 {card['release']['sha256']}")
         self.stdout.write(f"weights sha256 {card['weights_sha256']}")
         evaluation = data["evaluation"]
-        for line in ["", *figures_table(evaluation, card), "", *further_lines(evaluation, card)]:
+        for line in ["", *figures_table(evaluation, card), "", *list_further_lines(evaluation, card)]:
             self.stdout.write(line)

@@ -13,7 +13,7 @@ from annotation.templatetags.components import STATE_LABELS
 
 def render(source: str, **context: Any) -> str:
     page = engines["django"].from_string(source).render(context)  # type: ignore[attr-defined]
-    return re.sub(r"\s+", " ", page).replace("> <", "><").strip()
+    return re.sub(r"\s*(<[^>]*>)\s*", r"\1", re.sub(r"\s+", " ", page)).strip()
 
 
 def test_a_state_is_a_badge_with_its_models_word() -> None:

@@ -1,0 +1,351 @@
+"""What the API takes and gives. Handouts are the frozen values of the selectors, never the models.
+
+The endpoints: validate, call one service, answer with what a selector hands out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from annotation.api import base
+from annotation.api.base import (
+    KEY,
+    AssayView,
+    LabelsField,
+    NumberField,
+    StrictSerializer,
+    refusals,
+)
+from annotation.domain.annotations import FLAGS, Work
+from annotation.domain.guidelines import Criterion
+from annotation.models import Assignment, Channel
+from annotation.selectors.assignments.items import Handout, handout
+from annotation.selectors.batches import batch_at_work
+from annotation.selectors.batches.members import my_batches
+from annotation.selectors.guidelines import guideline_at_work
+from annotation.services import assignments
+from annotation.services.annotations.submission import Receipt, revise, submit
+from annotation.services.assignments import TooLate
+
+LONGEST_TEXT = 20_000
+LONGEST_REASON = 500
+DAY = 24 * 60 * 60
+
+
+class NextSerializer(StrictSerializer):
+    ahead = serializers.BooleanField(default=False, help_text="Claim one more, at most two live.")
+
+
+class EvidenceSerializer(StrictSerializer):
+    """A span of a turn, in Unicode code points; ``end`` is the first one after it."""
+
+    turn = serializers.IntegerField(min_value=0, max_value=1000)
+    start = serializers.IntegerField(min_value=0, max_value=10_000_000)
+    end = serializers.IntegerField(min_value=1, max_value=10_000_000)
+    criterion = serializers.CharField(
+        required=False,
+        max_length=100,
+        help_text="Of what it is evidence; may be left out where one is asked.",
+    )
+    level = NumberField(required=False, help_text="The level that it speaks for; else the one of the label.")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if attrs["end"] <= attrs["start"]:
+            raise serializers.ValidationError({"end": ["The end comes after the start."]})
+        return attrs
+
+
+class VerdictSerializer(StrictSerializer):
+    labels = LabelsField(help_text="A level value for each disputed criterion.")
+    rationale = serializers.CharField(
+        default="", allow_blank=True, max_length=LONGEST_TEXT, trim_whitespace=False
+    )
+    seconds = NumberField(default=None, allow_null=True, min_value=0, max_value=DAY)
+
+    def work(self, channel: Channel) -> Work:
+        return Work(**self.validated_data, channel=channel)
+
+
+class WorkSerializer(VerdictSerializer):
+    labels = LabelsField(help_text="A level value for each criterion that was handed out.")
+    evidence = EvidenceSerializer(many=True, default=list)
+    flags = serializers.ListField(
+        child=serializers.ChoiceField(choices=sorted(FLAGS)), default=list, max_length=len(FLAGS)
+    )
+
+
+class CorrectionSerializer(WorkSerializer):
+    reason = serializers.CharField(default="", allow_blank=True, max_length=LONGEST_REASON)
+
+
+class SkipSerializer(StrictSerializer):
+    reason = serializers.CharField(max_length=LONGEST_REASON)
+
+
+class LevelSerializer(serializers.Serializer[Any]):
+    value = NumberField()
+    requires = serializers.ListField(
+        child=serializers.ChoiceField(choices=["evidence", "rationale"]),
+        help_text="What a label with this value must bring along.",
+    )
+    name = serializers.DictField(child=serializers.CharField(), help_text="By language.")
+    definition = serializers.DictField(child=serializers.CharField(), help_text="By language.")
+
+
+class CriterionSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    question = serializers.DictField(child=serializers.CharField(), help_text="By language.")
+    measurement = serializers.ChoiceField(choices=["nominal", "ordinal", "interval"])
+    values = serializers.ListField(child=NumberField(), help_text="Every value that a label may take.")
+    scale = LevelSerializer(many=True)
+
+
+class TurnSerializer(serializers.Serializer[Any]):
+    role = serializers.CharField(help_text="assistant: what is judged; user: what it answers.")
+    text = serializers.CharField()
+
+
+class HandoutSerializer(serializers.Serializer[Any]):
+    assignment = serializers.UUIDField()
+    lease_expires = serializers.DateTimeField()
+    prompt = serializers.CharField()
+    turns = TurnSerializer(many=True)
+    criteria = CriterionSerializer(many=True)
+
+
+def handout_body(item: Handout) -> dict[str, Any]:
+    """What ``HandoutSerializer`` describes. A criterion of a published guideline is the same for ever, and long."""
+    return {
+        "assignment": item.assignment,
+        "lease_expires": item.lease_expires,
+        "prompt": item.prompt,
+        "turns": [{"role": turn.role, "text": turn.text} for turn in item.turns],
+        "criteria": [_criterion_body(item.guideline, criterion) for criterion in item.criteria],
+    }
+
+
+_CRITERIA: dict[tuple[str, str], Any] = {}
+
+
+def _criterion_body(guideline: str, criterion: Criterion) -> Any:
+    body = _CRITERIA.get((guideline, criterion.name))
+    if body is None:
+        body = _CRITERIA[guideline, criterion.name] = CriterionSerializer(criterion).data
+    return body
+
+
+class FeedbackSerializer(serializers.Serializer[Any]):
+    """This was an item whose labels are known. What was submitted stands."""
+
+    given = serializers.DictField(child=NumberField(), help_text="What I said, by criterion.")
+    known = serializers.DictField(child=NumberField(), help_text="What is right, by criterion.")
+    explanation = serializers.CharField(help_text="Why; may be empty.")
+
+
+class ReceiptSerializer(serializers.Serializer[Any]):
+    receipt = serializers.UUIDField()
+    assignment = serializers.UUIDField()
+    revision = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    feedback = FeedbackSerializer(
+        allow_null=True,
+        default=None,
+        help_text="After a known item, where the batch tells people; else null.",
+    )
+
+
+class PassedOnSerializer(serializers.Serializer[Any]):
+    message = serializers.CharField()
+
+
+class ClaimSerializer(serializers.Serializer[Any]):
+    """What became of a claim. ``lease_expires`` is null when it is no longer held."""
+
+    assignment = serializers.UUIDField()
+    state = serializers.ChoiceField(choices=["claimed", "released", "expired"])
+    lease_expires = serializers.DateTimeField(allow_null=True)
+
+
+class MyBatchSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField(source="batch.name")
+    role = serializers.ChoiceField(choices=["annotator", "adjudicator"])
+    done = serializers.IntegerField(help_text="What this person finished.")
+    left = serializers.IntegerField(help_text="What is there for this person to take.")
+    due = serializers.DateField(allow_null=True)
+    round = serializers.ChoiceField(
+        choices=["", "running", "passed", "failed", "waived"],
+        help_text="Of the qualification before the work; done and left count it while it runs. Empty: there is none.",
+    )
+
+
+class GuidelineSerializer(serializers.Serializer[Any]):
+    """The version that a batch works with. The criteria of an item come with it."""
+
+    name = serializers.CharField()
+    version = serializers.CharField()
+    sha256 = serializers.CharField()
+    title = serializers.DictField(child=serializers.CharField(), help_text="By language.")
+    introduction = serializers.DictField(
+        child=serializers.CharField(), help_text="The rules, by language: read them before the first item."
+    )
+
+
+class LoopView(AssayView):
+    """Of the annotation loop: what a token of the scope ``work`` reaches."""
+
+    in_loop = True
+
+    @property
+    def channel(self) -> Channel:
+        """By a token, or by a page: whoever is signed in by a session sits at a browser."""
+        return Channel.TOKEN if self.request.auth else Channel.PAGE
+
+
+class Batches(LoopView):
+    @extend_schema(
+        operation_id="batches_mine",
+        summary="The open batches in which I work, with my progress",
+        responses={200: MyBatchSerializer(many=True), **refusals(401, 403)},
+    )
+    def get(self, request: Request) -> Response:
+        return Response(MyBatchSerializer(my_batches(self.person), many=True).data)
+
+
+class BatchGuideline(LoopView):
+    @extend_schema(
+        operation_id="batches_guideline",
+        summary="The guideline of a batch in which I work, with its introduction",
+        responses={200: GuidelineSerializer, **refusals(401, 404)},
+    )
+    def get(self, request: Request, name: str) -> Response:
+        return Response(GuidelineSerializer(guideline_at_work(name, self.person).document).data)
+
+
+class Next(LoopView):
+    @extend_schema(
+        operation_id="batches_next",
+        summary="My oldest live claim, else a new one",
+        request=NextSerializer,
+        responses={
+            200: HandoutSerializer,
+            204: OpenApiResponse(description="There is nothing for this person now."),
+            **refusals(400, 401, 403, 404),
+        },
+    )
+    def post(self, request: Request, name: str) -> Response:
+        ahead = self.read(NextSerializer).validated_data["ahead"]
+        claim = assignments.next_assignment(batch=batch_at_work(name), person=self.person, ahead=ahead)
+        if claim is None:
+            return Response(status=204)
+        return Response(handout_body(handout(claim)))
+
+
+class Submit(LoopView):
+    @extend_schema(
+        operation_id="assignments_submit",
+        summary="Submit the annotation of an item",
+        parameters=[KEY],
+        request=WorkSerializer,
+        responses={
+            201: ReceiptSerializer,
+            200: OpenApiResponse(ReceiptSerializer, "This key was answered before."),
+            **refusals(400, 401, 403, 404, 409, 422),
+        },
+    )
+    def post(self, request: Request, assignment_id: UUID) -> Response:
+        work = self.read(WorkSerializer).work(self.channel)
+        try:
+            receipt = submit(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
+        except TooLate as refusal:
+            raise KeptAsDraft(refusal.template, **refusal.params) from refusal
+        return _receipt(receipt)
+
+
+class KeptAsDraft(TooLate):
+    """What ``submit`` refused it has kept; the answer says so."""
+
+    draft = True
+
+
+class Revise(LoopView):
+    @extend_schema(
+        operation_id="assignments_revise",
+        summary="Correct what I submitted",
+        description=(
+            "A new revision while the item is shown open to you. In a batch with gold checks items are shown closed"
+            " some at a time: the revision is taken and read back, and where the item was settled before, it does not"
+            " count and the manager reads it."
+        ),
+        parameters=[KEY],
+        request=CorrectionSerializer,
+        responses={
+            201: ReceiptSerializer,
+            200: OpenApiResponse(ReceiptSerializer, "This key was answered before."),
+            202: OpenApiResponse(PassedOnSerializer, "The item is closed: the manager reads the request."),
+            **refusals(400, 401, 403, 404, 409, 422),
+        },
+    )
+    def post(self, request: Request, assignment_id: UUID) -> Response:
+        work = self.read(CorrectionSerializer).work(self.channel)
+        receipt = revise(assignment_id=assignment_id, person=self.person, key=self.key(), work=work)
+        if receipt is None:
+            return Response({"message": _("This item is closed. Your correction went to the manager.")}, 202)
+        return _receipt(receipt)
+
+
+class Skip(LoopView):
+    @extend_schema(
+        operation_id="assignments_skip",
+        summary="Give an item back for good, saying why",
+        request=SkipSerializer,
+        responses={200: ClaimSerializer, **refusals(400, 401, 403, 404, 409)},
+    )
+    def post(self, request: Request, assignment_id: UUID) -> Response:
+        reason = self.read(SkipSerializer).validated_data["reason"]
+        claim = assignments.release(assignment_id=assignment_id, person=self.person, skip_reason=reason)
+        return _claim(claim)
+
+
+class Release(LoopView):
+    @extend_schema(
+        operation_id="assignments_release",
+        summary="Give an item back for now; it may come again",
+        request=base.NothingSerializer,
+        responses={200: ClaimSerializer, **refusals(400, 401, 403, 404, 409)},
+    )
+    def post(self, request: Request, assignment_id: UUID) -> Response:
+        self.read(base.NothingSerializer)
+        return _claim(assignments.release(assignment_id=assignment_id, person=self.person))
+
+
+class Extend(LoopView):
+    @extend_schema(
+        operation_id="assignments_extend",
+        summary="Start the lease of an item anew",
+        request=base.NothingSerializer,
+        responses={200: ClaimSerializer, **refusals(400, 401, 403, 404, 409)},
+    )
+    def post(self, request: Request, assignment_id: UUID) -> Response:
+        self.read(base.NothingSerializer)
+        return _claim(assignments.extend_lease(assignment_id=assignment_id, person=self.person))
+
+
+def _receipt(receipt: Receipt) -> Response:
+    return Response(ReceiptSerializer(receipt).data, status=201 if receipt.created else 200)
+
+
+def _claim(claim: Assignment) -> Response:
+    held = claim.state == Assignment.State.CLAIMED
+    body = {
+        "assignment": claim.pk,
+        "state": claim.state,
+        "lease_expires": claim.lease_expires if held else None,
+    }
+    return Response(ClaimSerializer(body).data)

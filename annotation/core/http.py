@@ -1,0 +1,140 @@
+"""An answer that a browser saves as a file.
+
+Sending files: streamed, and from any place on, so that a download that broke off goes on (RFC 9110, section 14).
+
+Numbers and days that come with a request, which anybody may have written by hand: each has bounds.
+
+What is outside of them is no number and no day, so that no sum over it leaves what Python and a database can keep.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from math import isfinite
+from typing import Any
+
+from django import forms
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+
+from annotation.core.zip_stream import Segment, blocks, length
+
+
+def attached(answer: HttpResponseBase, file_name: str) -> HttpResponseBase:
+    answer["Content-Disposition"] = str(content_disposition_header(True, file_name))
+    answer["X-Content-Type-Options"] = "nosniff"
+    answer["Cache-Control"] = "private, no-store"
+    return answer
+
+
+@dataclass(frozen=True)
+class Crumb:
+    """One step of the way to a page; the last one is where the reader is, and has no address."""
+
+    label: str
+    url: str = ""
+
+
+def trail(*steps: tuple[str, str, list[str]], here: str) -> list[Crumb]:
+    """``steps`` are (label, URL name, its arguments)."""
+    return [*(Crumb(label, reverse(name, args=args)) for label, name, args in steps), Crumb(here)]
+
+
+# More digits than any file has bytes are no range.
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+
+
+def sent(
+    request: HttpRequest, parts: Sequence[Segment], *, name: str, content_type: str, etag: str
+) -> HttpResponseBase:
+    """The parts one after the other as a file of this name; or the range of them that is asked for.
+
+    A range counts only while the file is the one that it began with (If-Range). Several ranges get the whole.
+    """
+    size = length(parts)
+    tag = f'"{etag}"'
+    found = _range(request, size, tag)
+    if found is not None and found[0] >= found[1]:
+        return _named(HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"}), name)
+    start, stop = found or (0, size)
+    answer = StreamingHttpResponse(
+        blocks(parts, start, stop), content_type=content_type, status=200 if found is None else 206
+    )
+    answer["Content-Length"] = str(stop - start)
+    answer["Accept-Ranges"] = "bytes"
+    answer["ETag"] = tag
+    if found is not None:
+        answer["Content-Range"] = f"bytes {start}-{stop - 1}/{size}"
+    return _named(answer, name)
+
+
+def begins(answer: HttpResponseBase) -> bool:
+    """Whether the file is sent from its beginning, and does not go on."""
+    return answer.status_code == 200 or answer.headers.get("Content-Range", "").startswith("bytes 0-")
+
+
+def _range(request: HttpRequest, size: int, tag: str) -> tuple[int, int] | None:
+    """The bytes from and before which to send; None for all of them; nothing between them is no such range."""
+    found = _RANGE.fullmatch(request.headers.get("Range", ""))
+    if found is None or not (found[1] or found[2]):
+        return None
+    if request.headers.get("If-Range", tag) != tag:
+        return None
+    if not found[1]:
+        return max(0, size - int(found[2])), size
+    last = int(found[2]) if found[2] else size - 1
+    return int(found[1]), min(last + 1, size)
+
+
+def _named(answer: HttpResponseBase, name: str) -> HttpResponseBase:
+    answer["Content-Disposition"] = str(content_disposition_header(True, name))
+    answer["X-Content-Type-Options"] = "nosniff"
+    answer["Cache-Control"] = "private, no-store"
+    return answer
+
+
+LONGEST = 18
+"""Digits: what any database keeps as a whole number."""
+MIN_DAY, MAX_DAY = date(1970, 1, 1), date(2999, 12, 31)
+"""Nothing here is older; and a day more, or another time zone, is still a date."""
+
+
+def whole(text: str) -> int | None:
+    """The number from 0 on; None for what is none, and for one that no id or count here can be."""
+    return int(text) if text.isdecimal() and len(text) <= LONGEST else None
+
+
+def parse_signed(text: str) -> int | None:
+    """As ``whole``, and below 0 as well."""
+    number = whole(text.removeprefix("-"))
+    return -number if number is not None and text.startswith("-") else number
+
+
+def parse_level(text: str) -> float | None:
+    """The value of a level; None for what is none, such as an infinite one."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def parse_ordinal(text: str) -> int | None:
+    """The ordinal of a day; None for what is none."""
+    day = whole(text)
+    return day if day is not None and MIN_DAY.toordinal() <= day <= MAX_DAY.toordinal() else None
+
+
+class DayField(forms.DateField):
+    """A date within the bounds; what is outside is refused in words that name them."""
+
+    def __init__(self, **options: Any) -> None:
+        widget = forms.DateInput(attrs={"type": "date", "min": MIN_DAY, "max": MAX_DAY}, format="%Y-%m-%d")
+        super().__init__(**{"required": False, "widget": widget, **options})
+        self.validators += [MinValueValidator(MIN_DAY), MaxValueValidator(MAX_DAY)]

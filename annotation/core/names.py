@@ -1,0 +1,95 @@
+"""The names that people give to things: they stand in addresses, files and commands. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+
+from annotation.core.errors import N_, AssayError
+
+LONGEST = 100
+_FORBIDDEN = re.compile(r"[/\\?#%\x00-\x1f\x7f]|^\.|^\s|\s$")
+
+
+def check_name(name: str) -> str:
+    """The name, if it can stand in an address: any script, no slash, no control character, at most 100 characters."""
+    if not name or len(name) > LONGEST or _FORBIDDEN.search(name):
+        raise AssayError(
+            N_(
+                "{name} cannot be a name: use 1 to {longest} characters,"
+                " without / \\ ? # % and no dot or blank in front."
+            ),
+            name=repr(name),
+            longest=LONGEST,
+        )
+    return name
+
+
+# Scripts that are written together in one language, and whose letters nobody takes for each other's.
+_WRITTEN_TOGETHER = (
+    {"LATIN", "HAN", "HIRAGANA", "KATAKANA"},
+    {"LATIN", "HAN", "BOPOMOFO"},
+    {"LATIN", "HAN", "HANGUL"},
+)
+_ANY_SCRIPT = {"COMMON", "INHERITED"}
+
+
+def check_person_name(name: str) -> None:
+    """A name to sign in with is of one script, or of Chinese characters and Latin letters; in whichever normal form."""
+    from confusable_homoglyphs.categories import unique_aliases
+
+    scripts = set(unique_aliases(unicodedata.normalize("NFKC", name))) - _ANY_SCRIPT
+    if len(scripts) > 1 and not any(scripts <= together for together in _WRITTEN_TOGETHER):
+        raise AssayError(
+            N_(
+                "{name} mixes letters of several scripts ({scripts}), of which some look alike: use one script."
+            ),
+            name=repr(name),
+            scripts=", ".join(sorted(script.capitalize() for script in scripts)),
+        )
+
+
+def look_alike_key(name: str) -> str:
+    """Equal for two names that readers take for each other: in another case, in letters of another script, with 0 for
+    o, 1 for l or rn for m. The skeleton of Unicode's Technical Standard 39, of the name without its case.
+    """
+    return _skeleton(_fold(name))
+
+
+def look_alike_keys(name: str) -> set[str]:
+    """The key of the name, and that of what it looks like as it is written: a capital I is taken for an l."""
+    return {look_alike_key(name), look_alike_key(_skeleton(unicodedata.normalize("NFKC", name)))}
+
+
+def _fold(name: str) -> str:
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+
+
+def _skeleton(text: str) -> str:
+    prototypes = _prototypes()
+    letters = unicodedata.normalize("NFD", text)
+    return _fold("".join(prototypes.get(letter, letter) for letter in letters))
+
+
+@cache
+def _prototypes() -> dict[str, str]:
+    """What stands for each letter that looks like another one. The library lists for a letter its one prototype, and
+    for a prototype all that look like it; of two that have only each other the plainer one stands.
+    """
+    from confusable_homoglyphs.confusables import confusables_data
+
+    prototypes = {}
+    for letter, others in confusables_data.items():
+        other = others[0]["c"].strip(_MARKS)
+        is_prototype = len(confusables_data.get(other, ())) > 1 or _plainness(other) < _plainness(letter)
+        if len(others) == 1 and is_prototype:
+            prototypes[letter] = other
+    return prototypes
+
+
+_MARKS = "\u200e\u200f"  # the library puts them around letters that are written from right to left
+
+
+def _plainness(text: str) -> tuple[bool, str]:
+    return not text.isascii(), text

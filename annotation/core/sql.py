@@ -1,0 +1,110 @@
+"""How SQL that the ORM does not write is sent: prepared, several statements at once, values as the ORM stores them.
+
+It knows no table: the statements themselves stand in annotation/models/sql.py, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from django.db import DatabaseError, connection
+from django.db.models import Field, Model
+
+from annotation.core.databases import prepare_nothing
+
+MOST_PREPARED = 100
+OTHER_SERVER = ("26000", "42P05")  # a statement is not there, or is there already
+_PREPARED: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()  # by the connection to the server
+M = TypeVar("M", bound=Model)
+
+
+@dataclass(frozen=True)
+class Statement:
+    sql: str
+    params: Sequence[Any]
+
+
+def fetch_first(sql: str, params: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The first row, or None."""
+    with connection.cursor() as cursor:
+        _execute_prepared(cursor, sql, params)
+        row: tuple[Any, ...] | None = cursor.fetchone()
+        return row
+
+
+def fetch_rows(sql: str, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        _execute_prepared(cursor, sql, params)
+        return list(cursor.fetchall())
+
+
+def _execute_prepared(cursor: Any, sql: str, params: Sequence[Any]) -> None:
+    try:
+        cursor.execute(_prepare(cursor, sql, len(params)), params)
+    except DatabaseError as error:
+        if getattr(error.__cause__, "pgcode", None) not in OTHER_SERVER:
+            raise
+        prepare_nothing("a statement that was prepared is not there")
+        if connection.in_atomic_block:  # the transaction is broken; whoever asks again is answered
+            raise
+        cursor.execute(sql, params)
+
+
+def _prepare(cursor: Any, sql: str, params: int) -> str:
+    """The same question, planned once for each connection of PostgreSQL: planning takes longer than answering.
+
+    A statement's name is the hash of its text: whoever else uses the same connection of the server means the same by
+    it. Nothing is prepared behind a pooler (annotation/core/databases.py), nor beyond the shapes that a loop needs.
+    """
+    if connection.vendor != "postgresql" or connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]:
+        return sql
+    prepared: dict[str, str] = _PREPARED.setdefault(connection.connection, {})
+    execution = prepared.get(sql)
+    if execution is None:
+        if len(prepared) >= MOST_PREPARED:
+            return sql
+        places = tuple(f"${place}" for place in range(1, params + 1))
+        text = sql % places if places else sql
+        name = f"assay_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+        cursor.execute(f"PREPARE {name} AS {text}")
+        values = ", ".join(["%s"] * params)
+        execution = prepared[sql] = f"EXECUTE {name} ({values})" if params else f"EXECUTE {name}"
+    return execution
+
+
+def execute(*statements: Statement) -> None:
+    """Write all of them, in this order; where the database takes several at once, in one round trip."""
+    if not statements:
+        return
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            params = [value for statement in statements for value in statement.params]
+            cursor.execute("; ".join([statement.sql for statement in statements]), params)
+            return
+        for statement in statements:
+            cursor.execute(statement.sql, statement.params)
+
+
+def load_object(model: type[M], **values: Any) -> M:
+    """An object as the ORM would have read it with these columns alone; the others are read when asked for."""
+    names = [field.attname for field in model._meta.concrete_fields if field.attname in values]
+    if len(names) != len(values):
+        raise ValueError(f"{model.__name__} has no {sorted(set(values) - set(names))}")
+    return model.from_db(connection.alias, names, [values[name] for name in names])
+
+
+def to_database(model: type[Model], name: str, value: Any) -> Any:
+    """The value as the database stores it."""
+    return field_of(model, name).get_db_prep_save(value, connection)
+
+
+@lru_cache(maxsize=512)
+def field_of(model: type[Model], name: str) -> Field[Any, Any]:
+    field = model._meta.get_field(name.removesuffix("_id") if name.endswith("_id") else name)
+    assert isinstance(field, Field)
+    return field

@@ -1,0 +1,236 @@
+"""The formulas. Each statistic is 1 - D_o / D_e: the disagreement observed over the disagreement expected by chance.
+
+``docs/agreement.md`` gives each in its author's form with the source. Shapes: M sets of labels, V values of the
+scale, B weightings (how many units carry each set: as observed, or in one resample).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TypeAlias
+
+import numpy as np
+
+from annotation.domain.agreement.patterns import Floats, Ints, Units, Value
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """counts (B, M): units with each set of labels. ``turn`` gives ``turned`` (B, M) when Cohen's kappa asks for it."""
+
+    units: Units
+    counts: Floats
+    turn: Callable[[], Floats]
+
+    @cached_property
+    def turned(self) -> Floats:
+        return self.turn()
+
+    @cached_property
+    def n(self) -> Floats:
+        """(B,): pairable units."""
+        return self.counts @ self.units.pairable
+
+    @cached_property
+    def totals(self) -> Floats:
+        """(B, V): n_c, the labels with each value in pairable units."""
+        return self.counts @ self.units.pairable_counts
+
+    @cached_property
+    def labels(self) -> Floats:
+        """(B,): n., all labels in pairable units."""
+        return across(self.totals)
+
+    @cached_property
+    def prevalence(self) -> Floats:
+        """(B, V): pi_k, the mean over all labelled units of the share of value k."""
+        return ratio(self.counts @ self.units.shares, across(self.counts)[:, None])
+
+    @cached_property
+    def spread(self) -> Floats:
+        """(B,): sum of pi_k (1 - pi_k), how often two labels drawn by prevalence differ."""
+        return across(self.prevalence * (1 - self.prevalence))
+
+    @cached_property
+    def marginals(self) -> tuple[Floats, Floats]:
+        """(B, V) twice: units by the first rater's value and by the second's, where both gave one."""
+        order = np.arange(len(self.units.values))
+        present = self.units.pairable_counts > 0
+        lower = (present.argmax(axis=1)[:, None] == order) * self.units.pairable[:, None]
+        upper = self.units.pairable_counts - lower
+        moved = self.turned @ (upper - lower)
+        return self.counts @ lower + moved, self.counts @ upper - moved
+
+    @cached_property
+    def differing(self) -> Floats:
+        """(B,): the mean over pairable units of the share of pairs of labels that differ, 1 - p_a."""
+        return self.observed(nominal(self.units.values))
+
+    def observed(self, distances: Floats) -> Floats:
+        """(B,): the mean over pairable units of the mean distance between two labels."""
+        return ratio(self.counts @ self.units.disagreement(distances), self.n)
+
+
+Distances: TypeAlias = Callable[[tuple[Value, ...]], Floats]
+"""The distance (V, V) between each two levels of a scale."""
+
+Estimate: TypeAlias = Callable[[Weighting], Floats]
+"""The statistic (B,) under each weighting, nan where it is undefined."""
+
+
+def across(rows: Floats) -> Floats:
+    """The sum of each row: for rows of a few numbers five times as fast as ``sum(axis=1)``."""
+    return rows @ np.ones(rows.shape[1])
+
+
+def ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """Element by element, nan where the denominator is zero."""
+    quotient = np.full(numerator.shape, np.nan)
+    np.divide(numerator, denominator, out=quotient, where=denominator != 0)
+    return quotient
+
+
+# Distances between levels, (V, V): 0 on the diagonal. Kept, because a page measures many groups on few scales.
+
+
+@lru_cache
+def nominal(values: tuple[Value, ...]) -> Floats:
+    return 1 - np.eye(len(values))
+
+
+@lru_cache
+def steps(values: tuple[Value, ...]) -> Floats:
+    """How many levels apart: the linear weights of kappa."""
+    places = np.arange(len(values), dtype=np.float64)
+    return np.abs(places[:, None] - places)
+
+
+@lru_cache
+def squared_steps(values: tuple[Value, ...]) -> Floats:
+    return steps(values) ** 2
+
+
+@lru_cache
+def squared_differences(values: tuple[Value, ...]) -> Floats:
+    places = np.array(values, dtype=np.float64)
+    distances: Floats = np.square(places[:, None] - places)
+    return distances
+
+
+@lru_cache
+def ordinal_weights(values: tuple[Value, ...]) -> Floats:
+    """1 less the ordinal weights of Gwet (2014): the share of pairs of levels between two, C(d + 1, 2) / C(V, 2)."""
+    apart = steps(values)
+    return _of_largest(apart * (apart + 1) / 2)
+
+
+@lru_cache
+def quadratic_weights(values: tuple[Value, ...]) -> Floats:
+    return _of_largest(squared_differences(values))
+
+
+def _of_largest(distances: Floats) -> Floats:
+    return distances / (float(distances.max(initial=0)) or 1)
+
+
+# The statistics
+
+
+def percent_agreement(weighting: Weighting) -> Floats:
+    return 1 - weighting.differing
+
+
+def cohen_kappa(weighting: Weighting, distances: Distances) -> Floats:
+    """Chance from each rater's own marginals (Cohen 1960, 1968). In whole numbers, n squared times both sides."""
+    between = distances(weighting.units.values)
+    first, second = weighting.marginals
+    observed = weighting.counts @ (weighting.units.disagreement(between) * weighting.units.pairable)
+    return 1 - ratio(weighting.n * observed, across((first @ between) * second))
+
+
+def scott_pi(weighting: Weighting) -> Floats:
+    """Chance from the marginals of both raters together (Scott 1955)."""
+    squared = across(np.square(weighting.totals))
+    return 1 - weighting.differing * ratio(np.square(weighting.labels), np.square(weighting.labels) - squared)
+
+
+def fleiss_kappa(weighting: Weighting) -> Floats:
+    """Chance from the prevalences, which with as many labels on each unit are the marginals (Fleiss 1971)."""
+    return 1 - ratio(weighting.differing, weighting.spread)
+
+
+def gwet(weighting: Weighting, distances: Distances) -> Floats:
+    """AC1 and AC2: p_e = T_w / (q (q - 1)) sum_k pi_k (1 - pi_k), T_w the sum of the weights (Gwet 2008, 2014)."""
+    between = distances(weighting.units.values)
+    return 1 - weighting.observed(between) / (1 - chance_share(between) * weighting.spread)
+
+
+def chance_share(distances: Floats) -> float:
+    """T_w / (q (q - 1)) of Gwet's coefficients, the weights being 1 - distances; 0 on a scale of one level."""
+    levels = len(distances)
+    return float((1 - distances).sum()) / (levels * (levels - 1)) if levels > 1 else 0.0
+
+
+def alpha(weighting: Weighting, distances: Distances) -> Floats:
+    """1 - (n. - 1) sum o_ck d_ck / sum n_c n_k d_ck (Krippendorff 2011)."""
+    between = distances(weighting.units.values)
+    units = weighting.units
+    observed = weighting.counts @ (units.disagreement(between) * units.labelled)
+    expected = across((weighting.totals @ between) * weighting.totals)
+    return 1 - ratio((weighting.labels - 1) * observed, expected)
+
+
+def alpha_ordinal(weighting: Weighting) -> Floats:
+    """Alpha with the squared distances between mid-ranks, since n_c + .. + n_k - (n_c + n_k) / 2 is the mid-rank of
+    k less that of c. The mean mid-rank of all labels is n. / 2, so that the expected sum is their variance.
+    """
+    totals, labels = weighting.totals, weighting.labels
+    ranks = totals @ _below(totals.shape[1])
+    expected = 2 * labels * across(totals * np.square(ranks - labels[:, None] / 2))
+    one, other, coincidences = _coincidences(weighting.units)
+    apart = np.square(ranks[:, one] - ranks[:, other])
+    observed = across((weighting.counts @ coincidences) * apart)
+    return 1 - ratio((labels - 1) * observed, expected)
+
+
+def _coincidences(units: Units) -> tuple[Ints, Ints, Floats]:
+    """The pairs of different values that meet in a unit, and (M, pairs) o_ck + o_kc of a unit with each set."""
+    one, other = _pairs(len(units.values))
+    meeting = units.value_counts[:, one] * units.value_counts[:, other]
+    met = meeting.any(axis=0)
+    scaled = 2 * meeting[:, met] / np.maximum(units.labelled - 1, 1)[:, None]
+    return one[met], other[met], scaled
+
+
+@lru_cache
+def _below(size: int) -> Floats:
+    """(V, V): what each value's labels add to a value's mid-rank: all of the values before it, half of its own."""
+    return np.triu(np.ones((size, size))) - np.eye(size) / 2
+
+
+@lru_cache
+def _pairs(size: int) -> tuple[Ints, Ints]:
+    one, other = np.triu_indices(size, 1)
+    return one.astype(np.int64), other.astype(np.int64)
+
+
+# Closed-form standard errors
+
+
+def gwet_error(units: Units, distances: Distances) -> float | None:
+    """Of AC1 and AC2 over units as drawn from an infinite population, raters fixed (Gwet 2008; missing labels 2014)."""
+    between = distances(units.values)
+    n = int(units.counts.sum())
+    if n < 2:
+        return None
+    share = chance_share(between)
+    prevalence = units.counts @ units.shares / n
+    chance = share * float(prevalence @ (1 - prevalence))
+    agreeing = units.pairable * (1 - units.disagreement(between) - chance)
+    own = agreeing * n / units.n / (1 - chance)
+    value = float(units.counts @ own) / n
+    by_chance = share * (units.shares @ (1 - prevalence)) - chance
+    influence = own - 2 * (1 - value) * by_chance / (1 - chance)
+    return float(np.sqrt(units.counts @ np.square(influence - value) / (n * (n - 1))))

@@ -1,0 +1,163 @@
+"""What is counted of units to say where people disagree, and on what. Pure; every count is one pass over columns.
+
+``docs/agreement.md`` says what the figures mean. Shapes: N units, M groups, V values that occur.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from annotation.core import proportions
+from annotation.domain.agreement.label_table import Codes, Units, distinct
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Pattern: TypeAlias = tuple[float | None, ...]
+Name = TypeVar("Name")
+
+
+@dataclass(frozen=True)
+class Sorted(Generic[Name]):
+    """Units put into groups: ``place`` (N,) is each one's group among ``names``."""
+
+    names: tuple[Name, ...]
+    place: Codes
+
+    def where(self, chosen: Mask) -> Sorted[Name]:
+        return Sorted(self.names, self.place[chosen])
+
+
+def sort_by(
+    kinds: tuple[Codes, Codes], called: Callable[[int], Name], order: Callable[[Name], Any]
+) -> Sorted[Name]:
+    """The groups of units whose key has one name, the names in their order. ``kinds`` are the keys as ``distinct``
+    gives them.
+    """
+    found, place = kinds
+    named = [called(int(key)) for key in found]
+    names = sorted(set(named), key=order)
+    at = {name: position for position, name in enumerate(names)}
+    moved = np.array([at[name] for name in named], dtype=np.int64)
+    return Sorted(tuple(names), moved[place] if len(found) else np.zeros(0, dtype=np.int64))
+
+
+def crossed(sortings: Sequence[Sorted[Any]], n: int) -> Sorted[tuple[Any, ...]]:
+    """The groups of several ways to sort at once, by the names of all; with none, one group of everything."""
+    numbers = reduce(
+        lambda so_far, one: so_far * len(one.names) + one.place, sortings, np.zeros(n, dtype=np.int64)
+    )
+    found, place = distinct(numbers)
+    names: list[tuple[Any, ...]] = []
+    for number in found.tolist():
+        rest, parts = number, list[Any]()
+        for one in reversed(sortings):
+            rest, at = divmod(rest, len(one.names))
+            parts.append(one.names[at])
+        names.append(tuple(reversed(parts)))
+    return Sorted(tuple(names), place)
+
+
+def count_patterns(units: Units, groups: Sorted[Name]) -> dict[Name, dict[Pattern, int]]:
+    """The sets of labels of each group with how many units carry each."""
+    found, place = units.kinds("numbers")
+    patterns = [units.labels_of(number) for number in found.tolist()]
+    counts: dict[Name, dict[Pattern, int]] = {}
+    for key, n in _counted(groups.place * max(1, len(found)) + place):
+        group, at = divmod(key, len(found))
+        counts.setdefault(groups.names[group], {})[patterns[at]] = n
+    return counts
+
+
+def _counted(numbers: Codes) -> Iterator[tuple[int, int]]:
+    found, place = distinct(numbers)
+    yield from zip(found.tolist(), np.bincount(place, minlength=len(found)).tolist(), strict=True)
+
+
+def count(groups: Sorted[Any], chosen: Mask | None = None) -> Codes:
+    """(M,): the units of each group, of those that are ``chosen`` (N,)."""
+    place = groups.place if chosen is None else groups.place[chosen]
+    return np.bincount(place, minlength=len(groups.names)).astype(np.int64)
+
+
+def count_pairs(units: Units, groups: Sorted[Name]) -> dict[Name, Codes]:
+    """Of each group (V, V): the pairs of labels of one unit, the first person's value by the second's.
+
+    With more than two labels each two of a unit are a pair, in the order of their places.
+    """
+    width = len(units.values)
+    total = np.zeros(len(groups.names) * width * width, dtype=np.int64)
+    for one, other in combinations(range(units.codes.shape[1]), 2):
+        both = units.codes[:, other] >= 0
+        both &= units.codes[:, one] >= 0
+        first, second = (units.codes[:, place][both].astype(np.int64) for place in (one, other))
+        keys = (groups.place[both] * width + first) * width + second
+        total += np.bincount(keys, minlength=len(total))
+    return dict(zip(groups.names, total.reshape(len(groups.names), width, width), strict=True))
+
+
+@dataclass(frozen=True)
+class Given:
+    """A value within a group of units: in ``n`` compared units somebody gave it, in ``disputed`` of them somebody
+    else another value; ``others`` (V,) counts those other labels' units by their value.
+    """
+
+    value: float
+    n: int
+    disputed: int
+    others: dict[float, int]
+
+
+def count_given(units: Units, groups: Sorted[Name]) -> dict[Name, list[Given]]:
+    """How often each value was given and disputed, group by group; values that nobody gave are not there."""
+    size = len(groups.names)
+    has = [(units.codes == place).any(axis=1) & units.compared for place in range(len(units.values))]
+    found: dict[Name, list[Given]] = {name: [] for name in groups.names}
+    meeting = {
+        (one, other): np.bincount(groups.place[has[one] & has[other]], minlength=size)
+        for one, other in combinations(range(len(has)), 2)
+    }
+    for place, given in enumerate(has):
+        n = np.bincount(groups.place[given], minlength=size)
+        disputed = np.bincount(groups.place[given & units.differ], minlength=size)
+        for at, name in enumerate(groups.names):
+            if n[at]:
+                met = {
+                    units.values[other]: int(meeting[min(place, other), max(place, other)][at])
+                    for other in range(len(has))
+                    if other != place
+                }
+                others = {value: times for value, times in met.items() if times}
+                found[name].append(Given(units.values[place], int(n[at]), int(disputed[at]), others))
+    return found
+
+
+def wilson(successes: npt.NDArray[Any], n: npt.NDArray[Any]) -> tuple[Floats, Floats]:
+    """As ``intervals.wilson``, of many shares at once; ``n`` is nowhere 0."""
+    return proportions.wilson_bounds(successes / n, n.astype(np.float64))
+
+
+def of_tasks(units: Units, chosen: Mask) -> tuple[Codes, Codes, Mask]:
+    """Of the tasks (T,): their keys, the place of a unit of each, and whether any unit of it is ``chosen`` (N,)."""
+    found, place = units.kinds("task")
+    unit = np.zeros(len(found), dtype=np.int64)
+    unit[place] = np.arange(len(units))
+    any_chosen = np.zeros(len(found), dtype=bool)
+    any_chosen[place[chosen]] = True
+    return found, unit, any_chosen
+
+
+def differences(units: Units, distances: Floats) -> Floats:
+    """(N,): the mean distance (V, V) between two labels of a unit; 0 for a single one."""
+    total, pairs = np.zeros(len(units)), np.zeros(len(units))
+    for one, other in combinations(range(units.codes.shape[1]), 2):
+        both = (units.codes[:, one] >= 0) & (units.codes[:, other] >= 0)
+        total[both] += distances[units.codes[:, one][both], units.codes[:, other][both]]
+        pairs += both
+    return total / np.maximum(pairs, 1)

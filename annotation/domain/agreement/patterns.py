@@ -1,0 +1,217 @@
+"""The words of the statistics: what goes in, what comes out, and why something is undefined.
+
+Counted patterns of labels: out of arrays, over several criteria, and as the arrays that are measured.
+
+Shapes: N units, R rater positions, V values of the scale, M distinct sets of labels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from annotation.core.errors import N_, AssayError
+
+Value: TypeAlias = int | float
+Pattern: TypeAlias = tuple[Value | None, ...]
+Patterns: TypeAlias = Mapping[Pattern, int]
+"""How many units carry each tuple of labels, by rater position; None where a label is missing."""
+Measurement: TypeAlias = Literal["nominal", "ordinal", "interval"]
+
+MEASUREMENTS: tuple[Measurement, ...] = ("nominal", "ordinal", "interval")
+"""From weakest to strongest: a scale allows the statistics of its own level and of the weaker ones."""
+
+NO_PAIRS = N_("No unit has labels from two annotators.")
+ONE_CATEGORY = N_("All labels that can be compared are the same, so agreement by chance is certain.")
+MORE_THAN_TWO = N_("Cohen's kappa compares two annotators; here there are more.")
+MORE_THAN_TWO_FOR_PI = N_("Scott's pi compares two annotators; here there are more.")
+NO_ORDER = N_("The levels of a nominal scale have no order.")
+NO_DISTANCES = N_("The levels of this scale have no distances between them.")
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A value with its bootstrap interval; what is undefined is None, and ``reason`` says why.
+
+    ``standard_error`` is the closed-form one, where a statistic has one (AC1 and AC2).
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    reason: str | None = None
+    standard_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """``n`` units have at least two labels; in ``disputed`` of them the labels are not all equal."""
+
+    n: int
+    disputed: int
+    statistics: Mapping[str, Statistic]
+
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Codes: TypeAlias = npt.NDArray[np.integer[Any]]
+
+MOST_BINS = 1 << 20
+"""So many possible rows are counted by their number; where there could be more, the rows are sorted."""
+
+
+def patterns_of(labels: Codes, values: Sequence[Value] | None = None) -> dict[Pattern, int]:
+    """The patterns of an (N, R) array of level codes, counted: positions in ``values``, -1 where a label is missing.
+
+    Without ``values`` the codes are the values. Each row becomes one number, so no unit is looked at in Python.
+    """
+    codes = np.asarray(labels)
+    levels = _levels(codes, values)
+    rows, counts = _distinct_rows(codes, len(levels) + 1)
+    names: list[Value | None] = [*levels, None]  # -1 picks the last
+    patterns = (tuple([names[code] for code in row]) for row in rows.tolist())
+    return dict(zip(patterns, counts.tolist(), strict=True))
+
+
+def _levels(codes: Codes, values: Sequence[Value] | None) -> Sequence[Value]:
+    if codes.ndim != 2 or not np.issubdtype(codes.dtype, np.integer):
+        raise ValueError("labels are whole numbers: a row for each unit, a column for each rater")
+    low, high = (int(codes.min()), int(codes.max())) if codes.size else (-1, -1)
+    levels = range(high + 1) if values is None else values
+    if low < -1 or high >= len(levels):
+        raise ValueError(
+            f"codes from {low} to {high} on a scale of {len(levels)} levels; -1 is a missing label"
+        )
+    return levels
+
+
+def _distinct_rows(codes: Codes, base: int) -> tuple[Ints, Ints]:
+    """The rows that occur and how often, in a fixed order."""
+    width = codes.shape[1]
+    if base**width >= 1 << 62:
+        rows, counts = np.unique(codes.astype(np.int64), axis=0, return_counts=True)
+        return rows, counts.astype(np.int64)
+    numbers = np.zeros(len(codes), dtype=np.int64)
+    for column in codes.T:
+        numbers *= base
+        numbers += column
+        numbers += 1
+    found, counts = _distinct(numbers, base**width)
+    digits = [found // base ** (width - 1 - place) % base - 1 for place in range(width)]
+    return np.stack(digits, axis=1) if digits else np.zeros((len(found), 0), dtype=np.int64), counts
+
+
+def _distinct(numbers: Ints, bound: int) -> tuple[Ints, Ints]:
+    if bound <= MOST_BINS:
+        bins = np.bincount(numbers)
+        found = np.flatnonzero(bins)
+        return found.astype(np.int64), bins[found].astype(np.int64)
+    found, counts = np.unique(numbers, return_counts=True)
+    return found, counts.astype(np.int64)
+
+
+def pool(parts: Iterable[tuple[Patterns, Sequence[Value]]]) -> tuple[dict[Pattern, int], tuple[Value, ...]]:
+    """Patterns and values of several criteria as one nominal scale: the same value is the same level.
+
+    Each part is one criterion's patterns and its scale; a unit is then one criterion of one response.
+    """
+    counts: Counter[Pattern] = Counter()
+    values: set[Value] = set()
+    for patterns, scale in parts:
+        counts.update(patterns)
+        values.update(scale)
+    return dict(counts), tuple(sorted(values))
+
+
+@dataclass(frozen=True)
+class Units:
+    """The distinct sets of labels, with at least one each: who gave which label matters to Cohen's kappa alone.
+
+    values: the scale, V of them. positions: the raters, R of them. counts (M,): units with each set.
+    value_counts (M, V): how many labels of the set have each value, r_ik. turned (M,): of two raters' units with
+    two different labels, those where the first rater gave the later value.
+    """
+
+    values: tuple[Value, ...]
+    positions: int
+    counts: Ints
+    value_counts: Floats
+    turned: Ints
+
+    @cached_property
+    def labelled(self) -> Floats:
+        """(M,): labels on a unit, r_i."""
+        counts: Floats = self.value_counts.sum(axis=1)
+        return counts
+
+    @cached_property
+    def pairable(self) -> Floats:
+        """(M,): 1 where a unit has the two labels that a comparison needs, else 0."""
+        return (self.labelled >= 2).astype(np.float64)
+
+    @cached_property
+    def pairable_counts(self) -> Floats:
+        """(M, V): the value counts of the pairable units, 0 for the others."""
+        return self.value_counts * self.pairable[:, None]
+
+    @cached_property
+    def shares(self) -> Floats:
+        """(M, V): the share of each value in a unit's labels, r_ik / r_i."""
+        return self.value_counts / self.labelled[:, None]
+
+    @cached_property
+    def n(self) -> int:
+        return int(self.counts @ self.pairable)
+
+    @property
+    def disputed(self) -> int:
+        return int(self.counts @ (np.count_nonzero(self.value_counts, axis=1) > 1))
+
+    def disagreement(self, distances: Floats) -> Floats:
+        """(M,): the mean distance (V, V) of two labels of one unit, over its ordered pairs; 0 for a single label."""
+        pairs: Floats = ((self.value_counts @ distances) * self.value_counts).sum(axis=1)
+        return pairs / np.maximum(self.labelled * (self.labelled - 1), 1)
+
+
+def tabulate(patterns: Patterns, values: Sequence[Value]) -> Units:
+    """Patterns as sets of labels in a fixed order, so that a seed gives one result; unlabelled units are left out."""
+    index = {value: position for position, value in enumerate(values)}
+    positions = max(map(len, patterns), default=0)
+    counts: Counter[tuple[int, ...]] = Counter()
+    turned: Counter[tuple[int, ...]] = Counter()
+    for pattern, count in patterns.items():
+        codes = [_code(label, index) for label in pattern if label is not None]
+        labels = tuple(sorted(codes))
+        counts[labels] += count
+        if positions == 2 and labels[:1] != tuple(codes[:1]):
+            turned[labels] += count
+    kept = sorted(labels for labels, count in counts.items() if labels and count > 0)
+    return Units(
+        values=tuple(values),
+        positions=positions,
+        counts=np.array([counts[labels] for labels in kept], dtype=np.int64),
+        value_counts=_value_counts(kept, len(index)),
+        turned=np.array([turned[labels] for labels in kept], dtype=np.int64),
+    )
+
+
+def _code(label: Value, index: Mapping[Value, int]) -> int:
+    code = index.get(label)
+    if code is None:
+        scale = ", ".join(str(value) for value in index)
+        raise AssayError(N_("The label {label} is not on the scale {scale}."), label=label, scale=scale)
+    return code
+
+
+def _value_counts(kept: Sequence[tuple[int, ...]], size: int) -> Floats:
+    """(M, V): how many labels of each set have each value."""
+    rows = np.repeat(np.arange(len(kept)), [len(labels) for labels in kept])
+    codes = np.array([code for labels in kept for code in labels], dtype=np.int64)
+    flat = np.bincount(rows * size + codes, minlength=len(kept) * size)
+    return flat.reshape(len(kept), size).astype(np.float64)

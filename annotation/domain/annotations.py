@@ -1,0 +1,239 @@
+"""Evidence: spans of a response that tie its words to a level. Pure.
+
+A span is ``{turn, start, end, criterion, level}``. ``turn`` counts the turns that were handed out, from 0; ``start``
+and ``end`` count Unicode code points of that turn's text, ``end`` being the first one after the span. Spans may
+overlap.
+
+What an annotator may say about an item beside its label. Pure.
+
+What a person submits, before any rule has looked at it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from annotation.core.errors import N_, Unprocessable
+from annotation.domain.guidelines import Criterion, GuidelineDocument
+from annotation.domain.guidelines.prose import is_blank
+
+MOST_SPANS = 200
+# The role of the turns that are judged: evidence is marked in these.
+MARKABLE = "assistant"
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    turn: int
+    start: int
+    end: int
+    criterion: str
+    level: int | float
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A piece of a text in which no span begins or ends; ``spans`` are the places of those that cover it."""
+
+    text: str
+    spans: tuple[int, ...]
+
+
+def markable_texts(text: str, turns: Sequence[Mapping[str, str]]) -> list[str | None]:
+    """The turns of a response as ``checked`` takes them; a plain response is one turn, its ``text``."""
+    if not turns:
+        return [text]
+    return [turn["text"] if turn["role"] == MARKABLE else None for turn in turns]
+
+
+def can_be_marked(texts: Iterable[str | None]) -> bool:
+    """Whether any of the turns holds something to mark."""
+    return any(text is not None and not is_blank(text) for text in texts)
+
+
+def check_annotation(
+    document: GuidelineDocument,
+    dimension: str,
+    labels: Mapping[str, Any],
+    *,
+    evidence: Sequence[Mapping[str, Any]],
+    rationale: str,
+    texts: Callable[[], Sequence[str | None]],
+) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
+    """The labels and the spans of evidence as they are stored; Unprocessable where the guideline does not allow them.
+
+    The ``texts`` of the response are read only where there are spans, or some are missing.
+    """
+    values = document.check_labels(dimension, labels)
+    criteria = document.criteria_for(dimension)
+    spans = checked(evidence, texts=texts(), criteria=criteria, labels=values) if evidence else []
+    refuse_what_is_missing(criteria, values, evidence=spans, rationale=rationale, texts=texts)
+    return values, spans
+
+
+def checked(
+    evidence: Sequence[Mapping[str, Any]],
+    *,
+    texts: Sequence[str | None],
+    criteria: Sequence[Criterion],
+    labels: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """The spans in reading order, each once; else Unprocessable.
+
+    ``texts`` are the turns, None where a turn cannot be marked. A span that names no criterion is of the only one that
+    is asked; one that names no level is of the level that was chosen.
+    """
+    if len(evidence) > MOST_SPANS:
+        raise Unprocessable(
+            N_("There are {n} spans of evidence; mark at most {most}."), n=len(evidence), most=MOST_SPANS
+        )
+    return [asdict(span) for span in sorted({_checked(one, texts, criteria, labels) for one in evidence})]
+
+
+def refuse_what_is_missing(
+    criteria: Iterable[Criterion],
+    labels: Mapping[str, Any],
+    *,
+    evidence: Iterable[Mapping[str, Any]],
+    rationale: str,
+    texts: Callable[[], Iterable[str | None]],
+) -> None:
+    """Unprocessable where a chosen level requires evidence or a rationale that was not given.
+
+    No evidence is asked of a response that is empty; its ``texts`` are read only where some is missing.
+    """
+    marked = {(span["criterion"], span["level"]) for span in evidence}
+    for criterion in criteria:
+        level = criterion.level(labels[criterion.name])
+        requires = level.requires if level else ()
+        unmarked = "evidence" in requires and (criterion.name, labels[criterion.name]) not in marked
+        if unmarked and can_be_marked(texts()):
+            raise Unprocessable(
+                N_(
+                    'Level {level} of "{criterion}" needs evidence: mark the words of the response that decide it.'
+                ),
+                level=labels[criterion.name],
+                criterion=criterion.name,
+                lacks="evidence",
+            )
+        if "rationale" in requires and not rationale.strip():
+            raise Unprocessable(
+                N_('Level {level} of "{criterion}" needs a rationale: write why.'),
+                level=labels[criterion.name],
+                criterion=criterion.name,
+                lacks="rationale",
+            )
+
+
+def segments(text: str, spans: Sequence[Mapping[str, Any]]) -> list[Segment]:
+    """The text cut where spans begin and end; joined, the segments are the text."""
+    cuts = {0, len(text)}
+    for span in spans:
+        cuts |= {min(span["start"], len(text)), min(span["end"], len(text))}
+    places = sorted(cuts)
+    return [
+        Segment(
+            text[start:end],
+            tuple(i for i, span in enumerate(spans) if span["start"] <= start and end <= span["end"]),
+        )
+        for start, end in pairwise(places)
+    ]
+
+
+def _checked(
+    one: Mapping[str, Any],
+    texts: Sequence[str | None],
+    criteria: Sequence[Criterion],
+    labels: Mapping[str, Any],
+) -> Span:
+    turn, start, end = (_whole(one.get(name), name) for name in ("turn", "start", "end"))
+    text = texts[turn] if turn < len(texts) else None
+    if text is None:
+        raise Unprocessable(N_("Evidence is marked in the response; turn {turn} is none."), turn=turn)
+    if is_blank(text):
+        raise Unprocessable(N_("The response is empty: no evidence can be marked in it."))
+    if not start < end <= len(text):
+        raise Unprocessable(
+            N_("Evidence from {start} to {end} does not lie in the response, which has {length} characters."),
+            start=start,
+            end=end,
+            length=len(text),
+        )
+    criterion = _criterion(one.get("criterion"), criteria)
+    level = one.get("level")
+    return Span(
+        turn,
+        start,
+        end,
+        criterion.name,
+        criterion.check(labels.get(criterion.name) if level is None else level),
+    )
+
+
+def _criterion(name: object, criteria: Sequence[Criterion]) -> Criterion:
+    if name is None and len(criteria) == 1:
+        return criteria[0]
+    for criterion in criteria:
+        if criterion.name == name:
+            return criterion
+    raise Unprocessable(
+        N_("Evidence belongs to one of the criteria that are asked: {known}."),
+        known=", ".join(criterion.name for criterion in criteria),
+    )
+
+
+def _whole(value: object, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise Unprocessable(N_('A span of evidence needs "{name}" as a whole number from 0 on.'), name=name)
+    return value
+
+
+# Goes to the managers with the item, as a note on the clause.
+GUIDELINE_UNCLEAR = "guideline_unclear"
+
+FLAGS = {
+    GUIDELINE_UNCLEAR: N_("The guideline does not settle this case"),
+    "truncated": N_("The response is cut off or garbled"),
+    "wrong_language": N_("The response is in the wrong language"),
+    "distressing": N_("This was hard to read"),
+    "unsure": N_("I am not sure of this label"),
+}
+
+# What was submitted under a name that is no longer offered is still shown in words.
+RETIRED = {
+    "unclear_guideline": FLAGS[GUIDELINE_UNCLEAR],
+    "broken_response": FLAGS["truncated"],
+    "upsetting": FLAGS["distressing"],
+}
+
+
+def words_of(flag: str) -> str:
+    """What a flag says, to be translated; an unknown one is its own name."""
+    return FLAGS.get(flag) or RETIRED.get(flag, flag)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a person submits. ``labels`` maps criterion to level value; ``seconds`` is the time spent; ``channel``
+    is the way by which it came.
+    """
+
+    labels: Mapping[str, Any]
+    rationale: str = ""
+    evidence: Sequence[Mapping[str, Any]] = field(default_factory=list)
+    flags: Sequence[str] = field(default_factory=list)
+    seconds: float | None = None
+    reason: str = ""
+    channel: str = ""
+
+    @property
+    def sha256(self) -> str:
+        """Two submissions with one key are the same exactly if this is equal; a retry may differ in the rest."""
+        body = {name: value for name, value in asdict(self).items() if name not in {"seconds", "channel"}}
+        text = json.dumps(body, sort_keys=True, ensure_ascii=False, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()

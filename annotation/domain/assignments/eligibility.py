@@ -1,0 +1,95 @@
+"""Who may get what next. Pure: plain values in, a decision out.
+
+The service keeps these rules under concurrency; the database holds them whatever the service does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from annotation.core.errors import N_
+
+# A person reads one item while the next is fetched: never more than these live claims in one batch.
+MAX_LIVE_CLAIMS = 2
+# Why a stratum is not for a member.
+NOT_THIS_DIMENSION = N_("taken out of this dimension")
+NOT_THIS_TOPIC = N_("does not read this topic")
+OWN_MODEL = N_("helped to build this model")
+NOT_THIS_LANGUAGE = N_("does not read this language")
+
+
+@dataclass(frozen=True)
+class PastClaim:
+    """How this person's earlier claim on a task ended; ``live`` covers claimed and submitted."""
+
+    live: bool
+    skipped: bool
+    adjudication: bool
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all tasks of a stratum have in common. ``language`` is empty where the prompts name none."""
+
+    dimension: str
+    language: str
+    model: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a member must not be given: ``dimensions`` as the manager said, ``opted_out`` as they said themselves.
+
+    ``languages`` empty means that they read every language.
+    """
+
+    dimensions: frozenset[str] = frozenset()
+    opted_out: frozenset[str] = frozenset()
+    languages: frozenset[str] = frozenset()
+    models: frozenset[int] = frozenset()
+
+
+def ruled_out(limits: Limits, kind: Kind) -> str | None:
+    """Why tasks of this kind are not for this member; None where they are."""
+    if kind.dimension in limits.dimensions:
+        return NOT_THIS_DIMENSION
+    if kind.dimension in limits.opted_out:
+        return NOT_THIS_TOPIC
+    if kind.model in limits.models:
+        return OWN_MODEL
+    if kind.language and limits.languages and not _reads(kind.language, limits.languages):
+        return NOT_THIS_LANGUAGE
+    return None
+
+
+def free_slot(taken: Collection[int], overlap: int) -> int | None:
+    """The lowest annotation slot that nobody holds, or None."""
+    return next((slot for slot in range(overlap) if slot not in taken), None)
+
+
+def may_claim_again(past: PastClaim | None, *, adjudication: bool) -> bool:
+    """Whoever had a task gets it back only after an expired or given-back claim of the same kind.
+
+    Never after a skip, never twice, and never as adjudicator of what they were given to annotate.
+    """
+    if past is None:
+        return True
+    return not past.live and not past.skipped and past.adjudication == adjudication
+
+
+def claims_to_keep(live: int, *, ahead: bool) -> bool:
+    """Whether the person must work on the ``live`` claims at hand before a new one is made."""
+    return live >= (MAX_LIVE_CLAIMS if ahead else 1)
+
+
+def within_quota(quota: int | None, *, submitted: int, live: int) -> bool:
+    """Whether one more claim keeps the person within their quota. It limits what is handed out, never what is
+    handed in: late work for a place that is still free is taken, too."""
+    return quota is None or submitted + live < quota
+
+
+def _reads(language: str, languages: frozenset[str]) -> bool:
+    """``zh`` reads ``zh-Hans``; ``zh-Hans`` does not read ``zh-Hant``."""
+    wanted = language.lower().replace("_", "-")
+    return any(wanted == one or wanted.startswith(one + "-") for one in (x.lower() for x in languages))

@@ -1,0 +1,229 @@
+"""What a batch is to be: its responses, its people and its policy, with the limits and the defaults of each. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import date
+from itertools import chain
+from typing import Any, Literal, Self, get_args
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from annotation.core.errors import N_, AssayError
+from annotation.core.specs import FrozenSpec, Id, Name, Seed, check_choice
+
+MAX_OVERLAP = 5
+MAX_CHECK_SHARE = 0.5  # more checks than work would be no work any more
+MAX_SECOND_READING_DAYS = 365
+
+Pairing = Literal["pool", "fixed", "balanced"]
+Order = Literal["prompts", "shuffled"]
+AlarmAction = Literal["tell", "pause"]
+Qualifying = Literal["", "accuracy", "kappa"]
+QUALIFICATION_IS_HALF = N_(
+    "A qualification needs both: by what it is measured, and the threshold to be reached."
+)
+QUALIFICATION_NEEDS_A_DRAFT = N_(
+    "A batch that asks for a qualification begins as a draft: keep it as a draft, add its known items, then open it."
+)
+
+
+class Terms(FrozenSpec):
+    """What of a batch's policy may still change while people work in it.
+
+    The lease in seconds; when it is due; when its agreement alarms (``docs/decisions/agreement-alarm.md``); how
+    many of the decided disputes, from 0 to 1, come back to their adjudicator after how many days; how many of the items
+    are gold checks, and whether people are told after them; and the qualification before the work, which stays as it is
+    once the batch is open (``docs/gold-questions.md``).
+    """
+
+    lease_seconds: int = 1800
+    due_date: date | None = None
+    agreement_threshold: float | None = None
+    alarm_action: AlarmAction = "tell"
+    second_reading_share: float = 0.05
+    second_reading_days: int = 14
+    check_share: float = 0
+    check_feedback: bool = False
+    qualifying: Qualifying = ""
+    qualifying_threshold: float | None = None
+
+    @field_validator("lease_seconds")
+    @classmethod
+    def _check_lease(cls, seconds: int) -> int:
+        if seconds < 1:
+            raise AssayError(N_("The lease is at least one second."))
+        return seconds
+
+    @field_validator("agreement_threshold")
+    @classmethod
+    def _check_agreement_threshold(cls, threshold: float | None) -> float | None:
+        if threshold is not None and not -1 <= threshold <= 1:
+            raise AssayError(
+                N_("The agreement threshold is {threshold}; choose -1 to 1, as in 0.667."),
+                threshold=threshold,
+            )
+        return threshold
+
+    @field_validator("alarm_action", mode="before")
+    @classmethod
+    def _check_alarm_action(cls, action: str) -> str:
+        template = N_("There is no alarm {action}; choose one of: {known}.")
+        return check_choice(action, get_args(AlarmAction), template, action=action)
+
+    @field_validator("second_reading_share")
+    @classmethod
+    def _check_second_reading_share(cls, share: float) -> float:
+        if not 0 <= share <= 1:
+            raise AssayError(N_("The share of repeat adjudications is from 0 to 1."))
+        return share
+
+    @field_validator("second_reading_days")
+    @classmethod
+    def _check_second_reading_days(cls, days: int) -> int:
+        if not 0 <= days <= MAX_SECOND_READING_DAYS:
+            raise AssayError(
+                N_("A repeat adjudication waits from 0 to {most} days."), most=MAX_SECOND_READING_DAYS
+            )
+        return days
+
+    @field_validator("check_share")
+    @classmethod
+    def _check_check_share(cls, share: float) -> float:
+        if not 0 <= share <= MAX_CHECK_SHARE:
+            raise AssayError(N_("The share of gold checks is from 0 to {most}."), most=MAX_CHECK_SHARE)
+        return share
+
+    @field_validator("qualifying", mode="before")
+    @classmethod
+    def _check_qualifying(cls, measure: str) -> str:
+        template = N_("There is no qualification by {by}; choose one of: {known}.")
+        return check_choice(measure, get_args(Qualifying), template, by=measure)
+
+    @model_validator(mode="after")
+    def _check_qualification(self) -> Self:
+        threshold = self.qualifying_threshold
+        if bool(self.qualifying) != (threshold is not None):
+            raise AssayError(QUALIFICATION_IS_HALF)
+        lowest = -1 if self.qualifying == "kappa" else 0
+        if threshold is not None and not lowest <= threshold <= 1:
+            raise AssayError(
+                N_("The threshold of the qualification is {threshold}; choose {lowest} to 1, as in 0.8."),
+                threshold=threshold,
+                lowest=lowest,
+            )
+        return self
+
+    def closes_in_blocks(self, overlap: int) -> bool:
+        """Whether closings would tell gold checks from work: not where all closes at once or people are told."""
+        return self.check_share > 0 and not self.check_feedback and overlap > 1
+
+
+class Policy(Terms):
+    """How a batch hands out its tasks, and the terms that may change later. ``tolerance`` is in scale units.
+
+    ``seed`` decides the shuffling and the plan of who works with whom: the same seed gives the same.
+    """
+
+    overlap: int = 2
+    pairing: Pairing = "pool"
+    order: Order = "prompts"
+    seed: Seed = 0
+    tolerance: float = 0
+
+    @field_validator("overlap")
+    @classmethod
+    def _check_overlap(cls, overlap: int) -> int:
+        if not 1 <= overlap <= MAX_OVERLAP:
+            raise AssayError(
+                N_("The overlap is {overlap}; choose 1 to {most}."), overlap=overlap, most=MAX_OVERLAP
+            )
+        return overlap
+
+    @field_validator("pairing", mode="before")
+    @classmethod
+    def _check_pairing(cls, pairing: str) -> str:
+        template = N_("There is no pairing {pairing}; choose one of: {known}.")
+        return check_choice(pairing, get_args(Pairing), template, pairing=pairing)
+
+    @field_validator("order", mode="before")
+    @classmethod
+    def _check_order(cls, order: str) -> str:
+        template = N_("There is no order {order}; choose one of: {known}.")
+        return check_choice(order, get_args(Order), template, order=order)
+
+    @field_validator("tolerance")
+    @classmethod
+    def _check_tolerance(cls, tolerance: float) -> float:
+        if not 0 <= tolerance < math.inf:
+            raise AssayError(N_("The tolerance is 0 or more."))
+        return tolerance
+
+
+USUAL_POLICY = Policy()
+"""The defaults, for forms, commands and the table."""
+
+
+class AnnotatorShare(FrozenSpec):
+    """What one annotator is to get of a batch: at most ``quota`` items, and none of the ``excluded_dimensions``."""
+
+    quota: int | None = None
+    excluded_dimensions: tuple[str, ...] = ()
+
+
+class BatchSpec(FrozenSpec):
+    """A batch of the dataset's responses: of all models or of ``models``; of one collection (``""`` has no name)
+    or of all; with ``among`` of these responses alone.
+
+    ``pairs`` are who works with whom where the pairing is fixed; they are annotators, named again or not. ``quota`` is
+    for every annotator whose share has none. Guideline, dataset, models, responses and people are named by their ids.
+    """
+
+    name: Name
+    guideline: Id
+    dataset: Id
+    models: tuple[Id, ...] = ()
+    collection: str | None = None
+    among: tuple[Id, ...] | None = None
+    pairs: tuple[tuple[Id, ...], ...] = ()
+    annotators: tuple[Id, ...] = Field(default=(), validate_default=True)
+    adjudicators: tuple[Id, ...] = ()
+    quota: int | None = None
+    shares: dict[Id, AnnotatorShare] = {}
+    policy: Policy = USUAL_POLICY
+    open_now: bool = True
+
+    @field_validator("annotators")
+    @classmethod
+    def _add_pairs(cls, annotators: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        pairs: Iterable[tuple[int, ...]] = info.data.get("pairs", ())
+        return tuple(dict.fromkeys([*annotators, *chain.from_iterable(pairs)]))
+
+    @field_validator("shares", mode="before")
+    @classmethod
+    def _read_earlier_shares(cls, shares: Any) -> Any:
+        """Jobs that were queued before this spec was there hold a list of person and share."""
+        return shares if isinstance(shares, Mapping) else dict(shares)
+
+    @model_validator(mode="after")
+    def _check_opening(self) -> Self:
+        if self.open_now:
+            check_annotators(self.policy.overlap, len(self.annotators))
+            if self.policy.qualifying:
+                raise AssayError(QUALIFICATION_NEEDS_A_DRAFT)
+        return self
+
+    def build_share(self, annotator: int) -> AnnotatorShare:
+        share = self.shares.get(annotator, AnnotatorShare())
+        return share if share.quota is not None else share.model_copy(update={"quota": self.quota})
+
+
+def check_annotators(overlap: int, annotators: int) -> None:
+    """Raise where an open batch has too few people for its overlap."""
+    if annotators < overlap:
+        raise AssayError(
+            N_("An overlap of {overlap} needs at least {overlap} annotators; {given} are named."),
+            overlap=overlap,
+            given=annotators,
+        )

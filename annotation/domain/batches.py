@@ -1,0 +1,111 @@
+"""When a batch will be done: an interval of days from what was done on the latest days, never a single day.
+
+A Bayesian bootstrap over days (Rubin 1981). Each of ``FUTURES`` futures weighs the observed days by a draw from
+Dirichlet(1, .., 1), which is what so few days leave unknown of the rate, and then draws its coming days from them,
+which is how much one day differs from another. ``docs/batches.md`` says what this assumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from annotation.core.errors import N_
+
+FUTURES = 1000
+LEAST_DAYS = 3
+# Beyond that many days nothing is told but that it is later.
+HORIZON = 730
+LOW, HIGH = 0.1, 0.9
+CHUNK = 64
+
+TOO_FEW_DAYS = N_("Fewer than three whole days of work have been seen.")
+NOTHING_DONE = N_("Nothing was done on the latest days.")
+NOTHING_LEFT = N_("Nothing is left to annotate.")
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Days from today until the last annotation: 0 is today. ``low`` to ``high`` holds the middle 80% of the futures.
+
+    A day of ``HORIZON`` means that day or later. Undefined where ``reason`` says why; then all is None.
+    """
+
+    low: int | None
+    middle: int | None
+    high: int | None
+    ends: tuple[int, ...] = ()
+    reason: str | None = None
+
+    def later_than(self, days: int) -> float | None:
+        """The share of the futures that end more than ``days`` days from today."""
+        if not self.ends:
+            return None
+        return sum(end > days for end in self.ends) / len(self.ends)
+
+
+@lru_cache(maxsize=256)
+def forecast(*, left: int, days: tuple[int, ...], today: int = 0, seed: int = 0) -> Forecast:
+    """``left`` annotations remain; ``days`` are the numbers of the latest whole days, ``today`` is today's until now.
+
+    Today counts as one more day: what it brings yet is what a whole day brings, less what it has brought.
+    """
+    if left <= 0:
+        return _undefined(NOTHING_LEFT)
+    if len(days) < LEAST_DAYS:
+        return _undefined(TOO_FEW_DAYS)
+    if not any(days):
+        return _undefined(NOTHING_DONE)
+    ends = _ends(left, days, today, np.random.default_rng(seed))
+    low, middle, high = (int(day) for day in _quantiles(ends, (LOW, 0.5, HIGH)))
+    return Forecast(low, middle, high, tuple(int(end) for end in ends))
+
+
+def per_day(days: Sequence[int]) -> float | None:
+    """The mean of whole days, those without work among them; None where there is none."""
+    return sum(days) / len(days) if days else None
+
+
+def _undefined(reason: str) -> Forecast:
+    return Forecast(None, None, None, reason=reason)
+
+
+def _ends(left: int, days: tuple[int, ...], today: int, random: np.random.Generator) -> Ints:
+    """(FUTURES,): the day on which each future is done, at most HORIZON."""
+    seen = np.array(days, dtype=np.int64)
+    # (FUTURES, D): the chance that a day of that future is like each of the observed days, added up.
+    shares = random.dirichlet(np.ones(len(seen)), size=FUTURES).cumsum(axis=1)
+    done: Ints = np.zeros(FUTURES, dtype=np.int64)
+    ends: Ints = np.full(FUTURES, HORIZON, dtype=np.int64)
+    for start in range(0, HORIZON, CHUNK):
+        # Drawn for those too that are done: the same future then has the same days, however much is left.
+        drawn = _days(seen, shares, min(CHUNK, HORIZON - start), random)
+        if start == 0:
+            drawn[:, 0] = np.maximum(0, drawn[:, 0] - today)
+        reached = done[:, None] + drawn.cumsum(axis=1)
+        enough = reached >= left
+        now = (ends == HORIZON) & enough.any(axis=1)
+        ends[now] = start + enough[now].argmax(axis=1)
+        done = reached[:, -1]
+        if (ends < HORIZON).all():
+            break
+    return ends
+
+
+def _days(seen: Ints, shares: npt.NDArray[np.float64], number: int, random: np.random.Generator) -> Ints:
+    """(FUTURES, number): days for each of the futures, each like one of those seen."""
+    draws = random.random((len(shares), number))
+    picked: Ints = seen[(draws[:, :, None] > shares[:, None, :-1]).sum(axis=2)]
+    return picked
+
+
+def _quantiles(ends: Ints, shares: Sequence[float]) -> Ints:
+    """Days that occurred, so that an interval never ends between two days."""
+    found: Ints = np.quantile(ends, list(shares), method="inverted_cdf").astype(np.int64)
+    return found

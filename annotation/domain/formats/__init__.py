@@ -1,0 +1,67 @@
+"""The files that people bring: prompts, responses and labels, read as streams of frozen records. Pure.
+
+Each format is one small module with a ``FORMAT``. docs/formats.md describes them for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from annotation.core.errors import N_, NotFound
+from annotation.domain.formats import csv, flames, jsonl, label_studio, xstest
+from annotation.domain.formats.base import (
+    ANNOTATIONS,
+    KINDS,
+    PROMPTS,
+    RESPONSES,
+    AdjudicationRecord,
+    AnnotationRecord,
+    Format,
+    Guess,
+    PromptRecord,
+    PromptRef,
+    Reader,
+    Record,
+    ResponseRecord,
+    guess_from,
+)
+from annotation.domain.formats.rows import Source
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {module.FORMAT.name: module.FORMAT for module in (flames, xstest, jsonl, csv, label_studio)}
+)
+
+
+def format_named(name: str) -> Format:
+    if name not in FORMATS:
+        raise NotFound(
+            N_("There is no format {name}; the formats are {known}."), name=name, known=", ".join(FORMATS)
+        )
+    return FORMATS[name]
+
+
+def guess(source: Source) -> Guess | None:
+    """Which format and kind the file seems to be, by its name and first record; None if nothing fits."""
+    return guess_from(source, FORMATS.values())
+
+
+__all__ = [
+    "ANNOTATIONS",
+    "FORMATS",
+    "KINDS",
+    "PROMPTS",
+    "RESPONSES",
+    "AdjudicationRecord",
+    "AnnotationRecord",
+    "Format",
+    "Guess",
+    "PromptRecord",
+    "PromptRef",
+    "Reader",
+    "Record",
+    "ResponseRecord",
+    "Source",
+    "format_named",
+    "guess",
+]

@@ -1,0 +1,267 @@
+"""What every format is read into. ``line`` is the 1-based line of the file on which the record begins.
+
+The shape that every format has: for each kind of content a reader, or none.
+
+What a file seems to be, from its name and its first record: a suggestion that the person may change.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from annotation.core.errors import N_, AssayError, InputError
+from annotation.domain.datasets import prompt_key
+from annotation.domain.formats.rows import Row, Rows, Source, UnfitFile, is_array, json_items, lines
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRef:
+    """How a record names its prompt: by its id, or where it has none by its text (then ``id`` is empty)."""
+
+    id: str = ""
+    text: str = ""
+
+    @property
+    def key(self) -> str:
+        return self.id or prompt_key(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRecord:
+    line: int
+    ref: PromptRef
+    dimension: str = ""
+    subcomponent: str = ""
+    language: str = ""
+    attack_method: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseRecord:
+    """A text or the turns of a dialogue. ``prompt`` is there where the file brings its prompts along.
+
+    ``model`` and ``collection`` are None where the file does not say.
+    """
+
+    line: int
+    ref: PromptRef
+    text: str = ""
+    turns: Sequence[Mapping[str, str]] = ()
+    model: str | None = None
+    collection: str | None = None
+    prompt: PromptRecord | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationRecord:
+    """What one person said of one response. The labels are checked by the guideline, not here.
+
+    ``at`` is when; None where the file does not say.
+    """
+
+    line: int
+    ref: PromptRef
+    annotator: str
+    labels: Mapping[str, Any]
+    model: str | None = None
+    collection: str | None = None
+    rationale: str = ""
+    evidence: Sequence[Mapping[str, Any]] = ()
+    flags: Sequence[str] = ()
+    seconds: float | None = None
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AdjudicationRecord:
+    """The third person's decision on the disputed criteria of one response.
+
+    ``is_whole``: it answers every criterion, as of somebody who did not know what was disputed.
+    """
+
+    line: int
+    ref: PromptRef
+    adjudicator: str
+    labels: Mapping[str, Any]
+    model: str | None = None
+    collection: str | None = None
+    rationale: str = ""
+    seconds: float | None = None
+    at: datetime | None = None
+    reason: str = ""
+    is_whole: bool = False
+
+
+Record: TypeAlias = PromptRecord | ResponseRecord | AnnotationRecord | AdjudicationRecord
+
+PROMPTS, RESPONSES, ANNOTATIONS = "prompts", "responses", "annotations"
+KINDS = (PROMPTS, RESPONSES, ANNOTATIONS)
+LABEL = "label."
+MOST_UNUSED = 20
+R_co = TypeVar("R_co", covariant=True)
+Judgement: TypeAlias = AnnotationRecord | AdjudicationRecord
+
+
+@dataclass(frozen=True)
+class Reader(Generic[R_co]):
+    """How one kind of content is read. ``known`` are the fields that it uses or knowingly leaves out; None where a
+    field may be called anything.
+
+    ``passes_over`` tells of a row what is not read on purpose: a message with ``{number}`` for each such thing.
+    """
+
+    rows: Callable[[Source], Rows]
+    parse: Callable[[Row], Iterable[R_co]]
+    known: frozenset[str] | None
+    passes_over: Callable[[Row], Iterable[str]] | None = None
+
+    def read(self, source: Source) -> Iterator[R_co]:
+        """The records, as a stream; the first thing that is wrong is raised."""
+        for item in self.items(source):
+            if isinstance(item, InputError):
+                raise item
+            yield item
+
+    def items(self, source: Source) -> Iterator[R_co | InputError]:
+        """The records, and in their place what is wrong; ends where the rest cannot be read."""
+        nothing = True
+        try:
+            for row in self.rows(source):
+                nothing = False
+                yield from [row] if isinstance(row, InputError) else self._parsed(row, source)
+        except InputError as error:
+            yield error
+            return
+        if nothing:
+            yield InputError(N_("there are no rows in this file."), path=source.name)
+
+    def _parsed(self, row: Row, source: Source) -> Sequence[R_co | InputError]:
+        if self.known is not None and len(source.unused) < MOST_UNUSED:
+            unused = [name for name in row.fields if name not in self.known and not name.startswith(LABEL)]
+            source.unused.update(dict.fromkeys(unused[:MOST_UNUSED]))
+        try:
+            records = list(self.parse(row))
+        except InputError as error:
+            return [error]
+        if self.passes_over is not None:
+            source.passed_over.update(self.passes_over(row))
+        return records
+
+
+@dataclass(frozen=True)
+class Format:
+    """``joins_on_id``: the wording of a prompt may differ between files; the first is kept.
+
+    ``complete``: a file of labels brings its responses, prompts and people along.
+    ``is_array``: the records may stand in one JSON array. ``is_worded``: labels may be told in the guideline's words
+    (``wording.py``), and what is no criterion of the guideline is passed over.
+    ``guess`` says from the fields of the first record which kind of content this would be, if any.
+    """
+
+    name: str
+    is_json: bool
+    guess: Callable[[frozenset[str]], str | None]
+    prompts: Reader[PromptRecord] | None = None
+    responses: Reader[ResponseRecord] | None = None
+    annotations: Reader[Judgement] | None = None
+    joins_on_id: bool = False
+    complete: bool = False
+    is_array: bool = False
+    is_worded: bool = False
+    model_of: Callable[[str], str | None] = field(default=lambda _file_name: None)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(kind for kind, reader in self._readers().items() if reader is not None)
+
+    def read_prompts(self, source: Source) -> Iterator[PromptRecord]:
+        return self.prompt_reader().read(source)
+
+    def read_responses(self, source: Source) -> Iterator[ResponseRecord]:
+        return self.response_reader().read(source)
+
+    def read_annotations(self, source: Source) -> Iterator[Judgement]:
+        return self.annotation_reader().read(source)
+
+    def prompt_reader(self) -> Reader[PromptRecord]:
+        return self.prompts if self.prompts is not None else self._refuse(PROMPTS)
+
+    def response_reader(self) -> Reader[ResponseRecord]:
+        return self.responses if self.responses is not None else self._refuse(RESPONSES)
+
+    def annotation_reader(self) -> Reader[Judgement]:
+        return self.annotations if self.annotations is not None else self._refuse(ANNOTATIONS)
+
+    def reader(self, kind: str) -> Reader[PromptRecord] | Reader[ResponseRecord] | Reader[Judgement]:
+        return self._readers()[kind] or self._refuse(kind)
+
+    def unfit_column(self, source: Source) -> str | None:
+        """The column by which this is no file of people's labels, such as a judge's; None where there is none."""
+        first = next(self.annotation_reader().items(source), None)
+        return first.field if isinstance(first, UnfitFile) else None
+
+    def _readers(
+        self,
+    ) -> Mapping[str, Reader[PromptRecord] | Reader[ResponseRecord] | Reader[Judgement] | None]:
+        return {PROMPTS: self.prompts, RESPONSES: self.responses, ANNOTATIONS: self.annotations}
+
+    def _refuse(self, kind: str) -> Reader[R_co]:
+        raise AssayError(
+            N_("The format {format} has no {kind}; it has: {known}."),
+            format=self.name,
+            kind=kind,
+            known=", ".join(self.kinds),
+        )
+
+
+@dataclass(frozen=True)
+class Guess:
+    format: str
+    kind: str
+
+
+def guess_from(source: Source, formats: Iterable[Format]) -> Guess | None:
+    """The first format that recognises the fields of the first record."""
+    try:
+        if is_array(source):
+            fields = _item_fields(source)
+            kinds = ((one.name, one.guess(fields)) for one in formats if one.is_array)
+            return next((Guess(format=name, kind=kind) for name, kind in kinds if kind is not None), None)
+        first = next((text for _number, text in lines(source) if text.strip()), "")
+    except InputError:
+        return None
+    is_json = first.lstrip().startswith("{")
+    fields = _json_fields(first) if is_json else _csv_fields(first)
+    for one in formats:
+        kind = one.guess(fields) if one.is_json == is_json else None
+        if kind is not None:
+            return Guess(format=one.name, kind=kind)
+    return None
+
+
+def _item_fields(source: Source) -> frozenset[str]:
+    try:
+        row = next(json_items(source.again()), None)
+    except InputError:
+        return frozenset()
+    return frozenset() if row is None or isinstance(row, InputError) else frozenset(row.fields)
+
+
+def _json_fields(line: str) -> frozenset[str]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return frozenset()
+    return frozenset(found) if isinstance(found, dict) else frozenset()
+
+
+def _csv_fields(line: str) -> frozenset[str]:
+    try:
+        return frozenset(cell.strip() for cell in next(csv.reader([line]), []))
+    except csv.Error:
+        return frozenset()

@@ -1,0 +1,339 @@
+"""What is in a bundle (docs/gold.md), and reading one that a stranger may have made. Pure.
+
+A bundle is a zip of a few files that are known by their names; nothing is ever unpacked to a place that the zip names.
+Its bytes depend on what is in it alone: the files stand in one order, with one time and the same rights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints, ValidationError
+
+from annotation.core.errors import N_, InputError
+from annotation.domain.formats.rows import LONGEST_LINE, Row, Rows, Source, json_row
+
+KIND: Final = "assay-bundle"
+FORMAT: Final = "bundle"
+"""What it is called among the formats of files that go in."""
+VERSION: Final = 1
+MANIFEST, GOLD = "manifest.json", "gold.jsonl"
+PROMPTS, RESPONSES = "prompts.jsonl", "responses.jsonl"
+ANNOTATIONS, ADJUDICATIONS = "annotations.jsonl", "adjudications.jsonl"
+TABLES = (PROMPTS, RESPONSES, ANNOTATIONS, ADJUDICATIONS, GOLD)
+DATASHEET = re.compile(r"datasheet(\.[a-z-]{2,12})?\.md")
+GUIDELINE = re.compile(r"guidelines/[A-Za-z0-9][A-Za-z0-9._-]{0,49}@[A-Za-z0-9][A-Za-z0-9._-]{0,49}\.yaml")
+# The first moment that a zip can tell.
+TIME = (1980, 1, 1, 0, 0, 0)
+RIGHTS = 0o644 << 16
+UNIX = 3
+PIECE = 1024 * 1024
+MOST_FILES = 1000
+# The list of what is in a zip is read whole, before anything of it can be looked at; a bundle's takes a kilobyte.
+LARGEST_READ = 2 * 1024 * 1024
+LARGEST_MANIFEST = 16 * 1024 * 1024
+LARGEST_TEXT = 4 * 1024 * 1024
+LARGEST = 64 * 1024**3
+MOST_TIMES = 200
+"""How many times its size a bundle may unpack to, once that is more than ``FREE``: text packs to a tenth or so."""
+FREE = 64 * 1024 * 1024
+Tell: TypeAlias = Callable[[float], None]
+T = TypeVar("T")
+
+# Without control characters: PostgreSQL cannot even be asked for a name with a NUL.
+Name = Annotated[str, Strict(), StringConstraints(pattern=r"^[^\x00-\x1f\x7f]+$", max_length=100)]
+Sha256 = Annotated[str, Strict(), StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Whole = Annotated[int, Strict(), Field(ge=0)]
+
+
+def label_place(file: str, format_name: str, *, is_decision: bool) -> str:
+    """The file that a label was imported from; of a bundle with the table that its line is of."""
+    if format_name != FORMAT:
+        return file
+    return f"{file}/{ADJUDICATIONS if is_decision else ANNOTATIONS}"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class FileFacts(_Part):
+    """One file of the bundle. ``lines`` is 0 for what is no table."""
+
+    name: Annotated[str, Strict(), StringConstraints(max_length=200)]
+    bytes: Whole
+    lines: Whole = 0
+    sha256: Sha256
+
+
+class BatchFacts(_Part):
+    """A batch with labels in the release, as it is made again elsewhere."""
+
+    name: Name
+    guideline: Annotated[str, Strict(), StringConstraints(max_length=101)]
+    overlap: Annotated[int, Strict(), Field(ge=1, le=5)]
+    tolerance: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    tasks: Whole
+
+
+class GuidelineFacts(_Part):
+    name: Name
+    version: Name
+    sha256: Sha256
+
+    @property
+    def reference(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    @property
+    def file(self) -> str:
+        return f"guidelines/{self.reference}.yaml"
+
+
+class Manifest(_Part):
+    """``release`` is the manifest of the release, as it was cut; ``people`` is how many there are under pseudonyms."""
+
+    kind: Literal["assay-bundle"]
+    version: Literal[1]
+    release: dict[str, Any]
+    sha256: Sha256
+    datasets: tuple[Name, ...]
+    guidelines: tuple[GuidelineFacts, ...]
+    batches: Annotated[tuple[BatchFacts, ...], Field(min_length=1)]
+    people: Whole
+    files: tuple[FileFacts, ...]
+
+    def to_json(self) -> str:
+        return json.dumps(self.model_dump(mode="json"), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+    @property
+    def name(self) -> str:
+        return str(self.release.get("name", ""))
+
+    def lines(self, name: str) -> int:
+        return next((file.lines for file in self.files if file.name == name), 0)
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        return cls.model_validate_json(text)
+
+
+class BundleWriter:
+    """Files into a zip, in the order in which they are added; ``facts`` tell what was written."""
+
+    def __init__(self, zipped: zipfile.ZipFile) -> None:
+        self._zipped = zipped
+        self.facts: list[FileFacts] = []
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path) -> Iterator[Self]:
+        with zipfile.ZipFile(path, "x", allowZip64=True) as zipped:
+            yield cls(zipped)
+
+    def add(self, name: str, pieces: Iterator[bytes] | list[bytes], *, is_table: bool = False) -> None:
+        digest, length, lines = hashlib.sha256(), 0, 0
+        info = zipfile.ZipInfo(name, TIME)
+        info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, RIGHTS, UNIX
+        with self._zipped.open(info, "w", force_zip64=True) as file:
+            for piece in pieces:
+                file.write(piece)
+                digest.update(piece)
+                length += len(piece)
+                lines += piece.count(b"\n")
+        facts = FileFacts(name=name, bytes=length, lines=lines if is_table else 0, sha256=digest.hexdigest())
+        self.facts.append(facts)
+
+
+class _Careful(io.FileIO):
+    """A file of which nobody reads much at once, whatever a zip says of its parts."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted = size if size is not None and size >= 0 else max(0, self._length() - self.tell())
+        if wanted > LARGEST_READ:
+            raise zipfile.BadZipFile("a part is too long")
+        return super().read(wanted) or b""
+
+    def _length(self) -> int:
+        return os.fstat(self.fileno()).st_size
+
+
+def is_zip(source: Source) -> bool:
+    """Whether the file begins as a zip does; no format of records does."""
+    with source.path.open("rb") as file:
+        return file.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
+
+
+class Bundle:
+    """A bundle whose names, sizes and manifest were looked at; ``check`` looks at its contents.
+
+    Whatever is wrong is an InputError that names the file within the bundle.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        source.check()
+        with self._zip() as zipped:
+            self._sizes = self._looked_at(zipped)
+            self.manifest = self._manifest()
+        self._compare_names()
+
+    def check(self, tell: Tell = lambda _done: None) -> None:
+        """Every file is what the manifest says: its length, its lines and its sha256. Reads all of it once."""
+        total, done = max(1, sum(self._sizes.values())), 0
+        for facts in self.manifest.files:
+            digest, lines = hashlib.sha256(), 0
+            with self._open(facts.name) as file:
+                while piece := file.read(PIECE):
+                    digest.update(piece)
+                    lines += piece.count(b"\n")
+                    done += len(piece)
+                    tell(min(1.0, done / total))
+            told = lines if facts.name in TABLES else 0
+            if (digest.hexdigest(), told) != (facts.sha256, facts.lines):
+                raise self.error(
+                    N_(
+                        "this is not what the bundle's manifest says of it (sha256); ask for the bundle again."
+                    ),
+                    facts.name,
+                )
+
+    def text(self, name: str) -> str:
+        """A short text of the bundle, whole."""
+        return self._text(name, LARGEST_TEXT)
+
+    def rows(self, name: str) -> Rows:
+        """The objects of one of its tables, as a stream."""
+        with self._open(name) as file:
+            number = 0
+            while line := file.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise self.error(N_("this line is longer than 64 MiB."), name, line=number)
+                yield self._row(line, number, name)
+
+    def error(
+        self, template: str, file: str | None = None, /, *, line: int | None = None, **params: Any
+    ) -> InputError:
+        """About a ``file`` of the bundle, or about the bundle."""
+        path = self.source.name if file is None else self.place(file)
+        return InputError(template, path=path, line=line, **params)
+
+    def place(self, name: str) -> str:
+        """How errors call a file of the bundle."""
+        return f"{self.source.name}/{name}"
+
+    def _row(self, line: bytes, number: int, name: str) -> Row | InputError:
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            return self.error(N_("this is not text in UTF-8."), name, line=number)
+        return json_row(text, number, Source(self.source.path, self.place(name)))
+
+    @contextmanager
+    def _zip(self) -> Iterator[zipfile.ZipFile]:
+        try:
+            with _Careful(self.source.path) as file, zipfile.ZipFile(file) as zipped:
+                yield zipped
+        except (
+            zipfile.BadZipFile,
+            NotImplementedError,
+            zlib.error,
+            EOFError,
+            ValueError,
+            OverflowError,
+        ) as error:
+            raise self.error(
+                N_("this is no bundle, or it is broken ({why}); ask for it again."), why=str(error)[:200]
+            ) from error
+        except (OSError, RuntimeError) as error:
+            raise self.error(N_("the file cannot be read: {why}."), why=str(error)[:200]) from error
+
+    @contextmanager
+    def _open(self, name: str) -> Iterator[IO[bytes]]:
+        with self._zip() as zipped, zipped.open(name) as file:
+            yield file
+
+    def _looked_at(self, zipped: zipfile.ZipFile) -> dict[str, int]:
+        """The sizes of its files by name: what the zip says, and what no reading goes beyond."""
+        members = zipped.infolist()
+        sizes = {member.filename: member.file_size for member in members}
+        if len(members) > MOST_FILES or len(sizes) < len(members):
+            raise self.error(N_("this holds too many files, or one twice; it is no bundle."))
+        for member in members:
+            if not _may_be(member.filename):
+                raise self.error(
+                    N_("{name} has no place in a bundle; nothing was read."), name=repr(member.filename[:200])
+                )
+            if member.flag_bits & 1:
+                raise self.error(N_("this bundle is encrypted; export it without a password."))
+        packed, unpacked = self.source.path.stat().st_size, sum(sizes.values())
+        if unpacked > LARGEST or unpacked > max(FREE, MOST_TIMES * packed):
+            raise self.error(
+                N_("this would unpack to {n} MB, which no bundle of its size does; nothing was read."),
+                n=unpacked // 1_000_000,
+            )
+        return sizes
+
+    def _manifest(self) -> Manifest:
+        if MANIFEST not in self._sizes:
+            raise self.error(N_("there is no {name} in this file; it is no bundle."), name=MANIFEST)
+        try:
+            return Manifest.of(self._text(MANIFEST, LARGEST_MANIFEST))
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise InputError(
+                N_("this is no manifest of a bundle that can be read here ({why})."),
+                path=self.place(MANIFEST),
+                field=".".join(map(str, first["loc"])) or None,
+                why=first["msg"],
+            ) from error
+
+    def _compare_names(self) -> None:
+        """What the manifest names is there in its length, and nothing else is."""
+        named = {file.name: file.bytes for file in self.manifest.files}
+        there = {name: size for name, size in self._sizes.items() if name != MANIFEST}
+        wanted = {*TABLES, *(guideline.file for guideline in self.manifest.guidelines)}
+        for name in sorted(named.keys() ^ there.keys() | wanted - there.keys()):
+            raise self.error(N_("the manifest and the files of this bundle differ in {name}."), name=name)
+        for name, size in there.items():
+            if named[name] != size:
+                raise self.error(
+                    N_(
+                        "this is not what the bundle's manifest says of it (sha256); ask for the bundle again."
+                    ),
+                    name,
+                )
+        known = {guideline.reference for guideline in self.manifest.guidelines}
+        for batch in self.manifest.batches:
+            if batch.guideline not in known:
+                raise self.error(
+                    N_("the guideline {guideline} of the batch {batch} is not in this bundle."),
+                    MANIFEST,
+                    guideline=batch.guideline,
+                    batch=batch.name,
+                )
+
+    def _text(self, name: str, most: int) -> str:
+        with self._open(name) as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise self.error(N_("this is longer than {n} MB."), name, n=most // 1_000_000)
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise self.error(N_("this is not text in UTF-8."), name) from error
+
+
+def _may_be(name: str) -> bool:
+    return name in {MANIFEST, *TABLES} or bool(DATASHEET.fullmatch(name) or GUIDELINE.fullmatch(name))

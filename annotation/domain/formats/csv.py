@@ -1,0 +1,81 @@
+"""Generic CSV: a header and one record a row, the columns by their names; labels as ``label.<criterion>``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from annotation.core.errors import N_
+from annotation.domain.formats import generic
+from annotation.domain.formats.base import (
+    ANNOTATIONS,
+    LABEL,
+    PROMPTS,
+    RESPONSES,
+    Format,
+    Judgement,
+    PromptRecord,
+    Reader,
+    ResponseRecord,
+)
+from annotation.domain.formats.rows import Row, csv_rows
+
+PROMPT_REF = ("prompt_id", "prompt")
+
+
+def _prompts(row: Row) -> Iterator[PromptRecord]:
+    yield generic.prompt(row)
+
+
+def _responses(row: Row) -> Iterator[ResponseRecord]:
+    yield ResponseRecord(
+        line=row.line,
+        ref=generic.ref(row),
+        text=row.whole("response"),
+        model=row.optional_name("model"),
+        collection=row.optional_name("collection"),
+    )
+
+
+def _judgements(row: Row) -> Iterator[Judgement]:
+    flags = [flag.strip() for flag in row.optional("flags", longest=1000).split(";") if flag.strip()]
+    yield generic.judgement(row, _labels(row), evidence=[], flags=flags)
+
+
+def _labels(row: Row) -> dict[str, float]:
+    """The filled cells: an empty one means that the criterion was not asked."""
+    labels = {}
+    for column in row.fields:
+        if column.startswith(LABEL) and row.has(column):
+            labels[column.removeprefix(LABEL)] = generic.value(row, column, row.fields[column])
+    if not labels:
+        raise row.error(N_("there is no label; give one in a column label.CRITERION."), field=LABEL)
+    return labels
+
+
+def _guess(fields: frozenset[str]) -> str | None:
+    if any(field.startswith(LABEL) for field in fields):
+        return ANNOTATIONS
+    if "response" in fields:
+        return RESPONSES
+    return PROMPTS if "prompt" in fields else None
+
+
+FORMAT = Format(
+    name="csv",
+    is_json=False,
+    guess=_guess,
+    prompts=Reader(
+        rows=partial(csv_rows, required=[("prompt",)]), parse=_prompts, known=generic.PROMPT_FIELDS
+    ),
+    responses=Reader(
+        rows=partial(csv_rows, required=[PROMPT_REF, ("response",)]),
+        parse=_responses,
+        known=generic.RESPONSE_FIELDS,
+    ),
+    annotations=Reader(
+        rows=partial(csv_rows, required=[PROMPT_REF, ("annotator", "adjudicator")]),
+        parse=_judgements,
+        known=generic.JUDGEMENT_FIELDS,
+    ),
+)

@@ -1,0 +1,115 @@
+"""What the generic formats ``jsonl`` and ``csv`` have in common: the same fields, taken the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from annotation.core.errors import N_
+from annotation.domain.annotations import FLAGS
+from annotation.domain.formats.base import (
+    AdjudicationRecord,
+    AnnotationRecord,
+    Judgement,
+    PromptRecord,
+    PromptRef,
+)
+from annotation.domain.formats.rows import LONGEST_LANGUAGE, Row, as_number
+
+PROMPT_FIELDS = frozenset(
+    {"id", "prompt", "dimension", "subcomponent", "language", "attack_method"},
+)
+RESPONSE_FIELDS = frozenset({"prompt_id", "prompt", "model", "collection", "response"})
+JUDGEMENT_FIELDS = frozenset(
+    {
+        "prompt_id",
+        "prompt",
+        "model",
+        "collection",
+        "annotator",
+        "adjudicator",
+        "rationale",
+        "flags",
+        "seconds",
+    }
+)
+
+
+def prompt(row: Row) -> PromptRecord:
+    return PromptRecord(
+        line=row.line,
+        ref=PromptRef(id=row.identifier("id"), text=row.text("prompt")),
+        dimension=row.optional("dimension"),
+        subcomponent=row.optional("subcomponent"),
+        language=row.optional("language", longest=LONGEST_LANGUAGE),
+        attack_method=row.optional("attack_method") or None,
+    )
+
+
+def ref(row: Row) -> PromptRef:
+    """The prompt that a response or a label belongs to: ``prompt_id``, or ``prompt`` with its text."""
+    found = PromptRef(id=row.identifier("prompt_id"), text=row.text("prompt") if row.has("prompt") else "")
+    if not found.id and not found.text:
+        raise row.error(
+            N_("whose is this? Give the prompt's id, or its text in the field prompt."), field="prompt_id"
+        )
+    return found
+
+
+def value(row: Row, field: str, found: object) -> float:
+    """A label's value as a number; whether it is on the scale is the guideline's to say."""
+    number = as_number(found)
+    if number is None or isinstance(found, bool):
+        raise row.error(
+            N_("{found} is no number; write a level's value."), field=field, found=repr(str(found)[:60])
+        )
+    return number
+
+
+def check_flags(row: Row, flags: list[str]) -> None:
+    for flag in flags:
+        if flag not in FLAGS:
+            raise row.error(
+                N_("{found} is no flag; the flags are {known}."),
+                field="flags",
+                found=repr(flag[:60]),
+                known=", ".join(FLAGS),
+            )
+
+
+def judgement(
+    row: Row,
+    labels: Mapping[str, Any],
+    *,
+    evidence: list[Mapping[str, Any]],
+    flags: list[str],
+) -> Judgement:
+    """An annotation if the row names an annotator, an adjudication if it names an adjudicator."""
+    if row.has("annotator") == row.has("adjudicator"):
+        raise row.error(N_("name either the annotator or the adjudicator."), field="annotator")
+    check_flags(row, flags)
+    prompt_ref, model, collection = ref(row), row.optional_name("model"), row.optional_name("collection")
+    rationale = row.whole("rationale") if row.has("rationale") else ""
+    if row.has("annotator"):
+        return AnnotationRecord(
+            line=row.line,
+            ref=prompt_ref,
+            annotator=row.name("annotator"),
+            labels=labels,
+            model=model,
+            collection=collection,
+            rationale=rationale,
+            evidence=evidence,
+            flags=flags,
+            seconds=row.seconds(),
+        )
+    return AdjudicationRecord(
+        line=row.line,
+        ref=prompt_ref,
+        adjudicator=row.name("adjudicator"),
+        labels=labels,
+        model=model,
+        collection=collection,
+        rationale=rationale,
+        seconds=row.seconds(),
+    )

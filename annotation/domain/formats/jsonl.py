@@ -1,0 +1,112 @@
+"""Generic JSON lines: one object a line, the fields by their names (docs/formats.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from annotation.core.errors import N_
+from annotation.domain.formats import generic
+from annotation.domain.formats.base import (
+    ANNOTATIONS,
+    PROMPTS,
+    RESPONSES,
+    Format,
+    Judgement,
+    PromptRecord,
+    Reader,
+    ResponseRecord,
+)
+from annotation.domain.formats.rows import Row, json_rows
+
+SPAN = ("turn", "start", "end")
+OF_SPAN = ("criterion", "level")
+FURTHEST = 10_000_000
+
+
+def _prompts(row: Row) -> Iterator[PromptRecord]:
+    yield generic.prompt(row)
+
+
+def _responses(row: Row) -> Iterator[ResponseRecord]:
+    turns = _turns(row)
+    yield ResponseRecord(
+        line=row.line,
+        ref=generic.ref(row),
+        text="" if turns else row.whole("response"),
+        turns=turns,
+        model=row.optional_name("model"),
+        collection=row.optional_name("collection"),
+    )
+
+
+def _judgements(row: Row) -> Iterator[Judgement]:
+    yield generic.judgement(row, _labels(row), evidence=_evidence(row), flags=_flags(row))
+
+
+def _turns(row: Row) -> list[Mapping[str, str]]:
+    """The dialogue, or nothing where the response is one text."""
+    if row.fields.get("turns") is None:
+        return []
+    if row.has("response"):
+        raise row.error(N_("give the response or the turns of a dialogue, not both."), field="turns")
+    turns = row.fields["turns"]
+    if not isinstance(turns, list) or not turns or not all(map(_is_turn, turns)):
+        raise row.error(
+            N_('write the turns as [{{"role": "user", "text": "…"}}, …], each with both.'), field="turns"
+        )
+    return [{"role": turn["role"], "text": turn["text"]} for turn in turns]
+
+
+def _is_turn(turn: object) -> bool:
+    return isinstance(turn, dict) and all(isinstance(turn.get(name), str) for name in ("role", "text"))
+
+
+def _labels(row: Row) -> Mapping[str, Any]:
+    labels = row.fields.get("labels")
+    if not isinstance(labels, dict) or not labels:
+        raise row.error(N_('write the labels as {{"criterion": value}}.'), field="labels")
+    return {name: generic.value(row, f"labels.{name}", found) for name, found in labels.items()}
+
+
+def _evidence(row: Row) -> list[Mapping[str, Any]]:
+    spans = row.fields.get("evidence") or []
+    if not isinstance(spans, list) or not all(map(_is_span, spans)):
+        raise row.error(
+            N_('write the evidence as [{{"turn": 0, "start": 3, "end": 9}}, …], the end after the start.'),
+            field="evidence",
+        )
+    return [{name: span[name] for name in (*SPAN, *OF_SPAN) if span.get(name) is not None} for span in spans]
+
+
+def _is_span(span: object) -> bool:
+    if not isinstance(span, dict) or not all(type(span.get(name)) is int for name in SPAN):
+        return False
+    return bool(span["turn"] >= 0 and 0 <= span["start"] < span["end"] <= FURTHEST)
+
+
+def _flags(row: Row) -> list[str]:
+    flags = row.fields.get("flags") or []
+    if not isinstance(flags, list) or not all(isinstance(flag, str) for flag in flags):
+        raise row.error(N_('write the flags as ["unsure", …].'), field="flags")
+    return flags
+
+
+def _guess(fields: frozenset[str]) -> str | None:
+    if "labels" in fields:
+        return ANNOTATIONS
+    if fields & {"response", "turns"}:
+        return RESPONSES
+    return PROMPTS if "prompt" in fields else None
+
+
+FORMAT = Format(
+    name="jsonl",
+    is_json=True,
+    guess=_guess,
+    prompts=Reader(rows=json_rows, parse=_prompts, known=generic.PROMPT_FIELDS),
+    responses=Reader(rows=json_rows, parse=_responses, known=generic.RESPONSE_FIELDS | {"turns"}),
+    annotations=Reader(
+        rows=json_rows, parse=_judgements, known=generic.JUDGEMENT_FIELDS | {"labels", "evidence"}
+    ),
+)

@@ -1,0 +1,112 @@
+"""Labels in the guideline's words: which criterion and which level of it a file means. Pure.
+
+A criterion is meant by its name or by its label in any of the guideline's languages, a level by its value or by its
+name in any of them; capitals and blanks around do not matter. What means no criterion is passed over, and told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from annotation.core.errors import N_, Unprocessable
+from annotation.domain.formats.rows import as_number
+from annotation.domain.guidelines import Criterion, GuidelineDocument
+
+# What goes before the level in a span's label: ``fairness=1``.
+EQUALS = "="
+MOST_UNUSED = 20
+
+
+class Wording:
+    """One guideline's words. ``unused`` are the fields that meant nothing, in the order in which they were met."""
+
+    def __init__(self, document: GuidelineDocument) -> None:
+        self._document = document
+        self._criteria: dict[str, Criterion] = {}
+        for criterion in reversed(document.criteria):
+            self._criteria |= dict.fromkeys(map(_plain, criterion.label.values()), criterion)
+        self._criteria |= {_plain(criterion.name): criterion for criterion in document.criteria}
+        self._levels = {criterion.name: _levels(criterion) for criterion in document.criteria}
+        self.unused: dict[str, None] = {}
+
+    def labels(self, told: Mapping[str, Any], dimension: str) -> dict[str, Any]:
+        """Criterion and value of each label that means a criterion asked in this dimension; else Unprocessable."""
+        found: dict[str, Any] = {}
+        for field, value in told.items():
+            criterion = self._criteria.get(_plain(field))
+            if criterion is None or not criterion.applies(dimension):
+                self._pass_over(field)
+                continue
+            if criterion.name in found:
+                raise Unprocessable(
+                    N_('"{criterion}" is answered twice; keep one.'), criterion=criterion.name
+                )
+            found[criterion.name] = self._value(criterion, value)
+        return found
+
+    def spans(self, told: Sequence[Mapping[str, Any]], dimension: str) -> list[dict[str, Any]]:
+        """The spans whose ``label`` means a criterion, or a level of the only criterion that has one called so."""
+        found = []
+        for span in told:
+            meant = self._meant(str(span["label"]), dimension)
+            if meant is None:
+                self._pass_over(str(span["label"]))
+            else:
+                found.append({name: span[name] for name in ("turn", "start", "end")} | meant)
+        return found
+
+    def _pass_over(self, word: str) -> None:
+        if len(self.unused) < MOST_UNUSED:
+            self.unused[word[:100]] = None
+
+    def _meant(self, label: str, dimension: str) -> dict[str, Any] | None:
+        name, equals, level = label.partition(EQUALS)
+        criterion = self._criteria.get(_plain(name))
+        if criterion is not None and criterion.applies(dimension):
+            return {"criterion": criterion.name} | (
+                {"level": self._value(criterion, level)} if equals else {}
+            )
+        asked = self._document.criteria_for(dimension)
+        having = [one for one in asked if _plain(label) in self._levels[one.name]]
+        if len(having) != 1:
+            return None
+        return {"criterion": having[0].name, "level": self._levels[having[0].name][_plain(label)]}
+
+    def _value(self, criterion: Criterion, told: object) -> Any:
+        """A number as it is (the guideline checks it), a word as the level that it means."""
+        if isinstance(told, list):
+            if len(told) != 1:
+                raise Unprocessable(
+                    N_('"{criterion}" has {n} answers; it takes one.'), criterion=criterion.name, n=len(told)
+                )
+            told = told[0]
+        if not isinstance(told, str):
+            return told
+        known = self._levels[criterion.name].get(_plain(told))
+        number = as_number(told) if known is None else known
+        if number is None:
+            raise Unprocessable(
+                N_('"{criterion}" has no level {found}; its levels are {known}.'),
+                criterion=criterion.name,
+                found=repr(told[:60]),
+                known=", ".join(
+                    f"{level.value} ({' / '.join(level.name.values())})" for level in criterion.scale
+                )[:400],
+            )
+        return number
+
+
+def _levels(criterion: Criterion) -> dict[str, int | float]:
+    """The value of each level by its names; a name that two levels share means neither."""
+    found: dict[str, int | float] = {}
+    twice: set[str] = set()
+    for level in criterion.scale:
+        for name in {_plain(one) for one in level.name.values()}:
+            twice |= {name} & found.keys()
+            found[name] = level.value
+    return {name: value for name, value in found.items() if name not in twice}
+
+
+def _plain(word: str) -> str:
+    return " ".join(word.casefold().split())

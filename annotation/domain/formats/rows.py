@@ -1,0 +1,427 @@
+"""One row of a file, and how its fields are taken: a value of the right kind, or an error that says where.
+
+From bytes to rows, as streams: memory holds one record, however long the file is.
+
+What makes the rest of a file unreadable is raised; what is wrong with one row alone is yielded in its
+place, so that a check of the whole file can go on.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+from annotation.core.errors import N_, AssayError, InputError
+from annotation.core.files import check_file
+from annotation.core.names import LONGEST, check_name
+
+LONGEST_ID = 200
+LONGEST_LANGUAGE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``within`` goes before the name of a field where the fields are a part of the record: ``data.``"""
+
+    file: str
+    line: int
+    fields: Mapping[str, Any]
+    within: str = ""
+
+    def error(self, template: str, *, field: str | None = None, **params: Any) -> InputError:
+        place = None if field is None else f"{self.within}{field}"
+        return InputError(template, path=self.file, line=self.line, field=place, **params)
+
+    def has(self, field: str) -> bool:
+        """Whether anything stands there: null, blank text and a missing field are nothing."""
+        value = self.fields.get(field)
+        return value is not None and not (isinstance(value, str) and not value.strip())
+
+    def whole(self, field: str) -> str:
+        """The text as it stands, which may be empty; it must be there."""
+        if field not in self.fields:
+            raise self.error(
+                N_("there is no such field; this row has: {known}."),
+                field=field,
+                known=", ".join(self.fields) or "-",
+            )
+        value = self.fields[field]
+        if not isinstance(value, str):
+            raise self.error(N_("this is no text; put it in quotation marks."), field=field)
+        return value
+
+    def text(self, field: str, *, longest: int | None = None) -> str:
+        """The text, which must say something."""
+        value = self.whole(field)
+        if not value.strip():
+            raise self.error(N_("this is empty."), field=field)
+        if longest is not None and len(value) > longest:
+            raise self.error(
+                N_("this has {found} characters; at most {longest} are possible."),
+                field=field,
+                found=len(value),
+                longest=longest,
+            )
+        return value
+
+    def optional(self, field: str, *, longest: int = LONGEST) -> str:
+        """The text, or "" where there is nothing."""
+        return self.text(field, longest=longest) if self.has(field) else ""
+
+    def identifier(self, field: str) -> str:
+        """An id or "" where there is none; a whole number will do."""
+        value = self.fields.get(field)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        return self.optional(field, longest=LONGEST_ID).strip()
+
+    def name(self, field: str) -> str:
+        """A name as it can stand in an address."""
+        value = self.text(field)
+        try:
+            return check_name(value)
+        except AssayError as error:
+            raise self.error(error.template, field=field, **error.params) from error
+
+    def optional_name(self, field: str) -> str | None:
+        return self.name(field) if self.has(field) else None
+
+    def seconds(self, field: str = "seconds") -> float | None:
+        """A span of time in seconds, or None where there is nothing."""
+        if not self.has(field):
+            return None
+        number = as_number(self.fields[field])
+        if number is None or number < 0:
+            raise self.error(N_("this is no number of seconds; write 0 or more."), field=field)
+        return number
+
+
+def as_number(value: object) -> float | None:
+    """A finite number, a whole one as int, also one that is written as text (as in CSV); None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() else number
+
+
+# An escaped NUL, and not an escaped backslash before the letters u0000.
+ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+LONGEST_LINE = 64 * 1024 * 1024
+PIECE = 1024 * 1024
+BEGINNING = 4096
+_BLANK = re.compile(r"[ \t\r\n]*")
+Rows: TypeAlias = Iterator[Row | InputError]
+
+
+class UnfitFile(InputError):
+    """The file is well formed and holds something else: its ``field`` is the column that shows it."""
+
+
+class Source:
+    """A file to read: where it lies, the name by which errors call it, and how far it has been read."""
+
+    def __init__(self, path: str | Path, name: str | None = None) -> None:
+        self.path = Path(path)
+        self.name = str(path) if name is None else name
+        self.bytes_read = 0
+        self.unused: dict[str, None] = {}
+        self.passed_over: Counter[str] = Counter()
+
+    def again(self) -> Source:
+        return Source(self.path, self.name)
+
+    @property
+    def fraction(self) -> float:
+        """How much of the file has been read, from 0 to 1."""
+        return min(1.0, self.bytes_read / max(1, self.path.stat().st_size))
+
+    def check(self) -> None:
+        """Raise InputError unless this is a readable file with something in it."""
+        try:
+            check_file(self.path)
+        except InputError as error:
+            error.path = self.name
+            raise
+
+
+def lines(source: Source) -> Iterator[tuple[int, str]]:
+    """The physical lines with their numbers from 1, line ends kept, without a byte-order mark."""
+    source.check()
+    with source.path.open("rb") as file:
+        for number in count(1):
+            content = file.readline(LONGEST_LINE + 1)
+            if not content:
+                return
+            source.bytes_read += len(content)
+            yield number, _decoded(content, number, source)
+
+
+def _decoded(content: bytes, number: int, source: Source) -> str:
+    if b"\0" in content:
+        raise InputError(
+            N_("this is a binary file; give a text file in UTF-8."), path=source.name, line=number
+        )
+    if len(content) > LONGEST_LINE:
+        raise InputError(N_("this line is longer than 64 MiB."), path=source.name, line=number)
+    try:
+        return content.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(N_("this is not text in UTF-8."), path=source.name, line=number) from error
+
+
+def json_rows(source: Source) -> Rows:
+    """One JSON object a line; blank lines are passed over."""
+    for number, text in lines(source):
+        if text.strip():
+            yield json_row(text, number, source)
+
+
+def json_row(text: str, number: int, source: Source) -> Row | InputError:
+    try:
+        fields = _STRICT.decode(text)
+    except json.JSONDecodeError as error:
+        return InputError(
+            N_("this is not JSON ({why}, column {column}); write one object a line."),
+            path=source.name,
+            line=number,
+            why=error.msg,
+            column=error.colno,
+        )
+    except (ValueError, RecursionError) as error:
+        return InputError(N_("this cannot be read: {why}."), path=source.name, line=number, why=str(error))
+    if not isinstance(fields, dict):
+        return InputError(N_("this is no JSON object; write one a line."), path=source.name, line=number)
+    return _stored(fields, text, number, source)
+
+
+def _stored(fields: dict[str, Any], text: str, number: int, source: Source) -> Row | InputError:
+    if "\\u" in text and not _is_storable(fields):
+        return InputError(
+            N_("a text holds \\u0000 or half of a surrogate pair; remove it."), path=source.name, line=number
+        )
+    return Row(file=source.name, line=number, fields=fields)
+
+
+def json_items(source: Source) -> Rows:
+    """The objects of one JSON array, each numbered from 1 in place of its line; or one object a line.
+
+    Memory holds one of them, however the array is broken into lines.
+    """
+    source.check()
+    with source.path.open("rb") as file:
+        text = _Text(file, source)
+        if text.next() != "[":
+            yield from json_rows(source.again())
+            return
+        text.at += 1
+        for number in count(1):
+            if text.next() == "]" and number == 1:
+                break
+            found, piece = text.value(number)
+            if isinstance(found, dict):
+                yield _stored(found, piece, number, source)
+            else:
+                yield InputError(N_("this is no JSON object."), path=source.name, line=number)
+            if text.next() == "]":
+                break
+            text.skip(",", number)
+        text.at += 1
+        if text.next():
+            raise InputError(N_("something follows the end of the array; remove it."), path=source.name)
+
+
+def is_array(source: Source) -> bool:
+    """Whether the file begins as one JSON array does; its first line may be the whole of it, and is not read."""
+    source.check()
+    with source.path.open("rb") as file:
+        return file.read(BEGINNING).lstrip(codecs.BOM_UTF8 + b" \t\r\n").startswith(b"[")
+
+
+class _Text:
+    """A text file that is read as far as it is needed; ``at`` is where in what is held the reading stands."""
+
+    def __init__(self, file: IO[bytes], source: Source) -> None:
+        self._file, self._source = file, source
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._held, self._ended = "", False
+        self.at = 0
+
+    def next(self) -> str:
+        """The next character that is no blank, or "" at the end; ``at`` stands on it."""
+        while True:
+            match = _BLANK.match(self._held, self.at)
+            self.at = match.end() if match else self.at
+            if self.at < len(self._held) or not self._more():
+                return self._held[self.at : self.at + 1]
+
+    def skip(self, character: str, number: int) -> None:
+        if self.next() != character:
+            raise InputError(
+                N_(
+                    "after this object there is neither a comma nor the end of the array; the file is broken."
+                ),
+                path=self._source.name,
+                line=number,
+            )
+        self.at += 1
+
+    def value(self, number: int) -> tuple[Any, str]:
+        """The next value, and how it is written."""
+        self.next()
+        while True:
+            try:
+                found, end = _STRICT.raw_decode(self._held, self.at)
+            except json.JSONDecodeError as error:
+                if not self._more():
+                    raise InputError(
+                        N_("this is not JSON ({why}); give one array of objects."),
+                        path=self._source.name,
+                        line=number,
+                        why=error.msg,
+                    ) from error
+            except (ValueError, RecursionError) as error:
+                raise InputError(
+                    N_("this cannot be read: {why}."), path=self._source.name, line=number, why=str(error)
+                ) from error
+            else:
+                if end < len(self._held) or not self._more():
+                    piece, self.at = self._held[self.at : end], end
+                    return found, piece
+
+    def _more(self) -> bool:
+        """Read on, at least as much again as is waiting: what is tried anew is not tried often."""
+        waiting = self._held[self.at :]
+        if self._ended:
+            return False
+        if len(waiting) > LONGEST_LINE:
+            raise InputError(N_("this object is longer than 64 MiB."), path=self._source.name)
+        content = self._file.read(max(PIECE, len(waiting)))
+        self._source.bytes_read += len(content)
+        self._ended = not content
+        try:
+            self._held, self.at = waiting + self._decoder.decode(content, final=self._ended), 0
+        except UnicodeDecodeError as error:
+            raise InputError(N_("this is not text in UTF-8."), path=self._source.name) from error
+        if b"\0" in content:
+            raise InputError(N_("this is a binary file; give a text file in UTF-8."), path=self._source.name)
+        return True
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _value in pairs]
+        raise ValueError(f'"{next(name for name in names if names.count(name) > 1)}" is there twice')
+    return fields
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_no_twins, parse_constant=_no_constant)
+
+
+def _is_storable(fields: dict[str, Any]) -> bool:
+    """No database keeps half a surrogate pair, and PostgreSQL keeps no NUL."""
+    content = json.dumps(fields, ensure_ascii=False)
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        return False
+    return ESCAPED_NUL.search(content) is None
+
+
+def csv_rows(
+    source: Source, *, required: Sequence[Sequence[str]], refused: Mapping[str, str] | None = None
+) -> Rows:
+    """The rows under the header. ``required`` lists columns, each with the names that will do for it.
+
+    ``refused`` maps a column that makes the file unfit to the reason.
+    """
+    csv.field_size_limit(LONGEST_LINE)
+    reader = csv.reader((text for _number, text in lines(source)), strict=True)
+    header: list[str] | None = None
+    for number, cells in _records(reader, source):
+        if header is None:
+            header = _checked_header(cells, number, source, required, refused or {})
+        else:
+            yield _csv_row(header, cells, number, source)
+
+
+def _records(reader: Any, source: Source) -> Iterator[tuple[int, list[str]]]:
+    """The records with the number of the physical line on which each begins; blank lines are passed over."""
+    while True:
+        begins = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise _csv_error(error, begins, source) from error
+        if cells is None:
+            return
+        if cells:
+            yield begins, cells
+
+
+def _csv_error(error: csv.Error, line: int, source: Source) -> InputError:
+    if "end of data" in str(error):
+        return InputError(
+            N_("a quotation mark that opens in this row is never closed."), path=source.name, line=line
+        )
+    return InputError(N_("this is not CSV: {why}."), path=source.name, line=line, why=str(error))
+
+
+def _checked_header(
+    cells: list[str],
+    line: int,
+    source: Source,
+    required: Sequence[Sequence[str]],
+    refused: Mapping[str, str],
+) -> list[str]:
+    header = [cell.strip() for cell in cells]
+    for name in header:
+        if name in refused:
+            raise UnfitFile(refused[name], path=source.name, line=line, field=name)
+        if header.count(name) > 1:
+            raise InputError(N_("this column is there twice."), path=source.name, line=line, field=name)
+    for names in required:
+        if not set(names) & set(header):
+            raise InputError(
+                N_("there is no such column; the columns are: {known}."),
+                path=source.name,
+                line=line,
+                field=" / ".join(names),
+                known=_shown(header),
+            )
+    return header
+
+
+def _csv_row(header: list[str], cells: list[str], number: int, source: Source) -> Row | InputError:
+    if len(cells) != len(header):
+        return InputError(
+            N_("this row has {found} cells, the header has {expected}."),
+            path=source.name,
+            line=number,
+            found=len(cells),
+            expected=len(header),
+        )
+    return Row(file=source.name, line=number, fields=dict(zip(header, cells, strict=True)))
+
+
+def _shown(names: Iterable[str]) -> str:
+    text = ", ".join(names)
+    return text if len(text) <= 200 else f"{text[:200]}…"

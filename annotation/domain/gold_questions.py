@@ -1,0 +1,161 @@
+"""Items whose labels are known: when one is due, which of them are chosen, and how the answers are scored. Pure."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypeVar
+
+from annotation.core.errors import N_
+from annotation.core.proportions import wilson
+from annotation.core.sampling import block_of, drawn_up_to
+from annotation.domain.agreement import Pattern, Patterns, agreement, pool
+
+Labels: TypeAlias = Mapping[str, float]
+By: TypeAlias = Literal["accuracy", "kappa"]
+T = TypeVar("T", bound=Hashable)
+# A round with fewer known items tells nothing: with all of five right the interval still begins at 0.57.
+LEAST_ITEMS = 5
+TOO_FEW = N_("Fewer than {least} items were answered.")
+ROUNDING = 1e-9
+# Whoever surely has less than this share of the checks right is told to the manager.
+LEAST_SHARE = 0.7
+# An item that so few have right, of so many who had it, is likely to be wrong itself.
+BAD_ITEM = 0.34
+LEAST_ANSWERS = 3
+
+
+def is_due(number: int, *, share: float, seed: str) -> bool:
+    """Whether the ``number``-th item (from 1) that somebody is given is to be a check."""
+    block = block_of(number, share=share, seed=seed)
+    return block is not None and block.drawn == number
+
+
+def checks_to_come(given: int, work: int, *, share: float, seed: str, most: int) -> int:
+    """How many checks will come among ``work`` items of work after the first ``given``: at most ``most``, which are
+    left for the person. The checks among them are items, too, so that t = work + those due among the next t.
+    """
+    before = drawn_up_to(given, share=share, seed=seed)
+    checks = 0
+    while True:
+        due = drawn_up_to(given + work + checks, share=share, seed=seed) - before
+        if due <= checks:
+            return min(checks, most)
+        checks = due
+
+
+def pick(found: Sequence[T], *, seed: str, turn: object) -> T:
+    """One of them, in an order of the person's own that nobody can tell."""
+    return random.Random(f"{seed}:item:{turn}").choice(found)  # noqa: S311  # repeatable; the seed is the secret
+
+
+def balanced(found: Iterable[tuple[T, Hashable]], number: int, *, seed: int) -> list[T]:
+    """``number`` of what was ``found``, drawn by the seed so that each kind comes as often as it can."""
+    kinds: dict[Hashable, list[T]] = defaultdict(list)
+    for one, kind in found:
+        kinds[kind].append(one)
+    chance = random.Random(seed)  # noqa: S311  # a choice that can be repeated, not a secret
+    piles = [kinds[kind] for kind in sorted(kinds, key=repr)]
+    for pile in piles:
+        chance.shuffle(pile)
+    chance.shuffle(piles)
+    chosen: list[T] = []
+    while len(chosen) < number and (piles := [pile for pile in piles if pile]):
+        chosen += [pile.pop() for pile in piles[: number - len(chosen)]]
+    return chosen
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Of a criterion: its values in order, and whether distances count as agreement within a tolerance."""
+
+    values: tuple[float, ...]
+    nominal: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What somebody said of one known item, beside what is right."""
+
+    given: Labels
+    known: Labels
+
+    @property
+    def is_right(self) -> bool:
+        return all(self.given.get(name) == value for name, value in self.known.items())
+
+    def is_within(self, tolerance: float, scales: Mapping[str, Scale]) -> bool:
+        """Whether no label is further from the right one than the batch lets two annotators differ."""
+        return all(
+            name in self.given and abs(self.given[name] - value) <= (0 if scales[name].nominal else tolerance)
+            for name, value in self.known.items()
+        )
+
+    def pairs(self) -> list[tuple[str, float, float]]:
+        """(criterion, right, given) of each label."""
+        return [(name, value, self.given[name]) for name, value in self.known.items() if name in self.given]
+
+
+Confusion: TypeAlias = dict[str, Counter[tuple[float, float]]]
+"""By criterion, how often each (right, given) pair of values came."""
+
+
+def confusion(answers: Iterable[Answer]) -> Confusion:
+    found: Confusion = {}
+    for answer in answers:
+        for name, known, given in answer.pairs():
+            found.setdefault(name, Counter())[known, given] += 1
+    return found
+
+
+@dataclass(frozen=True)
+class Score:
+    """``value`` over ``n`` labels, with its 95% interval; None where it is undefined, and ``reason`` says why."""
+
+    n: int
+    value: float | None
+    low: float | None
+    high: float | None
+    reason: str | None = None
+
+    def passes(self, threshold: float) -> bool:
+        # A kappa that is 0.4 can come as 0.3999999999999999.
+        return self.value is not None and self.reason is None and self.value >= threshold - ROUNDING
+
+
+def score(answers: Sequence[Answer], *, by: By, scales: Mapping[str, Scale]) -> Score:
+    """How a round came out. Accuracy: the share of right labels, with Wilson's interval. Kappa: Cohen's, of the
+    person with the known labels, over all criteria as one nominal scale, with its bootstrap interval.
+    """
+    pairs = [pair for answer in answers for pair in answer.pairs()]
+    found = _accuracy(pairs) if by == "accuracy" else _kappa(confusion(answers), scales, len(pairs))
+    if len(answers) < LEAST_ITEMS:
+        return Score(found.n, found.value, found.low, found.high, TOO_FEW.format(least=LEAST_ITEMS))
+    return found
+
+
+def _accuracy(pairs: Sequence[tuple[str, float, float]]) -> Score:
+    n, right = len(pairs), sum(known == given for _name, known, given in pairs)
+    return Score(n, right / n, *wilson(right, n)) if n else Score(0, None, None, None)
+
+
+def _kappa(counts: Confusion, scales: Mapping[str, Scale], n: int) -> Score:
+    parts: list[tuple[Patterns, Sequence[float]]] = [
+        (dict[Pattern, int](of.items()), scales[name].values) for name, of in counts.items()
+    ]
+    patterns, values = pool(parts)
+    measured = agreement(patterns, values=values, measurement="nominal", statistics=["cohen_kappa"])
+    kappa = measured.statistics["cohen_kappa"]
+    return Score(n, kappa.value, kappa.low, kappa.high, kappa.reason)
+
+
+def is_poor(n: int, right: int) -> bool:
+    """Whether somebody surely has less than ``LEAST_SHARE`` of the checks right: the whole interval lies below."""
+    return n > 0 and wilson(right, n)[1] < LEAST_SHARE
+
+
+def is_bad_item(answered: int, right: int) -> bool:
+    """Whether hardly anybody has this item right, so that the item itself may be wrong."""
+    return answered >= LEAST_ANSWERS and right / answered <= BAD_ITEM

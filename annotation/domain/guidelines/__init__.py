@@ -1,0 +1,33 @@
+"""Guidelines as documents: read from YAML with line-numbered errors, held as frozen values. Pure."""
+
+from __future__ import annotations
+
+from annotation.domain.guidelines.document import (
+    AppliesTo,
+    Criterion,
+    Dimension,
+    Example,
+    GuidelineDocument,
+    Level,
+    Metric,
+    Range,
+    Subcomponent,
+)
+from annotation.domain.guidelines.parser import parse_guideline
+from annotation.domain.guidelines.values import LocalizedText, language_of, localized
+
+__all__ = [
+    "AppliesTo",
+    "Criterion",
+    "Dimension",
+    "Example",
+    "GuidelineDocument",
+    "Level",
+    "LocalizedText",
+    "Metric",
+    "Range",
+    "Subcomponent",
+    "language_of",
+    "localized",
+    "parse_guideline",
+]

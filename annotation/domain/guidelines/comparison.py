@@ -1,0 +1,313 @@
+"""What changed between two versions of a guideline, clause by clause and word by word. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal, TypeAlias
+
+from annotation.domain.guidelines.document import Criterion, Dimension, Example, GuidelineDocument, Metric
+from annotation.domain.guidelines.values import localized
+
+Change: TypeAlias = Literal["added", "removed", "changed", "same"]
+Kind: TypeAlias = Literal[
+    "document", "introduction", "dimension", "subcomponent", "criterion", "level", "example", "metric"
+]
+Key: TypeAlias = tuple[str, ...]
+Say: TypeAlias = Callable[[str], str]
+
+# Chinese and Japanese are compared character by character, everything else word by word.
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_TOKEN = re.compile(rf"[{_CJK}]|(?:(?![{_CJK}])\w)+|\s+|.", re.DOTALL)
+# What two texts may share by chance: between two changes it is no island of sense.
+_SLIGHT = re.compile(rf"[{_CJK}]?[\W_]*")
+# Time grows with the product of the lengths: longer texts are shown whole, one after the other.
+MOST_TOKENS = 6000
+# Paragraphs and examples have no names. Two that share this much are the same one, reworded.
+ALIKE = 0.5
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a text: in both versions (``same``), in the old one only, or in the new one only."""
+
+    change: Change
+    text: str
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    pieces: tuple[Piece, ...]
+
+    @property
+    def old(self) -> tuple[Piece, ...]:
+        return tuple(piece for piece in self.pieces if piece.change != "added")
+
+    @property
+    def new(self) -> tuple[Piece, ...]:
+        return tuple(piece for piece in self.pieces if piece.change != "removed")
+
+    @property
+    def changed(self) -> bool:
+        return any(piece.change != "same" for piece in self.pieces)
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A part of the guideline. ``criterion`` and ``level`` name the one that it belongs to; notes name theirs so.
+
+    ``section`` is the key of the clauses that stand together: ("introduction",), ("criterion", NAME) and so on.
+    """
+
+    kind: Kind
+    section: Key
+    label: str
+    change: Change
+    fields: tuple[Field, ...]
+    criterion: str = ""
+    level: int | float | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    clauses: tuple[Clause, ...]
+    reordered: bool
+    """Whether clauses that both versions have stand in another order."""
+
+    def count(self, change: Change) -> int:
+        return sum(clause.change == change for clause in self.clauses)
+
+    @property
+    def changes(self) -> int:
+        return len(self.clauses) - self.count("same")
+
+    def sections(self) -> list[tuple[Key, list[Clause]]]:
+        """The clauses by the section they stand in, in reading order."""
+        found: dict[Key, list[Clause]] = {}
+        for clause in self.clauses:
+            found.setdefault(clause.section, []).append(clause)
+        return list(found.items())
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A clause of one version, its fields as texts in one language; a field that is not given is left out."""
+
+    kind: Kind
+    section: Key
+    label: str
+    fields: Mapping[str, str]
+    criterion: str = ""
+    level: int | float | None = None
+
+
+def compare(old: GuidelineDocument, new: GuidelineDocument, language: str, say: Say = str) -> Comparison:
+    """Every clause of either version, in the order of the new one; what is gone stands after what it followed.
+
+    Texts are taken in ``language``. ``say`` gives the words of what is written as a code, such as ``ordinal``.
+    """
+    before, after = (dict(_clauses(one, language, say)) for one in (old, new))
+    _join(before, after, "introduction", ())
+    for owner in [key for key in after if key[0] == "level" and key in before]:
+        _join(before, after, "example", owner[1:])
+    known, kept = list(before), list(after)
+    common = [key for key in known if key in after]
+    clauses = tuple(_compared(before.get(key), after.get(key)) for key in _in_order(known, kept))
+    return Comparison(clauses, reordered=common != [key for key in kept if key in before])
+
+
+def text_pieces(old: str, new: str) -> tuple[Piece, ...]:
+    """The pieces of both in order: without the added ones they join to ``old``, without the removed to ``new``."""
+    before, after = _TOKEN.findall(old), _TOKEN.findall(new)
+    if max(len(before), len(after)) > MOST_TOKENS:
+        return _pieces([(old, new)])
+    runs: list[tuple[str, str]] = []
+    for tag, i, j, k, l in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():  # noqa: E741
+        run = "".join(before[i:j]), "".join(after[k:l])
+        # Two changes with next to nothing between them read as one.
+        if tag != "equal" and len(runs) > 1 and _SLIGHT.fullmatch(runs[-1][0]) and runs[-1][0] == runs[-1][1]:
+            between, first = runs.pop(), runs.pop()
+            run = first[0] + between[0] + run[0], first[1] + between[1] + run[1]
+        runs.append(run)
+    return _pieces(runs)
+
+
+def _pieces(runs: Iterable[tuple[str, str]]) -> tuple[Piece, ...]:
+    found: list[Piece] = []
+    for old, new in runs:
+        if old == new:
+            found.append(Piece("same", old))
+        else:
+            found += [Piece("removed", old), Piece("added", new)]
+    return tuple(piece for piece in found if piece.text)
+
+
+def _compared(old: _Written | None, new: _Written | None) -> Clause:
+    one = new or old
+    assert one is not None, "a key comes from one of the versions"
+    before, after = (which.fields if which else {} for which in (old, new))
+    names = [*after, *(name for name in before if name not in after)]
+    fields = tuple(Field(name, text_pieces(before.get(name, ""), after.get(name, ""))) for name in names)
+    change: Change = "same"
+    if old is None or new is None:
+        change = "added" if old is None else "removed"
+    elif any(field.changed for field in fields):
+        change = "changed"
+    return Clause(one.kind, one.section, one.label, change, fields, one.criterion, one.level)
+
+
+def _in_order(old: Sequence[Key], new: Sequence[Key]) -> list[Key]:
+    order, known = list(new), set(new)
+    for place, key in enumerate(old):
+        if key not in known:
+            order.insert(order.index(old[place - 1]) + 1 if place else 0, key)
+    return order
+
+
+# What has no name: paragraphs and examples are the same where they are alike.
+
+
+def _join(before: dict[Key, _Written], after: dict[Key, _Written], kind: str, owner: Key) -> None:
+    """Give the old clauses of this kind the keys of the new ones that they became."""
+    start = (kind, *owner)
+    was, now = ([key for key in one if key[:-1] == start] for one in (before, after))
+    keys = _partners([_text(before[key]) for key in was], [_text(after[key]) for key in now])
+    named = {key: now[at] if at is not None else (*key, "gone") for key, at in zip(was, keys, strict=True)}
+    renamed = {named.get(key, key): written for key, written in before.items()}
+    before.clear()
+    before.update(renamed)
+
+
+def _text(written: _Written) -> str:
+    return "\n".join(written.fields.values())
+
+
+def _partners(old: Sequence[str], new: Sequence[str]) -> list[int | None]:
+    """For each old text the place of the new one it became, never crossing; None for one that is gone."""
+    found: list[int | None] = []
+    for tag, i, j, k, l in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():  # noqa: E741
+        if tag == "equal":
+            found += range(k, l)
+            continue
+        free = k
+        for text in old[i:j]:
+            at = next((place for place in range(free, l) if _alike(text, new[place])), None)
+            found.append(at)
+            free = free if at is None else at + 1
+    return found
+
+
+def _alike(old: str, new: str) -> bool:
+    before, after = (_TOKEN.findall(text)[:MOST_TOKENS] for text in (old, new))
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    return matcher.quick_ratio() >= ALIKE and matcher.ratio() >= ALIKE
+
+
+# A version as clauses, each with a key that it has in every version.
+
+
+def _clauses(document: GuidelineDocument, language: str, say: Say) -> Iterator[tuple[Key, _Written]]:
+    yield from _head(document, language)
+    for number, line in enumerate(filter(str.strip, localized(document.introduction, language).splitlines())):
+        yield (
+            ("introduction", str(number)),
+            _Written("introduction", ("introduction",), "", {"text": line.strip()}),
+        )
+    for dimension in document.dimensions:
+        yield from _dimension(dimension, language, say)
+    for criterion in document.criteria:
+        yield from _criterion(document, criterion, language, say)
+    for metric in document.metrics:
+        label = localized(metric.label, language)
+        yield ("metric", metric.name), _Written("metric", ("metrics",), label, _metric(metric, label, say))
+
+
+def _head(document: GuidelineDocument, language: str) -> Iterator[tuple[Key, _Written]]:
+    fields = {
+        "title": localized(document.title, language),
+        "source": document.source,
+        "languages": _listed(document.languages),
+        "rank_by": document.rank_by,
+        **({"scorer_template": document.scorer_template} if document.scorer_template else {}),
+    }
+    yield ("document",), _Written("document", ("document",), fields["title"], fields)
+
+
+def _dimension(dimension: Dimension, language: str, say: Say) -> Iterator[tuple[Key, _Written]]:
+    label = localized(dimension.label, language)
+    fields = {
+        "label": label,
+        "definition": localized(dimension.definition, language),
+        "severity": say(f"severity {dimension.severity}"),
+    }
+    yield ("dimension", dimension.name), _Written("dimension", ("dimensions",), label, fields)
+    for part in dimension.subcomponents:
+        named = localized(part.label, language)
+        inside = {"label": named, "definition": localized(part.definition, language)}
+        key = ("subcomponent", dimension.name, part.name)
+        yield key, _Written("subcomponent", ("dimensions",), f"{label} / {named}", inside)
+
+
+def _criterion(
+    document: GuidelineDocument, criterion: Criterion, language: str, say: Say
+) -> Iterator[tuple[Key, _Written]]:
+    name, section = criterion.name, ("criterion", criterion.name)
+    fields = {
+        "label": localized(criterion.label, language),
+        "question": localized(criterion.question, language),
+        "applies_to": _scope(document, criterion, language, say),
+        "measurement": say(criterion.measurement),
+    }
+    if criterion.range is not None:
+        fields["range"] = f"{criterion.range.min} - {criterion.range.max}"
+    yield section, _Written("criterion", section, fields["label"], fields, name)
+    for level in criterion.scale:
+        value = level.value
+        named = localized(level.name, language)
+        inside = {"name": named, "definition": localized(level.definition, language)}
+        if level.reason is not None:
+            inside["reason"] = localized(level.reason, language)
+        if level.requires:
+            inside["requires"] = _listed(map(say, level.requires))
+        place = (name, f"{value:g}")
+        yield ("level", *place), _Written("level", section, f"{value:g} {named}", inside, name, value)
+        for number, example in enumerate(level.examples):
+            written = _Written(
+                "example", section, f"{value:g} {named}", _example(example, language), name, value
+            )
+            yield ("example", *place, str(number)), written
+
+
+def _scope(document: GuidelineDocument, criterion: Criterion, language: str, say: Say) -> str:
+    if criterion.applies_to == "all":
+        return say("all")
+    found = [
+        dimension for dimension in document.dimensions if dimension.name in criterion.applies_to.dimensions
+    ]
+    return _listed(localized(one.label, language) for one in found)
+
+
+def _example(example: Example, language: str) -> dict[str, str]:
+    texts = {"prompt": example.prompt, "response": example.response, "note": example.note}
+    return {name: localized(text, language) for name, text in texts.items() if text is not None}
+
+
+def _metric(metric: Metric, label: str, say: Say) -> dict[str, str]:
+    fields = {"label": label, "kind": say(metric.kind), "overall": say(metric.overall)}
+    if isinstance(metric.levels, dict):
+        fields["levels"] = "; ".join(f"{name}: {_listed(levels)}" for name, levels in metric.levels.items())
+    elif metric.levels is not None:
+        fields["levels"] = _listed(metric.levels)
+    if metric.formula is not None:
+        fields["formula"] = metric.formula
+    for name, chosen in (("dimensions", metric.dimensions), ("criteria", metric.criteria)):
+        if chosen is not None:
+            fields[name] = _listed(chosen)
+    return fields
+
+
+def _listed(things: Iterable[object]) -> str:
+    return ", ".join(map(str, things))

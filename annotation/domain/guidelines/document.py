@@ -1,0 +1,574 @@
+"""What the shape of a guideline cannot say: unique names, references that resolve, texts all translated.
+
+What a guideline says: criteria with their scales, the taxonomy, and the headline metrics it declares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from annotation.core.errors import N_, NotFound, Unprocessable
+from annotation.domain.guidelines.values import (
+    FORMULA,
+    Frozen,
+    Identifier,
+    Language,
+    LocalizedText,
+    MetricName,
+    Number,
+    ScorerTemplate,
+    Slug,
+    TaxonomyName,
+    Text,
+    as_number,
+    flaw,
+    show,
+)
+
+Location = tuple[str | int, ...]
+MOST_VALUES = 101
+RESERVED = ("n", "levels", "composition", "missing")
+"""What a cell of a leaderboard holds beside its metrics, under the same keys."""
+
+
+def check_dimension(dimension: Dimension) -> None:
+    names = (part.name for part in dimension.subcomponents)
+    _check_unique(names, "subcomponents", "name")
+
+
+def check_criterion(criterion: Criterion) -> None:
+    values = [level.value for level in criterion.scale]
+    _check_unique(values, "scale", "value")
+    for index, (lower, upper) in enumerate(pairwise(values), start=1):
+        if upper < lower:
+            raise flaw(
+                N_("{value} comes after {previous}; order the levels from the lowest value to the highest."),
+                at=("scale", index, "value"),
+                value=upper,
+                previous=lower,
+            )
+    for index, level in enumerate(criterion.scale):
+        _check_unique(level.requires, "scale", index, "requires", inside=True)
+    if criterion.range is not None:
+        _check_range(criterion)
+    if criterion.applies_to != "all":
+        _check_unique(criterion.applies_to.dimensions, "applies_to", "dimensions", inside=True)
+
+
+def _check_range(criterion: Criterion) -> None:
+    bounds = criterion.range
+    assert bounds is not None
+    if criterion.measurement != "interval":
+        raise flaw(N_("Only an interval scale has a range; name every level instead."), at=("range",))
+    for side, value in (("min", bounds.min), ("max", bounds.max)):
+        if not isinstance(value, int):
+            raise flaw(N_("{value} is not a whole number; use one."), at=("range", side), value=value)
+    if not 0 < bounds.max - bounds.min < MOST_VALUES:
+        raise flaw(
+            N_("A range runs upwards and holds at most {most} values; correct min or max."),
+            at=("range", "max"),
+            most=MOST_VALUES,
+        )
+    for index, level in enumerate(criterion.scale):
+        if level.value not in criterion.values:
+            raise flaw(
+                N_("{value} is not a whole number from {low} to {high}; correct it or the range."),
+                at=("scale", index, "value"),
+                value=level.value,
+                low=bounds.min,
+                high=bounds.max,
+            )
+
+
+def check_metric(metric: Metric) -> None:
+    """Only what the metric alone can tell; its references are checked with the document."""
+    if metric.name in RESERVED:
+        raise flaw(
+            N_("A leaderboard has a {name} of its own; name the metric otherwise."),
+            at=("name",),
+            name=show(metric.name),
+        )
+    wanted, other = ("levels", "formula") if metric.kind == "rate" else ("formula", "levels")
+    if getattr(metric, wanted) is None:
+        raise flaw(N_("A metric of kind {kind} needs {part}; add it."), kind=metric.kind, part=wanted)
+    if getattr(metric, other) is not None:
+        raise flaw(
+            N_("A metric of kind {kind} takes no {part}; remove it."),
+            at=(other,),
+            kind=metric.kind,
+            part=other,
+        )
+    match = FORMULA.fullmatch(metric.formula or "1 * mean")
+    if match is None or float(match[1]) == 0 or float(match[2] or 1) == 0:
+        raise flaw(
+            N_('"{formula}" is no formula; write NUMBER * mean or NUMBER * mean / NUMBER, without zeros.'),
+            at=("formula",),
+            formula=metric.formula,
+        )
+    for field in ("dimensions", "criteria"):
+        _check_unique(getattr(metric, field) or (), field, inside=True)
+    for place, levels in _level_lists(metric):
+        _check_unique(levels, *place, inside=True)
+
+
+def check_document(document: GuidelineDocument) -> None:
+    _check_unique(document.languages, "languages", inside=True)
+    _check_translations(document)
+    for field in ("dimensions", "criteria", "metrics"):
+        _check_unique((thing.name for thing in getattr(document, field)), field, "name")
+    _check_applicability(document)
+    for index, metric in enumerate(document.metrics):
+        _check_metric_scope(document, metric, ("metrics", index))
+        _check_metric_levels(document, metric, ("metrics", index))
+    _check_rank_by(document)
+
+
+def _check_unique(names: Iterable[Hashable], *place: str | int, inside: bool = False) -> None:
+    """Refuse the second of two equals in the list at ``place``.
+
+    The names are the entries themselves (``inside``), or a field of the entries: the last of ``place``.
+    """
+    seen: set[Hashable] = set()
+    for index, name in enumerate(names):
+        if name in seen:
+            at: Location = (*place, index) if inside else (*place[:-1], index, place[-1])
+            raise flaw(N_("{name} is there twice; remove or rename one."), at=at, name=show(name))
+        seen.add(name)
+
+
+def _texts(thing: object, at: Location = ()) -> Iterator[tuple[Location, dict[str, str]]]:
+    """Every localized text below a model, with its place: the dicts, bar the levels of a metric."""
+    if isinstance(thing, Frozen):
+        for field in type(thing).model_fields:
+            if field != "levels":
+                yield from _texts(getattr(thing, field), (*at, field))
+    elif isinstance(thing, tuple):
+        for index, entry in enumerate(thing):
+            yield from _texts(entry, (*at, index))
+    elif isinstance(thing, dict):
+        yield at, thing
+
+
+def _check_translations(document: GuidelineDocument) -> None:
+    for at, text in _texts(document):
+        for language in document.languages:
+            if language not in text:
+                raise flaw(
+                    N_('There is no text in the declared language "{language}"; translate it.'),
+                    at=at,
+                    language=language,
+                )
+        for language in text:
+            if language not in document.languages:
+                raise flaw(
+                    N_('The language "{language}" is not declared; add it to languages or remove the text.'),
+                    at=(*at, language),
+                    language=language,
+                )
+        # In declared order, which a database that stores JSON does not keep: the first is the fallback.
+        ordered = {language: text[language] for language in document.languages}
+        text.clear()
+        text.update(ordered)
+
+
+def _check_applicability(document: GuidelineDocument) -> None:
+    for index, criterion in enumerate(document.criteria):
+        if criterion.applies_to != "all":
+            place = ("criteria", index, "applies_to", "dimensions")
+            _check_known(document, criterion.applies_to.dimensions, place)
+    for index, name in enumerate(document.dimension_names):
+        if not document.criteria_for(name):
+            raise flaw(
+                N_('No criterion applies to "{name}"; add one or remove the dimension.'),
+                at=("dimensions", index, "name"),
+                name=name,
+            )
+
+
+def _check_known(document: GuidelineDocument, names: Iterable[str], place: Location) -> None:
+    for index, name in enumerate(names):
+        if not document.knows_dimension(name):
+            raise flaw(
+                N_('There is no dimension "{name}"; use one of {known}.'),
+                at=(*place, index),
+                name=name,
+                known=", ".join(document.dimension_names) or "-",
+            )
+
+
+def _check_metric_scope(document: GuidelineDocument, metric: Metric, at: Location) -> None:
+    _check_known(document, metric.dimensions or (), (*at, "dimensions"))
+    names = [criterion.name for criterion in document.criteria]
+    for index, name in enumerate(metric.criteria or ()):
+        if name not in names:
+            raise flaw(
+                N_('There is no criterion "{name}"; use one of {known}.'),
+                at=(*at, "criteria", index),
+                name=name,
+                known=", ".join(names),
+            )
+    if metric.overall == "mean_of_dimensions" and not document.dimensions:
+        raise flaw(
+            N_("This guideline has no dimensions to take the mean of; use pooled or none."),
+            at=(*at, "overall"),
+        )
+    for dimension in document.dimensions_of(metric) or (None,):
+        _check_metric_criteria(document, metric, dimension, at)
+
+
+def _check_metric_criteria(
+    document: GuidelineDocument, metric: Metric, dimension: str | None, at: Location
+) -> None:
+    criteria = document.criteria_of(metric, dimension)
+    if not criteria:
+        raise flaw(
+            N_('No criterion of this metric applies to "{dimension}"; correct its dimensions or criteria.'),
+            at=at,
+            dimension=dimension or "-",
+        )
+    for criterion in criteria:
+        if metric.kind == "mean" and criterion.measurement == "nominal":
+            raise flaw(
+                N_('"{criterion}" is nominal and has no mean; count levels in a rate instead.'),
+                at=(*at, "kind"),
+                criterion=criterion.name,
+            )
+
+
+def _level_lists(metric: Metric) -> Iterator[tuple[tuple[str, ...], tuple[int | float, ...]]]:
+    if isinstance(metric.levels, dict):
+        for dimension, levels in metric.levels.items():
+            yield ("levels", dimension), levels
+    elif metric.levels is not None:
+        yield ("levels",), metric.levels
+
+
+def _check_metric_levels(document: GuidelineDocument, metric: Metric, at: Location) -> None:
+    scope = document.dimensions_of(metric)
+    if isinstance(metric.levels, dict):
+        _check_level_mapping(metric.levels, scope, at)
+    for place, levels in _level_lists(metric):
+        dimensions = place[1:] or scope or (None,)
+        criteria = [one for name in dimensions for one in document.criteria_of(metric, name)]
+        known = sorted({value for criterion in criteria for value in criterion.values})
+        for index, level in enumerate(levels):
+            if level not in known:
+                raise flaw(
+                    N_("{level} is no level of the criteria this metric counts; use one of {known}."),
+                    at=(*at, *place, index),
+                    level=level,
+                    known=", ".join(map(str, known)),
+                )
+
+
+def _check_level_mapping(
+    levels: dict[str, tuple[int | float, ...]], scope: tuple[str, ...], at: Location
+) -> None:
+    for name in levels:
+        if name not in scope:
+            raise flaw(
+                N_('"{name}" is none of the dimensions of this metric; use {known}.'),
+                at=(*at, "levels", name),
+                name=name,
+                known=", ".join(scope) or "-",
+            )
+    for name in scope:
+        if name not in levels:
+            raise flaw(
+                N_('The levels counted in "{name}" are missing; add them, or list the dimensions meant.'),
+                at=(*at, "levels"),
+                name=name,
+            )
+
+
+def _check_rank_by(document: GuidelineDocument) -> None:
+    metric = next((metric for metric in document.metrics if metric.name == document.rank_by), None)
+    if metric is None:
+        raise flaw(
+            N_('There is no metric "{name}" to rank by; use one of {known}.'),
+            at=("rank_by",),
+            name=document.rank_by,
+            known=", ".join(metric.name for metric in document.metrics),
+        )
+    if metric.overall == "none" and len(document.dimensions_of(metric)) != 1:
+        raise flaw(
+            N_('"{name}" has no overall value to rank by; give it one, or a single dimension.'),
+            at=("rank_by",),
+            name=metric.name,
+        )
+
+
+MOST_SEVERE = 3
+Severity = Annotated[int, Field(strict=True, ge=0, le=MOST_SEVERE)]
+
+
+class Subcomponent(Frozen):
+    name: TaxonomyName
+    label: LocalizedText
+    definition: LocalizedText
+
+
+class Dimension(Frozen):
+    """``severity`` says how hard its items are to read, from 0 (harmless) to 3: it is known before one is read."""
+
+    name: TaxonomyName
+    label: LocalizedText
+    definition: LocalizedText
+    severity: Severity = 0
+    subcomponents: tuple[Subcomponent, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        check_dimension(self)
+        return self
+
+
+class Example(Frozen):
+    prompt: LocalizedText
+    response: LocalizedText
+    note: LocalizedText | None = None
+
+
+class Level(Frozen):
+    """``requires`` names what whoever chooses this level must give beside it."""
+
+    value: Number
+    name: LocalizedText
+    definition: LocalizedText
+    reason: LocalizedText | None = None
+    requires: tuple[Literal["evidence", "rationale"], ...] = ()
+    examples: tuple[Example, ...] = ()
+
+
+class Range(Frozen):
+    """Every whole number from min to max is a value; the scale then names anchors only."""
+
+    min: Number
+    max: Number
+
+
+class AppliesTo(Frozen):
+    dimensions: Annotated[tuple[TaxonomyName, ...], Field(min_length=1)]
+
+
+def _applicability_tag(value: object) -> str | None:
+    if isinstance(value, Mapping | AppliesTo):
+        return "<dimensions>"
+    return "<all>" if value == "all" else None
+
+
+def _levels_tag(value: object) -> str | None:
+    if isinstance(value, Mapping):
+        return "<mapping>"
+    return "<list>" if isinstance(value, list | tuple) else None
+
+
+# A tag in angle brackets shows up in the location of an error, and the reader takes it out again.
+Applicability = Annotated[
+    Annotated[Literal["all"], Tag("<all>")] | Annotated[AppliesTo, Tag("<dimensions>")],
+    Discriminator(_applicability_tag),
+]
+LevelValues = Annotated[tuple[Number, ...], Field(min_length=1)]
+CountedLevels = Annotated[
+    Annotated[LevelValues, Tag("<list>")] | Annotated[dict[TaxonomyName, LevelValues], Tag("<mapping>")],
+    Discriminator(_levels_tag),
+]
+
+
+class Criterion(Frozen):
+    name: Identifier
+    label: LocalizedText
+    question: LocalizedText
+    applies_to: Applicability
+    measurement: Literal["nominal", "ordinal", "interval"]
+    range: Range | None = None
+    scale: Annotated[tuple[Level, ...], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        check_criterion(self)
+        return self
+
+    @property
+    def values(self) -> tuple[int | float, ...]:
+        """Every value a label may take, in order; with a range, every whole number of it."""
+        if self.range is not None:
+            return tuple(range(int(self.range.min), int(self.range.max) + 1))
+        return tuple(sorted(level.value for level in self.scale))
+
+    def level(self, value: int | float) -> Level | None:
+        """The level of this value; None between the anchors of a range and off the scale."""
+        return next((level for level in self.scale if level.value == value), None)
+
+    def applies(self, dimension: str | None) -> bool:
+        return self.applies_to == "all" or dimension in self.applies_to.dimensions
+
+    def check(self, label: object) -> int | float:
+        """The label as a number of the scale, or Unprocessable."""
+        number = as_number(label)
+        if number is None or number not in self.values:
+            raise Unprocessable(
+                N_('"{criterion}" cannot be {value}; use one of {allowed}.'),
+                criterion=self.name,
+                value=show(label),
+                allowed=", ".join(map(str, self.values)),
+            )
+        return number
+
+
+class Metric(Frozen):
+    """A headline number. A rate is the share (0 to 1) of labels at the counted levels.
+
+    A mean is ``multiplier * mean / divisor`` of the label values, as its formula says.
+    """
+
+    name: MetricName
+    label: LocalizedText
+    kind: Literal["rate", "mean"]
+    levels: CountedLevels | None = None
+    formula: Text | None = None
+    dimensions: Annotated[tuple[TaxonomyName, ...], Field(min_length=1)] | None = None
+    criteria: Annotated[tuple[Identifier, ...], Field(min_length=1)] | None = None
+    overall: Literal["mean_of_dimensions", "pooled", "none"]
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        check_metric(self)
+        return self
+
+    def levels_for(self, dimension: str | None) -> tuple[int | float, ...]:
+        """The levels a rate counts in this dimension; none for a mean."""
+        if isinstance(self.levels, dict):
+            return self.levels.get(dimension or "", ())
+        return self.levels or ()
+
+    @property
+    def multiplier(self) -> float:
+        return self._factors()[0]
+
+    @property
+    def divisor(self) -> float:
+        return self._factors()[1]
+
+    def _factors(self) -> tuple[float, float]:
+        match = FORMULA.fullmatch(self.formula or "1 * mean")
+        assert match is not None, "checked when the metric was made"
+        return float(match[1]), float(match[2] or 1)
+
+    def of_mean(self, mean: float) -> float:
+        """The value of a mean metric whose labels average to ``mean``."""
+        return self.multiplier * mean / self.divisor
+
+
+class GuidelineDocument(Frozen):
+    name: Slug
+    version: Slug
+    languages: Annotated[tuple[Language, ...], Field(min_length=1)]
+    title: LocalizedText
+    source: Text
+    introduction: LocalizedText
+    dimensions: tuple[Dimension, ...] = ()
+    criteria: Annotated[tuple[Criterion, ...], Field(min_length=1)]
+    metrics: Annotated[tuple[Metric, ...], Field(min_length=1)]
+    rank_by: MetricName
+    scorer_template: ScorerTemplate | None = None
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        check_document(self)
+        return self
+
+    @property
+    def dimension_names(self) -> tuple[str, ...]:
+        return tuple(dimension.name for dimension in self.dimensions)
+
+    def knows_dimension(self, name: str) -> bool:
+        return name in self.dimension_names
+
+    def dimension(self, name: str) -> Dimension | None:
+        return next((dimension for dimension in self.dimensions if dimension.name == name), None)
+
+    def severity_of(self, dimension: str | None) -> int:
+        """0 to ``MOST_SEVERE``; 0 for a dimension that the guideline does not know."""
+        found = self.dimension(dimension or "")
+        return found.severity if found else 0
+
+    def topic_of(self, dimension: str | None, subcomponent: str | None) -> tuple[LocalizedText, ...]:
+        """The labels of the dimension and of its subcomponent, as far as the guideline knows them."""
+        found = self.dimension(dimension or "")
+        parts = [part.label for part in found.subcomponents if part.name == subcomponent] if found else []
+        return (found.label, *parts) if found else ()
+
+    def criteria_for(self, dimension: str | None) -> tuple[Criterion, ...]:
+        """The criteria asked about a prompt of this dimension; of an unknown one, those that apply to all."""
+        return tuple(criterion for criterion in self.criteria if criterion.applies(dimension))
+
+    def criterion(self, name: str) -> Criterion:
+        return _named(self.criteria, name, N_('This guideline has no criterion "{name}"; it has {known}.'))
+
+    def metric(self, name: str) -> Metric:
+        return _named(self.metrics, name, N_('This guideline has no metric "{name}"; it has {known}.'))
+
+    def dimensions_of(self, metric: Metric) -> tuple[str, ...]:
+        return self.dimension_names if metric.dimensions is None else metric.dimensions
+
+    def criteria_of(self, metric: Metric, dimension: str | None) -> tuple[Criterion, ...]:
+        """The criteria whose labels enter this metric in this dimension."""
+        asked = self.criteria_for(dimension)
+        return tuple(one for one in asked if metric.criteria is None or one.name in metric.criteria)
+
+    def check_labels(self, dimension: str | None, labels: Mapping[str, object]) -> dict[str, int | float]:
+        """A value of its scale for each applicable criterion, in the guideline's order; else Unprocessable."""
+        criteria = self.criteria_for(dimension)
+        names = [criterion.name for criterion in criteria]
+        for name in labels:
+            if name not in names:
+                raise Unprocessable(
+                    N_('"{criterion}" is not asked here, so {value} cannot be taken; asked: {known}.'),
+                    criterion=name,
+                    value=show(labels[name]),
+                    known=", ".join(names) or "-",
+                )
+        for criterion in criteria:
+            if criterion.name not in labels:
+                raise Unprocessable(
+                    N_('"{criterion}" has no label; give one of {allowed}.'),
+                    criterion=criterion.name,
+                    allowed=", ".join(map(str, criterion.values)),
+                )
+        return {criterion.name: criterion.check(labels[criterion.name]) for criterion in criteria}
+
+    def to_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def from_json(cls, data: object) -> Self:
+        """What to_json gave, also after its keys were reordered; else pydantic's ValidationError."""
+        return cls.model_validate(data)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the canonical JSON: keys sorted, no spaces, UTF-8.
+
+        Fields at their default are left out, so a field that a later release of Assay adds changes no hash.
+        """
+        content = self.model_dump(mode="json", exclude_defaults=True)
+        canonical = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+Named = TypeVar("Named", Criterion, Metric)
+
+
+def _named(things: tuple[Named, ...], name: str, template: str) -> Named:
+    for thing in things:
+        if thing.name == name:
+            return thing
+    raise NotFound(template, name=name, known=", ".join(thing.name for thing in things))

@@ -1,0 +1,126 @@
+"""The scalar values of a guideline: names, texts in several languages, numbers; and how a flaw is raised."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, StringConstraints
+from pydantic_core import PydanticCustomError
+
+from annotation.core.errors import N_
+
+FLAW = "guideline"
+LARGEST = 1_000_000
+PROMPT, RESPONSE = "{prompt}", "{response}"
+LONGEST_TEMPLATE = 2000
+FORMULA = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*\*\s*mean\s*(?:/\s*([0-9]+(?:\.[0-9]+)?)\s*)?")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def flaw(template: str, *, at: tuple[str | int, ...] = (), **params: Any) -> PydanticCustomError:
+    """A validation error that keeps its translatable template; ``at`` is relative to the validated object."""
+    context = {"message": template.format(**params), "template": template, "params": params, "at": at}
+    return PydanticCustomError(FLAW, "{message}", context)
+
+
+def as_number(value: object) -> int | float | None:
+    """The number, whole ones as int (3.0 is 3); None for what is no finite number, bool included."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, float) or not math.isfinite(value):
+        return None
+    return int(value) if value == int(value) else value
+
+
+def show(value: object) -> str:
+    """A value as an error message quotes it: short, and in no language."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value[:60]}…"' if len(value) > 60 else f'"{value}"'
+        case Mapping():
+            return "{…}"
+        case list() | tuple():
+            return "[…]"
+    return str(value)[:60]
+
+
+def _read_number(value: object) -> int | float:
+    number = as_number(value)
+    if number is None or abs(number) > LARGEST:
+        raise flaw(
+            N_("{found} is not a number within ±{largest}; write a number, without quotes."),
+            found=show(value),
+            largest=LARGEST,
+        )
+    return number
+
+
+def _read_text(text: str) -> str:
+    if _CONTROL.search(text):
+        raise flaw(N_("This text holds a control character; remove it."))
+    if not text.strip():
+        raise flaw(N_("This text is empty; write it."))
+    return text.strip()
+
+
+def _read_template(text: str) -> str:
+    for place in (PROMPT, RESPONSE):
+        if text.count(place) != 1:
+            raise flaw(N_("This must hold {place} once; it stands for the text."), place=place)
+    if text.index(PROMPT) > text.index(RESPONSE):
+        raise flaw(
+            N_("{response} comes before {prompt} here; turn them round."), prompt=PROMPT, response=RESPONSE
+        )
+    if len(text) > LONGEST_TEMPLATE:
+        raise flaw(N_("This is longer than {most} characters; shorten it."), most=LONGEST_TEMPLATE)
+    return text
+
+
+Number: TypeAlias = Annotated[int | float, BeforeValidator(_read_number)]
+Text: TypeAlias = Annotated[str, Strict(), AfterValidator(_read_text)]
+ScorerTemplate: TypeAlias = Annotated[Text, AfterValidator(_read_template)]
+"""How an encoder is given a prompt and its response: a text that holds ``{prompt}`` and, behind it, ``{response}``."""
+Identifier: TypeAlias = Annotated[str, Strict(), StringConstraints(pattern=r"^[a-z_]+$", max_length=50)]
+MetricName: TypeAlias = Annotated[
+    str, Strict(), StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=50)
+]
+# No "@": a version is asked for as NAME@VERSION.
+Slug: TypeAlias = Annotated[
+    str, Strict(), StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=50)
+]
+TaxonomyName: TypeAlias = Annotated[
+    str, Strict(), StringConstraints(pattern=r"^\S(.*\S)?$", max_length=100), AfterValidator(_read_text)
+]
+Language: TypeAlias = Annotated[
+    str, Strict(), StringConstraints(pattern=r"^[a-z]{2,3}(-[a-z0-9]+)*$", max_length=20)
+]
+LocalizedText: TypeAlias = Annotated[dict[Annotated[str, Strict()], Text], Field(min_length=1)]
+
+
+def _primary(language: str) -> str:
+    return language.lower().replace("_", "-").partition("-")[0]
+
+
+def localized(text: Mapping[str, str], language: str) -> str:
+    """The text in the language, else in one of the same primary subtag (zh-hans: zh), else in the first."""
+    if language in text:
+        return text[language]
+    kin = (text[known] for known in text if _primary(known) == _primary(language))
+    return next(kin, next(iter(text.values())))
+
+
+def language_of(text: Mapping[str, str], language: str) -> str:
+    """The language in which ``localized`` finds the text."""
+    found = localized(text, language)
+    return next(name for name, words in text.items() if words == found)

@@ -1,0 +1,59 @@
+"""Everything together.
+
+What is wrong with an annotator: guessing, severity, drift, copying, haste. Pure.
+
+Nobody knows the truth, so everybody is judged by the others, and everybody's faults disturb the others' figures. Each
+figure therefore comes from a model of all people together, in which one person's fault is that person's parameter.
+The formulas, their sources, the corrections and how small a fault is found stand in ``docs/quality.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from annotation.domain.quality.aggregation import truths_of
+from annotation.domain.quality.carelessness import following, guessing, speeds
+from annotation.domain.quality.copying import copying
+from annotation.domain.quality.drift import drifts
+from annotation.domain.quality.findings import RISKS, Copying, Finding, Kind, Profile, Profiles, corrected
+from annotation.domain.quality.labels import Labels, Scale, table_of
+from annotation.domain.quality.severity import severities
+
+
+def profiles(labels: Labels) -> Profiles:
+    """What is found of every person and every pair in ``labels``. The order of the rows changes nothing.
+
+    Raises ``AssayError`` for columns of different lengths, a label off its scale, and two of one person on one unit.
+    """
+    table = table_of(labels)
+    if not table.people:
+        return Profiles({}, ())
+    pairs, truths = table.pairs, truths_of(table)
+    found = following(pairs)
+    random = corrected(guessing(pairs, found), RISKS["random"])
+    severity = corrected(severities(pairs), RISKS["severity"])
+    guessers = np.array([random[one].flagged for one in range(table.people)], dtype=np.bool_)
+    drift = drifts(pairs, truths, guessers)
+    speed = speeds(table)
+    flagged = corrected({one: found.finding for one, found in speed.items()}, RISKS["speed"])
+    people = {
+        int(number): Profile(
+            random=random[one],
+            severity=severity[one],
+            drift=drift[one],
+            speed=flagged[one],
+            pace=speed[one].pace,
+            instant=speed[one].instant,
+        )
+        for one, number in enumerate(table.ids)
+    }
+    named = [
+        replace(one, one=int(table.ids[one.one]), other=int(table.ids[one.other]))
+        for one in copying(pairs, truths)
+    ]
+    return Profiles(people=people, copying=named)
+
+
+__all__ = ["Copying", "Finding", "Kind", "Labels", "Profile", "Profiles", "Scale", "profiles"]

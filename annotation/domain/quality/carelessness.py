@@ -1,0 +1,199 @@
+"""Who guesses: how far everybody's labels follow the truth that all labels have in common.
+
+Standardized labels of two people on one unit have a mean product of s_i s_j, where s is how far a person's labels
+go with that common truth (C. Spearman, Am. J. Psychol. 15, 1904; one factor). For a guesser s is 0, with everybody;
+for a person who is strict and consistent it is not. The s of all people come out of all pairs at once, so that the
+partner of a guesser is not taken for one.
+
+Who is much faster than the others, and whose labels come in no time.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import bdtr, bdtrc, bdtrik  # scipy.stats would make every start a second longer
+
+from annotation.domain.quality import findings
+from annotation.domain.quality.findings import CONFIDENCE, Finding, Kind, Z, beyond, undefined
+from annotation.domain.quality.labels import Floats, Pairs, Table
+from annotation.domain.quality.severity import clustered, obstacle
+
+TOLERATED_AGREEMENT = 0.5
+"""As a share of the middle person's s: who follows less than half as far as that one is taken to guess."""
+# A person's own shares of levels are drawn to everybody's by so many labels, and the spread of their labels counts as
+# half of everybody's at the least: who always gives one level follows nobody.
+DRAWN = 5.0
+LEAST_SPREAD = 0.25
+# So many labels like the middle person's draw every s a little: it decides where the pairs alone cannot.
+RIDGE = 5.0
+ROUNDS = 60
+BEGIN = 0.8
+
+
+@dataclass(frozen=True)
+class Following:
+    """s (P,), its standard error (P,), the pairs it was measured on, and their products (M,)."""
+
+    at: Floats
+    error: Floats
+    pairs: Pairs
+    products: Floats
+
+
+def following(pairs: Pairs) -> Following:
+    used, products = _products(pairs)
+    at = _factor(used.between(products), used.between(np.ones(len(products))))
+    left = products - at[used.left] * at[used.right]
+    rows, _ = used.by_row(left * at[used.right], left * at[used.left])
+    spread = clustered(used.table, rows)
+    squares = used.between(np.ones(len(products))) @ at**2
+    return Following(at, np.sqrt(spread) / (squares + RIDGE), used, products)
+
+
+def _factor(products: Floats, weights: Floats) -> Floats:
+    """(P,): the s whose s_i s_j are nearest to the mean products, everybody's in turn while the others' stand."""
+    at = np.full(len(weights), BEGIN)
+    for _ in range(ROUNDS):
+        middle = float(np.median(at))
+        better = (products @ at + RIDGE * middle) / (weights @ at**2 + RIDGE)
+        at = (at + better) / 2
+    return at
+
+
+def _products(pairs: Pairs) -> tuple[Pairs, Floats]:
+    """The pairs on scales on which labels vary, and the products of their standardized labels.
+
+    On an ordered scale a label is its level, less the person's mean. On a nominal one it is a vector with a 1 for its
+    level, less the person's shares, and the product is the inner one.
+    """
+    table = pairs.table
+    shares, spread = _shares(table)
+    varied = pairs.only(spread[table.scale[pairs.one]] > 0)
+    one, other = varied.one, varied.other
+    levels = np.arange(shares.shape[-1])
+    means = (shares @ levels)[table.person, table.scale]
+    ordered = (table.level - means)[one] * (table.level - means)[other]
+    mine, theirs = (shares[table.person[rows], table.scale[rows]] for rows in (one, other))
+    place = np.arange(len(one))
+    nominal = (
+        (table.level[one] == table.level[other])
+        - mine[place, table.level[other]]
+        - theirs[place, table.level[one]]
+        + (mine * theirs).sum(axis=1)
+    )
+    raw = np.where(table.ordered[one], ordered, nominal) / np.maximum(spread[table.scale[one]], 1e-300)
+    size = np.sqrt(np.maximum(_own_spread(table, shares, means, spread), LEAST_SPREAD))
+    return varied, raw / (size[varied.left] * size[varied.right])
+
+
+def _shares(table: Table) -> tuple[Floats, Floats]:
+    """(P, S, K): each person's shares of the levels on each scale; (S,): the variance of everybody's labels."""
+    scales, levels = len(table.scales), int(table.level.max(initial=0)) + 1
+    cells = (table.person * scales + table.scale) * levels + table.level
+    counts = np.bincount(cells, minlength=table.people * scales * levels).reshape(-1, scales, levels)
+    all_shares = counts.sum(axis=0) / np.maximum(counts.sum(axis=(0, 2)), 1)[:, None]
+    totals = counts.sum(axis=2, keepdims=True)
+    shares = (counts + DRAWN * all_shares) / (totals + DRAWN)
+    ordered = np.array([scale.ordered for scale in table.scales])
+    places = np.arange(levels)
+    variance = all_shares @ places**2 - (all_shares @ places) ** 2
+    spread = np.where(ordered, variance, (all_shares * (1 - all_shares)).sum(axis=1))
+    return shares, np.where(spread > 1e-12, spread, 0.0)
+
+
+def _own_spread(table: Table, shares: Floats, means: Floats, spread: Floats) -> Floats:
+    """(P,): the variance of a person's labels as a share of everybody's."""
+    mine = shares[table.person, table.scale]
+    nominal = 1 - 2 * mine[np.arange(len(mine)), table.level] + (mine**2).sum(axis=1)
+    squares = np.where(table.ordered, (table.level - means) ** 2, nominal)
+    known = spread[table.scale] > 0
+    relative = np.divide(squares, spread[table.scale], out=np.zeros(len(squares)), where=known)
+    sums = np.bincount(table.person, weights=relative, minlength=table.people)
+    return sums / np.maximum(np.bincount(table.person, weights=known, minlength=table.people), 1)
+
+
+def guessing(pairs: Pairs, found: Following) -> dict[int, Finding]:
+    """By person (as counted from 0): s, and whether it is less than half of the middle person's."""
+    enough = [one for one in range(pairs.table.people) if obstacle(found.pairs, one) is None]
+    middle = float(np.median(found.at[enough])) if enough else 0.0
+    return {one: _finding(pairs, found, one, middle) for one in range(pairs.table.people)}
+
+
+def _finding(pairs: Pairs, found: Following, one: int, middle: float) -> Finding:
+    reason = obstacle(pairs, one) or obstacle(found.pairs, one, few=findings.NO_VARIATION)
+    n = int(found.pairs.labels[one])
+    if reason is not None:
+        return undefined(reason, n)
+    value, error = float(found.at[one]), float(found.error[one])
+    score, p = beyond(TOLERATED_AGREEMENT * middle - value, error)
+    return Finding(min(value, 1.0), max(-1.0, value - Z * error), min(1.0, value + Z * error), n, score, p)
+
+
+TOLERATED_SPEED = 0.4
+"""Of the usual time: so fast somebody may be."""
+INSTANT = 0.2
+"""Of the usual time: a label that took less came in no time."""
+FEW_INSTANT = 0.1
+"""So large a share of labels in no time may be accidents."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    finding: Finding
+    pace: float | None
+    instant: float | None
+
+
+def speeds(table: Table) -> dict[int, Speed]:
+    """By person (as counted from 0). The usual time is the middle one of all people's medians."""
+    timed = np.isfinite(table.seconds) & (table.seconds >= 0)
+    own = [np.sort(table.seconds[timed & (table.person == one)]) for one in range(table.people)]
+    known = [seconds for seconds in own if len(seconds) >= findings.ENOUGH]
+    usual = float(np.median([np.median(seconds) for seconds in known])) if known else 0.0
+    alone = len(known) < findings.ENOUGH_PEOPLE or usual <= 0
+    return {one: _speed(seconds, usual, alone) for one, seconds in enumerate(own)}
+
+
+def _speed(seconds: Floats, usual: float, alone: bool) -> Speed:
+    n = len(seconds)
+    if n < findings.ENOUGH:
+        return Speed(undefined(findings.FEW_TIMED, n), None, None)
+    middle, (low, high) = float(np.median(seconds)), _of_median(seconds)
+    if alone:
+        return Speed(Finding(middle, low, high, n, None, None, reason=findings.ONE_TIMED), None, None)
+    instant = int((seconds < INSTANT * usual).sum())
+    score, p, kind = max(_pace(seconds, usual), _instants(instant, n))
+    finding = Finding(middle, low, high, n, score, min(1.0, 2 * p), kind=kind)
+    return Speed(finding, middle / usual, instant / n)
+
+
+def _of_median(seconds: Floats) -> tuple[float, float]:
+    """The interval between order statistics that covers the median whatever the distribution is."""
+    n = len(seconds)
+    below = _least(n, (1 - CONFIDENCE) / 2)
+    return float(seconds[max(below - 1, 0)]), float(seconds[min(n - below, n - 1)])
+
+
+def _least(n: int, share: float) -> int:
+    """How many of ``n`` throws of a coin are heads at most, with a probability of ``share`` or more."""
+    found = math.ceil(bdtrik(share, n, 0.5))
+    rounded_up = found > 0 and bdtr(found - 1, n, 0.5) >= share  # the inverse is of real numbers
+    return found - 1 if rounded_up else found
+
+
+def _pace(seconds: Floats, usual: float) -> tuple[float, float, Kind]:
+    """On logarithms, because times are skewed; the median, and its error from the middle half of the labels."""
+    logarithms = np.log(np.maximum(seconds, 0.1))
+    low, middle, high = np.quantile(logarithms, [0.25, 0.5, 0.75])
+    error = 1.2533 * (high - low) / 1.349 / math.sqrt(len(seconds))
+    score, p = beyond(math.log(TOLERATED_SPEED * usual) - float(middle), float(error))
+    return score, p, "pace"
+
+
+def _instants(instant: int, n: int) -> tuple[float, float, Kind]:
+    expected = FEW_INSTANT * n
+    score = (instant - expected) / math.sqrt(expected * (1 - FEW_INSTANT))
+    return score, float(bdtrc(instant - 1, n, FEW_INSTANT)), "instant"

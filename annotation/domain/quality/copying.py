@@ -1,0 +1,294 @@
+"""Who copies: pairs that agree more than each one's agreement with everybody else explains.
+
+Dawid and Skene's model tells each person's errors, and so how often two people agree who work on their own. Where two
+labels differ, the adjudicator's decision is one more label on the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit, logit, ndtr, ndtri
+
+from annotation.domain.quality import findings
+from annotation.domain.quality.aggregation import Truth, Truths, tables, truth_on
+from annotation.domain.quality.findings import RISKS, Copying
+from annotation.domain.quality.labels import Bools, Floats, Ints, Pairs, Table
+
+TOLERATED = 0.25
+"""Of the units: with less copied than this, a pair is not flagged however many units it shares."""
+SUSPECT = 1e-3
+"""With a smaller p than this, a pair is left out of everybody's errors when these are estimated again."""
+DRAWN = 20.0
+"""A person's errors on each true level are drawn to everybody's by so many labels: it is what makes pairs that are
+expected to agree most agree as often as that (docs/quality.md)."""
+LEAST = 1e-13
+"""Smaller probabilities are lost in the transform."""
+LEVELS = 1000
+"""More than a scale has, to number the levels of all scales."""
+MOST_CELLS = 100_000
+"""Probabilities of so many numbers of units, of all pairs together, are worked out at a time."""
+FEWEST_PAIRS = 15
+UNSURE = 3.0
+"""Standard errors, each about 1 / sqrt(n) of the spread of n pairs: so much wider may be chance."""
+
+
+@dataclass(frozen=True)
+class _Meetings:
+    """Who meets whom, and on what. Pairs of people (C,): low < high. Pairs of labels (M,): which two people's each is,
+    and the rows of the lower's label and of the higher's.
+    """
+
+    table: Table
+    low: Ints
+    high: Ints
+    which: Ints
+    rows: tuple[Ints, Ints]
+
+    @classmethod
+    def of(cls, pairs: Pairs) -> _Meetings:
+        table, turned = pairs.table, pairs.left > pairs.right
+        low, high = np.where(turned, pairs.other, pairs.one), np.where(turned, pairs.one, pairs.other)
+        cells, which = np.unique(table.person[low] * table.people + table.person[high], return_inverse=True)
+        return cls(table, cells // table.people, cells % table.people, which, (low, high))
+
+    def on(self, scale: int) -> _Meetings:
+        here = self.table.scale[self.rows[0]] == scale
+        rows = (self.rows[0][here], self.rows[1][here])
+        return _Meetings(self.table, self.low, self.high, self.which[here], rows)
+
+    @property
+    def levels(self) -> tuple[Ints, Ints]:
+        level = self.table.level
+        return level[self.rows[0]], level[self.rows[1]]
+
+    @property
+    def agree(self) -> Bools:
+        low, high = self.levels
+        agree: Bools = low == high
+        return agree
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Of each two people (C,): units shared, units agreed on, as many as expected, score and p.
+
+    tails: the p that each number of units agreed on would have, from 0 to n, pair after pair; begins (C,): where each
+    one's are. told: whether they share enough units, and each of them enough with others.
+    """
+
+    n: Ints
+    agreed: Ints
+    expected: Floats
+    score: Floats
+    p: Floats
+    tails: Floats
+    begins: Ints
+    told: Bools
+
+
+def copying(pairs: Pairs, truths: Truths) -> list[Copying]:
+    """The worst first: pairs that share ten units or more, and of which each shares thirty with others."""
+    meetings = _Meetings.of(pairs)
+    if not _told(meetings, np.bincount(meetings.which, minlength=len(meetings.low))).any():
+        return []
+    found = _compared(meetings, truths, np.zeros(len(meetings.low), dtype=np.bool_))
+    suspects = found.p < SUSPECT
+    if suspects.any():
+        found = _compared(meetings, _without(meetings, truths, suspects), suspects)
+    return _listed(meetings, found)
+
+
+def _without(meetings: _Meetings, truths: Truths, suspects: Bools) -> Truths:
+    """The models again, without what suspects share; with it where nothing else is left."""
+    left = np.zeros(len(meetings.table.unit), dtype=np.bool_)
+    for rows in meetings.rows:
+        left[rows[suspects[meetings.which]]] = True
+    return tuple(
+        truth_on(meetings.table, scale, leaving=left) or before for scale, before in enumerate(truths)
+    )
+
+
+def _listed(meetings: _Meetings, found: _Compared) -> list[Copying]:
+    corrected = _corrected(found)
+    listed = [
+        Copying(
+            one=int(meetings.low[cell]),
+            other=int(meetings.high[cell]),
+            n=int(found.n[cell]),
+            observed=float(found.agreed[cell] / found.n[cell]),
+            expected=float(found.expected[cell] / found.n[cell]),
+            p=float(found.p[cell]),
+            flagged=bool(corrected[cell] <= RISKS["copying"]),
+            score=float(found.score[cell]),
+        )
+        for cell in np.flatnonzero(found.told)
+    ]
+    enough = [replace(one, flagged=one.flagged and one.copied >= TOLERATED) for one in listed]
+    return sorted(enough, key=lambda one: (-one.score, one.one, one.other))
+
+
+def _corrected(found: _Compared) -> Floats:
+    """(C,): how probable it is that any pair has so small a p by chance.
+
+    A pair that shares few units has few possible p, and the next one below a bound is often far below it. So what is
+    added up is, of each pair, its largest possible p up to this one, not this one itself (R. E. Tarone, Biometrics
+    46, 1990; P. H. Westfall, R. D. Wolfinger, Am. Stat. 51, 1997).
+    """
+    tested = np.flatnonzero(found.told)
+    corrected = np.ones(len(found.n))
+    left = list(tested[np.argsort(found.p[tested], kind="stable")])
+    while left and found.p[left[0]] < RISKS["copying"]:
+        within = np.where(found.tails <= found.p[left[0]] * (1 + 1e-9), found.tails, 0.0)
+        corrected[left[0]] = np.maximum.reduceat(within, found.begins)[left].sum()
+        if corrected[left[0]] > RISKS["copying"]:
+            break
+        left.pop(0)
+    return corrected
+
+
+def _compared(meetings: _Meetings, truths: Truths, suspects: Bools) -> _Compared:
+    """How probable it is that two people agree as often: in half of the cases by the lower's labels, in half by the
+    higher's, since nobody knows who looks at whose.
+    """
+    size = len(meetings.low)
+    n = np.bincount(meetings.which, minlength=size)
+    agreed = np.bincount(meetings.which, weights=meetings.agree, minlength=size).astype(np.int64)
+    chances = _chances(meetings, truths, suspects)
+    both = (chances[0] + chances[1]) / 2
+    expected = np.bincount(meetings.which, weights=both, minlength=size).astype(np.float64)
+    variances = (chances[0] * (1 - chances[0]) + chances[1] * (1 - chances[1])) / 2
+    spread = np.sqrt(np.bincount(meetings.which, weights=variances, minlength=size))
+    told = _told(meetings, n)
+    noise = _noise(((agreed - expected) / np.maximum(spread, 1e-9))[told])
+    tails = (_tails(meetings, 0, chances[0], n) + _tails(meetings, 1, chances[1], n)) / 2
+    scores = -ndtri(np.clip(tails, LEAST, 1 - 1e-16)) / noise
+    begins = _begins(n)
+    score = scores[begins + agreed]
+    return _Compared(n, agreed, expected, score, ndtr(-score), ndtr(-scores), begins, told)
+
+
+def _chances(meetings: _Meetings, truths: Truths, suspects: Bools) -> tuple[Floats, Floats]:
+    """(M,), (M,): the probability that the higher's label is the lower's, and that the lower's is the higher's."""
+    by_low, by_high = np.ones(len(meetings.which)), np.ones(len(meetings.which))
+    scale_of = meetings.table.scale[meetings.rows[0]]
+    for scale, truth in enumerate(truths):
+        here = scale_of == scale
+        if truth is not None and here.any():
+            by_low[here], by_high[here] = _chances_on(meetings.on(scale), truth, suspects)
+    return by_low, by_high
+
+
+def _chances_on(meetings: _Meetings, truth: Truth, suspects: Bools) -> tuple[Floats, Floats]:
+    """Of the true level what the one's label tells of it, and of the other's label what that level does."""
+    errors = _errors_without(meetings, truth)
+    joint = [truth.marginals[None, :, None] * error for error in errors]
+    known = [one / np.maximum(one.sum(axis=1, keepdims=True), 1e-300) for one in joint]
+    trusted, chances = ~suspects[meetings.which], []
+    for side in (0, 1):
+        agreeing = (known[side] * errors[1 - side]).sum(axis=1)
+        chance = agreeing[meetings.which, meetings.levels[side]]
+        chances.append(_shifted(chance, meetings.agree, trusted))
+    return chances[0], chances[1]
+
+
+def _errors_without(meetings: _Meetings, truth: Truth) -> tuple[Floats, Floats]:
+    """(C, K, K) for the lower and for the higher: of each true level, the share of each label, on what the person
+    shares with others than the other.
+    """
+    table, size = meetings.table, len(meetings.low)
+    rows = np.flatnonzero(truth.used)
+    everywhere = tables(table.person[rows], table.level[rows], truth.posteriors[rows], table.people)
+    all_counts = everywhere.sum(axis=0) + truth.prior
+    usual = DRAWN * all_counts / all_counts.sum(axis=1, keepdims=True)
+    without = []
+    for side, people in enumerate((meetings.low, meetings.high)):
+        mine = meetings.rows[side]
+        together = tables(meetings.which, meetings.levels[side], truth.posteriors[mine], size)
+        counts = np.maximum(everywhere[people] - together, 0) + usual
+        without.append(counts / counts.sum(axis=2, keepdims=True))
+    return without[0], without[1]
+
+
+def _shifted(chances: Floats, agree: Bools, trusted: Bools) -> Floats:
+    """The probabilities, their logits moved by what makes them right on the whole: some tasks are easier for all, so
+    that people agree more often than errors that are independent let them.
+    """
+    logits = logit(np.clip(chances, 1e-9, 1 - 1e-9))
+    shift, wanted = 0.0, float(agree[trusted].sum())
+    for _ in range(20):
+        moved = expit(logits[trusted] + shift)
+        slope = float((moved * (1 - moved)).sum())
+        if slope < 1e-9:
+            break
+        step = (wanted - float(moved.sum())) / slope
+        shift = min(10.0, max(-10.0, shift + step))
+        if abs(step) < 1e-6:
+            break
+    shifted: Floats = expit(logits + shift)
+    return shifted
+
+
+def _tails(meetings: _Meetings, side: int, chances: Floats, n: Ints) -> Floats:
+    """How probable it is that two people agree on so many units or more, from 0 to n, pair after pair.
+
+    The distribution is the Poisson binomial, by the Fourier transform of the product of its factors (Y. Hong, Comp.
+    Stat. Data Anal. 59, 2013); all units with one label on one scale have one chance.
+    """
+    label = meetings.table.scale[meetings.rows[side]] * LEVELS + meetings.levels[side]
+    kinds, kind = np.unique(label, return_inverse=True)
+    cell, shape = meetings.which * len(kinds) + kind, (len(n), len(kinds))
+    trials = np.bincount(cell, minlength=len(n) * len(kinds)).reshape(shape)
+    sums = np.bincount(cell, weights=chances, minlength=len(n) * len(kinds)).reshape(shape)
+    means = sums / np.maximum(trials, 1)
+    begins, tails = _begins(n), np.zeros(int((n + 1).sum()))
+    for pairs in _alike(n):
+        width = int(n[pairs].max()) + 1
+        turns = np.exp(-2j * np.pi * np.arange(width) / width)
+        transform = np.ones((len(pairs), width), dtype=np.complex128)
+        for chance, times in zip(means[pairs].T[:, :, None], trials[pairs].T[:, :, None], strict=True):
+            transform *= (1 - chance + chance * turns) ** times
+        density = np.clip(np.fft.ifft(transform, axis=1).real, 0.0, 1.0)
+        rows = np.clip(density[:, ::-1].cumsum(axis=1)[:, ::-1], 0.0, 1.0)
+        for one, row in zip(pairs, rows, strict=True):
+            tails[begins[one] : begins[one] + n[one] + 1] = row[: n[one] + 1]
+    return tails
+
+
+def _begins(n: Ints) -> Ints:
+    begins: Ints = np.cumsum(n + 1) - (n + 1)
+    return begins
+
+
+def _alike(n: Ints) -> Iterator[Ints]:
+    """The pairs (C,) in parts, the largest first: as wide as the largest of a part, and at most ``MOST_CELLS`` in all.
+
+    A few pairs may share a hundred times as many units as the others.
+    """
+    left = np.argsort(n, kind="stable")
+    while len(left):
+        most = max(1, MOST_CELLS // int(n[left[-1]] + 1))
+        yield left[-most:]
+        left = left[:-most]
+
+
+def _told(meetings: _Meetings, n: Ints) -> Bools:
+    """(C,): whether two people share enough units, and each of them enough with others to know them by."""
+    people = meetings.table.people
+    shared = np.bincount(meetings.low, weights=n, minlength=people)
+    shared += np.bincount(meetings.high, weights=n, minlength=people)
+    with_others = np.minimum(shared[meetings.low], shared[meetings.high]) - n
+    told: Bools = (n >= findings.ENOUGH_SHARED) & (with_others >= findings.ENOUGH)
+    return told
+
+
+def _noise(scores: Floats) -> float:
+    """How much wider than chance can make it the middle half of all pairs is spread: that is what the model gets wrong
+    of people. 1 at the least.
+    """
+    if len(scores) < FEWEST_PAIRS:
+        return 1.0
+    wider = np.median(np.abs(scores)) / ndtri(0.75)
+    return max(1.0, float(wider * (1 - UNSURE / np.sqrt(len(scores)))))

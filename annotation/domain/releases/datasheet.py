@@ -1,0 +1,163 @@
+"""The figures of a release's datasheet, taken from its manifest alone. Pure.
+
+Rows hold numbers and codes; the sentences around them and the words for the codes are in the template of the datasheet.
+An older manifest knows less than a newer one; what it lacks is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from annotation.domain.releases.manifest import dimensions_of, imported_into
+
+Manifest: TypeAlias = Mapping[str, Any]
+Statistic: TypeAlias = Mapping[str, float | None]
+TASK_STATES = ("agreed", "adjudicated", "disputed", "open", "withdrawn")
+
+
+class GuidelineTexts:
+    """What the guidelines of a manifest call their parts, in one language or else in the first that they have."""
+
+    def __init__(self, manifest: Manifest, language: str) -> None:
+        self._language = "zh" if language.lower().startswith("zh") else "en"
+        self._dimensions = dimensions_of(manifest["guidelines"])
+        self._criteria: dict[str, Mapping[str, Any]] = {
+            criterion["name"]: criterion
+            for guideline in manifest["guidelines"]
+            for criterion in guideline.get("criteria", ())
+        }
+
+    def choose(self, texts: Mapping[str, str] | None, default: str) -> str:
+        """The text in the language; the texts may have been written in one language only."""
+        texts = texts or {}
+        matching = (text for code, text in texts.items() if code.startswith(self._language))
+        return next(matching, next(iter(texts.values()), default))
+
+    def guideline(self, guideline: Mapping[str, Any]) -> str:
+        return self.choose(guideline.get("title"), guideline["name"])
+
+    def criterion(self, name: str) -> str:
+        return self.choose(self._criteria.get(name, {}).get("label"), name)
+
+    def level(self, criterion: str, value: str) -> str:
+        levels = self._criteria.get(criterion, {}).get("levels", {})
+        return f"{value} {self.choose(levels.get(value), '')}".strip()
+
+    def dimension(self, name: str) -> str:
+        dimension = self._dimensions.get(name)
+        return self.choose(dimension["label"], name) if dimension else name
+
+    def subcomponent(self, dimension: str, name: str) -> str:
+        parts = self._dimensions.get(dimension, {}).get("subcomponents", ())
+        return next((self.choose(part["label"], name) for part in parts if part["name"] == name), name)
+
+    def measurement(self, criterion: str | None) -> str:
+        found: str = self._criteria.get(criterion or "", {}).get("measurement", "nominal")
+        return found
+
+
+@dataclass(frozen=True)
+class AnnotationOrigins:
+    """How many annotations were imported, and how many given here; None where the manifest does not know."""
+
+    imported: int | None
+    imported_decisions: int
+    given_here: int | None
+
+    @property
+    def has_imported(self) -> bool:
+        return bool(self.imported or self.imported_decisions)
+
+    @property
+    def has_given_here(self) -> bool:
+        """Of annotations that were all imported nothing is known of how people worked."""
+        return bool(self.given_here or not self.imported)
+
+
+def count_origins(manifest: Manifest) -> AnnotationOrigins:
+    imported, people = manifest.get("imported"), manifest.get("people")
+    if imported is None:
+        return AnnotationOrigins(None, 0, None)
+    annotations = imported["annotations"]
+    given_here = people["annotations"] - annotations if people else None
+    return AnnotationOrigins(annotations, imported["adjudications"], given_here)
+
+
+def list_levels(manifest: Manifest) -> Iterator[tuple[str, str, int]]:
+    """Criterion, level and the number of labels."""
+    for criterion, levels in manifest["counts"]["by_level"].items():
+        for value in sorted(levels, key=float):
+            yield criterion, value, levels[value]
+
+
+def list_subcomponents(manifest: Manifest) -> list[tuple[str, str, int]]:
+    """Dimension, subcomponent and the number of labels; nothing where no prompt has a subcomponent."""
+    counts = manifest["counts"].get("by_subcomponent", {})
+    rows = [(dimension, part, count) for dimension, parts in counts.items() for part, count in parts.items()]
+    return rows if any(part for _dimension, part, _count in rows) else []
+
+
+def list_same_texts(manifest: Manifest) -> list[Mapping[str, Any]]:
+    """The warnings of prompts that share a text."""
+    return [warning for warning in manifest.get("warnings", ()) if warning["kind"] == "same_text"]
+
+
+@dataclass(frozen=True)
+class BatchPolicy:
+    """How a batch was worked on; without ``pairing`` and days where the whole batch was imported."""
+
+    batch: str
+    guideline: str
+    overlap: int
+    pairing: str | None
+    tolerance: float
+    first_submitted: str | None
+    last_submitted: str | None
+
+
+def list_policies(manifest: Manifest) -> Iterator[BatchPolicy]:
+    for batch in manifest["protocol"]:
+        # Of a batch that was imported whole, nobody was given anything, and the days are those of the import.
+        annotated_here = imported_into(batch["name"], manifest.get("imported")) < max(1, batch["annotations"])
+        yield BatchPolicy(
+            batch["name"],
+            f"{batch['guideline']}@{batch['guideline_version']}",
+            batch["overlap"],
+            batch["pairing"] if annotated_here else None,
+            batch["tolerance"],
+            batch["first_submitted"] if annotated_here else None,
+            batch["last_submitted"] if annotated_here else None,
+        )
+
+
+@dataclass(frozen=True)
+class AgreementFigures:
+    """A row of agreement, with the alpha that suits the scale of its criterion."""
+
+    guideline: str
+    criterion: str | None
+    group: Sequence[str]
+    tasks: int
+    disputed: int
+    statistics: Sequence[Statistic | None]
+
+
+def list_agreement(manifest: Manifest, texts: GuidelineTexts) -> Iterator[AgreementFigures]:
+    for row in manifest["agreement"]:
+        alpha = f"alpha_{texts.measurement(row['criterion'])}"
+        yield AgreementFigures(
+            row["guideline"],
+            row["criterion"],
+            [name or "" for name in row["group"].values()],
+            row["n"],
+            row["disputed"],
+            [row.get(name) for name in ("percent_agreement", alpha, "gwet_ac1")],
+        )
+
+
+def list_files(manifest: Manifest) -> Sequence[Mapping[str, Any]]:
+    """The files from which labels were imported."""
+    files: Iterable[Mapping[str, Any]] = (manifest.get("imported") or {}).get("files") or ()
+    return tuple(files)

@@ -1,0 +1,216 @@
+"""The gold file: a row per task, as JSONL and as CSV. Pure; ``docs/gold.md`` describes both."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+from annotation.domain.releases.canonical import Value, number
+from annotation.domain.releases.splits import split_of
+
+DANGEROUS = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
+"""What a spreadsheet may take for the start of a formula; in a Chinese or Japanese one also the wide forms."""
+TURNS = '[{"role": '
+"""How the turns of a dialogue begin in a cell."""
+# A response is as long as it is; the csv module reads cells of 128 KiB unless told otherwise.
+LONGEST_CELL = 2**31 - 1
+
+
+# json.dumps makes a new encoder for each call that asks for anything but its defaults.
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+_quoted = json.encoder.encode_basestring
+# The names that many rows share.
+_word = lru_cache(maxsize=4096)(_quoted)
+# Rows come prompt by prompt.
+_split = lru_cache(maxsize=1024)(split_of)
+
+
+class GoldRow(NamedTuple):
+    """``response`` is a text, or the turns of a dialogue; ``labels`` and ``sources`` are by criterion."""
+
+    dataset: str
+    prompt_id: str
+    dimension: str
+    subcomponent: str
+    model: str
+    response: str | list[dict[str, str]]
+    labels: Mapping[str, Value]
+    sources: Mapping[str, str]
+    guideline: str
+    guideline_version: str
+
+    @property
+    def split(self) -> str:
+        return _split(self.dataset, self.prompt_id)
+
+
+def jsonl_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
+    """A JSON object per line, the fields in the order of ``GoldRow`` and the split, the criteria as in ``criteria``.
+
+    Put together by hand: the json module takes three times as long for the same text. What many rows share is
+    written once and kept.
+    """
+    order = tuple(criteria)
+    for row in rows:
+        dataset, prompt, dimension, subcomponent, model, response, labels, sources, *guideline = row
+        yield (
+            f'{{"dataset": {_word(dataset)}, "prompt_id": {_quoted(prompt)}{_about(dimension, subcomponent, model)}'
+            f"{_quoted(response) if isinstance(response, str) else _ENCODER.encode(response)}"
+            f', "labels": {_object(tuple([(name, repr(value)) for name, value in labels.items()]), order)}'
+            f', "sources": {_object(tuple([(name, _word(value)) for name, value in sources.items()]), order)}'
+            f"{_end(*guideline, row.split)}"
+        )
+
+
+@lru_cache(maxsize=4096)
+def _about(dimension: str, subcomponent: str, model: str) -> str:
+    return (
+        f', "dimension": {_quoted(dimension)}, "subcomponent": {_quoted(subcomponent)},'
+        f' "model": {_quoted(model)}, "response": '
+    )
+
+
+@lru_cache(maxsize=4096)
+def _end(guideline: str, version: str, split: str) -> str:
+    return (
+        f', "guideline": {_quoted(guideline)}, "guideline_version": {_quoted(version)},'
+        f' "split": {_quoted(split)}}}\n'
+    )
+
+
+@lru_cache(maxsize=4096)
+def _object(written: tuple[tuple[str, str], ...], criteria: tuple[str, ...]) -> str:
+    given = dict(written)
+    pairs = ", ".join([f"{_quoted(name)}: {given[name]}" for name in criteria if name in given])
+    return f"{{{pairs}}}"
+
+
+def csv_lines(rows: Iterable[GoldRow], criteria: Sequence[str]) -> Iterator[str]:
+    """Every text in quotes, numbers bare; one ``label.`` and one ``source.`` column for each criterion."""
+    line = csv_writer()
+    yield line(csv_header(criteria))
+    for row in rows:
+        yield line([csv_cell(value) for value in _flat(row, criteria)])
+
+
+def csv_header(criteria: Sequence[str]) -> list[str]:
+    labels, sources = [f"label.{name}" for name in criteria], [f"source.{name}" for name in criteria]
+    before = ["dataset", "prompt_id", "dimension", "subcomponent", "model", "response"]
+    return [*before, *labels, *sources, "guideline", "guideline_version", "split"]
+
+
+def safe_cell(text: str) -> str:
+    """The text so that no spreadsheet takes it for a formula: an apostrophe goes before a dangerous start.
+
+    One goes before an apostrophe as well, so that taking the first apostrophe off gives every text back.
+    """
+    return f"'{text}" if text.startswith((*DANGEROUS, "'")) else text
+
+
+def _flat(row: GoldRow, criteria: Sequence[str]) -> list[Any]:
+    labels = [row.labels.get(name) for name in criteria]
+    sources = [row.sources.get(name) for name in criteria]
+    before = [row.dataset, row.prompt_id, row.dimension, row.subcomponent, row.model, row.response]
+    return [*before, *labels, *sources, row.guideline, row.guideline_version, row.split]
+
+
+def csv_cell(value: Any) -> Any:
+    """A number as it is, a text made safe, anything else as JSON made safe."""
+    if value is None or isinstance(value, int | float):
+        return value
+    text = value if isinstance(value, str) else _ENCODER.encode(value)
+    return safe_cell(text)
+
+
+class _Back:
+    """A file that hands back what is written, so that the csv module makes one line at a time."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def csv_writer() -> Callable[[Sequence[Any]], str]:
+    """Turns cells into a line. Quoting every text keeps a lone carriage return inside its cell, too."""
+    return csv.writer(_Back(), quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow
+
+
+def response_cell(response: str | list[dict[str, str]]) -> str:
+    """A text as it is, a dialogue as the JSON of its turns."""
+    return response if isinstance(response, str) else _ENCODER.encode(response)
+
+
+def jsonl_rows(lines: Iterable[str]) -> Iterator[GoldRow]:
+    """What ``jsonl_lines`` wrote, read back."""
+    for line in lines:
+        record = json.loads(line)
+        del record["split"]
+        yield GoldRow(**record)
+
+
+def csv_rows(lines: Iterable[str], *, is_text: Callable[[str], bool]) -> Iterator[GoldRow]:
+    """What ``csv_lines`` wrote, read back. ``is_text`` says of a text that reads like turns whether it is none."""
+    csv.field_size_limit(LONGEST_CELL)
+    rows = csv.reader(lines)
+    header = next(rows, [])
+    labels = [
+        (place, name.removeprefix("label.")) for place, name in enumerate(header) if name.startswith("label.")
+    ]
+    shift = len(labels)
+    for cells in rows:
+        dataset, prompt, dimension, subcomponent, model, response = map(exact_cell, cells[:6])
+        given = [(place, name) for place, name in labels if cells[place]]
+        yield GoldRow(
+            dataset,
+            prompt,
+            dimension,
+            subcomponent,
+            model,
+            _turns(response, is_text) or response,
+            {name: number(float(cells[place])) for place, name in given},
+            {name: exact_cell(cells[place + shift]) for place, name in given},
+            exact_cell(cells[-3]),
+            exact_cell(cells[-2]),
+        )
+
+
+def exact_cell(text: str) -> str:
+    """What ``safe_cell`` was given."""
+    return text.removeprefix("'")
+
+
+def _turns(text: str, is_text: Callable[[str], bool]) -> list[dict[str, str]] | None:
+    """The dialogue, where the cell holds one."""
+    if not text.startswith(TURNS):
+        return None
+    try:
+        turns = json.loads(text)
+    except ValueError:
+        return None
+    is_dialogue = _ENCODER.encode(turns) == text and all(turn.keys() == {"role", "text"} for turn in turns)
+    return turns if is_dialogue and not is_text(text) else None
+
+
+Lines: TypeAlias = Callable[[Iterable[GoldRow], Sequence[str]], Iterator[str]]
+
+
+@dataclass(frozen=True)
+class GoldFormat:
+    """How a gold file is written: what its lines are, and what a browser is told of it."""
+
+    name: str
+    lines: Lines
+    content_type: str
+
+    @property
+    def file_name(self) -> str:
+        return f"gold.{self.name}"
+
+
+FORMATS: Mapping[str, GoldFormat] = {
+    "jsonl": GoldFormat("jsonl", jsonl_lines, "application/x-ndjson; charset=utf-8"),
+    "csv": GoldFormat("csv", csv_lines, "text/csv; charset=utf-8"),
+}

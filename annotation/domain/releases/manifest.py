@@ -1,0 +1,91 @@
+"""A release's manifest in the order in which its parts are declared. Pure.
+
+PostgreSQL keeps the keys of JSON in an order of its own; what is listed comes in the same order everywhere: criteria,
+levels and dimensions as the guideline has them, sources and splits as they are declared, everything else by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar
+
+from annotation.domain.adjudication import ADJUDICATED, SINGLE, UNANIMOUS, WITHIN_TOLERANCE
+from annotation.domain.releases.splits import SPLITS
+
+Manifest: TypeAlias = Mapping[str, Any]
+T = TypeVar("T")
+SOURCES = (SINGLE, UNANIMOUS, WITHIN_TOLERANCE, ADJUDICATED)
+
+
+def in_order(manifest: Manifest) -> dict[str, Any]:
+    """The manifest with its guidelines, counts, splits and languages in order; an older one lacks some of them."""
+    found = dict(manifest)
+    if "guidelines" in manifest:
+        found["guidelines"] = [_guideline(one) for one in manifest["guidelines"]]
+    if "counts" in manifest:
+        found["counts"] = _counts(manifest["counts"], found.get("guidelines", ()))
+    if manifest.get("splits"):
+        found["splits"] = as_declared(manifest["splits"], SPLITS)
+    if "languages" in (manifest.get("people") or {}):
+        found["people"] = {**manifest["people"], "languages": as_declared(manifest["people"]["languages"])}
+    return found
+
+
+def as_declared(values: Mapping[str, T], declared: Iterable[str] = ()) -> dict[str, T]:
+    """What is declared first, in that order, then the rest by name."""
+    first = [name for name in dict.fromkeys(declared) if name in values]
+    return {name: values[name] for name in (*first, *sorted(values.keys() - set(first)))}
+
+
+def dimensions_of(guidelines: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Each dimension as the first of the guidelines has it; a manifest of old has none."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for guideline in guidelines:
+        for dimension in guideline.get("dimensions", ()):
+            found.setdefault(dimension["name"], dimension)
+    return found
+
+
+def imported_into(batch: str, imported: Mapping[str, Any] | None) -> int:
+    """How many annotations of a batch were imported, of what a manifest says of imports; one of before says nothing."""
+    files = imported["files"] if imported else ()
+    return sum(file["annotations"] for file in files if file["batch"] == batch)
+
+
+def _guideline(one: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "criteria" not in one:
+        return one
+    criteria = [{**criterion, "levels": _by_number(criterion["levels"])} for criterion in one["criteria"]]
+    return {**one, "criteria": criteria}
+
+
+def _counts(counts: Mapping[str, Any], guidelines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    dimensions = dimensions_of(guidelines)
+    criteria = [one["name"] for guideline in guidelines for one in guideline.get("criteria", ())]
+    found = dict(counts)
+    for name, declared in (
+        ("by_source", SOURCES),
+        ("by_dimension", dimensions),
+        ("by_subcomponent", dimensions),
+        ("by_level", criteria),
+        ("by_model", ()),
+        ("by_language", ()),
+    ):
+        if name in counts:
+            found[name] = as_declared(counts[name], declared)
+    if "by_level" in found:
+        found["by_level"] = {name: _by_number(levels) for name, levels in found["by_level"].items()}
+    if "by_subcomponent" in found:
+        found["by_subcomponent"] = {
+            name: as_declared(parts, _subcomponents(dimensions.get(name, {})))
+            for name, parts in found["by_subcomponent"].items()
+        }
+    return found
+
+
+def _subcomponents(dimension: Mapping[str, Any]) -> list[str]:
+    return [part["name"] for part in dimension.get("subcomponents", ())]
+
+
+def _by_number(levels: Mapping[str, T]) -> dict[str, T]:
+    return {value: levels[value] for value in sorted(levels, key=float)}

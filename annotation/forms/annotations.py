@@ -1,0 +1,202 @@
+"""Finding one's own submissions.
+
+What the annotation and the adjudication page send.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.utils.translation import gettext_lazy, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from annotation.core.errors import N_
+from annotation.core.http import DayField
+from annotation.domain.annotations import FLAGS, Work
+from annotation.models import Channel, Membership, Person
+from annotation.selectors.annotations.history import (
+    CLOSED,
+    DECISIONS,
+    LABELS,
+    OPEN,
+    Wanted,
+    my_dimensions,
+    my_roles,
+)
+from annotation.selectors.annotations.own_work import my_batch_names
+from annotation.selectors.guidelines import dimension_label
+
+# In an address, and never the name of a dimension.
+NO_DIMENSION = "-"
+# What only annotations can be.
+MARKS = ("corrected", "flagged", "overruled")
+
+
+class HistoryForm(forms.Form):
+    """Everything optional. Whoever only annotates, or only adjudicates, is not asked which of both."""
+
+    words = forms.CharField(
+        label=_("Words of the prompt"),
+        max_length=200,
+        required=False,
+        widget=forms.TextInput(attrs={"type": "search"}),
+    )
+    batch = forms.ChoiceField(label=_("Batch"), required=False)
+    dimension = forms.ChoiceField(label=_("Dimension"), required=False)
+    kind = forms.ChoiceField(
+        label=_("What I gave"),
+        required=False,
+        choices=[("", _("all")), (LABELS, _("labels")), (DECISIONS, _("decisions"))],
+    )
+    state = forms.ChoiceField(
+        label=_("State"),
+        required=False,
+        choices=[
+            ("", _("all")),
+            (OPEN, pgettext_lazy("state", "open")),
+            (CLOSED, pgettext_lazy("state", "closed")),
+        ],
+    )
+    since = DayField(label=_("From"))
+    until = DayField(label=_("To"))
+    corrected = forms.BooleanField(label=_("Corrected by me"), required=False)
+    flagged = forms.BooleanField(label=_("Flagged"), required=False)
+    overruled = forms.BooleanField(label=_("Overruled"), required=False)
+
+    def __init__(self, data: Any, *, person: Person) -> None:
+        super().__init__(data)
+        dimensions = my_dimensions(person)
+        self._choices("batch", [(name, name) for name in my_batch_names(person)])
+        self._choices(
+            "dimension",
+            [
+                (name or NO_DIMENSION, dimension_label(document, name))
+                for name, document in dimensions.items()
+            ],
+        )
+        self._ask_only(my_roles(person))
+
+    def _choices(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [("", _("all")), *choices]
+
+    def _ask_only(self, roles: set[str]) -> None:
+        decides = Membership.Role.ADJUDICATOR in roles
+        left_out = ["kind"] if not decides else []
+        if decides and Membership.Role.ANNOTATOR not in roles:
+            left_out = ["kind", "state", *MARKS]
+        for name in left_out:
+            del self.fields[name]
+
+    @property
+    def marks(self) -> list[forms.BoundField]:
+        return [self[name] for name in MARKS if name in self.fields]
+
+    @property
+    def choices(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name not in MARKS]
+
+    def wanted(self) -> Wanted:
+        """Of a form that is valid."""
+        given = {name: value for name, value in self.cleaned_data.items() if value}
+        if given.get("dimension") == NO_DIMENSION:
+            given["dimension"] = ""
+        return Wanted(**given)
+
+
+LABEL = "label."
+DAY = 24 * 60 * 60
+
+# Stored as they stand here, in English, and translated where they are shown.
+SKIP_REASONS = (
+    N_("The guideline does not let me decide"),
+    N_("The response is empty, cut off or garbled"),
+    N_("I do not read this language well enough"),
+    N_("This is too hard for me to read"),
+    N_("I recognise where this comes from"),
+)
+
+
+class WorkForm(forms.Form):
+    """Labels come as ``label.<criterion>``; the guideline checks them, in the service."""
+
+    key = forms.CharField(max_length=200)
+    rationale = forms.CharField(required=False, max_length=20_000, label=gettext_lazy("Rationale"))
+    reason = forms.CharField(required=False, max_length=500, label=gettext_lazy("Reason for the correction"))
+    evidence = forms.CharField(required=False, max_length=100_000, strip=False)
+    flags = forms.MultipleChoiceField(required=False, choices=list(FLAGS.items()))
+    seconds = forms.CharField(required=False)
+
+    def clean_rationale(self) -> str:
+        return str(self.cleaned_data["rationale"]).replace("\r\n", "\n")
+
+    def clean_evidence(self) -> list[dict[str, Any]]:
+        """Spans in JSON, as static/js/evidence.js writes them; the service holds them against the text."""
+        try:
+            spans = json.loads(self.cleaned_data["evidence"] or "[]")
+        except (ValueError, RecursionError):
+            spans = None
+        if not isinstance(spans, list) or not all(isinstance(span, dict) for span in spans):
+            raise forms.ValidationError(
+                _("The marked evidence cannot be read. Reload the page and mark it again.")
+            )
+        return spans
+
+    def clean_seconds(self) -> float | None:
+        """A measurement, not an answer: one that cannot be is dropped, and holds nothing up."""
+        try:
+            seconds = float(self.cleaned_data["seconds"])
+        except ValueError:
+            return None
+        return seconds if math.isfinite(seconds) and 0 <= seconds <= DAY else None
+
+    def labels(self) -> dict[str, Any]:
+        given = {
+            name.removeprefix(LABEL): value for name, value in self.data.items() if name.startswith(LABEL)
+        }
+        return {name: _number(value) for name, value in given.items() if value != ""}
+
+    def work(self, evidence: Sequence[Mapping[str, Any]] = ()) -> Work:
+        """``evidence`` stands where the page that sent this could not change it."""
+        given = _without_key(self.cleaned_data)
+        return Work(
+            labels=self.labels(),
+            channel=Channel.PAGE,
+            **given if "evidence" in self.data else {**given, "evidence": list(evidence)},
+        )
+
+    def first_error(self) -> str:
+        return str(next(iter(self.errors.values()))[0])
+
+
+class SkipForm(forms.Form):
+    reason = forms.ChoiceField(required=False, choices=[(reason, reason) for reason in SKIP_REASONS])
+    own = forms.CharField(required=False, max_length=500)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        cleaned["why"] = cleaned.get("own") or cleaned.get("reason", "")
+        if not cleaned["why"] and not self.errors:
+            raise forms.ValidationError(_("Choose why you skip this item, or say it in your own words."))
+        return cleaned
+
+    def first_error(self) -> str:
+        return str(next(iter(self.errors.values()))[0])
+
+
+def _without_key(cleaned: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in cleaned.items() if name != "key"}
+
+
+def _number(text: str) -> int | float | str:
+    """The number, whole ones as int; else the text as it came, for the guideline to refuse."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return int(number) if math.isfinite(number) and number == int(number) else number

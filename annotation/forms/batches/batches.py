@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _now
+from django.utils.translation import gettext_lazy as _
+
+from annotation.core.specs import MAX_SEED
+from annotation.domain.batch_spec import MAX_OVERLAP, USUAL_POLICY, BatchSpec, Policy
+from annotation.forms.batches.policy import USUAL_TERMS, TermsForm
+from annotation.models import (
+    ADJUDICATOR,
+    ANNOTATOR,
+    Batch,
+    Collection,
+    Dataset,
+    EvaluatedModel,
+    Guideline,
+    Membership,
+    Person,
+)
+from annotation.selectors.access import openings_of
+from annotation.selectors.datasets import collections_in, models_in
+from annotation.selectors.people import people_in_role
+
+PAIRINGS = (
+    (
+        Batch.Pairing.POOL,
+        _("Pool: whoever is free takes the next item. The quickest; chance decides who works with whom."),
+    ),
+    (
+        Batch.Pairing.BALANCED,
+        _(
+            "Balanced: every two people share as many items as any other two. Choose it to learn how reliable"
+            " each person and each pair is."
+        ),
+    ),
+    (
+        Batch.Pairing.FIXED,
+        _(
+            "Fixed pairs: every item belongs to one of the pairs that you name. Choose it where certain people"
+            " must judge together, such as an expert and a beginner."
+        ),
+    ),
+)
+ORDERS = (
+    (
+        Batch.Order.PROMPTS,
+        _("Prompt by prompt: the responses to one prompt come near each other, never two in a row."),
+    ),
+    (Batch.Order.SHUFFLED, _("Shuffled: in an order that the seed decides.")),
+)
+# What a request that leaves these out means.
+USUAL = {
+    "pairing": USUAL_POLICY.pairing,
+    "order": USUAL_POLICY.order,
+    "seed": USUAL_POLICY.seed,
+} | USUAL_TERMS
+
+
+class CollectionChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no generic at run time
+    def label_from_instance(self, obj: Any) -> str:
+        return obj.name or str(_("the one without a name"))
+
+
+def _many(label: Any, help_text: Any = "") -> Any:
+    return forms.ModelMultipleChoiceField(
+        queryset=Person.objects.none(),
+        label=label,
+        help_text=help_text,
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+
+
+class PairsInput(forms.Textarea):
+    """The browser must not ask for pairs where the pairing needs none."""
+
+    def use_required_attribute(self, initial: Any) -> bool:
+        return False
+
+
+class PairsField(forms.CharField):
+    """Who works with whom: one pair a line, the names apart by commas or +. Cleans to lists of people.
+
+    A name is the one to sign in with, or the display name where only one of ``people`` has it.
+    """
+
+    widget = PairsInput(attrs={"rows": 4, "spellcheck": "false", "autocomplete": "off"})
+    people: Sequence[Person] = ()
+
+    def clean(self, value: Any) -> list[list[Person]]:
+        lines = enumerate(super().clean(value).splitlines(), start=1)
+        named: dict[str, set[Person]] = defaultdict(set)
+        for person in self.people:
+            named[person.username] = {person}
+        for person in self.people:
+            if str(person) not in {person.username for person in self.people}:
+                named[str(person)].add(person)
+        pairs, errors = [], []
+        for number, line in lines:
+            names = _names(line)
+            unknown = [name for name in names if len(named.get(name, ())) != 1]
+            if unknown:
+                words = _now("Line {line}: no annotator is named {names}.")
+                errors.append(words.format(line=number, names=", ".join(unknown)))
+            elif len(set(names)) < len(names):
+                errors.append(_now("Line {line}: somebody stands there twice.").format(line=number))
+            elif names:
+                pairs.append([next(iter(named[name])) for name in names])
+        if errors:
+            raise ValidationError(errors)
+        return pairs
+
+
+def _names(line: str) -> list[str]:
+    """A name may hold a +: where there is a comma, only commas part the names."""
+    parts = re.split(r"[,，、;；]", line)
+    if len(parts) == 1:
+        parts = line.split("+")
+    return [part.strip() for part in parts if part.strip()]
+
+
+class BatchForm(TermsForm):
+    """A new batch of one dataset's responses. ``models_shown`` is False where their names are sealed."""
+
+    name = forms.CharField(
+        label=_("Name"), max_length=100, help_text=_("It stands in addresses and commands.")
+    )
+    guideline = forms.ModelChoiceField(
+        queryset=Guideline.objects.exclude(published_at=None),
+        label=_("Guideline"),
+        empty_label=None,
+        help_text=_("Only published versions: what people judge by must not change under them."),
+    )
+    models = forms.ModelMultipleChoiceField(
+        queryset=EvaluatedModel.objects.none(),
+        label=_("Models"),
+        help_text=_("None chosen means all. Annotators never see the names."),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+    collection = CollectionChoice(
+        queryset=Collection.objects.none(), label=_("Collection"), required=False, empty_label=_("all")
+    )
+    annotators = _many(
+        _("Annotators"), _("At least as many as the overlap; they share the tasks among them.")
+    )
+    adjudicators = _many(
+        _("Adjudicators"), _("They decide where annotators differ, and never their own items.")
+    )
+    overlap = forms.IntegerField(
+        label=_("Overlap"),
+        min_value=1,
+        max_value=MAX_OVERLAP,
+        initial=USUAL_POLICY.overlap,
+        help_text=_("Annotations per response, by different people."),
+    )
+    pairing = forms.ChoiceField(
+        label=_("Pairing"), choices=PAIRINGS, widget=forms.RadioSelect, initial=USUAL_POLICY.pairing
+    )
+    pairs = PairsField(
+        label=_("Pairs"),
+        error_messages={"required": _("Name the pairs: who works with whom.")},
+        help_text=_(
+            "One pair on each line, the names with a comma or + between them: lin + chen. As many people in each"
+            " as the overlap; somebody may be in several. Whoever stands here need not be ticked above."
+        ),
+    )
+    quota = forms.IntegerField(
+        label=_("Quota per person"),
+        min_value=1,
+        required=False,
+        help_text=_("At most this many items for each; you can change it for single people afterwards."),
+    )
+    order = forms.ChoiceField(
+        label=_("Order"), choices=ORDERS, widget=forms.RadioSelect, initial=USUAL_POLICY.order
+    )
+    seed = forms.IntegerField(
+        label=_("Seed"),
+        min_value=0,
+        max_value=MAX_SEED,
+        initial=USUAL_POLICY.seed,
+        help_text=_("Of the shuffling and of the plan: the same seed gives the same."),
+    )
+    tolerance = forms.FloatField(
+        label=_("Tolerance"),
+        min_value=0,
+        initial=USUAL_POLICY.tolerance,
+        help_text=_("The distance on the scale that still counts as agreement; 0: the same level."),
+    )
+    seconds = forms.FloatField(
+        label=_("Seconds per annotation"),
+        min_value=1,
+        required=False,
+        help_text=_("For the estimate only."),
+    )
+
+    def __init__(self, data: Any = None, *, dataset: Dataset, models_shown: bool) -> None:
+        if data is not None:
+            data = data.copy()
+            for name, usual in USUAL.items():
+                data.setdefault(name, usual)
+        super().__init__(data)
+        self.dataset = dataset
+        self._people("annotators", ANNOTATOR)
+        pairs = self.fields["pairs"]
+        assert isinstance(pairs, PairsField)
+        pairs.people = list(people_in_role(ANNOTATOR)) if data is not None else ()
+        self._people("adjudicators", ADJUDICATOR)
+        if models_shown:
+            self._choices("models", models_in(dataset))
+            self._choices("collection", collections_in(dataset))
+        else:
+            del self.fields["models"], self.fields["collection"]
+
+    def _people(self, name: str, role: str) -> None:
+        self._choices(name, people_in_role(role))
+
+    def _choices(self, name: str, queryset: Any) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = queryset
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        if data.get("pairing") != Batch.Pairing.FIXED:
+            data["pairs"] = []  # what was typed before another pairing was chosen, be it wrong or not
+            self.errors.pop("pairs", None)
+        elif not self.has_error("pairs"):
+            self._refuse_other_sizes(data.get("pairs", []), data.get("overlap"))
+        return data
+
+    def _refuse_other_sizes(self, pairs: Sequence[Sequence[Person]], overlap: int | None) -> None:
+        for pair in pairs:
+            if overlap is not None and len(pair) != overlap:
+                words = _now("{names}: that is {given}, and the overlap is {overlap}.")
+                names = " + ".join(map(str, pair))
+                self.add_error("pairs", words.format(names=names, given=len(pair), overlap=overlap))
+
+    def build_spec(self, *, open_now: bool) -> BatchSpec:
+        """Of a form that is valid. Raises AssayError where its parts do not fit."""
+        data = self.cleaned_data
+        collection = data.get("collection")
+        alike = ("name", "guideline", "annotators", "adjudicators", "pairs", "quota")
+        policy = {name: data[name] for name in Policy.model_fields if name in data}
+        return BatchSpec.model_validate(
+            {name: data[name] for name in alike}
+            | {
+                "dataset": self.dataset,
+                "models": list(data.get("models", ())),
+                "collection": None if collection is None else collection.name,
+                "policy": policy | self.collect_terms(),
+                "open_now": open_now,
+            }
+        )
+
+
+class JoinForm(forms.Form):
+    """People to add to a batch in one role: those of its group who are not in it already.
+
+    Who opened its results is not ``offered``; whose name comes all the same is refused with the reason, by the service.
+    """
+
+    people = _many(_("People"))
+
+    def __init__(self, data: Any = None, *, batch: Batch, role: str) -> None:
+        super().__init__(data, prefix=role)
+        present = Membership.objects.filter(batch=batch, role=role).values("person")
+        field = self.fields["people"]
+        assert isinstance(field, forms.ModelMultipleChoiceField)
+        field.queryset = people_in_role(role).exclude(pk__in=present)
+        opened = openings_of(batch).values("person")
+        self.offered = field.queryset.exclude(pk__in=opened)
+        field.widget.choices = [(person.pk, str(person)) for person in self.offered]
+        field.required = True
+        field.label = {ANNOTATOR: _("Annotators"), ADJUDICATOR: _("Adjudicators")}[role]

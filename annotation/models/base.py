@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+
+
+class Authored(models.Model):
+    """What somebody made at some time; ``created_by`` is null for what a command made."""
+
+    created_at = models.DateTimeField(_("created"), auto_now_add=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        verbose_name=_("by"),
+    )
+
+    class Meta:
+        abstract = True
+
+
+class Channel(models.TextChoices):
+    """The way by which a label came; empty where it came before this was recorded."""
+
+    PAGE = "page", pgettext_lazy("channel", "page")
+    TOKEN = "token", pgettext_lazy("channel", "token")
+    IMPORT = "import", pgettext_lazy("channel", "import")
+
+
+def channel_field() -> models.CharField[str, str]:
+    """With the default in the database as well: code of before, which does not know the column, goes on writing."""
+    return models.CharField(
+        _("came by"), max_length=6, choices=Channel, blank=True, default="", db_default=""
+    )

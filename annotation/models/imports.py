@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models.base import Authored
+from annotation.models.jobs import Job
+
+
+class Import(Authored):
+    """One file that was put in: what it was, what was taken, what was already there."""
+
+    class Kind(models.TextChoices):
+        PROMPTS = "prompts", _("prompts")
+        RESPONSES = "responses", _("responses")
+        ANNOTATIONS = "annotations", _("annotations")
+
+    kind = models.CharField(_("kind"), max_length=11, choices=Kind.choices)
+    format = models.CharField(_("format"), max_length=20)
+    file_name = models.CharField(_("file"), max_length=255)
+    sha256 = models.CharField(max_length=64, blank=True)
+    path = models.CharField(max_length=500, blank=True)
+    options = models.JSONField(_("options"), default=dict)
+    report = models.JSONField(_("report"), default=dict)
+    job = models.ForeignKey(Job, models.SET_NULL, null=True, blank=True, related_name="+")
+
+    class Meta:
+        verbose_name = _("import")
+        verbose_name_plural = _("imports")
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return self.file_name
+
+    @property
+    def target(self) -> str:
+        """Under which the audit trail tells of it, once labels were taken."""
+        names = self.options.get("batches", {}).values() or [self.options.get("batch", "")]
+        return f"batch:{', '.join(names)}"[:200]

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models.adjudication import Adjudication
+from annotation.models.assignments import Task
+from annotation.models.base import Authored
+from annotation.models.batches import Batch
+from annotation.models.jobs import Job
+
+
+class GoldLabel(models.Model):
+    """The settled value of one criterion of one task, with its source."""
+
+    class Source(models.TextChoices):
+        SINGLE = "single", _("single")
+        UNANIMOUS = "unanimous", _("unanimous")
+        WITHIN_TOLERANCE = "within_tolerance", _("within tolerance")
+        ADJUDICATED = "adjudicated", _("adjudicated")
+
+    task = models.ForeignKey(
+        Task, models.PROTECT, related_name="gold_labels", verbose_name=_("task"), db_index=False
+    )
+    criterion = models.CharField(_("criterion"), max_length=100)
+    value = models.FloatField(_("value"))
+    source = models.CharField(_("source"), max_length=16, choices=Source.choices)
+    created_at = models.DateTimeField(_("created"))
+
+    class Meta:
+        verbose_name = _("gold label")
+        verbose_name_plural = _("gold labels")
+        constraints = [models.UniqueConstraint(fields=["task", "criterion"], name="gold_label_once")]
+
+    def __str__(self) -> str:
+        return f"{self.task_id}/{self.criterion}={self.value:g}"
+
+
+class GoldRelease(Authored):
+    """A frozen, content-hashed set of gold labels (docs/gold.md describes the canonical form that is hashed)."""
+
+    name = models.CharField(_("name"), max_length=100, unique=True)
+    batches = models.ManyToManyField(Batch, related_name="releases", verbose_name=_("batches"))
+    sha256 = models.CharField(max_length=64)
+    labels = models.PositiveIntegerField(_("labels"))
+    adjudicated = models.PositiveIntegerField(_("adjudicated"))
+    manifest = models.JSONField(_("manifest"), default=dict)
+    about = models.TextField(
+        _("about"), blank=True, help_text=_("Why it was made and for what, as its datasheet says it.")
+    )
+    supersedes = models.ForeignKey(
+        "self",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="superseded_by",
+        verbose_name=_("supersedes"),
+    )
+
+    class Meta:
+        verbose_name = _("gold release")
+        verbose_name_plural = _("gold releases")
+        ordering = ["-created_at", "-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(supersedes__isnull=True) | ~Q(supersedes=F("id")), name="release_not_its_own_heir"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ReleasedLabel(models.Model):
+    """A gold label as it stood when the release was cut. Never changed afterwards."""
+
+    release = models.ForeignKey(GoldRelease, models.CASCADE, related_name="items")
+    gold_label = models.ForeignKey(GoldLabel, models.PROTECT, related_name="+")
+    task = models.ForeignKey(Task, models.PROTECT, related_name="released_labels")
+    criterion = models.CharField(_("criterion"), max_length=100)
+    value = models.FloatField(_("value"))
+    source = models.CharField(_("source"), max_length=16, choices=GoldLabel.Source.choices)
+    adjudication = models.ForeignKey(Adjudication, models.PROTECT, null=True, blank=True, related_name="+")
+
+    class Meta:
+        verbose_name = _("released label")
+        verbose_name_plural = _("released labels")
+        constraints = [
+            models.UniqueConstraint(fields=["release", "task", "criterion"], name="released_label_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.release_id}/{self.task_id}/{self.criterion}"
+
+
+class Export(Authored):
+    """A release written into files by a job, and kept until somebody discards it.
+
+    ``options`` are those of the format (``pseudonyms``: whether people are named by pseudonyms). ``folder`` is
+    below ASSAY_DATA_DIR; ``files`` are ``{"name", "bytes", "sha256"}`` each, once all of them are verified.
+    """
+
+    release = models.ForeignKey(
+        GoldRelease, models.CASCADE, related_name="exports", verbose_name=_("gold release")
+    )
+    format = models.CharField(_("format"), max_length=20)
+    options = models.JSONField(_("options"), default=dict)
+    job = models.OneToOneField(
+        Job, models.SET_NULL, null=True, blank=True, related_name="export", verbose_name=_("job")
+    )
+    folder = models.CharField(max_length=200, blank=True)
+    files = models.JSONField(_("files"), default=list)
+    rows = models.PositiveIntegerField(_("rows"), default=0)
+    verified_at = models.DateTimeField(_("verified"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("export")
+        verbose_name_plural = _("exports")
+        ordering = ["-created_at", "-id"]
+
+    def __str__(self) -> str:
+        return f"{self.release_id}/{self.format}"

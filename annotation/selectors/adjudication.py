@@ -1,0 +1,326 @@
+"""What waits for an adjudicator, by dimension and by age. It never tells of labels, annotators or models.
+
+A dispute is as old as the last of its annotations: then it arose. A repeat adjudication waits since it was due.
+
+One dispute as its adjudicator sees it: first the text alone, and the labels of others once they gave a verdict.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+from django.utils.translation import get_language
+
+from annotation.core.errors import N_, NotFound
+from annotation.domain.guidelines import localized
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Annotation,
+    Assignment,
+    DisputeReason,
+    GoldLabel,
+    Membership,
+    Person,
+    Stratum,
+    Task,
+    Verdict,
+    sql,
+)
+from annotation.selectors.annotations import own_work
+from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.selectors.assignments.items import Handout, handout
+
+LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
+# The younger ages end here, in days; what is older is in the last.
+AGES = (1, 3, 7)
+BY_PROMPT, OLDEST_FIRST = "prompt", "oldest"
+BY_AGE = ("-priority", "since", "position")
+FEW = 100
+LAST_SUBMITTED = Max("assignments__submitted_at", filter=Q(assignments__slot__lt=ADJUDICATION_SLOT))
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an adjudicator wants next: disputes of one dimension, or of any; prompt by prompt, or the oldest first."""
+
+    dimension: str = ""
+    order: str = BY_PROMPT
+
+    def of(self, tasks: QuerySet[Task]) -> QuerySet[Task]:
+        """Those of the tasks that fit, in order. What the manager put first is first. Prompt by prompt is not the
+        order of the batch: labels imported file by file stand there model by model.
+        """
+        tasks = self.of_dimension(tasks)
+        if self.order == OLDEST_FIRST:
+            return tasks.annotate(since=disputed_since()).order_by(*BY_AGE)
+        return tasks.order_by("-priority", "prompt", "-response__sha256", "position")
+
+    def ways(self, tasks: QuerySet[Task]) -> Iterator[QuerySet[Task]]:
+        """``of`` the tasks, and before it the first ``FEW`` of them: where nothing is to be locked the database finds
+        these sooner, without sorting all, and with the ages of all worked out together.
+        """
+        soonest = self.of(tasks)
+        if self.order == OLDEST_FIRST:
+            ages = replace(self, order=BY_PROMPT).of(tasks).order_by().annotate(since=LAST_SUBMITTED)
+            soonest = ages.order_by(*BY_AGE)
+        yield self.of(tasks.filter(pk__in=soonest.values("pk")[:FEW]))
+        yield self.of(tasks)
+
+    def of_dimension(self, tasks: QuerySet[Task]) -> QuerySet[Task]:
+        return tasks.filter(stratum__dimension=self.dimension) if self.dimension else tasks
+
+
+ANYTHING = Wanted()
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """``ages`` counts those younger than 1, 3 and 7 days and the older ones; ``oldest`` is since when one waits."""
+
+    dimension: str
+    n: int
+    oldest: datetime
+    ages: tuple[int, ...]
+
+
+def queue(member: Membership) -> list[Waiting]:
+    """What the member may take now, a row for each dimension in order of names."""
+    now = timezone.now()
+    found = {one.dimension: one for one in _disputes_by_age(member, now)}
+    for repeats in _repeats_by_age(member, now):
+        disputes = found.get(repeats.dimension)
+        found[repeats.dimension] = repeats if disputes is None else _together(disputes, repeats)
+    return [found[dimension] for dimension in sorted(found)]
+
+
+def waiting(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[Task]:
+    """The disputes that the member may claim now, in no order; ``resting`` are strata that wait until tomorrow."""
+    held = Assignment.objects.filter(task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state__in=LIVE)
+    tasks = Task.objects.filter(batch=member.batch_id, kind=Task.Kind.WORK, state=Task.State.DISPUTED)
+    out = [*strata_ruled_out(member), *resting]
+    if out:
+        tasks = tasks.exclude(stratum__in=out)
+    return tasks.filter(~Exists(_barring(member)), ~Exists(held))
+
+
+def disputed_since() -> Subquery:
+    given = Assignment.objects.filter(task=OuterRef("pk"), slot__lt=ADJUDICATION_SLOT)
+    last = given.order_by().values("task").annotate(last=Max("submitted_at"))
+    return Subquery(last.values("last"))
+
+
+def repeats_to_come(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[Task]:
+    """The repeat adjudications that may come now, the next one first: those that are due, and all of them once the
+    disputes have run out. The one in progress is none of them.
+    """
+    repeats = _waiting_repeats(member, resting=resting)
+    if not repeats.exists() or have_run_out(member, resting=resting):
+        return repeats
+    return repeats.filter(due_at__lte=timezone.now())
+
+
+def _waiting_repeats(member: Membership, *, resting: Sequence[int]) -> QuerySet[Task]:
+    """Those of what the member decided that come back to them, and to nobody else; by the index that has repeats
+    alone.
+    """
+    claimed = Assignment.objects.filter(task=OuterRef("pk"), state=Assignment.State.CLAIMED)
+    repeats = Task.objects.filter(
+        ~Exists(claimed),
+        batch=member.batch_id,
+        kind=Task.Kind.REPEAT,
+        state=Task.State.DISPUTED,
+        repeats__isnull=False,
+        repeats__adjudication__assignment__person=member.person_id,
+    )
+    out = [*strata_ruled_out(member), *resting]
+    if out:
+        repeats = repeats.exclude(stratum__in=out)
+    return repeats.order_by("due_at", "pk")
+
+
+def have_run_out(member: Membership, *, resting: Sequence[int] = ()) -> bool:
+    """Whether no dispute waits for the member and none can arise any more."""
+    open_tasks = Task.objects.filter(batch=member.batch_id, state=Task.State.OPEN, kind=Task.Kind.WORK)
+    return not open_tasks.exists() and not waiting(member, resting=resting).exists()
+
+
+def has_at_hand(member: Membership) -> bool:
+    """Whether the member is deciding a dispute."""
+    return claims_of(member).exists()
+
+
+def claims_of(member: Membership) -> QuerySet[Assignment]:
+    """The disputes that the member is deciding, a repeat adjudication among them."""
+    mine = Assignment.objects.filter(batch=member.batch_id, person=member.person_id)
+    return mine.filter(slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
+
+
+def dimensions_of(member: Membership) -> list[str]:
+    """The dimensions of what the member's batch holds, in order."""
+    strata = Stratum.objects.filter(batch=member.batch_id, kind=Task.Kind.WORK).exclude(dimension="")
+    return sorted(set(strata.values_list("dimension", flat=True)))
+
+
+def _disputes_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
+    """Counted by the database: there may be very many."""
+    tasks = (
+        waiting(member).order_by().values("pk", topic=F("stratum__dimension")).annotate(since=LAST_SUBMITTED)
+    )
+    bounds = [now - timedelta(days=days) for days in AGES]
+    for topic, oldest, *counts in sql.count_by_age(tasks, bounds):
+        yield _row(topic, oldest, counts)
+
+
+def _repeats_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
+    """A handful, of which none is younger than this moment."""
+    since: dict[str, list[datetime]] = defaultdict(list)
+    for dimension, due_at in repeats_to_come(member).order_by().values_list("stratum__dimension", "due_at"):
+        assert due_at is not None
+        since[dimension].append(min(due_at, now))
+    for dimension, times in since.items():
+        younger = [sum(at > now - timedelta(days=days) for at in times) for days in AGES]
+        yield _row(dimension, min(times), [*younger, len(times)])
+
+
+def _row(dimension: str, oldest: datetime, counts: Sequence[int]) -> Waiting:
+    """``counts``: those younger than each of ``AGES``, and all."""
+    ages = [some - before for some, before in zip(counts, [0, *counts[:-1]], strict=True)]
+    return Waiting(dimension=dimension, n=counts[-1], oldest=oldest, ages=tuple(ages))
+
+
+def _together(one: Waiting, other: Waiting) -> Waiting:
+    ages = tuple(map(sum, zip(one.ages, other.ages, strict=True)))
+    return Waiting(one.dimension, one.n + other.n, min(one.oldest, other.oldest), ages)
+
+
+def _barring(member: Membership) -> QuerySet[Assignment]:
+    """``may_claim_again``, as the database says it: the past claims that keep a dispute from a person."""
+    barred = Q(state__in=LIVE) | ~Q(skip_reason="") | Q(slot__lt=ADJUDICATION_SLOT)
+    return Assignment.objects.filter(barred, task=OuterRef("pk"), person=member.person_id)
+
+
+# One for each reason in its order: a row of the keyboard where no other key of the page is.
+SHORTCUTS = "zxcvnm"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One annotator's work as the adjudicator sees it: A or B, never a name."""
+
+    letter: str
+    labels: Mapping[str, Any]
+    rationale: str
+    evidence: Sequence[Mapping[str, Any]]
+    flags: Sequence[str]
+
+
+@dataclass(frozen=True)
+class OwnVerdict:
+    labels: Mapping[str, Any]
+    rationale: str
+
+
+@dataclass(frozen=True)
+class Dispute:
+    """``sides`` is empty while the adjudicator has given no ``verdict``."""
+
+    handout: Handout
+    verdict: OwnVerdict | None
+    sides: tuple[Side, ...]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why annotators differ, in the reader's language. ``shortcut`` is its key; empty for a late one."""
+
+    key: str
+    words: str
+    shortcut: str
+
+
+def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
+    """The person's claim on a dispute, in a batch that they have not left."""
+    claim = own_work.my_dispute(assignment_id, person)
+    here = Membership.objects.filter(batch=claim.batch_id, person=person, role=Membership.Role.ADJUDICATOR)
+    if not here.filter(active=True).exists():
+        raise NotFound(N_("There is no such item among yours."))
+    return claim
+
+
+def dispute(assignment: Assignment) -> Dispute:
+    """The disputed item, with its labels as A and B in an order that only the assignment's id decides.
+
+    Only the criteria that the annotators disagree on are handed out: the adjudicator decides those.
+    """
+    settled = GoldLabel.objects.filter(task__in=_judged_task(assignment))
+    settled = settled.exclude(source=GoldLabel.Source.ADJUDICATED)
+    agreed = set(settled.values_list("criterion", flat=True))
+    whole = handout(assignment)
+    criteria = tuple(criterion for criterion in whole.criteria if criterion.name not in agreed)
+    verdict = _verdict(assignment)
+    sides = _sides(assignment) if verdict else ()
+    return Dispute(handout=replace(whole, criteria=criteria), verdict=verdict, sides=sides)
+
+
+def reasons() -> list[Reason]:
+    """Those that can be chosen now, in the managers' order."""
+    language = get_language() or "en"
+    active = DisputeReason.objects.filter(active=True)
+    return [
+        Reason(key=one.key, words=localized(one.words, language), shortcut=SHORTCUTS[place : place + 1])
+        for place, one in enumerate(active)
+    ]
+
+
+def reasons_and_their_use() -> QuerySet[DisputeReason]:
+    """All of them in order, each with how many decisions named it, as ``used``."""
+    first_decisions = Q(adjudications__task__kind=Task.Kind.WORK)
+    counted = DisputeReason.objects.annotate(used=Count("adjudications", filter=first_decisions))
+    return counted.order_by("position", "id")
+
+
+def _judged_task(assignment: Assignment) -> QuerySet[Task, int]:
+    """The task on whose annotations the adjudicator decides: of a repeat adjudication the one that it repeats."""
+    return Task.objects.filter(pk=assignment.task_id).values_list(Coalesce("repeats", "pk"), flat=True)
+
+
+def _verdict(assignment: Assignment) -> OwnVerdict | None:
+    verdict = Verdict.objects.filter(assignment=assignment.pk).first()
+    return OwnVerdict(labels=verdict.labels, rationale=verdict.rationale) if verdict else None
+
+
+def _sides(assignment: Assignment) -> tuple[Side, ...]:
+    given = list(
+        Annotation.objects.filter(
+            assignment__task__in=_judged_task(assignment),
+            current=True,
+            assignment__slot__lt=ADJUDICATION_SLOT,
+        ).order_by("assignment__slot")
+    )
+    return tuple(
+        Side(
+            letter=chr(ord("A") + place),
+            labels=annotation.labels,
+            rationale=annotation.rationale,
+            evidence=annotation.evidence,
+            flags=annotation.flags,
+        )
+        for place, annotation in enumerate(as_shown(assignment.pk, given))
+    )
+
+
+def as_shown(claim: UUID, in_slots: Sequence[T]) -> list[T]:
+    """What stands in the order of the slots as the one with this claim on the dispute sees it: A first, then B."""
+    found = list(in_slots)
+    random.Random(claim.int).shuffle(found)  # noqa: S311  # an order that can be repeated
+    return found

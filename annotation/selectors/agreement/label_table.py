@@ -1,0 +1,295 @@
+"""The labels of batches as columns (annotation/domain/agreement/label_table.py), kept in memory by each process and never stale.
+
+The labels of a task that has all its annotations do not change. So what was read of a batch stays true while its
+counts stay the same; when they grew, what was handed in since is read and put in. Withdrawing and bringing back move
+``Batch.labels_version``, after which all is read again.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import groupby
+from operator import is_, itemgetter
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from django.db import connection
+from django.db.models import TextField
+from django.db.models.functions import Cast
+from django.utils import timezone
+
+from annotation.domain.agreement.label_table import Label, Labelled, Units, refreshed, units_of_tasks
+from annotation.domain.agreement.label_table import joined as label_table_joined
+from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, Batch, GoldLabel, Stratum, Task
+from annotation.selectors.counts import STATES, by_stratum
+
+COMPLETE = (Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED)
+CHUNK = 5000
+# So many units are kept by one process, about 120 bytes each with what is worked out of them; the batches that were
+# asked for last.
+MOST_KEPT = 2_000_000
+# So many sets of batches that were looked at together are kept as one.
+MOST_WHOLES = 2
+# So many results that were worked out of units are kept, whatever they are.
+MOST_RESULTS = 256
+# What was handed in by a transaction that ended so much later is still found.
+LATE = timedelta(minutes=10)
+# Smaller batches are read whole: a moment.
+SMALL = 5_000
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a batch looked like when it was read: as long as it does, nothing has changed."""
+
+    version: int
+    counts: tuple[int, ...]
+
+    @property
+    def complete(self) -> int:
+        return sum(n for state, n in zip(STATES, self.counts, strict=True) if state in COMPLETE)
+
+
+Marks: TypeAlias = tuple[tuple[int, Mark], ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Kept:
+    mark: Mark
+    at: datetime
+    units: Units
+
+
+@dataclass(frozen=True)
+class Gold:
+    """Of each unit the settled ``value`` (N,), nan where there is none, and whether it was ``decided`` by a person."""
+
+    value: npt.NDArray[np.float32]
+    decided: npt.NDArray[np.bool_]
+
+
+class _Shelf:
+    """What this process has read, by the database and the batch."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, int], Kept] = OrderedDict()
+        self._wholes: deque[tuple[tuple[Units, ...], Units]] = deque(maxlen=MOST_WHOLES)
+        self._results: OrderedDict[tuple[str, Hashable, Marks], Any] = OrderedDict()
+
+    def get(self, batch: int) -> Kept | None:
+        with self._lock:
+            found = self._kept.get(self._key(batch))
+            if found is not None:
+                self._kept.move_to_end(self._key(batch))
+            return found
+
+    def put(self, batch: int, kept: Kept) -> None:
+        with self._lock:
+            self._kept[self._key(batch)] = kept
+            self._kept.move_to_end(self._key(batch))
+            while len(self._kept) > 1 and sum(len(one.units) for one in self._kept.values()) > MOST_KEPT:
+                self._kept.popitem(last=False)
+
+    def joined(self, parts: Sequence[Units]) -> Units:
+        with self._lock:
+            for known, whole in self._wholes:
+                if len(known) == len(parts) and all(map(is_, known, parts)):
+                    return whole
+        whole = label_table_joined(parts)
+        with self._lock:
+            self._wholes.append((tuple(parts), whole))
+        return whole
+
+    def result(self, name: Hashable, marks: Marks, compute: Callable[[], Any]) -> Any:
+        key = (str(connection.settings_dict["NAME"]), name, marks)
+        with self._lock:
+            if key in self._results:
+                self._results.move_to_end(key)
+                return self._results[key]
+        found = compute()
+        with self._lock:
+            self._results[key] = found
+            while len(self._results) > MOST_RESULTS:
+                self._results.popitem(last=False)
+        return found
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+            self._wholes.clear()
+            self._results.clear()
+
+    def _key(self, batch: int) -> tuple[str, int]:
+        return str(connection.settings_dict["NAME"]), batch
+
+
+_SHELF = _Shelf()
+
+
+def forget() -> None:
+    """Nothing is known any more; for tests, whose databases go back in time."""
+    _SHELF.clear()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The units of some batches with their strata, by which they are told apart, and the marks that they had."""
+
+    units: Units
+    strata: dict[int, Stratum]
+    marks: Marks
+
+
+def reading_of(batches: Iterable[Batch]) -> Reading:
+    """The units of the work of these batches, as they stand at this moment, batch by batch."""
+    chosen = sorted(batches, key=lambda one: one.pk)
+    marks, strata = _marks(chosen)
+    parts = [_of_batch(batch, marks[batch.pk]) for batch in chosen]
+    return Reading(_joined(parts), strata, tuple(marks.items()))
+
+
+def units_of(batches: Iterable[Batch]) -> Units:
+    return reading_of(batches).units
+
+
+def marks_of(batches: Iterable[Batch]) -> Marks:
+    """By which anything that was computed from ``units_of`` and ``gold_of`` can be kept and known again."""
+    return tuple(_marks(sorted(batches, key=lambda one: one.pk))[0].items())
+
+
+def kept_by(name: Hashable, marks: Marks, compute: Callable[[], T]) -> T:
+    """What ``compute`` gave for these marks, under a name that nobody else uses; never stale, as the units are."""
+    found: T = _SHELF.result(name, marks, compute)
+    return found
+
+
+def _joined(parts: Sequence[Units]) -> Units:
+    """Kept as well, since all that is worked out of units is kept with them."""
+    if len(parts) == 1:
+        return parts[0]
+    return _SHELF.joined(parts)
+
+
+def gold_of(batches: Iterable[Batch], units: Units) -> Gold:
+    """The gold of the ``units`` of these batches; what rests on one person's word is none."""
+    settled = GoldLabel.objects.filter(task__batch__in=[batch.pk for batch in batches])
+    found = settled.exclude(source=GoldLabel.Source.SINGLE).order_by("task_id")
+    value = np.full(len(units), np.nan, dtype=np.float32)
+    decided = np.zeros(len(units), dtype=bool)
+    places = {name: place for place, name in enumerate(units.criterion_names)}
+    rows = [
+        (task, places[criterion], gold, source == GoldLabel.Source.ADJUDICATED)
+        for task, criterion, gold, source in found.values_list(
+            "task_id", "criterion", "value", "source"
+        ).iterator(chunk_size=CHUNK)
+        if criterion in places
+    ]
+    if rows and len(units):
+        task, criterion, gold, by_person = map(np.array, zip(*rows, strict=True))
+        width = len(places)
+        keys = units.task.astype(np.int64) * width + units.criterion
+        order = np.argsort(keys, kind="stable")
+        wanted = task.astype(np.int64) * width + criterion
+        at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
+        hit = keys[order[at]] == wanted
+        value[order[at[hit]]] = gold[hit]
+        decided[order[at[hit]]] = by_person[hit]
+    return Gold(value, decided)
+
+
+def _of_batch(batch: Batch, mark: Mark) -> Units:
+    before = _SHELF.get(batch.pk)
+    if before is not None and before.mark == mark:
+        return before.units
+    kept = _grown(batch, before, mark) or Kept(mark, timezone.now(), units_of_tasks(_tasks(batch)))
+    _SHELF.put(batch.pk, kept)
+    return kept.units
+
+
+def _grown(batch: Batch, before: Kept | None, mark: Mark) -> Kept | None:
+    """What was known with what came since; None where that is not all, or where reading it whole is as quick."""
+    if before is None or before.mark.version != mark.version or len(before.units) < SMALL:
+        return None
+    at = timezone.now()
+    units = refreshed(before.units, units_of_tasks(_tasks(batch, since=before.at - LATE)))
+    found = len(np.unique(units.task))
+    return Kept(mark, at, units) if found == mark.complete else None
+
+
+def _marks(batches: Sequence[Batch]) -> tuple[dict[int, Mark], dict[int, Stratum]]:
+    """Read before the labels: what comes in between makes the next look read again, never this one go stale."""
+    ids = [batch.pk for batch in batches]
+    versions = dict(Batch.objects.filter(pk__in=ids).values_list("pk", "labels_version"))
+    found = by_stratum(ids)
+    sums: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
+    for stratum, counts in found.items():
+        sums[stratum.batch_id].update(counts)
+    marks = {pk: Mark(versions[pk], tuple(sums[pk][state] for state in STATES)) for pk in ids}
+    return marks, {stratum.pk: stratum for stratum in found}
+
+
+def _tasks(batch: Batch, *, since: datetime | None = None) -> Iterator[Labelled]:
+    """The complete tasks in ascending order; with ``since`` those of which anything was handed in from then on."""
+    labels = Annotation.objects.filter(
+        current=True,
+        assignment__state=Assignment.State.SUBMITTED,
+        assignment__slot__lt=ADJUDICATION_SLOT,
+        assignment__task__batch=batch,
+        assignment__task__kind=Task.Kind.WORK,
+        assignment__task__state__in=COMPLETE,
+    )
+    if since is not None:
+        newer = Assignment.objects.filter(batch=batch, submitted_at__gte=since).order_by().values("task")
+        labels = labels.filter(assignment__task__in=newer)
+    found = labels.order_by("assignment__task_id", "assignment__slot").values_list(
+        "assignment__task_id",
+        "assignment__task__prompt_id",
+        "assignment__task__stratum_id",
+        "assignment__task__prompt__subcomponent",
+        "assignment__person_id",
+        Cast("labels", TextField()),
+        "assignment__submitted_at",
+        "seconds",
+    )
+    rows: Iterable[tuple[Any, ...]] = found.iterator(chunk_size=CHUNK)
+    days = _Days()
+    for _task, of_task in groupby(rows, key=itemgetter(0)):
+        yield _labelled(list(of_task), days)
+
+
+def _labelled(rows: Sequence[tuple[Any, ...]], days: _Days) -> Labelled:
+    given = [
+        Label(person, _read(labels), days.of(at), seconds) for *_task, person, labels, at, seconds in rows
+    ]
+    task, prompt, stratum, subcomponent = rows[0][:4]
+    return Labelled(task, prompt, stratum, subcomponent, given)
+
+
+@lru_cache(maxsize=10_000)
+def _read(labels: str) -> dict[str, float]:
+    """There are few different ones; nobody writes to them."""
+    found: dict[str, float] = json.loads(labels)
+    return found
+
+
+class _Days:
+    """The dates of moments where the site is. No clock is set by less than a quarter of an hour: each is asked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+
+    def of(self, at: datetime) -> int:
+        quarter = int(at.timestamp()) // 900
+        day = self._known.get(quarter)
+        if day is None:
+            day = self._known[quarter] = timezone.localdate(at).toordinal()
+        return day

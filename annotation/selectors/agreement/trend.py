@@ -1,0 +1,139 @@
+"""Agreement over time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from operator import itemgetter
+
+from django.utils import timezone
+
+from annotation.domain.agreement import Pattern, Statistic
+from annotation.domain.agreement.disagreement import count_patterns, crossed, sort_by
+from annotation.models import Alarm
+from annotation.selectors.agreement.labels import Labels
+from annotation.selectors.agreement.report import Counted, LabelPatterns, exactly
+
+# Work of more days than this is told by weeks.
+MOST_DAYS = 45
+
+
+@dataclass(frozen=True)
+class Point:
+    """The units that were complete on a day, or in the week that begins on it; ``so_far`` is of all until its end."""
+
+    start: date
+    name: str
+    counted: Counted
+    statistic: Statistic
+    so_far: float | None
+
+
+@dataclass(frozen=True)
+class Event:
+    """What may have changed agreement: the first day of a guideline's version, or an alarm."""
+
+    day: date
+    kind: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """One guideline's agreement, by ``step`` day or week."""
+
+    guideline: str
+    step: str
+    statistic: str
+    points: tuple[Point, ...]
+    versions: tuple[Event, ...]
+
+
+def series(patterns: LabelPatterns, statistic: str = "") -> list[Series]:
+    """Of each guideline; without a ``statistic`` by alpha at the level of its scale."""
+    return patterns.labels.kept(f"series {statistic}", lambda: _series(patterns, statistic))
+
+
+def _series(patterns: LabelPatterns, statistic: str) -> list[Series]:
+    labels = patterns.labels
+    days, _place = labels.units.kinds("finished")
+    step = "week" if len(days) and days[-1] - days[0] >= MOST_DAYS else "day"
+    whole: dict[str, Counted] = {}
+    for one in patterns.counted():
+        whole.setdefault(one.guideline, one)
+    found = _counts(labels, step)
+    return [
+        Series(
+            guideline=one.guideline,
+            step=step,
+            statistic=statistic or f"alpha_{one.measurement}",
+            points=_points(found.get(one.guideline, []), one, statistic or f"alpha_{one.measurement}"),
+            versions=_versions(labels, one.guideline),
+        )
+        for one in whole.values()
+        if one.n
+    ]
+
+
+def _counts(labels: Labels, step: str) -> dict[str, list[tuple[date, str, dict[Pattern, int]]]]:
+    """Of each guideline the sets of labels of each step, criteria pooled by value."""
+    guideline = sort_by(labels.units.kinds("stratum"), labels.guideline_of, str)
+    start = (lambda day: date.fromordinal(day - (day - 1) % 7)) if step == "week" else date.fromordinal
+    steps = sort_by(labels.units.kinds("finished"), start, lambda day: day)
+    both = crossed([guideline, steps], len(labels.units))
+    found: dict[str, list[tuple[date, str, dict[Pattern, int]]]] = {}
+    for (name, day), counts in count_patterns(labels.units, both).items():
+        iso = day.isocalendar()
+        called = f"{iso.year}-W{iso.week:02}" if step == "week" else day.isoformat()
+        found.setdefault(name, []).append((day, called, counts))
+    return found
+
+
+def _points(
+    counts: Sequence[tuple[date, str, dict[Pattern, int]]], whole: Counted, statistic: str
+) -> tuple[Point, ...]:
+    so_far: Counter[Pattern] = Counter()
+    points = []
+    for day, name, patterns in counts:
+        exact = {exactly(pattern, whole.values): n for pattern, n in patterns.items()}
+        so_far.update(exact)
+        counted = _like(whole, exact)
+        measured = counted.measured((statistic,)).statistics[statistic]
+        points.append(Point(day, name, counted, measured, _like(whole, so_far).value(statistic)))
+    return tuple(points)
+
+
+def _like(whole: Counted, patterns: dict[Pattern, int]) -> Counted:
+    return Counted(
+        whole.guideline,
+        whole.criterion,
+        {},
+        whole.measurement,
+        whole.values,
+        frozenset(patterns.items()),
+    )
+
+
+def _versions(labels: Labels, guideline: str) -> tuple[Event, ...]:
+    """The first day of each version, where there are several."""
+    groups = labels.sorted_by("guideline_version")
+    first: dict[str, int] = {}
+    for at, name in enumerate(groups.names):
+        days = labels.units.finished[groups.place == at]
+        if name is not None and name.partition("@")[0] == guideline and len(days):
+            first[name] = int(days.min())
+    if len(first) < 2:
+        return ()
+    by_day = sorted(first.items(), key=itemgetter(1))
+    return tuple(Event(date.fromordinal(day), "version", name) for name, day in by_day)
+
+
+def alarms(labels: Labels, guideline: str) -> list[Event]:
+    """Read anew each time: an alarm is raised after its labels came."""
+    batches = [
+        batch.pk for batch in labels.batches if labels.guidelines[batch.guideline_id].name == guideline
+    ]
+    raised = Alarm.objects.filter(batch__in=batches).select_related("batch").order_by("at")
+    return [Event(timezone.localdate(one.at), "alarm", one.batch.name) for one in raised]

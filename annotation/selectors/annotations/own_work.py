@@ -1,0 +1,216 @@
+"""What I gave and how far I am: a person's own work, read back to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+
+from annotation.core.error_messages import kept_error_text
+from annotation.core.errors import N_, NotFound
+from annotation.domain.guidelines import GuidelineDocument
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Annotation,
+    Assignment,
+    Batch,
+    Draft,
+    Person,
+)
+from annotation.selectors.annotations.closings import is_closed
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the person submitted for one item. ``closed``: a correction goes to the manager from now on."""
+
+    labels: Mapping[str, Any]
+    rationale: str
+    flags: Sequence[str]
+    evidence: Sequence[Mapping[str, Any]]
+    revision: int
+    submitted_at: datetime
+    adjudication: bool
+    closed: bool
+
+
+@dataclass(frozen=True)
+class KeptDraft:
+    """Work of the person's that is not submitted. ``why`` it was refused in the reader's language, or empty.
+
+    ``live``: the item is still the person's, and its draft is on its page.
+    """
+
+    assignment: UUID
+    batch: str
+    document: GuidelineDocument
+    prompt: str
+    labels: Mapping[str, Any]
+    rationale: str
+    why: str
+    kept_at: datetime
+    live: bool
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was saved of an item that is still to be decided, and when (milliseconds since 1970)."""
+
+    labels: Mapping[str, Any]
+    rationale: str
+    evidence: Sequence[Mapping[str, Any]]
+    flags: Sequence[str]
+    seconds: float | None
+    at: int
+
+
+def my_item(assignment_id: UUID, person: Person) -> Assignment:
+    """The person's assignment to annotate; a dispute of theirs is none."""
+    return _of_kind(assignment_id, person, adjudication=False)
+
+
+def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
+    """The person's assignment to adjudicate. Never one to annotate: its page would show the partner's label."""
+    return _of_kind(assignment_id, person, adjudication=True)
+
+
+def _of_kind(assignment_id: UUID, person: Person, *, adjudication: bool) -> Assignment:
+    """With what the loop needs of it and of its batch; the rest is read when asked for."""
+    assignment = AT_HAND.filter(pk=assignment_id, person=person).first()
+    if assignment is None or assignment.is_adjudication != adjudication:
+        raise NotFound(N_("There is no such item among yours."))
+    assignment.person = person
+    return assignment
+
+
+AT_HAND = (
+    Assignment.objects.order_by()
+    .select_related("batch")
+    .only(
+        *(
+            "task",
+            "person",
+            "slot",
+            "state",
+            "batch__name",
+            "batch__state",
+            "batch__pairing",
+            "batch__overlap",
+        ),
+        *("batch__lease_seconds", "batch__due_date", "batch__check_share", "batch__check_feedback"),
+        "batch__qualifying",
+    )
+)
+
+
+def claimed_besides(batch: Batch, person: Person, had: Collection[UUID]) -> Assignment | None:
+    """The person's oldest live claim to annotate in the batch that is none of those they ``had`` already."""
+    mine = Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.CLAIMED)
+    return mine.exclude(slot=ADJUDICATION_SLOT).exclude(pk__in=list(had)).order_by("claimed_at", "id").first()
+
+
+def saved_draft(assignment_id: UUID) -> Saved | None:
+    """One look by primary key: most items have none."""
+    draft = Draft.objects.filter(pk=assignment_id).defer("why").first()
+    if draft is None:
+        return None
+    return Saved(
+        labels=draft.labels,
+        rationale=draft.rationale,
+        evidence=draft.evidence,
+        flags=draft.flags,
+        seconds=draft.seconds,
+        at=milliseconds(draft.updated_at),
+    )
+
+
+def milliseconds(at: datetime) -> int:
+    """Since 1970."""
+    return round(at.timestamp() * 1000)
+
+
+def my_drafts(person: Person) -> list[KeptDraft]:
+    """What is unfinished or came too late, and was neither submitted since nor discarded, the latest first.
+
+    What was unfinished when the person skipped its item is over.
+    """
+    drafts = (
+        Draft.objects.filter(assignment__person=person)
+        .exclude(assignment__state=Assignment.State.SUBMITTED)
+        .exclude(Q(why__isnull=True) & ~Q(assignment__skip_reason=""))
+        .select_related("assignment__batch__guideline", "assignment__task__response__prompt")
+        .order_by("-updated_at")
+    )
+    return [_kept(draft) for draft in drafts]
+
+
+def my_draft(assignment_id: UUID, person: Person) -> Draft:
+    """One of ``my_drafts``, as it is stored."""
+    drafts = Draft.objects.filter(assignment=assignment_id, assignment__person=person)
+    found = drafts.exclude(assignment__state=Assignment.State.SUBMITTED).first()
+    if found is None:
+        raise NotFound(N_("There is no such draft among yours."))
+    return found
+
+
+def _kept(draft: Draft) -> KeptDraft:
+    return KeptDraft(
+        assignment=draft.assignment_id,
+        batch=draft.assignment.batch.name,
+        document=draft.assignment.batch.guideline.document,
+        prompt=draft.assignment.task.response.prompt.text,
+        labels=draft.labels,
+        rationale=draft.rationale,
+        why=kept_error_text(draft.why) if draft.why else "",
+        kept_at=draft.updated_at,
+        live=draft.assignment.state == Assignment.State.CLAIMED,
+    )
+
+
+def given(assignment: Assignment) -> Given | None:
+    """None while nothing was submitted."""
+    if assignment.state != Assignment.State.SUBMITTED:
+        return None
+    if assignment.is_adjudication:
+        return _decision(assignment)
+    annotation = latest_annotation(assignment)
+    assert annotation is not None
+    return Given(
+        labels=annotation.labels,
+        rationale=annotation.rationale,
+        flags=annotation.flags,
+        evidence=annotation.evidence,
+        revision=annotation.revision,
+        submitted_at=annotation.created_at,
+        adjudication=False,
+        closed=is_closed(assignment),
+    )
+
+
+def latest_annotation(assignment: Assignment) -> Annotation | None:
+    """The person's last word on the item: what they read back, whether it came in time or not."""
+    return Annotation.objects.filter(assignment=assignment).order_by("-revision").first()
+
+
+def _decision(assignment: Assignment) -> Given:
+    decision = assignment.adjudication
+    return Given(
+        labels=decision.labels,
+        rationale=decision.rationale,
+        flags=(),
+        evidence=(),
+        revision=1,
+        submitted_at=decision.created_at,
+        adjudication=True,
+        closed=True,
+    )
+
+
+def my_batch_names(person: Person) -> list[str]:
+    """The batches in which the person has submitted something, in order of their names."""
+    submitted = Assignment.objects.filter(person=person, state=Assignment.State.SUBMITTED)
+    return list(submitted.order_by("batch__name").values_list("batch__name", flat=True).distinct())

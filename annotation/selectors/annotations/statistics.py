@@ -1,0 +1,204 @@
+"""My own numbers: how my labels compare with gold, and how much I do (selectors/my_work.py says what may be told).
+
+Nothing here compares a person with another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from statistics import median
+from typing import TypeAlias
+
+from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models.functions import TruncDate
+from django.utils import timezone
+
+from annotation.domain.guidelines import GuidelineDocument
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Adjudication,
+    Annotation,
+    Assignment,
+    Batch,
+    GoldLabel,
+    Person,
+    Task,
+    Verdict,
+)
+from annotation.selectors.access import sealed_batches
+from annotation.selectors.annotations.closings import shown_closed
+from annotation.selectors.annotations.history import (
+    labels_beside_gold,
+    midnight,
+    overruled_labels,
+    submitted_by_me,
+)
+
+Places: TypeAlias = Counter[tuple[int, str]]
+"""How many by batch and dimension."""
+PACE_DAYS = 30
+
+
+@dataclass(frozen=True)
+class MyTally:
+    """The person's annotations in one batch and dimension. ``closed``: over for them; ``decided`` by an adjudicator;
+    ``overruled``: settled with another value.
+
+    ``compared`` counts their labels that have gold, ``equal`` those that are equal to it; both None until the batch's
+    results open to them, for before that they would tell how many of the others are disputed.
+    """
+
+    batch: str
+    dimension: str
+    document: GuidelineDocument
+    closed: int
+    decided: int
+    overruled: int
+    compared: int | None
+    equal: int | None
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often each (mine, final) pair of values came, in the closed batches of one guideline version."""
+
+    guideline: str
+    document: GuidelineDocument
+    criterion: str
+    counts: Mapping[tuple[float, float], int]
+
+
+def my_tallies(person: Person) -> list[MyTally]:
+    """By batch, the newest first, and dimension; only where something is over. Four counts of the database."""
+    ended = shown_closed(submitted_by_me(person).exclude(slot=ADJUDICATION_SLOT))
+    closed = _by_place(ended)
+    decided = _by_place(ended.filter(task__state=Task.State.ADJUDICATED))
+    overruled = _by_place(ended.filter(pk__in=overruled_labels(person).values("assignment")))
+    compared, equal = Places(), Places()
+    for pk, dimension, _criterion, mine, final, n in _compared(person):
+        compared[pk, dimension] += n
+        equal[pk, dimension] += n if mine == final else 0
+    batches = Batch.objects.select_related("guideline").in_bulk({pk for pk, _dimension in closed})
+    sealed = set(sealed_batches(person).values_list("pk", flat=True))
+    tallies = []
+    for here in sorted(closed, key=lambda place: (-place[0], place[1])):
+        batch = batches[here[0]]
+        over = batch.pk not in sealed
+        tallies.append(
+            MyTally(
+                batch=batch.name,
+                dimension=here[1],
+                document=batch.guideline.document,
+                closed=closed[here],
+                decided=decided[here],
+                overruled=overruled[here],
+                compared=compared[here] if over else None,
+                equal=equal[here] if over else None,
+            )
+        )
+    return tallies
+
+
+def _by_place(found: QuerySet[Assignment]) -> Places:
+    rows = found.values_list("batch", "task__stratum__dimension").annotate(n=Count("pk")).order_by()
+    return Places({(batch, dimension): n for batch, dimension, n in rows})
+
+
+def _compared(person: Person) -> list[tuple[int, str, str, float, float, int]]:
+    """(batch, dimension, criterion, mine, final, how often) in batches whose results are open. A label that nobody
+    else gave (``single``) is its own gold: nothing to compare.
+    """
+    beside = labels_beside_gold(person).exclude(assignment__batch__in=sealed_batches(person))
+    rows = beside.exclude(source=GoldLabel.Source.SINGLE).values_list(
+        "assignment__batch", "assignment__task__stratum__dimension", "criterion", "mine", "final"
+    )
+    return list(rows.annotate(n=Count("pk")).order_by())
+
+
+def my_confusions(person: Person) -> list[Confusion]:
+    """One for each guideline version and criterion, in order of their names."""
+    rows = _compared(person)
+    batches = Batch.objects.select_related("guideline").in_bulk({row[0] for row in rows})
+    counts: dict[tuple[str, str], Counter[tuple[float, float]]] = {}
+    documents: dict[str, GuidelineDocument] = {}
+    for pk, _dimension, criterion, mine, final, n in rows:
+        guideline = batches[pk].guideline
+        documents[str(guideline)] = guideline.document
+        counts.setdefault((str(guideline), criterion), Counter())[mine, final] += n
+    return [
+        Confusion(guideline, documents[guideline], criterion, counts[guideline, criterion])
+        for guideline, criterion in sorted(counts)
+    ]
+
+
+@dataclass(frozen=True)
+class Day:
+    """What the person submitted on one day of the site's time zone."""
+
+    day: date
+    labels: int
+    decisions: int
+
+    @property
+    def items(self) -> int:
+        return self.labels + self.decisions
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The last ``PACE_DAYS`` days, today the last. Seconds are medians over them, None where none were measured;
+    ``today`` is the time spent today on what was submitted, in seconds.
+    """
+
+    days: tuple[Day, ...]
+    seconds_label: float | None
+    seconds_decision: float | None
+    today: float | None
+
+
+def my_pace(person: Person) -> Pace:
+    today = timezone.localdate()
+    first = today - timedelta(days=PACE_DAYS - 1)
+    recent = {"assignment__person": person, "assignment__submitted_at__gte": midnight(first)}
+    labels = Annotation.objects.filter(**recent)
+    # The times of repeat adjudications count for nothing: they may differ from those of first decisions.
+    decisions = Adjudication.objects.filter(task__kind=Task.Kind.WORK, **recent)
+    verdicts = Verdict.objects.filter(assignment__task__kind=Task.Kind.WORK, **recent)
+    at_work = (labels, decisions, verdicts)
+    return Pace(
+        days=_days(person, first, today),
+        seconds_label=_median(labels.filter(revision=1)),
+        seconds_decision=_median(decisions),
+        today=_sum([_seconds_since(rows, midnight(today)) for rows in at_work]),
+    )
+
+
+def _days(person: Person, first: date, last: date) -> tuple[Day, ...]:
+    decided = Q(slot=ADJUDICATION_SLOT)
+    since = submitted_by_me(person).filter(submitted_at__gte=midnight(first))
+    counted = since.annotate(day=TruncDate("submitted_at")).values_list("day").order_by()
+    rows = counted.annotate(labels=Count("pk", filter=~decided), decisions=Count("pk", filter=decided))
+    found = {day: Day(day, labels, decisions) for day, labels, decisions in rows}
+    days = (first + timedelta(days=place) for place in range((last - first).days + 1))
+    return tuple(found.get(day, Day(day, 0, 0)) for day in days)
+
+
+def _median(rows: QuerySet[Annotation] | QuerySet[Adjudication]) -> float | None:
+    measured = rows.values_list("seconds", flat=True).order_by()
+    seconds = [one for one in measured if one is not None]
+    return median(seconds) if seconds else None
+
+
+def _seconds_since(
+    rows: QuerySet[Annotation] | QuerySet[Adjudication] | QuerySet[Verdict], start: datetime
+) -> float | None:
+    seconds: float | None = rows.filter(created_at__gte=start).aggregate(sum=Sum("seconds"))["sum"]
+    return seconds
+
+
+def _sum(parts: Collection[float | None]) -> float | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None

@@ -1,0 +1,85 @@
+"""Which responses are in people's hands: what nobody else need be asked, and nothing need predict.
+
+Which strata of a batch are for whom: the pure rule of ``distribution.ruled_out`` over the rows.
+
+The tasks that a member may be given now: what every claim asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from django.db.models import F, Q, QuerySet
+
+from annotation.domain.assignments.eligibility import Kind, Limits, ruled_out
+from annotation.models import Batch, Membership, Stratum, Task
+from annotation.models.sql import FreeTasks
+from annotation.selectors.access import who_has_role
+
+
+def tasks_at_work(guideline_name: str) -> QuerySet[Task]:
+    """What people label or have labelled by the guideline, in whichever version; known items are no work.
+
+    What a closed batch left undone nobody will do: it is as free as what was withdrawn.
+    """
+    undone = Q(batch__state=Batch.State.CLOSED, state__in=[Task.State.OPEN, Task.State.DISPUTED])
+    work = Task.objects.filter(kind=Task.Kind.WORK, batch__guideline__name=guideline_name)
+    return work.exclude(Q(state=Task.State.WITHDRAWN) | undone)
+
+
+# A task that can be claimed: a place is free.
+FREE = Q(state=Task.State.OPEN, slots_taken__lt=F("overlap"))
+
+
+def limits_of(membership: Membership) -> Limits:
+    """What the member must not be given; their person's ``own_models`` are one query unless prefetched."""
+    person = membership.person
+    return Limits(
+        dimensions=frozenset(membership.excluded_dimensions),
+        opted_out=frozenset(person.opted_out),
+        languages=frozenset(person.languages),
+        models=frozenset(model.pk for model in person.own_models.all()),
+    )
+
+
+def kind_of(stratum: Stratum) -> Kind:
+    return Kind(dimension=stratum.dimension, language=stratum.language, model=stratum.model_id)
+
+
+def strata_ruled_out(membership: Membership) -> list[int]:
+    """The strata of the batch that are not for this member; no query where nothing limits them."""
+    limits = limits_of(membership)
+    if limits == Limits():
+        return []
+    strata = Stratum.objects.filter(batch=membership.batch_id)
+    return [stratum.pk for stratum in strata if ruled_out(limits, kind_of(stratum))]
+
+
+def working_members(batch: Batch, role: str) -> list[Membership]:
+    """The members of a role who are given work now, with what limits them, in the order of their joining."""
+    members = Membership.objects.filter(who_has_role(role), batch=batch, role=role, active=True)
+    return list(members.select_related("person").prefetch_related("person__own_models").order_by("pk"))
+
+
+def may_take(members: Iterable[Membership], stratum: Stratum) -> list[Membership]:
+    """Those of ``members`` for whom the stratum's tasks are; quotas are another matter."""
+    return [member for member in members if ruled_out(limits_of(member), kind_of(stratum)) is None]
+
+
+def free_tasks_for(
+    membership: Membership,
+    *,
+    is_limited: bool = True,
+    is_planned: bool = True,
+    resting: Sequence[int] = (),
+) -> FreeTasks:
+    """``is_limited`` and ``is_planned`` False: known that nothing is ruled out, that there is no panel. ``resting`` are
+    strata that are for the member, but not today.
+    """
+    return FreeTasks(
+        batch=membership.batch_id,
+        person=membership.person_id,
+        pool=membership.batch.pairing == Batch.Pairing.POOL,
+        ruled_out=[*(strata_ruled_out(membership) if is_limited else ()), *resting],
+        panels=list(membership.panels.values_list("pk", flat=True)) if is_planned else (),
+    )

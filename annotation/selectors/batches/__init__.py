@@ -1,0 +1,58 @@
+"""Whose agreement a person may read."""
+
+from __future__ import annotations
+
+from django.db.models import Q, QuerySet
+
+from annotation.core.errors import N_, NotFound
+from annotation.models import Batch, Person, Stratum, sql
+from annotation.selectors.access import (
+    record_openings,
+    refuse_sealed_gold,
+    sealed_batches,
+    sealed_datasets,
+)
+
+
+def batch_at_work(name: str) -> Batch:
+    """The batch with what handing out and submitting ask of it; the rest is read when it is asked for."""
+    batch = sql.find_batch(name)
+    if batch is None:
+        raise NotFound(N_("No batch is named {name}."), name=name)
+    return batch
+
+
+def batches_named(name: str) -> QuerySet[Batch]:
+    """The one of this name, if there is one, with its guideline but for the document."""
+    batches = Batch.objects.select_related("guideline").defer("guideline__content", "guideline__source")
+    return batches.filter(name=name)
+
+
+def batch_named(name: str) -> Batch:
+    found = batches_named(name).first()
+    if found is None:
+        raise NotFound(N_("No batch is named {name}."), name=name)
+    return found
+
+
+def batches_for(person: Person, name: str = "") -> QuerySet[Batch]:
+    """The batch of this name, refused if it is sealed for the person; without one all that they may read. The person
+    opens the results of these now.
+    """
+    if name:
+        refuse_sealed_gold(person, [batch_named(name)])
+        return Batch.objects.filter(name=name)
+    readable = readable_batches(person)
+    record_openings(person, readable.values_list("pk", flat=True))
+    return readable
+
+
+def readable_batches(person: Person) -> QuerySet[Batch]:
+    """Those whose agreement the person may read, to be offered: naming them opens nothing.
+
+    Not those on responses that they judge blind elsewhere: a report names the models.
+    """
+    # By strata, which are few: of a million tasks the question would take seconds.
+    judged = Stratum.objects.filter(dataset__in=sealed_datasets(person).values("pk")).order_by()
+    sealed = Q(pk__in=sealed_batches(person).values("pk")) | Q(pk__in=judged.values("batch"))
+    return Batch.objects.exclude(sealed)

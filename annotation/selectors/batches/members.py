@@ -1,0 +1,458 @@
+"""What people have to do and did: over all their batches, and in each.
+
+Nothing of the batches in which the reader judges blind: who has what at hand there would tell them their partners.
+
+Who works in a batch: what each member is to get, what they did, and what the plan shares out among them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery, Sum
+from django.utils import timezone
+
+from annotation.core.errors import N_, NotFound
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Assignment,
+    Batch,
+    Membership,
+    Panel,
+    Person,
+    Qualification,
+    Task,
+    sql,
+)
+from annotation.models.sql import StratumStanding
+from annotation.selectors.access import has_role, sealed_batches
+from annotation.selectors.adjudication import claims_of, repeats_to_come, waiting
+from annotation.selectors.assignments.availability import (
+    free_tasks_for,
+    may_take,
+    strata_ruled_out,
+    working_members,
+)
+from annotation.selectors.counts import by_membership, by_stratum
+from annotation.selectors.gold_questions import NO_ROUND, checks_left, latest_round, round_items
+
+LATELY = timedelta(days=7)
+PLANNING = (Batch.Pairing.FIXED, Batch.Pairing.BALANCED)
+LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
+Part: TypeAlias = tuple[int, int, bool]
+"""Of a person: their id, the batch's, and whether they adjudicate there."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One person's, in the batches that are not closed; ``planned`` is None where none of them plans for them.
+
+    ``lately`` were handed in within ``LATELY``, ``latest`` is when the last was, both in any batch.
+    """
+
+    batches: int = 0
+    live: int = 0
+    lately: int = 0
+    planned: int | None = None
+    latest: datetime | None = None
+
+
+def workloads(people: Sequence[Person], *, reader: Person) -> dict[int, Workload]:
+    """By person; seven queries, however many they are."""
+    ids = [person.pk for person in people]
+    sealed = list(sealed_batches(reader).values_list("pk", flat=True))
+    batches = dict(_working(ids).values_list("person").annotate(n=Count("batch", distinct=True)))
+    live = _by_person(_live(_counted_claims().filter(person__in=ids)).exclude(batch__in=sealed))
+    handed_in = _counted_claims().exclude(batch__in=sealed)
+    lately = handed_in.filter(person__in=ids, submitted_at__gte=timezone.now() - LATELY)
+    planned = _still_planned(ids, without=sealed)
+    latest = dict(_latest(ids, handed_in))
+    counted = _by_person(lately)
+    return {
+        pk: Workload(
+            batches=batches.get(pk, 0),
+            live=live[pk],
+            lately=counted[pk],
+            planned=planned.get(pk),
+            latest=latest.get(pk),
+        )
+        for pk in ids
+    }
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Of one membership. ``planned`` is None where the batch plans for nobody, and of adjudicators. ``checks`` were
+    done beside the work: they count for the quota as well.
+    """
+
+    done: int
+    live: int
+    skipped: int
+    expired: int
+    lately: int
+    planned: int | None
+    checks: int
+
+
+def counts_of(members: QuerySet[Membership]) -> dict[int, Counts]:
+    """What ``members`` did and have to do, by membership; six queries, however many they are.
+
+    Expired are those leases that ended unused and whose item did not come back to the same person since.
+    """
+    rows = list(members.order_by().values_list("pk", "person", "batch", "role", "batch__pairing"))
+    held = _counted_claims().filter(batch__in={row[2] for row in rows}, person__in={row[1] for row in rows})
+    done = by_membership(members)
+    live, lately = _by_part(_live(held)), _by_part(held.filter(submitted_at__gte=timezone.now() - LATELY))
+    expired = _by_part(held.filter(state=Assignment.State.EXPIRED, skip_reason=""))
+    plans = dict(_planned(members))
+    found: dict[int, Counts] = {}
+    for pk, person, batch, role, pairing in rows:
+        adjudicates = role == Membership.Role.ADJUDICATOR
+        part, did = (person, batch, adjudicates), done.get(pk, Counter[str]())
+        plans_for = pairing in PLANNING and not adjudicates
+        found[pk] = Counts(
+            done=did["adjudicated" if adjudicates else "submitted"],
+            live=live[part],
+            skipped=did["skipped"],
+            expired=expired[part],
+            lately=lately[part],
+            planned=plans.get(pk, 0) if plans_for else None,
+            checks=did["checks"],
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """What becomes of one batch when a person leaves it; the figures are None where the reader judges blind.
+
+    ``live`` items go back and ``planned`` ones, not begun yet, go to others; it is None where nothing is planned for
+    them. ``stay`` are the others in the person's role. Up to ``lacking`` items would wait, because fewer than
+    ``needed`` of those may take them.
+    """
+
+    membership: Membership
+    live: int | None
+    planned: int | None
+    lacking: int | None
+    stay: int
+    needed: int
+
+
+def leaving(person: Person, *, reader: Person) -> list[Leaving]:
+    """What deactivating the person would do, for each of their parts in batches that are not closed."""
+    parts = _working([person.pk]).select_related("batch").order_by("batch__name", "-role")
+    sealed = set(sealed_batches(reader).values_list("pk", flat=True))
+    live = _by_part(_live(_counted_claims().filter(person=person)))
+    return [_leaving(part, live, sealed=part.batch_id in sealed) for part in parts]
+
+
+def _leaving(part: Membership, live: Counter[Part], *, sealed: bool) -> Leaving:
+    adjudicates = part.role == Membership.Role.ADJUDICATOR
+    others = [member for member in working_members(part.batch, part.role) if member.pk != part.pk]
+    needed = 1 if adjudicates else part.batch.overlap
+    plans = part.batch.pairing in PLANNING and not adjudicates
+    return Leaving(
+        membership=part,
+        live=None if sealed else live[part.person_id, part.batch_id, adjudicates],
+        planned=_not_begun(part) if plans and not sealed else None,
+        lacking=None if sealed else _lacking(part, others, needed),
+        stay=len(others),
+        needed=needed,
+    )
+
+
+def _lacking(part: Membership, others: Sequence[Membership], needed: int) -> int:
+    """The open tasks, or disputes, of the strata that too few of ``others`` may take."""
+    state = Task.State.DISPUTED if part.role == Membership.Role.ADJUDICATOR else Task.State.OPEN
+    counts = by_stratum([part.batch_id])
+    return sum(of[state] for stratum, of in counts.items() if len(may_take(others, stratum)) < needed)
+
+
+def _not_begun(part: Membership) -> int:
+    """The open tasks that are planned for the member and that they have neither at hand nor handed in."""
+    taken = Assignment.objects.filter(task=OuterRef("pk"), person=part.person_id, state__in=LIVE)
+    planned = Task.objects.filter(batch=part.batch_id, state=Task.State.OPEN, panel__members=part)
+    return planned.exclude(Exists(taken)).count()
+
+
+def _working(people: Collection[int]) -> QuerySet[Membership]:
+    """Their parts in batches that are not closed."""
+    return Membership.objects.filter(person__in=people, active=True).exclude(batch__state=Batch.State.CLOSED)
+
+
+def _counted_claims() -> QuerySet[Assignment]:
+    """All but those on repeat adjudications, which no manager's count tells of."""
+    return Assignment.objects.exclude(task__kind=Task.Kind.REPEAT)
+
+
+def _live(held: QuerySet[Assignment]) -> QuerySet[Assignment]:
+    return held.filter(state=Assignment.State.CLAIMED, lease_expires__gt=timezone.now())
+
+
+def _by_person(held: QuerySet[Assignment]) -> Counter[int]:
+    return Counter(dict(held.order_by().values_list("person").annotate(n=Count("pk"))))
+
+
+def _by_part(held: QuerySet[Assignment]) -> Counter[Part]:
+    found: Counter[Part] = Counter()
+    for person, batch, slot, n in (
+        held.order_by().values_list("person", "batch", "slot").annotate(n=Count("pk"))
+    ):
+        found[person, batch, slot == ADJUDICATION_SLOT] += n
+    return found
+
+
+def _planned(members: QuerySet[Membership]) -> dict[int, int]:
+    """The tasks planned for each membership, those that they handed in among them."""
+    panels = Panel.objects.filter(members__in=members.order_by().values("pk"), tasks_planned__gt=0).order_by()
+    return dict(panels.values_list("members").annotate(n=Sum("tasks_planned")))
+
+
+def _still_planned(people: Collection[int], *, without: Collection[int]) -> dict[int, int]:
+    """By person, what is planned for them and not handed in; only of those for whom a batch plans."""
+    members = _working(people).filter(role=Membership.Role.ANNOTATOR, batch__pairing__in=PLANNING)
+    members = members.exclude(batch__in=without)
+    planned, done = _planned(members), by_membership(members)
+    found: Counter[int] = Counter()
+    for pk, person in members.values_list("pk", "person"):
+        found[person] += max(0, planned.get(pk, 0) - done.get(pk, Counter())["submitted"])
+    return dict(found)
+
+
+def _latest(people: Collection[int], handed_in: QuerySet[Assignment]) -> QuerySet[Person, Any]:
+    """When each handed in last: one look into the index of their history."""
+    theirs = handed_in.filter(person=OuterRef("pk"), submitted_at__isnull=False).order_by("-submitted_at")
+    latest = Subquery(theirs.values("submitted_at")[:1])
+    return Person.objects.filter(pk__in=people).order_by().annotate(at=latest).values_list("pk", "at")
+
+
+@dataclass(frozen=True)
+class Member(Counts):
+    """A membership with its counts."""
+
+    membership: Membership
+
+    @property
+    def left(self) -> bool:
+        return not self.membership.active
+
+    @property
+    def full(self) -> bool:
+        """Whether the quota is reached, so that nothing more is handed out to them."""
+        quota = self.membership.quota
+        return quota is not None and self.done + self.checks >= quota
+
+
+@dataclass(frozen=True)
+class Shared:
+    """How many items every two people are planned for together: ``rows[i][j]``, None on the diagonal."""
+
+    people: tuple[Person, ...]
+    rows: tuple[tuple[int | None, ...], ...]
+
+    @property
+    def least(self) -> int:
+        return min(self._pairs(), default=0)
+
+    @property
+    def most(self) -> int:
+        return max(self._pairs(), default=0)
+
+    @property
+    def lines(self) -> list[tuple[Person, tuple[int | None, ...]]]:
+        return list(zip(self.people, self.rows, strict=True))
+
+    def _pairs(self) -> list[int]:
+        return [n for row in self.rows for n in row if n is not None]
+
+
+def members_of(batch: Batch) -> list[Member]:
+    """Annotators first, who left last; eight queries, however many they are and whatever they did."""
+    found = Membership.objects.filter(batch=batch).select_related("person")
+    found = found.prefetch_related("person__own_models").order_by("-role", "-active", "person__username")
+    counts = counts_of(Membership.objects.filter(batch=batch))
+    return [Member(**vars(counts[one.pk]), membership=one) for one in found]
+
+
+def parts_of(person: Person, *, reader: Person) -> list[tuple[Membership, Member | None]]:
+    """The person's part in every batch, the latest first; None for the counts where the reader judges blind."""
+    mine = Membership.objects.filter(person=person)
+    sealed = set(sealed_batches(reader).values_list("pk", flat=True))
+    counts = counts_of(mine.exclude(batch__in=sealed))
+    parts = mine.select_related("batch__guideline", "person").order_by("-batch__created_at", "-role")
+    return [
+        (part, Member(**vars(counts[part.pk]), membership=part) if part.pk in counts else None)
+        for part in parts
+    ]
+
+
+def member_named(batch: Batch, username: str, role: str) -> Membership:
+    found = Membership.objects.filter(batch=batch, person__username=username, role=role)
+    member = found.select_related("person").first()
+    if member is None:
+        raise NotFound(N_("{name} is not in the batch {batch}."), name=username, batch=batch.name)
+    return member
+
+
+def shared_counts(batch: Batch) -> Shared | None:
+    """Of the plan as it stands now; None where nobody works with anybody by plan."""
+    if batch.pairing == Batch.Pairing.POOL or batch.overlap == 1:
+        return None
+    together: dict[int, list[int]] = defaultdict(list)
+    panels = Panel.objects.filter(batch=batch, tasks_planned__gt=0)
+    for panel, member in panels.values_list("pk", "members"):
+        together[panel].append(member)
+    shared: Counter[tuple[int, int]] = Counter()
+    for panel, tasks in panels.values_list("pk", "tasks_planned"):
+        shared.update({(a, b): tasks for a in together[panel] for b in together[panel] if a != b})
+    return _shared(batch, shared)
+
+
+def _shared(batch: Batch, shared: Counter[tuple[int, int]]) -> Shared | None:
+    planned = {one for pair in shared for one in pair}
+    annotators = batch.memberships.filter(role=Membership.Role.ANNOTATOR).select_related("person")
+    members = list(annotators.filter(Q(active=True) | Q(pk__in=planned)).order_by("person__username"))
+    if len(members) < 2 or not planned:  # a pair
+        return None
+    return Shared(
+        people=tuple(member.person for member in members),
+        rows=tuple(
+            tuple(None if member == other else shared[member.pk, other.pk] for other in members)
+            for member in members
+        ),
+    )
+
+
+# Up to here disputes are counted one by one for each adjudicator.
+MANY = 1000
+
+
+@dataclass(frozen=True)
+class MyProgress:
+    """How far one person is in one batch: their own count, and what they can still get at most.
+
+    Where anybody of the pool may take an item, others may be quicker; what is planned for a person is theirs.
+    A check counts as any other item. ``round``: how the qualification stands before which nothing of the work comes,
+    empty where the batch asks for none; while it runs, ``done`` and ``left`` are of the round.
+    """
+
+    batch: Batch
+    role: str
+    done: int
+    left: int
+    due: Any
+    round: str = NO_ROUND
+
+
+def my_batches(person: Person) -> list[MyProgress]:
+    """The open batches in which the person works, with their progress, the earliest due first."""
+    roles = [role for role in Membership.Role.values if has_role(person, role)]
+    memberships = (
+        Membership.objects.filter(person=person, active=True, role__in=roles, batch__state=Batch.State.OPEN)
+        .select_related("batch")
+        .order_by("batch__due_date", "batch__created_at")
+    )
+    return [my_progress(membership) for membership in memberships]
+
+
+def my_progress(membership: Membership) -> MyProgress:
+    """A handful of sums and looks, however many tasks there are."""
+    adjudicating = membership.role == Membership.Role.ADJUDICATOR
+    if not adjudicating and membership.batch.qualifying:
+        return _qualifying_progress(membership)
+    here = sql.count_by_stratum(membership)
+    done = sum(one.my_adjudicated if adjudicating else one.my_submitted for one in _asked(here))
+    return MyProgress(
+        batch=membership.batch,
+        role=membership.role,
+        done=done,
+        left=_disputes_left(membership, here) if adjudicating else _annotations_left(membership, here),
+        due=membership.batch.due_date,
+    )
+
+
+def _qualifying_progress(membership: Membership) -> MyProgress:
+    batch = membership.batch
+    latest = latest_round(batch.pk, membership.person_id)
+    state = latest.state if latest else Qualification.State.RUNNING
+    if state in (Qualification.State.PASSED, Qualification.State.WAIVED):
+        here = sql.count_by_stratum(membership)
+        done, left = sum(one.my_submitted for one in _asked(here)), _annotations_left(membership, here)
+    elif state == Qualification.State.FAILED:
+        done = left = 0
+    else:
+        attempt = latest.attempt if latest else 1
+        items = round_items(membership, attempt, without=strata_ruled_out(membership))
+        done = sum(item.ended for item in items)
+        left = len(items) - done
+    return MyProgress(batch, membership.role, done, left, batch.due_date, state)
+
+
+def _asked(here: Mapping[int, StratumStanding]) -> list[StratumStanding]:
+    """All but the round before the work."""
+    return [one for one in here.values() if one.kind != Task.Kind.QUALIFICATION]
+
+
+def _annotations_left(membership: Membership, here: Mapping[int, StratumStanding]) -> int:
+    if not _anything_there(membership):
+        return 0
+    done = sum(one.my_submitted for one in _asked(here))
+    share = membership.batch.check_share
+    ruled_out = set(strata_ruled_out(membership)) if share or _in_a_pool(membership) else set()
+    work = {pk: one for pk, one in here.items() if one.kind == Task.Kind.WORK}
+    if _in_a_pool(membership):
+        left = sum(_left_in(one, membership.batch) for pk, one in work.items() if pk not in ruled_out)
+    else:
+        planned = membership.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0
+        left = planned - sum(one.my_submitted for one in work.values())
+    if share:
+        given = done + sum(one.my_skipped for one in _asked(here))
+        left += checks_left(membership, given=given, work=max(0, left), without=ruled_out)
+    if membership.quota is not None:
+        left = min(left, membership.quota - done)
+    return max(1, left)
+
+
+def _in_a_pool(membership: Membership) -> bool:
+    return membership.batch.pairing == Batch.Pairing.POOL
+
+
+def _left_in(stratum: StratumStanding, batch: Batch) -> int:
+    """What one person can get of a stratum at most: places that are left, and tasks that they have not had."""
+    not_had = stratum.every - stratum.my_submitted - stratum.my_skipped
+    return max(0, min(stratum.every * batch.overlap - stratum.submitted, not_had, stratum.open))
+
+
+def _anything_there(membership: Membership) -> bool:
+    claimed = Assignment.objects.filter(
+        batch=membership.batch_id, person=membership.person_id, state=Assignment.State.CLAIMED
+    )
+    if claimed.exists():
+        return True
+    tasks = free_tasks_for(membership)
+    return any(tasks.first_rank(start=membership.cursor, requeued=way) is not None for way in (False, True))
+
+
+def _disputes_left(membership: Membership, here: Mapping[int, StratumStanding]) -> int:
+    """Those that this adjudicator may decide; beyond ``MANY`` all that there are."""
+    repeats, claimed = repeats_to_come(membership).count(), claims_of(membership)
+    disputed = sum(one.disputed for one in here.values() if one.kind == Task.Kind.WORK)
+    if disputed > MANY:
+        return disputed + claimed.filter(task__kind=Task.Kind.REPEAT).count() + repeats
+    return waiting(membership).count() + claimed.count() + repeats
+
+
+def progress_in(batch: Batch, person: Person, role: str) -> MyProgress | None:
+    """The person's progress in one batch; None for who has no such part in it."""
+    mine = Membership.objects.filter(batch=batch, person=person, role=role, active=True)
+    membership = mine.first()
+    if membership is None:
+        return None
+    membership.batch, membership.person = batch, person
+    return my_progress(membership)

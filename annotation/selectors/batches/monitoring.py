@@ -1,0 +1,278 @@
+"""How fast a batch goes and when it will be done, from what a worker counted (selectors/watch.py).
+
+It tells nothing of a label. ``docs/batches.md`` has the formula and what it assumes.
+
+What a worker measures of a batch every minute, and what pages read of it (models.Watch).
+
+``docs/batches.md`` says what the figures are. Measuring reads every label of the batch: no page may do it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Any
+
+from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models.functions import TruncDate
+from django.utils import timezone
+
+from annotation.core.errors import N_
+from annotation.domain.agreement import Statistic
+from annotation.domain.batches import HORIZON, Forecast, forecast, per_day
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Alarm,
+    Annotation,
+    Assignment,
+    Batch,
+    BatchStats,
+)
+from annotation.selectors.agreement import COMPLETE, LabelPatterns, ReportRow
+from annotation.selectors.batches.progress import Overall
+from annotation.selectors.counts import by_stratum
+from annotation.selectors.gold_questions import has_known, of_work
+
+SHOWN = 14
+HOUR = 3600
+CLOSED = N_("The batch is closed.")
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """``days`` are the latest ones, the last of them the day of the counting, which is not over. ``per_day`` is the
+    mean of the ``seen`` whole days since work began, ``per_hour`` the annotations in an hour of the time that people
+    took.
+    """
+
+    at: datetime
+    days: tuple[tuple[date, int], ...]
+    seen: int
+    per_day: float | None
+    per_hour: float | None
+    left: int
+    forecast: Forecast
+    due: date | None
+
+    @property
+    def low(self) -> date | None:
+        return self._day(self.forecast.low)
+
+    @property
+    def high(self) -> date | None:
+        return self._day(self.forecast.high)
+
+    @property
+    def is_open_ended(self) -> bool:
+        """Whether the later end is beyond what is told."""
+        return self.forecast.high == HORIZON
+
+    @property
+    def late(self) -> float | None:
+        """How probable it is that the last annotation comes after the due date, 0 to 1."""
+        return None if self.due is None else self.forecast.later_than((self.due - self._first).days)
+
+    @property
+    def most(self) -> int:
+        return max((n for _day, n in self.days), default=0)
+
+    @property
+    def _first(self) -> date:
+        return self.days[-1][0]
+
+    def _day(self, days: int | None) -> date | None:
+        return None if days is None else self._first + timedelta(days=days)
+
+
+def outlook(batch: Batch, watch: BatchStats | None, progress: Overall) -> Outlook | None:
+    """None where no worker has counted yet."""
+    if watch is None:
+        return None
+    counted = {date.fromisoformat(day): n for day, n in watch.days.items()}
+    last = timezone.localdate(watch.at)
+    whole = whole_days(counted, last)
+    left = max(0, progress.needed - progress.submitted)
+    return Outlook(
+        at=watch.at,
+        days=tuple((day, counted.get(day, 0)) for day in _latest(last)),
+        seen=len(whole),
+        per_day=per_day(whole),
+        per_hour=watch.timed * HOUR / watch.timed_seconds if watch.timed_seconds else None,
+        left=left,
+        forecast=_forecast(batch, left, tuple(whole), counted.get(last, 0)),
+        due=batch.due_date,
+    )
+
+
+def whole_days(counted: Mapping[date, int], last: date) -> Sequence[int]:
+    """The numbers of the latest days before ``last``, at most ``SHOWN`` of them, from the first with any work on."""
+    began = min((day for day, n in counted.items() if n), default=last)
+    days = [last - timedelta(days=back) for back in range(SHOWN, 0, -1)]
+    return [counted.get(day, 0) for day in days if day >= began]
+
+
+def _forecast(batch: Batch, left: int, whole: tuple[int, ...], today: int) -> Forecast:
+    if batch.state == Batch.State.CLOSED and left:
+        return Forecast(None, None, None, reason=CLOSED)
+    return forecast(left=left, days=whole, today=today)
+
+
+def _latest(last: date) -> list[date]:
+    return [last - timedelta(days=back) for back in range(SHOWN - 1, -1, -1)]
+
+
+KEPT_DAYS = 60
+TIMED = 500
+MOST_POINTS = 60
+LEAST_STEP = 10  # units between two points of the history
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A statistic with its 95% bootstrap interval; ``value`` None is undefined, and ``reason`` says why."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The agreement of one criterion at its own scale's level, or (``criterion`` None) of several pooled as nominal."""
+
+    criterion: str | None
+    measurement: str
+    n: int
+    disputed: int
+    alpha: Figure
+    percent: Figure
+
+
+@dataclass(frozen=True)
+class Point:
+    """Alpha of the first row when it had ``n`` units."""
+
+    n: int
+    value: float
+    low: float
+    high: float
+
+
+def watched() -> QuerySet[Batch]:
+    """The batches to measure: at work or paused, and closed ones until they were measured once more."""
+    ended = Q(state=Batch.State.CLOSED, watch__final=True)
+    return Batch.objects.exclude(Q(state=Batch.State.DRAFT) | ended).order_by("pk")
+
+
+def watch_of(batch: Batch) -> BatchStats | None:
+    return BatchStats.objects.filter(batch=batch).first()
+
+
+def watches_of(batches: Sequence[Batch]) -> dict[int, BatchStats]:
+    return BatchStats.objects.in_bulk([batch.pk for batch in batches])
+
+
+def complete_tasks(batch: Batch) -> int:
+    """The tasks with all their annotations, counted along."""
+    return sum(counts[state] for counts in by_stratum([batch.pk]).values() for state in COMPLETE)
+
+
+def measure_agreement(batch: Batch) -> list[dict[str, Any]]:
+    """The rows of the batch, the first its headline, as ``Watch.agreement`` keeps them. Reads every label the first
+    time in a process, and then those that came since.
+    """
+    return [
+        _kept(one.row(("percent_agreement", f"alpha_{one.measurement}")))
+        for one in LabelPatterns([batch]).counted()
+    ]
+
+
+def rows_of(watch: BatchStats | None) -> tuple[Measured, ...]:
+    kept = watch.agreement if watch else []
+    return tuple(
+        Measured(**{**row, "alpha": Figure(**row["alpha"]), "percent": Figure(**row["percent"])})
+        for row in kept
+    )
+
+
+def history_of(watch: BatchStats | None) -> tuple[Point, ...]:
+    return tuple(Point(*point) for point in (watch.history if watch else ()))
+
+
+def with_point(history: list[list[float]], first: Measured | None) -> list[list[float]]:
+    """The history and, where enough has come since, the newest value; every other point goes where they are many."""
+    if first is None or first.alpha.value is None or first.alpha.low is None or first.alpha.high is None:
+        return history
+    if history and abs(first.n - history[-1][0]) < LEAST_STEP:
+        return history
+    point = [first.n, first.alpha.value, first.alpha.low, first.alpha.high]
+    longer = [*history, point]
+    return longer if len(longer) <= MOST_POINTS else longer[::-2][::-1]
+
+
+def count_days(batch: Batch, watch: BatchStats | None, now: datetime) -> dict[str, int]:
+    """The annotations handed in on each of the latest days. A day that was over when it was counted stays counted."""
+    today = timezone.localdate(now)
+    first = today - timedelta(days=KEPT_DAYS)
+    known = {day: n for day, n in _days(watch).items() if day >= first}
+    since = max(first, timezone.localdate(watch.at)) if watch else first
+    counted = dict.fromkeys((day for day in known if day >= since), 0) | _count_since(batch, since)
+    return {day.isoformat(): n for day, n in sorted((known | counted).items()) if n}
+
+
+def time_taken(batch: Batch) -> tuple[int, float]:
+    """Of the latest annotations: how many were timed, and their seconds together."""
+    latest = Assignment.objects.filter(batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__isnull=False)
+    latest = of_work(latest, known=has_known(batch))
+    ids = list(latest.order_by("-submitted_at").values_list("pk", flat=True)[:TIMED])
+    timed = Annotation.objects.filter(assignment__in=ids, current=True, seconds__gt=0)
+    found = timed.aggregate(n=Count("pk"), seconds=Sum("seconds"))
+    return found["n"], found["seconds"] or 0.0
+
+
+def standing_alarm(batch: Batch) -> Alarm | None:
+    return Alarm.objects.filter(batch=batch, seen_at=None).first()
+
+
+def alarmed(batches: Sequence[Batch]) -> set[int]:
+    """Those of the batches on which an alarm stands."""
+    ids = [batch.pk for batch in batches]
+    return set(Alarm.objects.filter(batch__in=ids, seen_at=None).values_list("batch", flat=True))
+
+
+def standing_alarms() -> int:
+    """How many wait to be seen, of batches that are not over: the bar at the top of every manager's page asks."""
+    return Alarm.objects.filter(seen_at=None).exclude(batch__state=Batch.State.CLOSED).count()
+
+
+def _kept(row: ReportRow) -> dict[str, Any]:
+    statistics = row.agreement.statistics
+    return {
+        "criterion": row.criterion,
+        "measurement": row.measurement,
+        "n": row.agreement.n,
+        "disputed": row.agreement.disputed,
+        "alpha": asdict(_figure(statistics[f"alpha_{row.measurement}"])),
+        "percent": asdict(_figure(statistics["percent_agreement"])),
+    }
+
+
+def _figure(one: Statistic) -> Figure:
+    return Figure(one.value, one.low, one.high, one.reason)
+
+
+def _days(watch: BatchStats | None) -> dict[date, int]:
+    kept: Mapping[str, int] = watch.days if watch else {}
+    return {date.fromisoformat(day): n for day, n in kept.items()}
+
+
+def _count_since(batch: Batch, day: date) -> Counter[date]:
+    """By the index of the batch's latest submissions; a day is one of the time zone of the pages."""
+    start = timezone.make_aware(datetime.combine(day, time.min))
+    handed_in = Assignment.objects.filter(batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__gte=start)
+    handed_in = of_work(handed_in, known=has_known(batch)).order_by()
+    counted = handed_in.values_list(TruncDate("submitted_at")).annotate(n=Count("pk"))
+    return Counter({found: n for found, n in counted if found is not None})

@@ -1,0 +1,406 @@
+"""What a batch will ask of its people, before it is opened."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+
+from django.db.models import Count, QuerySet, prefetch_related_objects
+
+from annotation.domain.assignments.eligibility import Kind, Limits, ruled_out
+from annotation.domain.assignments.pairing import Block
+from annotation.domain.assignments.plan import Allotment, allotments, loads, shared
+from annotation.models import (
+    Annotation,
+    Batch,
+    EvaluatedModel,
+    Guideline,
+    Membership,
+    Panel,
+    Person,
+    Response,
+)
+from annotation.selectors.assignments.availability import kind_of, limits_of, working_members
+from annotation.selectors.counts import STATES, by_stratum
+
+MEASURED = 1000
+# Of so many people every pair's shared count is shown.
+SHOWN_WHOLE = 12
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The median seconds of the latest ``n`` annotations by any version of a guideline."""
+
+    seconds: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One person's part: their items, and how many of them each of the others gets too (None: themselves)."""
+
+    person: Person
+    tasks: int
+    quota: int | None
+    shared: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Who works with whom where that is planned. ``low`` and ``high`` are the smallest and the largest number of
+    items that a pair shares: any two people, or the pairs that were named; None at an overlap of 1.
+    """
+
+    rows: tuple[Row, ...]
+    low: int | None
+    high: int | None
+
+    @property
+    def is_exact(self) -> bool:
+        return self.low == self.high
+
+    @property
+    def is_shown_whole(self) -> bool:
+        return len(self.rows) <= SHOWN_WHOLE
+
+    @property
+    def least(self) -> int:
+        """The smallest load."""
+        return min((row.tasks for row in self.rows), default=0)
+
+    @property
+    def most(self) -> int:
+        return max((row.tasks for row in self.rows), default=0)
+
+    @property
+    def beyond_quota(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.quota is not None and row.tasks > row.quota)
+
+
+@dataclass(frozen=True)
+class Why:
+    """A reason (English, to be translated where it is shown) and whom it keeps from tasks."""
+
+    reason: str
+    people: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shortage:
+    """``tasks`` that too few people may take: ``able``. ``dimensions``, ``languages`` and ``models`` are what keeps
+    the others from them, each empty where it keeps nobody.
+    """
+
+    tasks: int
+    able: int
+    dimensions: tuple[str, ...]
+    languages: tuple[str, ...]
+    models: tuple[str, ...]
+    whys: tuple[Why, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``dimensions`` maps a dimension to its number of tasks; ``seconds`` is the time for one annotation.
+
+    ``sharing`` is None in a pool, where chance decides who works with whom; ``possible`` is how many annotations
+    its people may make at most, None where nothing limits them. ``is_limited`` says that somebody may not take
+    everything, ``unpaired`` that pairs are still to be named.
+    """
+
+    dimensions: dict[str, int]
+    overlap: int
+    annotators: int
+    adjudicators: int
+    seconds: float | None
+    unanswerable: tuple[str, ...] = ()
+    pairing: str = Batch.Pairing.POOL
+    sharing: Sharing | None = None
+    shortages: tuple[Shortage, ...] = ()
+    possible: int | None = None
+    unpaired: bool = False
+    is_limited: bool = False
+
+    @property
+    def tasks(self) -> int:
+        return sum(self.dimensions.values())
+
+    @property
+    def annotations(self) -> int:
+        return self.tasks * self.overlap
+
+    @property
+    def each(self) -> int | None:
+        """About how many annotations a person gets, rounded up; nobody can get a task twice. Where it is planned,
+        the most that anybody gets.
+        """
+        if self.sharing is not None:
+            return self.sharing.most
+        return -(-self.annotations // self.annotators) if self.annotators >= self.overlap else None
+
+    @property
+    def lacking(self) -> int:
+        """The annotations that nobody of the pool may make."""
+        return 0 if self.possible is None else max(0, self.annotations - self.possible)
+
+    @property
+    def total_seconds(self) -> float | None:
+        return None if self.seconds is None else self.annotations * self.seconds
+
+    @property
+    def each_seconds(self) -> float | None:
+        return None if self.seconds is None or self.each is None else self.each * self.seconds
+
+    @property
+    def short_of_annotators(self) -> bool:
+        return self.annotators < self.overlap
+
+    @property
+    def nobody_settles(self) -> bool:
+        """Disputes are possible, and nobody is there to decide them."""
+        return self.overlap > 1 and not self.adjudicators
+
+
+def plan_of_responses(
+    responses: QuerySet[Response],
+    *,
+    guideline: Guideline | None,
+    overlap: int,
+    annotators: Sequence[Person],
+    adjudicators: Sequence[Person],
+    seconds: float | None,
+    pairing: str = Batch.Pairing.POOL,
+    pairs: Sequence[Sequence[Person]] = (),
+    quota: int | None = None,
+    seed: int = 0,
+) -> Plan:
+    """The plan of a batch that is not made yet; the same as it will be when it is."""
+    fields = ("prompt__dimension", "prompt__language", "model")
+    counted = responses.order_by().values_list(*fields).annotate(n=Count("pk")).order_by(*fields)
+    tasks = {Kind(dimension, language, model): n for dimension, language, model, n in counted}
+    people = list(dict.fromkeys([*annotators, *(person for pair in pairs for person in pair)]))
+    members = [Membership(person=person, quota=quota) for person in people]
+    prefetch_related_objects(members, "person__own_models")
+    places = {person: place for place, person in enumerate(people)}
+    dimensions = _by_dimension(tasks)
+    return _plan(
+        tasks,
+        members,
+        [tuple(sorted(places[person] for person in pair)) for pair in pairs],
+        pairing=pairing,
+        seed=seed,
+        dimensions=dimensions,
+        overlap=overlap,
+        adjudicators=len(set(adjudicators)),
+        seconds=seconds,
+        unanswerable=_unanswerable(guideline, dimensions),
+    )
+
+
+def plan_of_batch(batch: Batch) -> Plan:
+    """The plan of a draft, as it will be when it is opened, or of a batch at which nobody worked yet; the seconds
+    are the measured ones.
+    """
+    strata = by_stratum([batch.pk])
+    members = working_members(batch, Membership.Role.ANNOTATOR)
+    places = {member.pk: place for place, member in enumerate(members)}
+    keys = Panel.objects.filter(batch=batch, named=True).order_by("pk").values_list("key", flat=True)
+    named = [[int(pk) for pk in key.split("-")] for key in keys]
+    measured = pace(batch.guideline.name)
+    return _plan(
+        {kind_of(stratum): counts["open"] for stratum, counts in strata.items()},
+        members,
+        [tuple(places[pk] for pk in pair) for pair in named if places.keys() >= set(pair)],
+        pairing=batch.pairing,
+        seed=batch.seed,
+        dimensions=_by_dimension(
+            {kind_of(one): sum(counts[state] for state in STATES) for one, counts in strata.items()}
+        ),
+        overlap=batch.overlap,
+        adjudicators=batch.memberships.filter(role=Membership.Role.ADJUDICATOR, active=True).count(),
+        seconds=measured.seconds if measured else None,
+    )
+
+
+def _plan(
+    tasks: Mapping[Kind, int],
+    members: Sequence[Membership],
+    pairs: Sequence[Block],
+    *,
+    pairing: str,
+    seed: int,
+    dimensions: dict[str, int],
+    overlap: int,
+    adjudicators: int,
+    seconds: float | None,
+    unanswerable: tuple[str, ...] = (),
+) -> Plan:
+    """``pairs`` hold the places of ``members``, each pair's ascending."""
+    tasks = {kind: number for kind, number in tasks.items() if number}
+    refused = _refused(tasks, members)
+    may = {
+        kind: tuple(place for place in range(len(members)) if place not in of_kind)
+        for kind, of_kind in refused.items()
+    }
+    sharing = None
+    fixed = pairing == Batch.Pairing.FIXED
+    whole = [pair for pair in dict.fromkeys(pairs) if len(set(pair)) == overlap]
+    if fixed:
+        helpless = {kind for kind in tasks if not any(set(pair) <= set(may[kind]) for pair in whole)}
+    else:
+        helpless = {kind for kind in tasks if len(may[kind]) < overlap}
+    if pairing != Batch.Pairing.POOL and members and (whole or not fixed):
+        found = allotments(tasks=tasks, may=may, pairs=whole if fixed else None, overlap=overlap, seed=seed)
+        sharing = _sharing(found, members, whole if fixed else None, overlap)
+    short = len(members) < overlap or (fixed and not whole)  # which is said already
+    return Plan(
+        dimensions=dimensions,
+        overlap=overlap,
+        annotators=len(members),
+        adjudicators=adjudicators,
+        seconds=seconds,
+        unanswerable=unanswerable,
+        pairing=pairing,
+        sharing=sharing,
+        shortages=() if short else _shortages(tasks, members, refused, helpless),
+        possible=_possible(tasks, members, may) if pairing == Batch.Pairing.POOL and not short else None,
+        unpaired=fixed and not whole,
+        is_limited=any(refused.values()),
+    )
+
+
+def _refused(tasks: Mapping[Kind, int], members: Sequence[Membership]) -> dict[Kind, dict[int, str]]:
+    """For each kind of task, who must not be given it and why."""
+    refused: dict[Kind, dict[int, str]] = {kind: {} for kind in tasks}
+    for place, member in enumerate(members):
+        limits = limits_of(member)
+        for kind in tasks if limits != Limits() else ():
+            reason = ruled_out(limits, kind)
+            if reason is not None:
+                refused[kind][place] = reason
+    return refused
+
+
+def _sharing(
+    found: Sequence[Allotment[Kind]],
+    members: Sequence[Membership],
+    pairs: Sequence[Block] | None,
+    overlap: int,
+) -> Sharing:
+    counts: Counter[Block] = Counter()
+    for one in found:
+        counts.update(one.counts())
+    load, both = loads(counts), shared(counts)
+    places = range(len(members))
+    of_interest = (
+        [both[pair] for pair in combinations(places, 2)]
+        if pairs is None
+        else [counts[pair] for pair in pairs]
+    )
+    few = len(members) <= SHOWN_WHOLE
+    rows = [
+        Row(
+            person=member.person,
+            tasks=load[place],
+            quota=member.quota,
+            shared=tuple(
+                None if place == other else both[min(place, other), max(place, other)]
+                for other in (places if few else ())
+            ),
+        )
+        for place, member in enumerate(members)
+    ]
+    of_pairs = of_interest if overlap > 1 else []
+    return Sharing(tuple(rows), min(of_pairs, default=None), max(of_pairs, default=None))
+
+
+def _shortages(
+    tasks: Mapping[Kind, int],
+    members: Sequence[Membership],
+    refused: Mapping[Kind, Mapping[int, str]],
+    helpless: set[Kind],
+) -> tuple[Shortage, ...]:
+    """The kinds that too few people may take, together where the same keeps the same people from them."""
+    alike: dict[Hashable, list[Kind]] = defaultdict(list)
+    for kind in tasks:
+        if kind in helpless:
+            alike[tuple(sorted(refused[kind].items()))].append(kind)
+    models = EvaluatedModel.objects.in_bulk([kind.model for kind in helpless])
+    names = {pk: model.name for pk, model in models.items()}
+    found = []
+    for kinds in alike.values():
+        why: dict[str, list[str]] = defaultdict(list)
+        because: set[str] = set()
+        for place, reason in refused[kinds[0]].items():
+            why[reason].append(str(members[place].person))
+            because.add(_because(limits_of(members[place]), kinds[0]))
+        found.append(
+            Shortage(
+                tasks=sum(tasks[kind] for kind in kinds),
+                able=len(members) - len(refused[kinds[0]]),
+                dimensions=_sorted({kind.dimension for kind in kinds}, "dimension" in because),
+                languages=_sorted({kind.language for kind in kinds}, "language" in because),
+                models=_sorted({names[kind.model] for kind in kinds}, "model" in because),
+                whys=tuple(Why(reason, tuple(people)) for reason, people in sorted(why.items())),
+            )
+        )
+    return tuple(sorted(found, key=lambda one: -one.tasks))
+
+
+def _because(limits: Limits, kind: Kind) -> str:
+    """What of the kind rules it out: the reason that ``ruled_out`` gives."""
+    alone = {
+        "dimension": Limits(dimensions=limits.dimensions, opted_out=limits.opted_out),
+        "model": Limits(models=limits.models),
+        "language": Limits(languages=limits.languages),
+    }
+    reason = ruled_out(limits, kind)
+    return next(name for name, one in alone.items() if ruled_out(one, kind) == reason)
+
+
+def _sorted(names: set[str], matters: bool) -> tuple[str, ...]:
+    return tuple(sorted(names)) if matters else ()
+
+
+def _possible(
+    tasks: Mapping[Kind, int], members: Sequence[Membership], may: Mapping[Kind, Block]
+) -> int | None:
+    """How many annotations the members of a pool may make together: each at most all tasks for them, and their
+    quota. None where no quota limits anybody.
+    """
+    if all(member.quota is None for member in members):
+        return None
+    most: Counter[int] = Counter()
+    for kind, number in tasks.items():
+        most.update(dict.fromkeys(may[kind], number))
+    return sum(
+        most[place] if member.quota is None else min(most[place], member.quota)
+        for place, member in enumerate(members)
+    )
+
+
+def _by_dimension(tasks: Mapping[Kind, int]) -> dict[str, int]:
+    found: dict[str, int] = defaultdict(int)
+    for kind, number in tasks.items():
+        found[kind.dimension] += number
+    return dict(sorted(found.items()))
+
+
+def pace(guideline: str) -> Pace | None:
+    """None where nobody's time was measured yet."""
+    timed = Annotation.objects.filter(
+        current=True, seconds__gt=0, assignment__batch__guideline__name=guideline
+    )
+    latest = timed.order_by("-pk").values_list("seconds", flat=True)[:MEASURED]
+    seconds = [one for one in latest if one is not None]
+    return Pace(seconds=median(seconds), n=len(seconds)) if seconds else None
+
+
+def _unanswerable(guideline: Guideline | None, dimensions: dict[str, int]) -> tuple[str, ...]:
+    if guideline is None:
+        return ()
+    return tuple(name for name in dimensions if not guideline.document.criteria_for(name))

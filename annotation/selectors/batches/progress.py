@@ -1,0 +1,482 @@
+"""How far a batch is: sums of what is counted along (selectors/counts.py), however many tasks there are.
+
+What needs rows reads few, by an index: what is at hand, what came in last.
+
+Counts of annotations tell nothing of a label; counts of agreed, disputed and adjudicated tasks do, and so
+do a person's own counts beside them. Whoever works in an unclosed batch gets the first alone, and with gold checks
+among them: a count of the work that stands still when they submit would tell that they submitted a check.
+
+Who stands how far in which dimension: the matrix of a batch's board.
+
+What is done is counted along (selectors/counts.py). The rest walks over few rows, by an index each: the claims of now,
+the claims that ran out, and the disputes that wait, where these are not too many. It tells of labels: refuse whoever
+the batch is sealed for before this is asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.utils import timezone
+
+from annotation.core.errors import N_, NotFound
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Assignment,
+    Batch,
+    CorrectionRequest,
+    Membership,
+    Person,
+    Stratum,
+    MemberCounts,
+    Task,
+)
+from annotation.selectors.access import sealed_batches
+from annotation.selectors.counts import STATES, by_member, by_stratum
+from annotation.selectors.gold_questions import has_known, of_work
+
+ANNOTATING = Q(slot__lt=ADJUDICATION_SLOT)
+SETTLED = (Task.State.AGREED, Task.State.ADJUDICATED)
+ASKING = tuple(state for state in STATES if state != Task.State.WITHDRAWN)
+MOST_COUNTED = 20_000
+
+
+@dataclass(frozen=True)
+class Overall:
+    """Annotations handed in, of those that the tasks ask for; withdrawn tasks ask for none.
+
+    ``last_day`` and ``latest`` are of everything that was handed in, also for tasks withdrawn since; the first is
+    counted row by row, so no further than ``MOST_COUNTED`` and one more. ``has_known``: there are known items beside
+    the work, of which nothing is counted here; but for who is ``blind``, to whom the checks look like the work.
+    """
+
+    submitted: int
+    needed: int
+    last_day: int = 0
+    latest: datetime | None = None
+    has_known: bool = False
+
+    @property
+    def last_day_is_more(self) -> bool:
+        return self.last_day > MOST_COUNTED
+
+    @property
+    def most_counted(self) -> int:
+        return MOST_COUNTED
+
+
+@dataclass(frozen=True)
+class Line:
+    """A batch in the list. ``settled`` and ``disputed`` are None where they are sealed."""
+
+    batch: Batch
+    overall: Overall
+    tasks: int
+    settled: int | None
+    disputed: int | None
+    people: int
+
+
+@dataclass(frozen=True)
+class DimensionProgress:
+    """``name`` is empty where the prompts have no dimension. Counts of tasks, then of annotations."""
+
+    name: str
+    tasks: int
+    settled: int
+    disputed: int
+    needed: int
+    submitted: int
+
+
+@dataclass
+class PersonProgress:
+    """One person in one batch; counts of annotations, but ``decided``, which counts adjudications."""
+
+    person: Person
+    roles: list[str] = field(default_factory=list)
+    working: list[str] = field(default_factory=list)
+    submitted: int = 0
+    decided: int = 0
+    live: int = 0
+    skipped: int = 0
+    latest: datetime | None = None
+
+    @property
+    def active(self) -> bool:
+        return bool(self.working)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Everything that a batch's page counts, for those who may see it."""
+
+    states: dict[str, int]
+    dimensions: tuple[DimensionProgress, ...]
+    people: tuple[PersonProgress, ...]
+    disputes_held: int
+    corrections: int
+    skips: int
+
+    @property
+    def tasks(self) -> int:
+        return sum(self.states.values())
+
+    @property
+    def settled(self) -> int:
+        return sum(self.states.get(state, 0) for state in SETTLED)
+
+    @property
+    def stuck(self) -> bool:
+        """Disputes, and nobody there to decide them."""
+        adjudicating = any(Membership.Role.ADJUDICATOR in person.working for person in self.people)
+        return self.states.get(Task.State.DISPUTED, 0) > 0 and not adjudicating
+
+    @property
+    def waiting(self) -> int:
+        """Disputes that no adjudicator holds now."""
+        return self.states.get(Task.State.DISPUTED, 0) - self.disputes_held
+
+
+def lines(batches: Sequence[Batch], person: Person) -> list[Line]:
+    """The batches of a list with their counts: four queries, whatever their number."""
+    ids = [batch.pk for batch in batches]
+    sealed = set(sealed_batches(person).filter(pk__in=ids).values_list("pk", flat=True))
+    counts: dict[int, Counter[str]] = {pk: Counter() for pk in ids}
+    for stratum, of_stratum in by_stratum(ids).items():
+        counts[stratum.batch_id].update(of_stratum)
+    checks = _checks_handed_in(sealed) if sealed else {}
+    people = dict(
+        Membership.objects.filter(batch__in=ids, active=True)
+        .values_list("batch")
+        .annotate(n=Count("person", distinct=True))
+    )
+    return [
+        _line(
+            batch,
+            counts[batch.pk],
+            people.get(batch.pk, 0),
+            is_sealed=batch.pk in sealed,
+            checks=checks.get(batch.pk),
+        )
+        for batch in batches
+    ]
+
+
+def overall(batch: Batch, *, blind: bool = False) -> Overall:
+    """What everybody may see: it tells nothing of any label. ``blind``: it is for somebody who works in the batch."""
+    counts = _whole(by_stratum([batch.pk]).values())
+    # In its order the index is read no further than it is counted.
+    known = has_known(batch)
+    submissions = _submissions(batch).order_by("-submitted_at")
+    checks = _checks_handed_in([batch.pk]).get(batch.pk) if blind and known else None
+    if checks is None:
+        submissions = of_work(submissions, known=known)
+    else:
+        submissions = submissions.exclude(task__kind=Task.Kind.QUALIFICATION)
+    done, needed = _handed_in(batch, counts, checks)
+    lately = submissions.filter(submitted_at__gte=timezone.now() - timedelta(days=1))
+    latest = submissions.values_list("submitted_at", flat=True).first()
+    return Overall(
+        submitted=done,
+        needed=needed,
+        last_day=lately[: MOST_COUNTED + 1].count(),
+        latest=latest,
+        has_known=known,
+    )
+
+
+def progress(batch: Batch) -> Progress:
+    """Seven queries. Refuse whoever the batch is sealed for before this is asked."""
+    strata = by_stratum([batch.pk])
+    counts = _whole(strata.values())
+    people = _people(batch)
+    held = Assignment.objects.filter(batch=batch, slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
+    return Progress(
+        states={state: counts[state] for state in STATES if counts[state]},
+        dimensions=_dimensions(batch, strata),
+        people=people,
+        disputes_held=held.filter(
+            task__kind=Task.Kind.WORK, task__state=Task.State.DISPUTED, lease_expires__gt=timezone.now()
+        ).count(),
+        corrections=open_corrections(batch).count(),
+        skips=sum(person.skipped for person in people),
+    )
+
+
+def open_corrections(batch: Batch) -> QuerySet[CorrectionRequest]:
+    return CorrectionRequest.objects.filter(assignment__batch=batch, handled_at=None)
+
+
+def corrections(batch: Batch) -> QuerySet[CorrectionRequest]:
+    """The requests of a batch with all that their page shows, the unhandled first."""
+    return (
+        CorrectionRequest.objects.filter(assignment__batch=batch)
+        .select_related(
+            "assignment__person",
+            "assignment__task__response__prompt",
+            "assignment__adjudication",
+            "handled_by",
+        )
+        .prefetch_related("assignment__annotations", "assignment__task__gold_labels")
+        .order_by(F("handled_at").asc(nulls_first=True), "-created_at")
+    )
+
+
+def correction_in(batch: Batch, request_id: int) -> CorrectionRequest:
+    found = CorrectionRequest.objects.filter(assignment__batch=batch, pk=request_id).first()
+    if found is None:
+        raise NotFound(N_("There is no such request in the batch {name}."), name=batch.name)
+    return found
+
+
+def skips(batch: Batch) -> QuerySet[Assignment]:
+    """What was skipped, and by whom; the latest first. Nothing skipped was submitted: the index has those apart."""
+    return (
+        Assignment.objects.filter(batch=batch, submitted_at=None, task__kind=Task.Kind.WORK)
+        .exclude(skip_reason="")
+        .select_related("person", "task__response__prompt")
+        .order_by("-claimed_at")
+    )
+
+
+def _submissions(batch: Batch) -> QuerySet[Assignment]:
+    """The annotations handed in, by the index of the batch's latest submissions."""
+    return Assignment.objects.filter(ANNOTATING, batch=batch, submitted_at__isnull=False)
+
+
+def _whole(counts: Iterable[Counter[str]]) -> Counter[str]:
+    whole: Counter[str] = Counter()
+    for of_stratum in counts:
+        whole.update(of_stratum)
+    return whole
+
+
+def _asking(counts: Counter[str]) -> int:
+    return sum(counts[state] for state in ASKING)
+
+
+def _settled(counts: Counter[str]) -> int:
+    return sum(counts[state] for state in SETTLED)
+
+
+def _checks_handed_in(batches: Iterable[int]) -> dict[int, int]:
+    """By batch, of those that have items for gold checks."""
+    found: Counter[int] = Counter()
+    for stratum, counts in by_stratum(batches, Task.Kind.CHECK).items():
+        found[stratum.batch_id] += counts["submitted"]
+    return dict(found)
+
+
+def _handed_in(batch: Batch, counts: Counter[str], checks: int | None) -> tuple[int, int]:
+    """Handed in, and asked for. With the ``checks`` handed in, for who is blind: as many are asked for as the share
+    makes, so that this stays the same whatever comes next.
+    """
+    done, needed = counts["submitted"], _asking(counts) * batch.overlap
+    if checks is None:
+        return done, needed
+    return done + checks, max(round(needed / (1 - batch.check_share)), done + checks)
+
+
+def _line(batch: Batch, counts: Counter[str], people: int, *, is_sealed: bool, checks: int | None) -> Line:
+    tasks = _asking(counts)
+    done, needed = _handed_in(batch, counts, checks)
+    return Line(
+        batch=batch,
+        overall=Overall(submitted=done, needed=needed),
+        tasks=tasks,
+        settled=None if is_sealed else _settled(counts),
+        disputed=None if is_sealed else counts[Task.State.DISPUTED],
+        people=people,
+    )
+
+
+def _dimensions(batch: Batch, strata: dict[Stratum, Counter[str]]) -> tuple[DimensionProgress, ...]:
+    counts: dict[str, Counter[str]] = {name: Counter() for name in batch.guideline.document.dimension_names}
+    for stratum, of_stratum in strata.items():
+        counts.setdefault(stratum.dimension, Counter()).update(of_stratum)
+    return tuple(
+        DimensionProgress(
+            name=name,
+            tasks=_asking(one),
+            settled=_settled(one),
+            disputed=one[Task.State.DISPUTED],
+            needed=_asking(one) * batch.overlap,
+            submitted=one["submitted"],
+        )
+        for name, one in counts.items()
+        if _asking(one)
+    )
+
+
+def _people(batch: Batch) -> tuple[PersonProgress, ...]:
+    found: dict[int, PersonProgress] = {}
+    counts, live = by_member(batch), _live(batch)
+    members = Membership.objects.filter(batch=batch).select_related("person").annotate(latest=_latest(batch))
+    for member in members.order_by("-active", "person__username", "role"):
+        one = found.setdefault(member.person_id, PersonProgress(member.person))
+        one.roles.append(member.role)
+        if member.active and member.person.is_active:
+            one.working.append(member.role)
+        did = counts.get(member.pk, Counter[str]())
+        one.submitted += did["submitted"]
+        one.decided += did["adjudicated"]
+        one.skipped += did["skipped"]
+        one.live, one.latest = live.get(member.person_id, 0), member.latest
+    return tuple(found.values())
+
+
+def _live(batch: Batch) -> dict[int, int]:
+    """What each person holds now."""
+    held = Assignment.objects.filter(
+        batch=batch,
+        state=Assignment.State.CLAIMED,
+        lease_expires__gt=timezone.now(),
+        task__kind=Task.Kind.WORK,
+    )
+    return dict(held.order_by().values_list("person").annotate(n=Count("pk")))
+
+
+def _latest(batch: Batch) -> Subquery:
+    """When the member's person last handed anything in: one look into the index of their history."""
+    mine = Assignment.objects.filter(person=OuterRef("person"), batch=batch, submitted_at__isnull=False)
+    mine = mine.exclude(task__kind=Task.Kind.REPEAT)
+    return Subquery(mine.order_by("-submitted_at").values("submitted_at")[:1])
+
+
+# With more disputes than these nobody's are counted apart: each is looked up with its annotators. So with claims.
+MOST_DISPUTES = 500
+MOST_EXPIRED = 2_000
+GIVEN_BACK = Q(state__in=[Assignment.State.RELEASED, Assignment.State.EXPIRED], skip_reason="")
+
+
+@dataclass
+class Cell:
+    """Items of one person in one dimension. ``done``: labelled or decided; ``open``: at hand now; ``disputed``:
+    labelled by them and waiting for a decision; ``expired``: their claim ran out, and they have not taken the item
+    again. The last two are None where there are too many in the batch to count.
+    """
+
+    done: int = 0
+    open: int = 0
+    disputed: int | None = 0
+    expired: int | None = 0
+
+    def add(self, other: Cell) -> None:
+        self.done += other.done
+        self.open += other.open
+        self.disputed = _sum(self.disputed, other.disputed)
+        self.expired = _sum(self.expired, other.expired)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.done or self.open or self.disputed or self.expired)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+@dataclass
+class Matrix:
+    """``cells`` by person and dimension; who or what is not in it has nothing yet."""
+
+    cells: dict[int, dict[str, Cell]] = field(default_factory=dict)
+    disputes_counted: bool = True
+    expired_counted: bool = True
+
+    def at(self, person: int, dimension: str) -> Cell:
+        """The cell to write to."""
+        return self.cells.setdefault(person, {}).setdefault(dimension, self._nothing())
+
+    def of(self, person: int, dimension: str) -> Cell:
+        found = self.cells.get(person, {}).get(dimension)
+        return found if found is not None else self._nothing()
+
+    def of_person(self, person: int) -> Cell:
+        return self._sum(self.cells.get(person, {}).values())
+
+    def of_dimension(self, dimension: str) -> Cell:
+        return self._sum(row[dimension] for row in self.cells.values() if dimension in row)
+
+    def _sum(self, cells: Iterable[Cell]) -> Cell:
+        whole = self._nothing()
+        for cell in cells:
+            whole.add(cell)
+        return whole
+
+    def _nothing(self) -> Cell:
+        return Cell(
+            disputed=0 if self.disputes_counted else None, expired=0 if self.expired_counted else None
+        )
+
+
+def matrix(batch: Batch, *, disputes: int) -> Matrix:
+    """Four queries; ``disputes`` is how many wait in the batch."""
+    expired, waiting = _expired(batch), _disputed(batch) if 0 < disputes <= MOST_DISPUTES else Counter()
+    found = Matrix(disputes_counted=disputes <= MOST_DISPUTES, expired_counted=expired is not None)
+    for (person, dimension), n in _done(batch).items():
+        found.at(person, dimension).done = n
+    for person, dimension, held, overdue in _claims(batch):
+        cell = found.at(person, dimension)
+        cell.open, cell.expired = held, _sum(cell.expired, overdue)
+    for (person, dimension), n in (expired or {}).items():
+        cell = found.at(person, dimension)
+        cell.expired = _sum(cell.expired, n)
+    for (person, dimension), n in waiting.items():
+        found.at(person, dimension).disputed = n
+    return found
+
+
+def _done(batch: Batch) -> Mapping[tuple[int, str], int]:
+    tallies = MemberCounts.objects.filter(membership__batch=batch, stratum__kind=Task.Kind.WORK).order_by()
+    rows = tallies.values_list("membership__person", "stratum__dimension").annotate(
+        n=Sum(F("submitted") + F("adjudicated"))
+    )
+    return {(person, dimension): n for person, dimension, n in rows if n}
+
+
+def _claims(batch: Batch) -> list[tuple[int, str, int, int]]:
+    """What is claimed: at hand, and overdue already, by the index of leases."""
+    now = timezone.now()
+    claimed = Assignment.objects.filter(
+        batch=batch, state=Assignment.State.CLAIMED, task__stratum__kind=Task.Kind.WORK
+    ).order_by()
+    return list(
+        claimed.values_list("person", "task__stratum__dimension").annotate(
+            held=Count("pk", filter=Q(lease_expires__gt=now)),
+            overdue=Count("pk", filter=Q(lease_expires__lte=now)),
+        )
+    )
+
+
+def _expired(batch: Batch) -> Counter[tuple[int, str]] | None:
+    """By the index of what was given back, person by person; a claim that is taken again leaves it. None where
+    there are too many.
+    """
+    people = list(Membership.objects.filter(batch=batch).values_list("person", flat=True).distinct())
+    expired = Assignment.objects.filter(
+        GIVEN_BACK,
+        batch=batch,
+        person__in=people,
+        state=Assignment.State.EXPIRED,
+        task__stratum__kind=Task.Kind.WORK,
+    )
+    rows = list(expired.order_by().values_list("person", "task__stratum__dimension")[: MOST_EXPIRED + 1])
+    return Counter(rows) if len(rows) <= MOST_EXPIRED else None
+
+
+def _disputed(batch: Batch) -> Counter[tuple[int, str]]:
+    """The disputes by the index that has them, each with its annotators."""
+    theirs = Assignment.objects.filter(
+        task__batch=batch,
+        task__state=Task.State.DISPUTED,
+        task__kind=Task.Kind.WORK,
+        state=Assignment.State.SUBMITTED,
+        slot__lt=ADJUDICATION_SLOT,
+    )
+    return Counter(theirs.order_by().values_list("person", "task__stratum__dimension"))

@@ -1,0 +1,483 @@
+"""A batch's items as its manager finds them: by state, dimension, words of the prompt, or person.
+
+Each way is bounded, however large the batch: what is rare is looked up by an index of its own; for the rest so many
+items are looked through at a time, in the order of handing out.
+
+The tasks that nobody left may take, each with the reason. They wait until the manager does something.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from django.db.models import Case, Count, F, OuterRef, Q, QuerySet, Subquery, Value, When
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from annotation.core.errors import N_
+from annotation.domain.assignments.eligibility import ruled_out, within_quota
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Assignment,
+    Batch,
+    Membership,
+    Panel,
+    Person,
+    Prompt,
+    Stratum,
+    Task,
+)
+from annotation.selectors.assignments.availability import FREE, kind_of, limits_of, working_members
+from annotation.selectors.counts import STATES, by_member, by_stratum, counts_for_quota, tasks_in
+from annotation.selectors.gold_questions import failed_people
+
+# Up to so many prompts, or items of a person, are looked up; with more, items are looked through.
+RARE = 500
+CHUNK = 2000
+MOST_LOOKED_THROUGH = 20_000
+Row = tuple[int, int]  # rank and id of a task
+HELD_NOW, RAN_OUT = CLAIMS = ("held", "expired")
+# Of claims so many are looked up, the latest ones.
+MOST_CLAIMS = 2000
+HELD = Q(state__in=[Assignment.State.CLAIMED, Assignment.State.SUBMITTED])
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is looked for; None and the empty string ask for nothing. ``words`` stand in the prompt or are its id;
+    ``claim`` is one of ``CLAIMS``: the person's, where one is named.
+    """
+
+    state: str = ""
+    dimension: str | None = None
+    words: str = ""
+    person: str = ""
+    claim: str = ""
+
+    @property
+    def counted(self) -> bool:
+        """Whether the number of such tasks is known without walking over them."""
+        return not (self.words or self.person or self.claim)
+
+
+@dataclass(frozen=True)
+class Item:
+    """A task with what people did on it, never what they said of it; ``planned`` is empty for everybody."""
+
+    task: Task
+    assignments: tuple[Assignment, ...]
+    planned: tuple[Membership, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """One page. ``after`` is where the next begins, None on the last; ``total`` is None where it is not known.
+
+    ``cut`` tells that looking ended before the page was full, because so many items fitted not.
+    """
+
+    items: tuple[Item, ...]
+    after: int | None
+    total: int | None
+    cut: bool = False
+
+
+def find(batch: Batch, wanted: Wanted, *, limit: int, after: int | None = None) -> Found:
+    """The first ``limit`` items whose rank is beyond ``after``, in the order of handing out."""
+    tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK)
+    if wanted.dimension is not None:
+        strata = Stratum.objects.filter(batch=batch, dimension=wanted.dimension)
+        tasks = tasks.filter(stratum__in=list(strata.values_list("pk", flat=True)))
+    states = [wanted.state] if wanted.state else list(STATES)
+    few = _few(batch, wanted)
+    if few is not None:
+        fitting = _fitting(wanted, tasks.filter(pk__in=few, state__in=states))
+        rows, end = sorted(row for row in fitting if after is None or row[0] > after), None
+    elif wanted.counted:
+        rows, end = _next(tasks, states, after, limit + 1), None
+    else:
+        rows, end = _looked_through(tasks, states, wanted, after, limit + 1)
+    cut = end is not None and len(rows) <= limit
+    return Found(
+        items=items([pk for _rank, pk in rows[:limit]]),
+        after=end if cut else rows[limit - 1][0] if len(rows) > limit else None,
+        total=_total(batch, wanted) if wanted.counted else None,
+        cut=cut,
+    )
+
+
+def items(tasks: Sequence[int]) -> tuple[Item, ...]:
+    """These tasks, in this order, with who is on them; four queries."""
+    rows = Task.objects.filter(pk__in=tasks).select_related("response__prompt", "stratum")
+    found = {task.pk: task for task in rows}
+    on: dict[int, list[Assignment]] = defaultdict(list)
+    assigned = Assignment.objects.filter(task__in=tasks)
+    for one in assigned.select_related("person", "imported").order_by("claimed_at"):
+        on[one.task_id].append(one)
+    planned = _planned({task.panel_id for task in found.values()})
+    return tuple(
+        Item(found[pk], tuple(on[pk]), tuple(planned[found[pk].panel_id])) for pk in tasks if pk in found
+    )
+
+
+def dimensions_of(batch: Batch) -> list[str]:
+    return sorted(
+        Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK)
+        .order_by()
+        .values_list("dimension", flat=True)
+        .distinct()
+    )
+
+
+def _few(batch: Batch, wanted: Wanted) -> list[int] | None:
+    """The tasks of the claims, of the prompts or of the person, if these are few; None where they are many or not
+    asked for.
+    """
+    if wanted.claim:
+        return list(_claims(batch, wanted).values_list("task", flat=True)[:MOST_CLAIMS])
+    if wanted.words:
+        prompts = _prompts(wanted.words)
+        if len(prompts) <= RARE:
+            tasks = Task.objects.filter(batch=batch, response__prompt__in=prompts)
+            return list(tasks.values_list("pk", flat=True))
+    if wanted.person and _done_by(batch, wanted.person) <= RARE:
+        return list(_theirs(wanted.person).filter(batch=batch).values_list("task", flat=True))
+    return None
+
+
+def _claims(batch: Batch, wanted: Wanted) -> QuerySet[Assignment]:
+    """What is at hand now; or what ran out and was not taken again by the same person, swept away or not yet."""
+    claims = Assignment.objects.filter(batch=batch).order_by("-claimed_at")
+    if wanted.person:
+        claims = claims.filter(person__username=wanted.person)
+    now, claimed = timezone.now(), Q(state=Assignment.State.CLAIMED)
+    if wanted.claim == HELD_NOW:
+        return claims.filter(claimed, lease_expires__gt=now)
+    expired = Q(state=Assignment.State.EXPIRED, skip_reason="")
+    return claims.filter(expired | (claimed & Q(lease_expires__lte=now)))
+
+
+def _prompts(words: str) -> list[int]:
+    """The prompts of this id, or else those with these words; no more than tells that they are many."""
+    prompts = Prompt.objects.order_by().values_list("pk", flat=True)
+    found = list(prompts.filter(key=words)[: RARE + 1])
+    return found or list(prompts.filter(text__icontains=words)[: RARE + 1])
+
+
+def _theirs(person: str) -> QuerySet[Assignment]:
+    """What the person holds, has labelled or has decided."""
+    return Assignment.objects.filter(HELD, person__in=Person.objects.filter(username=person))
+
+
+def _done_by(batch: Batch, person: str) -> int:
+    counts = by_member(batch)
+    members = batch.memberships.filter(person__username=person).values_list("pk", flat=True)
+    return sum(counts[pk]["submitted"] + counts[pk]["adjudicated"] for pk in members if pk in counts)
+
+
+def _fitting(wanted: Wanted, tasks: QuerySet[Task]) -> set[Row]:
+    """Those of a bounded number of tasks whose prompt has the words and which are the person's."""
+    if wanted.words:
+        tasks = tasks.filter(Q(prompt__key=wanted.words) | Q(prompt__text__icontains=wanted.words))
+    rows = set(tasks.order_by().values_list("rank", "pk"))
+    if wanted.person and not wanted.claim:
+        theirs = _theirs(wanted.person).filter(task__in=[pk for _rank, pk in rows])
+        of_person = set(theirs.values_list("task", flat=True))
+        rows = {row for row in rows if row[1] in of_person}
+    return rows
+
+
+def _next(tasks: QuerySet[Task], states: Sequence[str], after: int | None, limit: int) -> list[Row]:
+    """The first of them: the first of each state, by the index that has them in order."""
+    if after is not None:
+        tasks = tasks.filter(rank__gt=after)
+    of_state = tasks.order_by("rank").values_list("rank", "pk")
+    return sorted(row for state in states for row in of_state.filter(state=state)[:limit])[:limit]
+
+
+def _looked_through(
+    tasks: QuerySet[Task], states: Sequence[str], wanted: Wanted, after: int | None, limit: int
+) -> tuple[list[Row], int | None]:
+    """The first of those that fit, and the rank of the last one looked at where there are more to look at."""
+    found: list[Row] = []
+    for _chunk in range(MOST_LOOKED_THROUGH // CHUNK):
+        chunk = _next(tasks, states, after, CHUNK)
+        fitting = _fitting(wanted, Task.objects.filter(pk__in=[pk for _rank, pk in chunk]))
+        found += sorted(fitting)
+        if len(chunk) < CHUNK:
+            return found[:limit], None
+        after = chunk[-1][0]
+        if len(found) >= limit:
+            break
+    return found[:limit], after
+
+
+def _total(batch: Batch, wanted: Wanted) -> int:
+    states = [wanted.state] if wanted.state else STATES
+    return sum(
+        counts[state]
+        for stratum, counts in by_stratum([batch.pk]).items()
+        if wanted.dimension in (None, stratum.dimension)
+        for state in states
+    )
+
+
+def _planned(panels: set[int | None]) -> dict[int | None, list[Membership]]:
+    found: dict[int | None, list[Membership]] = defaultdict(list)
+    ids = [pk for pk in panels if pk is not None]
+    pairs = list(Panel.objects.filter(pk__in=ids).values_list("pk", "members"))
+    members = Membership.objects.select_related("person").in_bulk([member for _panel, member in pairs])
+    for panel, member in pairs:
+        found[panel].append(members[member])
+    for people in found.values():
+        people.sort(key=lambda one: one.person.username)
+    return found
+
+
+NEEDS_CHUNK = 500
+LABELLED = N_("labelled it or has it at hand")
+ANNOTATED = N_("was given it to annotate")
+SKIPPED = N_("skipped it")
+QUOTA = N_("has reached the quota")
+FAILED = N_("did not pass the qualification")
+NOT_PLANNED = N_("is not among those it is planned for")
+
+
+@dataclass(frozen=True)
+class Why:
+    """Whom a reason keeps from a task; ``reason`` is English, to be translated where it is shown."""
+
+    reason: str
+    people: tuple[Membership, ...]
+
+
+@dataclass(frozen=True)
+class Need:
+    """A task that needs a person: an annotator, or an adjudicator. ``whys`` is empty where there is none at all."""
+
+    task: Task
+    role: str
+    whys: tuple[Why, ...]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What keeps the members of a role from a task, whatever they did on it."""
+
+    members: Sequence[Membership]
+    refused: Mapping[int, Mapping[int, str]]  # by stratum, then by membership
+
+    def may(self, stratum: int) -> list[Membership]:
+        return [member for member in self.members if member.pk not in self.refused[stratum]]
+
+
+def needs(batch: Batch, *, limit: int) -> list[Need]:
+    """The first ``limit`` of them in the order of handing out, annotations before adjudications."""
+    return list(islice(_needs(batch), limit))
+
+
+def short_of_people(batch: Batch, *, limit: int) -> list[int]:
+    """The first ``limit`` planned tasks with more free places than people of their plan who may take them."""
+    strata = _strata(batch)
+    place = _place(batch, Membership.Role.ANNOTATOR, strata)
+    found = (
+        task.pk
+        for task, whys in _free_tasks(batch, place, strata, wanted=F("overlap") - F("slots_taken"))
+        if len(whys.get("", ())) < task.overlap - task.slots_taken
+        and (task.panel_id is not None or batch.pairing != Batch.Pairing.POOL)
+    )
+    return list(islice(found, limit))
+
+
+def _needs(batch: Batch) -> Iterator[Need]:
+    strata = _strata(batch)
+    yield from _annotations(batch, _place(batch, Membership.Role.ANNOTATOR, strata), strata)
+    yield from _adjudications(batch, _place(batch, Membership.Role.ADJUDICATOR, strata), strata)
+
+
+def _strata(batch: Batch) -> list[Stratum]:
+    """Of its work: a known item that was given back waits for its own person alone, and nobody need do anything."""
+    return list(Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK))
+
+
+def _place(batch: Batch, role: str, strata: Sequence[Stratum]) -> _Place:
+    members = working_members(batch, role)
+    counts = by_member(batch)
+    # A claim at hand may come back: whoever would be within the quota without it may take a task.
+    full = {
+        member.pk
+        for member in members
+        if not within_quota(member.quota, submitted=_done(counts.get(member.pk), role), live=0)
+    }
+    failed = failed_people(batch) if role == Membership.Role.ANNOTATOR else frozenset()
+    limits = {member.pk: limits_of(member) for member in members}
+    refused: dict[int, dict[int, str]] = {}
+    for stratum in strata:
+        kind, of_stratum = kind_of(stratum), refused.setdefault(stratum.pk, {})
+        for member in members:
+            reason = ruled_out(limits[member.pk], kind) or (QUOTA if member.pk in full else None)
+            reason = FAILED if member.person_id in failed else reason
+            if reason:
+                of_stratum[member.pk] = reason
+    return _Place(members, refused)
+
+
+def _done(counts: Counter[str] | None, role: str) -> int:
+    if role == Membership.Role.ANNOTATOR:
+        return counts_for_quota(counts)
+    return counts["adjudicated"] + counts["repeats"] if counts else 0
+
+
+def _annotations(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
+    for task, whys in _free_tasks(batch, place, strata, wanted=Value(1)):
+        if "" not in whys:
+            yield Need(task, Membership.Role.ANNOTATOR, _whys(whys))
+
+
+def _free_tasks(
+    batch: Batch, place: _Place, strata: Sequence[Stratum], *, wanted: Combinable
+) -> Iterator[tuple[Task, dict[str, list[Membership]]]]:
+    """Those for which fewer people than ``wanted`` could be left, with the members by what keeps them from it; ""
+    is nothing.
+    """
+    panels = _panels(batch)
+    work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK)
+    tasks = work.filter(FREE, _suspect(batch, place, strata, panels))
+    tasks = tasks.alias(had=_had(), able=_able(batch, place, strata, panels))
+    for chunk, past in _chunks(tasks.filter(had__gt=F("able") - wanted).order_by("rank")):
+        if any(task.panel_id is not None and task.panel_id not in panels for task in chunk):
+            panels = _panels(batch)  # one that a skip has made since
+        for task in chunk:
+            planned = None if task.panel_id is None else panels.get(task.panel_id, frozenset())
+            if planned is None and batch.pairing != Batch.Pairing.POOL:
+                planned = frozenset()
+            whys: dict[str, list[Membership]] = defaultdict(list)
+            for member in place.members:
+                reason = place.refused[task.stratum_id].get(member.pk) or _past_reason(past[task.pk], member)
+                if reason is None and planned is not None and member.pk not in planned:
+                    reason = NOT_PLANNED
+                whys[reason or ""].append(member)
+            yield task, whys
+
+
+def _suspect(
+    batch: Batch, place: _Place, strata: Sequence[Stratum], panels: Mapping[int, frozenset[int]]
+) -> Q:
+    """The free tasks that could need a person; of all others that is impossible, however many they are.
+
+    Nobody skipped a task that never came back, so fewer than ``overlap`` people have had it: where as many may
+    take it, and the plan counts on nobody who may not, somebody is left.
+    """
+    scarce = [stratum.pk for stratum in strata if len(place.may(stratum.pk)) < batch.overlap]
+    able = _unlimited(place)
+    planned = dict(Panel.objects.filter(batch=batch, tasks_planned__gt=0).values_list("pk", "tasks_planned"))
+    broken = [pk for pk in planned if not panels.get(pk, frozenset()) <= able]
+    suspect = Q(requeued=True) | Q(stratum__in=scarce) | Q(panel__in=broken)
+    # Each condition more makes the database walk over all free tasks: only where there are such tasks.
+    unplanned = batch.pairing != Batch.Pairing.POOL and tasks_in(batch) > sum(planned.values())
+    return suspect | Q(panel=None) if unplanned else suspect
+
+
+def _able(
+    batch: Batch, place: _Place, strata: Sequence[Stratum], panels: Mapping[int, frozenset[int]]
+) -> Case:
+    """At least how many may take a task if they did not have it: where fewer had it, somebody is left.
+
+    The database leaves out by it what would be many: all that was skipped by a few of a large pool.
+    """
+    able = _unlimited(place)
+    sizes: dict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for panel, members in panels.items():
+        sizes[len(members & able)][0].append(panel)
+    if batch.pairing == Batch.Pairing.POOL:
+        for stratum in strata:
+            sizes[len(place.may(stratum.pk))][1].append(stratum.pk)
+    whens = [When(panel__in=of, then=Value(n)) for n, (of, _strata) in sizes.items() if of]
+    whens += [When(panel=None, stratum__in=of, then=Value(n)) for n, (_panels, of) in sizes.items() if of]
+    return Case(*whens, default=Value(0))
+
+
+def _had() -> Coalesce:
+    had = Assignment.objects.filter(task=OuterRef("pk")).order_by().values("task")
+    return Coalesce(Subquery(had.annotate(n=Count("pk")).values("n")), Value(0))
+
+
+def _unlimited(place: _Place) -> set[int]:
+    return {
+        member.pk
+        for member in place.members
+        if not any(member.pk in refused for refused in place.refused.values())
+    }
+
+
+def _adjudications(batch: Batch, place: _Place, strata: Sequence[Stratum]) -> Iterator[Need]:
+    held = Assignment.objects.filter(batch=batch, slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
+    disputes = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, state=Task.State.DISPUTED)
+    tasks = disputes.exclude(pk__in=held.values("task"))
+    if not tasks.exists():
+        return
+    # An adjudicator who neither annotated nor skipped anything here can take whatever is not ruled out for them.
+    tainted = Assignment.objects.filter(
+        batch=batch, person__in=[member.person_id for member in place.members]
+    )
+    tainted = tainted.filter(Q(slot__lt=ADJUDICATION_SLOT) | ~Q(skip_reason=""))
+    barred = set(tainted.order_by().values_list("person", flat=True).distinct())
+    safe = [
+        stratum.pk
+        for stratum in strata
+        if any(member.person_id not in barred for member in place.may(stratum.pk))
+    ]
+    for chunk, past in _chunks(tasks.exclude(stratum__in=safe).order_by("rank")):
+        for task in chunk:
+            whys: dict[str, list[Membership]] = defaultdict(list)
+            for member in place.members:
+                reason = place.refused[task.stratum_id].get(member.pk)
+                whys[reason or _past_reason(past[task.pk], member, adjudicating=True) or ""].append(member)
+            if "" not in whys:
+                yield Need(task, Membership.Role.ADJUDICATOR, _whys(whys))
+
+
+def _chunks(tasks: QuerySet[Task]) -> Iterator[tuple[list[Task], dict[int, dict[int, Assignment]]]]:
+    """The tasks in the order of handing out, some at a time, with what was done on each by person.
+
+    Each some is a query of its own: a cursor would find all of them before it gives the first.
+    """
+    rows = list(tasks.order_by("rank").values_list("rank", "pk")[:NEEDS_CHUNK])
+    while rows:
+        some = [pk for _rank, pk in rows]
+        past: dict[int, dict[int, Assignment]] = defaultdict(dict)
+        for assignment in Assignment.objects.filter(task__in=some):
+            past[assignment.task_id][assignment.person_id] = assignment
+        found = Task.objects.filter(pk__in=some).select_related("response__prompt", "stratum")
+        yield list(found.order_by("rank")), past
+        beyond = tasks.filter(rank__gt=rows[-1][0]).order_by("rank")
+        rows = list(beyond.values_list("rank", "pk")[:NEEDS_CHUNK]) if len(rows) == NEEDS_CHUNK else []
+
+
+def _past_reason(
+    past: Mapping[int, Assignment], member: Membership, *, adjudicating: bool = False
+) -> str | None:
+    one = past.get(member.person_id)
+    if one is None:
+        return None
+    if one.skip_reason:
+        return SKIPPED
+    if one.is_adjudication != adjudicating:
+        return ANNOTATED
+    live = one.state in (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
+    return LABELLED if live else None
+
+
+def _panels(batch: Batch) -> dict[int, frozenset[int]]:
+    members: dict[int, set[int]] = defaultdict(set)
+    for panel, member in Panel.objects.filter(batch=batch).values_list("pk", "members"):
+        members[panel].add(member)
+    return {pk: frozenset(ids) for pk, ids in members.items()}
+
+
+def _whys(whys: Mapping[str, Sequence[Membership]]) -> tuple[Why, ...]:
+    return tuple(Why(reason, tuple(people)) for reason, people in sorted(whys.items()))

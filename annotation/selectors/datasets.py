@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Count, Exists, OuterRef, QuerySet
+
+from annotation.core.errors import N_, NotFound
+from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
+
+
+def dataset_named(name: str) -> Dataset:
+    found = Dataset.objects.filter(name=name).first()
+    if found is None:
+        known = ", ".join(Dataset.objects.values_list("name", flat=True)) or "-"
+        raise NotFound(N_("There is no dataset named {name}; known are: {known}."), name=name, known=known)
+    return found
+
+
+def models_named(names: list[str]) -> list[EvaluatedModel]:
+    """The evaluated models of these names, in this order; an unknown name is an error."""
+    found = {model.name: model for model in EvaluatedModel.objects.filter(name__in=names)}
+    unknown = [name for name in names if name not in found]
+    if unknown:
+        known = ", ".join(EvaluatedModel.objects.values_list("name", flat=True)) or "-"
+        raise NotFound(
+            N_("There is no evaluated model named {names}; known are: {known}."),
+            names=", ".join(unknown),
+            known=known,
+        )
+    return [found[name] for name in dict.fromkeys(names)]
+
+
+@dataclass(frozen=True)
+class DatasetLine:
+    dataset: Dataset
+    prompts: int
+    responses: int
+
+
+def dataset_lines() -> list[DatasetLine]:
+    """Every dataset with its size; two queries. Nothing of a model."""
+    prompts = dict(Prompt.objects.order_by().values_list("dataset").annotate(n=Count("pk")))
+    responses = dict(Response.objects.order_by().values_list("prompt__dataset").annotate(n=Count("pk")))
+    return [
+        DatasetLine(dataset, prompts.get(dataset.pk, 0), responses.get(dataset.pk, 0))
+        for dataset in Dataset.objects.all()
+    ]
+
+
+def languages_of_prompts() -> list[str]:
+    """The languages that prompts say they are in."""
+    languages = Prompt.objects.exclude(language="").order_by("language").values_list("language", flat=True)
+    return list(languages.distinct())
+
+
+def models_in(dataset: Dataset) -> QuerySet[EvaluatedModel]:
+    return EvaluatedModel.objects.filter(
+        Exists(Response.objects.filter(prompt__dataset=dataset, model=OuterRef("pk")))
+    )
+
+
+def collections_in(dataset: Dataset) -> QuerySet[Collection]:
+    return Collection.objects.filter(
+        Exists(Response.objects.filter(prompt__dataset=dataset, collection=OuterRef("pk")))
+    )

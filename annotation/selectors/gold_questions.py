@@ -1,0 +1,440 @@
+"""Known items: which of them somebody may be given, what they answered, and how often that was right.
+
+An annotator learns of one item at most, and where the batch tells people (``feedback_on``); all the rest is for those
+who may see the batch's results (``blindness.refuse_sealed``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
+from django.utils.crypto import salted_hmac
+
+from annotation.core.proportions import wilson
+from annotation.core.sampling import Block
+from annotation.domain.gold_questions import (
+    LEAST_ITEMS,
+    Answer,
+    Confusion,
+    Scale,
+    checks_to_come,
+    confusion,
+    is_bad_item,
+)
+from annotation.domain.gold_questions import is_poor as gold_questions_is_poor
+from annotation.domain.guidelines import GuidelineDocument
+from annotation.models import (
+    Annotation,
+    Assignment,
+    Batch,
+    GoldQuestion,
+    GoldQuestionTask,
+    Membership,
+    Panel,
+    Person,
+    Qualification,
+    Task,
+    sql,
+)
+from annotation.models.sql import KnownCandidate
+from annotation.selectors.assignments.availability import strata_ruled_out
+
+# Beside the round's state: the batch asks for no qualification.
+NO_ROUND = ""
+
+
+def has_known(batch: Batch) -> bool:
+    return GoldQuestion.objects.filter(batch=batch).exists()
+
+
+def of_work(found: QuerySet[Assignment], *, known: bool) -> QuerySet[Assignment]:
+    """Those of a batch that are no answers to known items. ``known``: whether the batch has any; looking at the task of
+    each row costs more than the row itself where there are many.
+    """
+    return found.filter(task__kind=Task.Kind.WORK) if known else found
+
+
+class OfRound(NamedTuple):
+    """An item of a member's round. ``given``: it was handed out in this round; ``ended``: submitted or skipped."""
+
+    candidate: KnownCandidate
+    seen: bool
+    given: bool
+    ended: bool
+
+
+def seed_of(membership: int) -> str:
+    """By which what a member is given is drawn; nobody outside the site can work it out."""
+    return salted_hmac("annotation.known", str(membership)).hexdigest()
+
+
+def unseen_checks(member: Membership, *, without: Iterable[int]) -> list[KnownCandidate]:
+    """The checks that the member may be given now; those of the strata ``without`` are not for them."""
+    ruled_out = set(without)
+    return [check for check in sql.fetch_unseen_checks(member) if check.stratum not in ruled_out]
+
+
+def had_check(member: Membership, block: Block) -> bool:
+    """Whether one of the member's items of this block was a check.
+
+    One that was given back without a reason does not count: it comes last of all. One whose lease ran out does, for
+    it comes again first.
+    """
+    checks = Assignment.objects.filter(
+        task__known__person=member.person_id,
+        task__batch=member.batch_id,
+        task__kind=Task.Kind.CHECK,
+        task__position__range=(block.first, block.last),
+    )
+    return checks.exclude(state=Assignment.State.RELEASED, skip_reason="").exists()
+
+
+def checks_left(member: Membership, *, given: int, work: int, without: Iterable[int]) -> int:
+    """How many checks will come among so much more ``work``, after ``given`` items."""
+    most = len(unseen_checks(member, without=without)) + _checks_at_hand(member)
+    share = member.batch.check_share
+    return checks_to_come(given, work, share=share, seed=seed_of(member.pk), most=most)
+
+
+def _checks_at_hand(member: Membership) -> int:
+    mine = Assignment.objects.filter(batch=member.batch_id, person=member.person_id, state="claimed")
+    return mine.filter(task__kind=Task.Kind.CHECK).count()
+
+
+def latest_round(batch: int, person: int) -> Qualification | None:
+    mine = Qualification.objects.filter(batch=batch, person=person)
+    return mine.order_by("-attempt").first()
+
+
+def failed_people(batch: Batch) -> frozenset[int]:
+    """Those who did not pass their latest round, and whom nobody has let in: they are given no work. No query where the
+    batch asks for no qualification.
+    """
+    if not batch.qualifying:
+        return frozenset()
+    states = Qualification.objects.filter(batch=batch).order_by("attempt").values_list("person", "state")
+    return frozenset(person for person, state in dict(states).items() if state == Qualification.State.FAILED)
+
+
+def round_items(member: Membership, attempt: int, *, without: Iterable[int]) -> list[OfRound]:
+    """The items of a member's round: those that they have not had in an earlier one, if these are enough, else all.
+
+    What was taken out meanwhile, or is not for them any more, is of it only where they have it at hand or are done
+    with it: else the round could never end.
+    """
+    ruled_out = set(without)
+    items = [
+        OfRound(
+            item.candidate,
+            seen=item.seen,
+            given=item.standing is not None,
+            ended=item.standing == sql.STANDS_ENDED,
+        )
+        for item in sql.fetch_round_items(member, attempt)
+        if (item.active and item.candidate.stratum not in ruled_out)
+        or item.standing in (sql.STANDS_AT_HAND, sql.STANDS_ENDED)
+    ]
+    if sum(not item.seen for item in items) < LEAST_ITEMS:
+        return items
+    return [item for item in items if item.given or not item.seen]
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What an annotator is told of a known item: that it was one, what they said, what is right, and why."""
+
+    assignment: Any
+    given: Mapping[str, float]
+    known: Mapping[str, float]
+    explanation: str
+
+    @property
+    def is_right(self) -> bool:
+        return Answer(self.given, self.known).is_right
+
+
+def feedback_on(assignment: Assignment) -> Feedback | None:
+    """Of an assignment whose labels its person was told; None of every other."""
+    if assignment.task.kind != Task.Kind.CHECK:
+        return None
+    known = "assignment__task__known__item__"
+    told = _told_answers(assignment).values_list("labels", f"{known}labels", f"{known}explanation").first()
+    if told is None:
+        return None
+    given, labels, explanation = told
+    return Feedback(assignment.pk, given, labels, explanation)
+
+
+def _told_answers(assignment: Assignment) -> QuerySet[Annotation]:
+    """What was submitted of the assignment's known task, where its person was told the right labels."""
+    return Annotation.objects.filter(
+        assignment__task=assignment.task_id, assignment__task__known__told_at__isnull=False, current=True
+    )
+
+
+def feedback_in(batch: Batch, person: Any) -> Feedback | None:
+    """On what the person submitted last in the batch, where that was a known item that they were told of."""
+    if not batch.check_feedback:
+        return None
+    mine = Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.SUBMITTED)
+    last = mine.select_related("task").order_by("-submitted_at").first()
+    return None if last is None else feedback_on(last)
+
+
+def was_told(assignment: Assignment) -> bool:
+    return assignment.task.kind == Task.Kind.CHECK and _told_answers(assignment).exists()
+
+
+def open_checks(batch: Batch) -> QuerySet[Task]:
+    """The checks of the batch that were answered and can still be corrected."""
+    mine = GoldQuestionTask.objects.filter(item__batch=batch, item__kind=GoldQuestion.Kind.CHECK)
+    return Task.objects.filter(
+        pk__in=mine.values("pk"), kind=Task.Kind.CHECK, state=Task.State.OPEN, slots_taken=1
+    ).filter(Exists(Assignment.objects.filter(task=OuterRef("pk"), state=Assignment.State.SUBMITTED)))
+
+
+def scales_of(document: GuidelineDocument) -> dict[str, Scale]:
+    return {
+        criterion.name: Scale(tuple(criterion.values), criterion.measurement == "nominal")
+        for criterion in document.criteria
+    }
+
+
+def answers_of(tasks: Sequence[int]) -> dict[int, Answer]:
+    """What was said of these known tasks, by task; those not submitted are not there."""
+    current = Annotation.objects.filter(
+        assignment__task__in=tasks, assignment__state="submitted", current=True
+    )
+    known = dict(GoldQuestionTask.objects.filter(pk__in=tasks).values_list("pk", "item__labels"))
+    return {
+        task: Answer(given=given, known=known[task])
+        for task, given in current.values_list("assignment__task", "labels")
+    }
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """How often somebody had the gold checks of a batch right: ``n`` items, ``right`` of them in every label; the
+    share has its 95% interval (Wilson). ``within``: none of their labels was further from the right one than the
+    batch's tolerance. ``labels`` and ``labels_right`` count single labels; ``confusion`` counts (right, given) by
+    criterion. ``latest`` is when the last of them was answered. Corrections count, but for what came after feedback.
+    """
+
+    person: Person
+    batch: Batch
+    n: int
+    right: int
+    share: float
+    low: float
+    high: float
+    latest: datetime
+    within: int
+    labels: int
+    labels_right: int
+    confusion: Confusion
+
+    @property
+    def is_poor(self) -> bool:
+        return gold_questions_is_poor(self.n, self.right)
+
+
+def check_results(person: Person, batches: Iterable[Batch]) -> list[CheckResult]:
+    """The person's checks in those of ``batches`` in which they have answered any, the latest batch first.
+
+    Refuse whoever a batch is sealed for before this is asked, and the person themselves.
+    """
+    return _results(_answered(batches).filter(assignment__person=person))
+
+
+def check_results_of(batch: Batch) -> list[CheckResult]:
+    """Of everybody who has answered checks in the batch, by name. Refuse whoever it is sealed for."""
+    return _results(_answered([batch]))
+
+
+def _answered(batches: Iterable[Batch]) -> QuerySet[Annotation]:
+    """What was submitted of the checks that count: of items that are still in."""
+    return Annotation.objects.filter(
+        current=True,
+        assignment__state=Assignment.State.SUBMITTED,
+        assignment__task__known__item__batch__in=[batch.pk for batch in batches],
+        assignment__task__known__item__kind=GoldQuestion.Kind.CHECK,
+        assignment__task__known__item__active=True,
+    )
+
+
+def _results(found: QuerySet[Annotation]) -> list[CheckResult]:
+    rows = found.order_by().values_list(
+        *("assignment__batch", "assignment__person", "assignment__submitted_at", "labels"),
+        "assignment__task__known__item__labels",
+    )
+    answers: dict[tuple[int, int], list[Answer]] = defaultdict(list)
+    latest: dict[tuple[int, int], datetime] = {}
+    for batch, person, at, given, known in rows:
+        answers[batch, person].append(Answer(given, known))
+        latest[batch, person] = max(at, latest.get((batch, person), at))
+    people = Person.objects.in_bulk({person for _batch, person in answers})
+    batches = Batch.objects.select_related("guideline").in_bulk({batch for batch, _person in answers})
+    results = [
+        _result(people[person], batches[batch], of, latest[batch, person])
+        for (batch, person), of in answers.items()
+    ]
+    return sorted(results, key=lambda one: (-one.batch.pk, one.person.username))
+
+
+def _result(person: Person, batch: Batch, answers: Sequence[Answer], latest: datetime) -> CheckResult:
+    n, right = len(answers), sum(answer.is_right for answer in answers)
+    scales, counts = scales_of(batch.guideline.document), confusion(answers)
+    low, high = wilson(right, n)
+    return CheckResult(
+        person=person,
+        batch=batch,
+        n=n,
+        right=right,
+        share=right / n,
+        low=low,
+        high=high,
+        latest=latest,
+        within=sum(answer.is_within(batch.tolerance, scales) for answer in answers),
+        labels=sum(of.total() for of in counts.values()),
+        labels_right=sum(n for of in counts.values() for (known, given), n in of.items() if known == given),
+        confusion=counts,
+    )
+
+
+def poor_results(batch: Batch) -> list[CheckResult]:
+    """Of those who surely have too few of the checks right."""
+    return [one for one in check_results_of(batch) if one.is_poor]
+
+
+@dataclass(frozen=True)
+class ItemLine:
+    """A known item with how often it was answered, how often right in every label, and how often skipped."""
+
+    item: GoldQuestion
+    answered: int
+    right: int
+    skipped: int
+
+    @property
+    def is_bad(self) -> bool:
+        return is_bad_item(self.answered, self.right)
+
+
+def item_lines(items: Sequence[GoldQuestion]) -> list[ItemLine]:
+    """A line for each of ``items``, two queries however many they are. Every attempt of a round counts."""
+    ids = [item.pk for item in items]
+    given = Annotation.objects.filter(
+        assignment__task__known__item__in=ids, assignment__state=Assignment.State.SUBMITTED, current=True
+    ).order_by()
+    labels: dict[int, list[Any]] = defaultdict(list)
+    for item, one in given.values_list("assignment__task__known__item", "labels"):
+        labels[item].append(one)
+    skips = Assignment.objects.filter(task__known__item__in=ids).exclude(skip_reason="")
+    skipped = Counter(skips.values_list("task__known__item", flat=True))
+    return [
+        ItemLine(
+            item=item,
+            answered=len(labels[item.pk]),
+            right=sum(Answer(label, item.labels).is_right for label in labels[item.pk]),
+            skipped=skipped[item.pk],
+        )
+        for item in items
+    ]
+
+
+def known_items(batch: Batch, *, kind: str = "") -> QuerySet[GoldQuestion]:
+    """Those of the batch with all that their page shows, in their order; those taken out last."""
+    found = GoldQuestion.objects.filter(batch=batch).select_related(
+        "response__prompt", "response__model", "created_by"
+    )
+    return (found.filter(kind=kind) if kind else found).order_by("-active", "kind", "position")
+
+
+@dataclass(frozen=True)
+class Supply:
+    """How many items of a kind there are to give, and how often any was given."""
+
+    kind: str
+    active: int
+    given: int
+
+
+def supplies(batch: Batch) -> dict[str, Supply]:
+    """By kind: the items that are in, and how many tasks were made of them."""
+    items = GoldQuestion.objects.filter(batch=batch, active=True).order_by()
+    active = dict(items.values_list("kind").annotate(n=Count("pk")))
+    tasks = GoldQuestionTask.objects.filter(item__batch=batch).order_by()
+    given = dict(tasks.values_list("item__kind").annotate(n=Count("pk")))
+    return {kind: Supply(kind, active.get(kind, 0), given.get(kind, 0)) for kind in GoldQuestion.Kind.values}
+
+
+@dataclass(frozen=True)
+class RoundLine:
+    """One person's latest round: None before it begins. ``done`` of ``items`` are submitted or skipped, ``skipped`` of
+    them skipped; ``confusion`` is of this round. ``planned`` items of work are planned for them.
+    """
+
+    member: Membership
+    round: Qualification | None
+    items: int
+    done: int
+    skipped: int
+    confusion: Confusion
+    planned: int
+
+    @property
+    def state(self) -> str:
+        return self.round.state if self.round else Qualification.State.RUNNING
+
+    @property
+    def lacks_items(self) -> bool:
+        """Whether too few items are for this person for the round to be able to end well."""
+        waits = self.state in (Qualification.State.RUNNING, Qualification.State.FAILED)
+        return waits and self.items < LEAST_ITEMS
+
+
+def rounds(batch: Batch) -> list[RoundLine]:
+    """Of every annotator of the batch who has not left, by name."""
+    members = Membership.objects.filter(batch=batch, role=Membership.Role.ANNOTATOR, active=True)
+    members = members.select_related("person").prefetch_related("person__own_models")
+    latest = {
+        qualification.person_id: qualification
+        for qualification in Qualification.objects.filter(batch=batch).order_by("attempt")
+    }
+    planned = dict(
+        Panel.objects.filter(batch=batch, tasks_planned__gt=0)
+        .order_by()
+        .values_list("members")
+        .annotate(n=Sum("tasks_planned"))
+    )
+    return [
+        _round_line(member, latest.get(member.person_id), planned.get(member.pk, 0))
+        for member in members.order_by("person__username")
+    ]
+
+
+def _round_line(member: Membership, found: Qualification | None, planned: int) -> RoundLine:
+    attempt = found.attempt if found else 1
+    items = round_items(member, attempt, without=strata_ruled_out(member))
+    tasks = GoldQuestionTask.objects.filter(
+        item__batch=member.batch_id,
+        item__kind=GoldQuestion.Kind.QUALIFICATION,
+        person=member.person_id,
+        attempt=attempt,
+    )
+    ids = list(tasks.values_list("pk", flat=True))
+    skips = Assignment.objects.filter(task__in=ids).exclude(skip_reason="").count() if ids else 0
+    return RoundLine(
+        member=member,
+        round=found,
+        items=len(items),
+        done=sum(item.ended for item in items),
+        skipped=skips,
+        confusion=confusion(answers_of(ids).values()) if ids else {},
+        planned=planned,
+    )

@@ -1,0 +1,133 @@
+"""What the labels of a batch say together: the probability of each level of each task, by a model of all people.
+
+The models are those of ``annotation/domain/quality/aggregation.py``; ``docs/agreement.md`` says which labels they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from annotation.core.errors import AssayError
+from annotation.domain.agreement import Value
+from annotation.domain.agreement.label_table import NOBODY, Units, places_of
+from annotation.domain.guidelines import Criterion
+from annotation.domain.quality.aggregation import DawidSkene, Floats, Ints, Mace, dawid_skene, mace
+from annotation.domain.releases.canonical import number
+from annotation.models import Batch, GoldLabel, Task
+from annotation.selectors.agreement.label_table import units_of
+
+METHODS: Mapping[str, Callable[..., DawidSkene | Mace]] = {"dawid-skene": dawid_skene, "mace": mace}
+CHUNK = 5000
+BEHIND = ("prompt__dataset", "response__model")
+NAMES = ("prompt__key", "prompt__dataset__name", "response__model__name")
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """One criterion: how many ``labels`` of how many ``people`` it has, and what the model made of them (None where it
+    refuses, and ``reason`` says why).
+
+    Of T tasks and K values: ``tasks`` (T,) primary keys, ascending; ``posteriors`` (T, K); ``marginals`` (K,) their
+    means, the share of each level.
+    """
+
+    criterion: str
+    values: tuple[Value, ...]
+    labels: int
+    people: int
+    tasks: Ints
+    posteriors: Floats | None = None
+    marginals: Floats | None = None
+    iterations: int | None = None
+    converged: bool | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """One criterion of one task: ``gold`` is its settled value, None while there is none; ``probabilities`` by level.
+
+    Of levels that are equally probable the lowest is ``most_probable``.
+    """
+
+    task: int
+    dataset: str
+    prompt_id: str
+    model: str
+    criterion: str
+    gold: Value | None
+    most_probable: Value
+    probabilities: Mapping[Value, float]
+
+
+def aggregated(batch: Batch, method: str) -> list[Aggregated]:
+    """Of each criterion of the batch's guideline, from the work that has all its annotations."""
+    units = units_of([batch])
+    return [
+        _of_criterion(units, criterion, METHODS[method]) for criterion in batch.guideline.document.criteria
+    ]
+
+
+def _of_criterion(
+    units: Units, criterion: Criterion, combine: Callable[..., DawidSkene | Mace]
+) -> Aggregated:
+    known = criterion.name in units.criterion_names
+    place = units.criterion_names.index(criterion.name) if known else NOBODY
+    mine = units.where(units.criterion == place)
+    unit, slot = np.nonzero(~np.isnan(mine.label))
+    person = mine.person[unit, slot]
+    given = (
+        criterion.name,
+        criterion.values,
+        len(unit),
+        len(np.unique(person)),
+        np.unique(mine.task).astype(np.int64),
+    )
+    try:
+        fit = combine(
+            task=mine.task[unit],
+            worker=person,
+            label=places_of(mine.label[unit, slot], criterion.values),
+            classes=len(criterion.values),
+        )
+    except AssayError as error:
+        return Aggregated(*given, reason=str(error))
+    return Aggregated(
+        *given,
+        posteriors=fit.posteriors,
+        marginals=fit.posteriors.mean(axis=0),
+        iterations=fit.iterations,
+        converged=fit.converged,
+    )
+
+
+def posteriors_of(found: Sequence[Aggregated]) -> Iterator[Posterior]:
+    """Task by task in the order of their keys, and criterion by criterion."""
+    told = [one for one in found if one.posteriors is not None]
+    tasks = np.unique(np.concatenate([one.tasks for one in told])) if told else np.zeros(0, dtype=np.int64)
+    for start in range(0, len(tasks), CHUNK):
+        yield from _of_tasks(tasks[start : start + CHUNK].tolist(), told)
+
+
+def _of_tasks(tasks: Sequence[int], found: Sequence[Aggregated]) -> Iterator[Posterior]:
+    about = {task.pk: task for task in Task.objects.filter(pk__in=tasks).select_related(*BEHIND).only(*NAMES)}
+    settled = GoldLabel.objects.filter(task__in=tasks).values_list("task_id", "criterion", "value")
+    gold = {(task, criterion): number(value) for task, criterion, value in settled}
+    for task in tasks:
+        for one in found:
+            at = int(np.searchsorted(one.tasks, task))
+            if one.posteriors is not None and at < len(one.tasks) and one.tasks[at] == task:
+                row = one.posteriors[at]
+                yield Posterior(
+                    task=task,
+                    dataset=about[task].prompt.dataset.name,
+                    prompt_id=about[task].prompt.key,
+                    model=about[task].response.model.name,
+                    criterion=one.criterion,
+                    gold=gold.get((task, one.criterion)),
+                    most_probable=one.values[int(row.argmax())],
+                    probabilities=dict(zip(one.values, row.tolist(), strict=True)),
+                )

@@ -1,0 +1,231 @@
+"""What this process worked out of batches, kept for as long as their labels and gold stay as they are.
+
+The units of some batches with what their guidelines and strata say of them, and every comparison of two labels.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import permutations
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from django.db import connection
+
+from annotation.domain.agreement.label_table import Units, places_of
+from annotation.domain.guidelines import Criterion
+from annotation.models import Batch, Stratum
+from annotation.selectors.agreement.label_table import Gold, gold_of, marks_of, units_of
+
+T = TypeVar("T")
+
+
+class Shelf(Generic[T]):
+    """The last results of ``make``, by the database and by the marks of the batches; ``most`` in all by ``weight``."""
+
+    def __init__(
+        self, make: Callable[[Sequence[Batch]], T], *, most: int, weight: Callable[[T], int]
+    ) -> None:
+        self._make, self._most, self._weight = make, most, weight
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Any, T] = OrderedDict()
+        SHELVES.append(self)
+
+    def of(self, batches: Sequence[Batch]) -> T:
+        """The marks are read before anything else: what comes in between makes the next look read again."""
+        key = str(connection.settings_dict["NAME"]), marks_of(batches)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        found = self._make(batches)
+        with self._lock:
+            self._kept[key] = found
+            while len(self._kept) > 1 and sum(map(self._weight, self._kept.values())) > self._most:
+                self._kept.popitem(last=False)
+        return found
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
+
+SHELVES: list[Shelf[Any]] = []
+
+
+def forget() -> None:
+    """Nothing is known any more; for tests, whose databases go back in time."""
+    for shelf in SHELVES:
+        shelf.clear()
+
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Floats: TypeAlias = npt.NDArray[np.float64]
+Marks: TypeAlias = npt.NDArray[np.bool_]
+# So many units are kept by one process, about 100 bytes each.
+MOST_KEPT = 1_000_000
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A criterion with its ordered values: one for all versions of a guideline that ask it on the same values.
+
+    ``lenient`` is 1 where the higher levels are those that the guideline's ranking metric counts in a model's favour,
+    -1 where the lower ones are, and 0 where it does not tell.
+    """
+
+    guideline: str
+    criterion: Criterion
+    lenient: int
+
+    @property
+    def ordered(self) -> bool:
+        return self.criterion.measurement != "nominal"
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Of M pairs of labels on one unit, each seen from one of the two: rows of units, and whose places.
+
+    ``one`` and ``other`` are places in the second axis of ``Units.person``.
+    """
+
+    unit: Ints
+    one: Ints
+    other: Ints
+
+    def where(self, chosen: Marks) -> Comparisons:
+        return Comparisons(self.unit[chosen], self.one[chosen], self.other[chosen])
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """N units with R places. ``scale`` (N,) and ``dimension`` (N,) are places in ``scales`` and ``dimensions``.
+
+    ``level`` (N, R) and ``gold_level`` (N,) are the places of the labels on their scales from 0, nan where there is
+    none: a distance of 1 is one level, whatever the values are called.
+    """
+
+    units: Units
+    gold: Gold
+    scales: tuple[Scale, ...]
+    scale: Ints
+    dimensions: tuple[str, ...]
+    dimension: Ints
+    level: Floats
+    gold_level: Floats
+
+    @cached_property
+    def comparisons(self) -> Comparisons:
+        parts = []
+        given = ~np.isnan(self.units.label)
+        for one, other in permutations(range(given.shape[1]), 2):
+            unit = np.flatnonzero(given[:, one] & given[:, other])
+            parts.append((unit, np.full(len(unit), one), np.full(len(unit), other)))
+        if not parts:
+            nothing = np.zeros(0, dtype=np.int64)
+            return Comparisons(nothing, nothing, nothing)
+        unit, first, second = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return Comparisons(unit, first, second)
+
+    @cached_property
+    def labels(self) -> tuple[Ints, Ints]:
+        """Of each label its unit and its place."""
+        unit, place = np.nonzero(~np.isnan(self.units.label))
+        return unit, place
+
+    def where(self, chosen: Marks) -> Sheet:
+        return replace(
+            self,
+            units=self.units.where(chosen),
+            gold=Gold(self.gold.value[chosen], self.gold.decided[chosen]),
+            scale=self.scale[chosen],
+            dimension=self.dimension[chosen],
+            level=self.level[chosen],
+            gold_level=self.gold_level[chosen],
+        )
+
+
+def sheet_of(batches: Sequence[Batch]) -> Sheet:
+    """Of the batches that are passed; their guidelines are read, so come with ``select_related("guideline")``."""
+    return _SHELF.of(batches)
+
+
+def _made(batches: Sequence[Batch]) -> Sheet:
+    units = units_of(batches)
+    gold = gold_of(batches, units)
+    scales, scale, dimensions, dimension = _placed(units, batches)
+    level, gold_level = np.full(units.label.shape, np.nan), np.full(len(units), np.nan)
+    for place, one in enumerate(scales):
+        at = scale == place
+        level[at] = _levels(units.label[at], one.criterion.values)
+        gold_level[at] = _levels(gold.value[at], one.criterion.values)
+    return Sheet(units, gold, scales, scale, dimensions, dimension, level, gold_level)
+
+
+_SHELF = Shelf(_made, most=MOST_KEPT, weight=lambda one: len(one.units))
+
+
+def _levels(labels: npt.NDArray[np.float32], values: Sequence[float]) -> Floats:
+    """Places among ``values``; nan for what is none of them."""
+    at = places_of(labels, values)
+    return np.where(at < 0, np.nan, at.astype(np.float64))
+
+
+def _placed(units: Units, batches: Sequence[Batch]) -> tuple[tuple[Scale, ...], Ints, tuple[str, ...], Ints]:
+    """The scales and dimensions that occur, and for each unit which they are."""
+    strata, stratum = np.unique(units.stratum, return_inverse=True)
+    rows = Stratum.objects.filter(pk__in=strata.tolist()).values_list("pk", "batch_id", "dimension")
+    known = {pk: (batch, dimension) for pk, batch, dimension in rows}
+    names: dict[str, int] = {}
+    of_stratum = [names.setdefault(known[pk][1], len(names)) for pk in strata.tolist()]
+    kinds, kind = np.unique(
+        stratum * max(len(units.criterion_names), 1) + units.criterion, return_inverse=True
+    )
+    by_batch = {batch.pk: batch for batch in batches}
+    scales: dict[tuple[str, str, tuple[float, ...]], int] = {}
+    found: list[Scale] = []
+    of_kind = []
+    for at, criterion in (divmod(int(kind), max(len(units.criterion_names), 1)) for kind in kinds):
+        batch = by_batch[known[int(strata[at])][0]]
+        scale = scale_of(batch, units.criterion_names[criterion])
+        key = scale.guideline, scale.criterion.name, scale.criterion.values
+        if scales.setdefault(key, len(found)) == len(found):
+            found.append(scale)
+        of_kind.append(scales[key])
+    return (
+        tuple(found),
+        np.array(of_kind, dtype=np.int64)[kind] if of_kind else np.zeros(0, dtype=np.int64),
+        tuple(names),
+        np.array(of_stratum, dtype=np.int64)[stratum] if of_stratum else np.zeros(0, dtype=np.int64),
+    )
+
+
+def scale_of(batch: Batch, criterion: str) -> Scale:
+    document = batch.guideline.document
+    found = document.criterion(criterion)
+    ranked = document.metric(document.rank_by)
+    if ranked.criteria is not None and criterion not in ranked.criteria:
+        return Scale(batch.guideline.name, found, 0)
+    if ranked.kind == "mean":
+        return Scale(batch.guideline.name, found, 1 if ranked.multiplier > 0 else -1)
+    asked = [dimension_name for dimension_name in document.dimension_names if found.applies(dimension_name)]
+    if not set(asked) <= set(document.dimensions_of(ranked)):
+        return Scale(batch.guideline.name, found, 0)  # elsewhere the same level may be the wrong one
+    ends = {_end(found.values, set(ranked.levels_for(one))) for one in asked or [""]}
+    return Scale(batch.guideline.name, found, ends.pop() if len(ends) == 1 else 0)
+
+
+def _end(values: Sequence[float], counted: set[float]) -> int:
+    """Which end of the scale the counted levels are: all of them at the top (1), at the bottom (-1), or neither."""
+    size = len(counted)
+    if not counted or size == len(values):
+        return 0
+    if counted == set(values[-size:]):
+        return 1
+    return -1 if counted == set(values[:size]) else 0

@@ -1,0 +1,166 @@
+"""How a person's labels stand beside the final ones and beside their partners'; docs/people.md says what counts.
+
+Refuse nobody here: ask only for batches whose results the reader may open.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from annotation.core.proportions import wilson
+from annotation.models import ADJUDICATION_SLOT, Adjudication, Annotation, Assignment, GoldLabel, Person, Task
+from annotation.selectors.agreement import COMPLETE
+
+# Of everything that somebody handed in the latest are read: enough for any figure, and soon done.
+MOST_READ = 5000
+CHUNK = 1000
+Labels = Mapping[str, Any]
+
+
+@dataclass
+class Share:
+    """``equal`` of ``n`` were the same; undefined while there are none."""
+
+    equal: int = 0
+    n: int = 0
+
+    def count(self, *, equal: bool) -> None:
+        self.equal += equal
+        self.n += 1
+
+    @property
+    def value(self) -> float | None:
+        return self.equal / self.n if self.n else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson's, of 95%."""
+        return wilson(self.equal, self.n) if self.n else None
+
+
+@dataclass
+class Quality:
+    """Of one person in one batch. ``final`` and ``partners`` count labels: one criterion of one item, or a pair."""
+
+    items: int = 0
+    final: Share = field(default_factory=Share)
+    partners: Share = field(default_factory=Share)
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def median_seconds(self) -> float | None:
+        return median(self.seconds) if self.seconds else None
+
+
+@dataclass
+class Decisions:
+    """Of one adjudicator in one batch. ``kept`` counts those who had judged unseen before, and stayed with it."""
+
+    n: int = 0
+    kept: Share = field(default_factory=Share)
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def changed(self) -> int:
+        return self.kept.n - self.kept.equal
+
+    @property
+    def median_seconds(self) -> float | None:
+        return median(self.seconds) if self.seconds else None
+
+
+def quality_of(person: Person, batches: Collection[int]) -> dict[int, Quality]:
+    """By batch, of the latest ``MOST_READ`` items that the person annotated in ``batches``."""
+    mine = Assignment.objects.filter(
+        person=person,
+        batch__in=batches,
+        state=Assignment.State.SUBMITTED,
+        submitted_at__isnull=False,
+        slot__lt=ADJUDICATION_SLOT,
+    )
+    tasks = list(mine.order_by("-submitted_at").values_list("task", flat=True)[:MOST_READ])
+    found: dict[int, Quality] = defaultdict(Quality)
+    for chunk in (tasks[start : start + CHUNK] for start in range(0, len(tasks), CHUNK)):
+        final = _final(chunk)
+        for task, batch, state, own, others in _labels(chunk, person):
+            quality = found[batch]
+            quality.items += 1
+            if own.seconds is not None:
+                quality.seconds.append(own.seconds)
+            _compare(quality.final, own.labels, final[task])
+            if state in COMPLETE:
+                for labels in others:
+                    _compare(quality.partners, own.labels, labels)
+    return dict(found)
+
+
+def decisions_of(person: Person, batches: Collection[int]) -> dict[int, Decisions]:
+    """By batch, of the latest ``MOST_READ`` disputes that the person decided in ``batches``."""
+    decided = Adjudication.objects.filter(
+        assignment__person=person, assignment__batch__in=batches, task__kind=Task.Kind.WORK
+    )
+    rows = decided.exclude(task__state=Task.State.WITHDRAWN).order_by("-created_at")
+    found: dict[int, Decisions] = defaultdict(Decisions)
+    for batch, labels, seconds, verdict in rows.values_list(
+        "assignment__batch", "labels", "seconds", "assignment__verdict__labels"
+    )[:MOST_READ]:
+        decisions = found[batch]
+        decisions.n += 1
+        if seconds is not None:
+            decisions.seconds.append(seconds)
+        if verdict is not None:
+            kept = all(verdict[name] == value for name, value in labels.items() if name in verdict)
+            decisions.kept.count(equal=kept)
+    return dict(found)
+
+
+@dataclass(frozen=True)
+class _Own:
+    labels: Labels
+    seconds: float | None
+
+
+def _labels(tasks: Sequence[int], person: Person) -> Iterator[tuple[int, int, str, _Own, list[Labels]]]:
+    """For each task of work its id, batch and state, what the person said of it, and what others said."""
+    rows = Annotation.objects.filter(
+        current=True,
+        assignment__task__in=tasks,
+        assignment__task__kind=Task.Kind.WORK,
+        assignment__state=Assignment.State.SUBMITTED,
+        assignment__slot__lt=ADJUDICATION_SLOT,
+    ).exclude(assignment__task__state=Task.State.WITHDRAWN)
+    own: dict[int, tuple[int, str, _Own]] = {}
+    others: dict[int, list[Labels]] = defaultdict(list)
+    for task, batch, state, who, labels, seconds in rows.values_list(
+        "assignment__task",
+        "assignment__batch",
+        "assignment__task__state",
+        "assignment__person",
+        "labels",
+        "seconds",
+    ):
+        if who == person.pk:
+            own[task] = batch, state, _Own(labels, seconds)
+        else:
+            others[task].append(labels)
+    for task, (batch, state, said) in own.items():
+        yield task, batch, state, said, others[task]
+
+
+def _final(tasks: Sequence[int]) -> dict[int, dict[str, float]]:
+    """The gold labels by task and criterion, but for those that rest on one person's word: that may be their own."""
+    rows = GoldLabel.objects.filter(task__in=tasks).exclude(source=GoldLabel.Source.SINGLE)
+    found: dict[int, dict[str, float]] = defaultdict(dict)
+    for task, criterion, value in rows.values_list("task", "criterion", "value"):
+        found[task][criterion] = value
+    return found
+
+
+def _compare(share: Share, own: Labels, other: Labels) -> None:
+    """Count the criteria that both have a label of."""
+    for criterion in own.keys() & other.keys():
+        share.count(equal=own[criterion] == other[criterion])

@@ -1,0 +1,162 @@
+"""What differs between two releases. Two labels are about the same thing when their ``LabelKey`` is the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.cache import caches
+
+from annotation.domain.releases.canonical import number
+from annotation.domain.releases.gold_file import csv_cell, csv_writer
+from annotation.models import GoldRelease, sql
+from annotation.models.sql import LabelChange, LabelChangeCount, LabelSide
+
+ADDED, REMOVED, VALUE, SOURCE, VERSION = "added", "removed", "value", "source", "version"
+KINDS = (VALUE, SOURCE, VERSION, ADDED, REMOVED)
+FILTERS = sql.CHANGE_FILTERS
+KEPT_SECONDS = 24 * 60 * 60
+
+
+@dataclass(frozen=True)
+class Group:
+    """Changes of one kind, in one dimension and criterion, from one value to another; None: it was not there."""
+
+    kind: str
+    dimension: str
+    criterion: str
+    before: float | None
+    after: float | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """All changes between two releases, counted."""
+
+    before: GoldRelease
+    after: GoldRelease
+    groups: tuple[Group, ...]
+
+    def count(self, kind: str = "", **filters: str) -> int:
+        """How many changes there are, of a kind, criterion or dimension if one is named."""
+        chosen = {name: value for name, value in {"kind": kind, **filters}.items() if value}
+        return sum(
+            group.count
+            for group in self.groups
+            if all(getattr(group, name) == value for name, value in chosen.items())
+        )
+
+    @property
+    def same(self) -> int:
+        """Labels that both releases hold alike."""
+        return self.before.labels - self.count() + self.count(ADDED)
+
+    def by(self, name: str) -> dict[str, Counter[str]]:
+        """For each dimension or criterion, the number of changes of each kind."""
+        found: dict[str, Counter[str]] = {}
+        for group in self.groups:
+            found.setdefault(getattr(group, name), Counter())[group.kind] += group.count
+        return {key: found[key] for key in sorted(found)}
+
+    def to_json(self) -> dict[str, Any]:
+        """How many labels are the same, and how many changed in which way; every kind is there."""
+        return {
+            "before": _facts(self.before),
+            "after": _facts(self.after),
+            "same": self.same,
+            **{kind: self.count(kind) for kind in KINDS},
+            "by_dimension": {name: dict(counts) for name, counts in self.by("dimension").items()},
+            "by_criterion": {name: dict(counts) for name, counts in self.by("criterion").items()},
+            "values": [
+                {"criterion": criterion, "before": number(old), "after": number(new), "labels": n}
+                for criterion, old, new, n in self.moves()
+            ],
+        }
+
+    def moves(self) -> list[tuple[str, float, float, int]]:
+        """Criterion, value before, value after, and how often, the most frequent first."""
+        counts: Counter[tuple[str, float, float]] = Counter()
+        for group in self.groups:
+            if group.kind == VALUE and group.before is not None and group.after is not None:
+                counts[group.criterion, group.before, group.after] += group.count
+        return [(*move, n) for move, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+
+
+def _facts(release: GoldRelease) -> dict[str, Any]:
+    return {"name": release.name, "sha256": release.sha256, "labels": release.labels}
+
+
+def agreement_beside(before: GoldRelease, after: GoldRelease) -> list[dict[str, Any]]:
+    """The rows of both agreement tables, one beside the other; a manifest of old has no table, so nothing is there."""
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for side, release in (("before", before), ("after", after)):
+        for row in release.manifest.get("agreement", ()):
+            key = (row["guideline"], row["criterion"], tuple(sorted(row["group"].items())))
+            found = rows.setdefault(
+                key, {name: row[name] for name in ("guideline", "criterion", "group")} | NEITHER
+            )
+            found[side] = row
+    return list(rows.values())
+
+
+NEITHER = {"before": None, "after": None}
+
+
+def difference(before: GoldRelease, after: GoldRelease) -> Difference:
+    """Counted once for two hashes: a release never changes."""
+    key = f"release-difference:{before.sha256}:{after.sha256}"
+    cache = caches["process"]
+    rows = cache.get(key)
+    if rows is None:
+        rows = [] if before.sha256 == after.sha256 else _count_changes(before, after)
+        cache.set(key, rows, KEPT_SECONDS)
+    return Difference(before, after, tuple(Group(*row) for row in rows))
+
+
+def _count_changes(before: GoldRelease, after: GoldRelease) -> list[LabelChangeCount]:
+    counts = sql.count_label_changes(before.pk, after.pk)
+    return sorted(counts, key=lambda row: (row.kind, row.dimension, row.criterion, -row.labels))
+
+
+def changes(
+    before: GoldRelease, after: GoldRelease, filters: Mapping[str, str], *, start: int, count: int
+) -> list[LabelChange]:
+    """A page of the changes, prompt by prompt."""
+    if before.sha256 == after.sha256:
+        return []
+    return sql.fetch_label_changes(before.pk, after.pk, filters, start=start, count=count)
+
+
+def all_changes(
+    before: GoldRelease, after: GoldRelease, filters: Mapping[str, str] | None = None
+) -> Iterator[LabelChange]:
+    """Every change, a chunk at a time."""
+    if before.sha256 != after.sha256:
+        yield from sql.iterate_label_changes(before.pk, after.pk, filters or {})
+
+
+HEADER = (
+    "change",
+    "dataset",
+    "prompt_id",
+    "dimension",
+    "model",
+    "criterion",
+    *(f"{part}.{side}" for side in ("before", "after") for part in ("value", "source", "guideline_version")),
+)
+
+
+def csv_lines(found: Iterable[LabelChange]) -> Iterator[str]:
+    """A line for each change, under a header; no text starts a formula (``safe_cell``)."""
+    line = csv_writer()
+    yield line(HEADER)
+    for one in found:
+        about = (one.kind, one.dataset, one.prompt, one.dimension, one.model, one.criterion)
+        yield line([csv_cell(cell) for cell in (*about, *_cells(one.before), *_cells(one.after))])
+
+
+def _cells(side: LabelSide | None) -> tuple[Any, ...]:
+    return (None,) * 3 if side is None else (number(side.value), side.source, side.guideline_version)

@@ -1,0 +1,291 @@
+"""The bottom of every lineage walk: one task with all that was done on it.
+
+What stands behind the labels of a release: for each of its tasks who said what, and what was decided.
+
+The labels of a task that has all its annotations never change, so the current ones are those that the release was cut
+from. A decision counts only if the release has a label of it: one that came later is none of this release's.
+
+What people said of the things that a release has gold for: the labels before they were settled.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q
+
+from annotation.core.errors import N_, NotFound
+from annotation.domain.formats.bundle import label_place
+from annotation.domain.releases.canonical import Value, number
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Adjudication,
+    Annotation,
+    Assignment,
+    AuditEvent,
+    CorrectionRequest,
+    GoldLabel,
+    GoldRelease,
+    Import,
+    ImportedLabel,
+    Person,
+    ReleasedLabel,
+    Task,
+)
+from annotation.selectors.access import refuse_sealed_gold
+from annotation.selectors.origins import ORIGIN, origin_of
+from annotation.selectors.releases.rows import ReleasedRow
+
+
+@dataclass(frozen=True)
+class TaskHistory:
+    """A task, every revision of its annotations in slot order, its decision, its gold, and what was recorded."""
+
+    task: Task
+    annotations: Sequence[Annotation]
+    adjudication: Adjudication | None
+    corrections: Sequence[CorrectionRequest]
+    gold: Sequence[GoldLabel]
+    released: Sequence[ReleasedLabel]
+    events: Sequence[AuditEvent]
+
+
+def task_history(person: Person, task_id: int) -> TaskHistory:
+    """Everything about a task; refused while its batch, or its dataset in another batch, is sealed for the person."""
+    task = (
+        Task.objects.exclude(kind=Task.Kind.REPEAT)
+        .filter(pk=task_id)
+        .select_related(
+            "batch__guideline", "response__prompt__dataset", "response__model", "response__collection"
+        )
+        .first()
+    )
+    if task is None:
+        raise NotFound(N_("There is no such task."))
+    refuse_sealed_gold(person, [task.batch])
+    return TaskHistory(
+        task=task,
+        annotations=_annotations([task.pk], current_only=False),
+        adjudication=Adjudication.objects.filter(task=task)
+        .select_related("assignment__person", "assignment__verdict", "reason", ORIGIN)
+        .first(),
+        corrections=list(
+            CorrectionRequest.objects.filter(assignment__task=task).select_related("assignment__person")
+        ),
+        gold=list(GoldLabel.objects.filter(task=task).order_by("criterion")),
+        released=list(ReleasedLabel.objects.filter(task=task).select_related("release").order_by("pk")),
+        events=_events(task),
+    )
+
+
+def _annotations(tasks: Iterable[int], *, current_only: bool) -> list[Annotation]:
+    found = Annotation.objects.filter(
+        assignment__task__in=list(tasks), assignment__slot__lt=ADJUDICATION_SLOT
+    )
+    if current_only:
+        found = found.filter(current=True)
+    return list(
+        found.select_related("assignment__person", ORIGIN).order_by(
+            "assignment__slot", "assignment", "revision"
+        )
+    )
+
+
+def _events(task: Task) -> list[AuditEvent]:
+    targets = [
+        f"task:{task.pk}",
+        *(f"assignment:{pk}" for pk in task.assignments.values_list("pk", flat=True)),
+    ]
+    told = Q(target__in=targets)
+    for source in Import.objects.filter(labels__assignment__task=task).distinct():
+        told |= Q(verb="import_annotations", target=source.target, data__sha256=source.sha256)
+    return list(AuditEvent.objects.filter(told).select_related("actor").order_by("pk"))
+
+
+@dataclass(frozen=True)
+class LabelSources:
+    """What stands behind a released label: the annotators' current labels in slot order, and the decision."""
+
+    released: ReleasedLabel
+    annotations: Sequence[Annotation]
+    decision: Adjudication | None
+
+
+def list_label_sources(labels: Sequence[ReleasedLabel]) -> list[LabelSources]:
+    """The labels with their lineage, in two queries however many they are."""
+    tasks = {label.task_id for label in labels}
+    given: dict[int, list[Annotation]] = {task: [] for task in tasks}
+    for annotation in _annotations(tasks, current_only=True):
+        given[annotation.assignment.task_id].append(annotation)
+    decisions = Adjudication.objects.select_related("assignment__person", ORIGIN).in_bulk(
+        [label.adjudication_id for label in labels if label.adjudication_id is not None]
+    )
+    return [
+        LabelSources(label, given[label.task_id], decisions.get(label.adjudication_id or 0))
+        for label in labels
+    ]
+
+
+@dataclass(frozen=True)
+class Word:
+    """What one person said; ``reason`` is an adjudicator's, why the annotators differed.
+
+    ``origin`` is where it was imported from, None where it was given here.
+    """
+
+    person: int
+    labels: dict[str, Any]
+    rationale: str
+    evidence: list[dict[str, Any]]
+    flags: list[str]
+    seconds: float | None
+    at: datetime
+    origin: ImportedLabel | None
+    reason: str = ""
+
+
+@dataclass
+class TaskSources:
+    """A task of a release. ``annotations`` are in the order of their slots."""
+
+    task: Task
+    annotations: list[Word] = field(default_factory=list)
+    decision: Word | None = None
+
+    @property
+    def words(self) -> list[Word]:
+        return [*self.annotations, *([self.decision] if self.decision else [])]
+
+
+def list_task_sources(release: GoldRelease, tasks: Iterable[int]) -> dict[int, TaskSources]:
+    """Of these tasks of the release, with their response, prompt, dataset, model, collection and batch."""
+    found = Task.objects.filter(pk__in=list(tasks)).select_related(
+        "batch", "response__prompt__dataset", "response__model", "response__collection"
+    )
+    places = {task.pk: TaskSources(task) for task in found}
+    _add_annotations(places)
+    _add_decisions(release, places)
+    return places
+
+
+def _add_annotations(places: dict[int, TaskSources]) -> None:
+    rows = Annotation.objects.filter(
+        assignment__task__in=list(places),
+        assignment__state=Assignment.State.SUBMITTED,
+        assignment__slot__lt=ADJUDICATION_SLOT,
+        current=True,
+    ).select_related(ORIGIN)
+    for row in rows.order_by("assignment__task", "assignment__slot"):
+        places[row.assignment.task_id].annotations.append(
+            Word(
+                person=row.assignment.person_id,
+                labels=_sorted(row.labels),
+                rationale=row.rationale,
+                evidence=[_sorted(span) for span in row.evidence],
+                flags=row.flags,
+                seconds=row.seconds,
+                at=row.created_at,
+                origin=origin_of(row),
+            )
+        )
+
+
+def _add_decisions(release: GoldRelease, places: dict[int, TaskSources]) -> None:
+    taken = release.items.filter(task__in=list(places), adjudication__isnull=False).values("adjudication")
+    for adjudication in Adjudication.objects.filter(pk__in=taken).select_related(ORIGIN, "reason"):
+        places[adjudication.task_id].decision = Word(
+            person=adjudication.assignment.person_id,
+            labels=_sorted(adjudication.labels),
+            rationale=adjudication.rationale,
+            evidence=[],
+            flags=[],
+            seconds=adjudication.seconds,
+            at=adjudication.created_at,
+            origin=origin_of(adjudication),
+            reason=adjudication.reason.key if adjudication.reason else "",
+        )
+
+
+def _sorted(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """By name: each database keeps them in an order of its own."""
+    return {name: fields[name] for name in sorted(fields)}
+
+
+_TOLD = ("assignment__person_id", "labels", "seconds", "created_at", "rationale", "channel")
+_SOURCE = "assignment__imported__source"
+_ORIGIN = (f"{_SOURCE}__file_name", f"{_SOURCE}__format", f"{_SOURCE}__sha256", "assignment__imported__line")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one person submitted for a task. ``labels`` has the criteria that the release took from it, by name;
+    ``channel`` is empty where it is not known; ``origin`` is where it was imported from: the file, its sha256 and the
+    line.
+    """
+
+    person: int
+    is_decision: bool
+    labels: Mapping[str, Value]
+    seconds: float | None
+    at: datetime
+    rationale: str
+    channel: str
+    evidence: Sequence[Mapping[str, Any]]
+    origin: tuple[str, str, int] | None
+
+
+@dataclass(frozen=True)
+class TaskSaid:
+    """A task of a row: ``place`` is its position in its batch; the annotators in slot order, then the adjudicator."""
+
+    batch: str
+    place: int
+    response_sha256: str
+    said: Sequence[Said]
+
+
+def raw_labels(rows: Sequence[ReleasedRow]) -> list[tuple[ReleasedRow, list[TaskSaid]]]:
+    """Each row with its tasks, in three queries for all of them."""
+    criteria = {task: taken for row in rows for task, taken in row.tasks.items()}
+    tasks = Task.objects.filter(pk__in=criteria)
+    shown = tasks.values_list("pk", "batch__name", "position", "response__sha256")
+    places = {pk: (batch, place, sha256) for pk, batch, place, sha256 in shown}
+    said = _said(criteria)
+    return [(row, [TaskSaid(*places[task], said[task]) for task in row.tasks]) for row in rows]
+
+
+def _said(criteria: Mapping[int, Sequence[str]]) -> Mapping[int, Sequence[Said]]:
+    found: dict[int, list[Said]] = defaultdict(list)
+    for is_decision, rows in ((False, _raw_annotations(list(criteria))), (True, _decisions(list(criteria)))):
+        for task, person, labels, *more in rows:
+            taken = {name: number(labels[name]) for name in sorted(criteria[task]) if name in labels}
+            if taken:
+                found[task].append(Said(person, is_decision, taken, *more))
+    return found
+
+
+def _raw_annotations(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    submitted = Annotation.objects.filter(
+        current=True,
+        assignment__task__in=tasks,
+        assignment__state=Assignment.State.SUBMITTED,
+        assignment__slot__lt=ADJUDICATION_SLOT,
+    )
+    told = submitted.order_by("assignment__slot").values_list(
+        "assignment__task_id", *_TOLD, "evidence", "revision", *_ORIGIN
+    )
+    for *row, revision, file, form, sha256, line in told:
+        imported = file is not None and revision == 1
+        yield (*row, (label_place(file, form, is_decision=False), sha256, line) if imported else None)
+
+
+def _decisions(tasks: Sequence[int]) -> Iterator[tuple[Any, ...]]:
+    """A decision has no evidence."""
+    decided = Adjudication.objects.filter(task__in=tasks).order_by()
+    for *row, file, form, sha256, line in decided.values_list("task_id", *_TOLD, *_ORIGIN):
+        imported = file is not None
+        yield (*row, [], (label_place(file, form, is_decision=True), sha256, line) if imported else None)

@@ -1,0 +1,298 @@
+"""What a release says of itself: its manifest, made of what was counted while it was cut (``docs/gold.md``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.db.models import Count, F, Max, Min
+
+from annotation.core.version import code_version
+from annotation.domain.adjudication import ADJUDICATED
+from annotation.domain.datasets import SameTexts
+from annotation.domain.guidelines import GuidelineDocument, localized
+from annotation.domain.guidelines.document import Dimension
+from annotation.domain.releases.canonical import number
+from annotation.domain.releases.splits import SPLITS, split_of
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Adjudication,
+    Assignment,
+    Batch,
+    Dataset,
+    DisputeReason,
+    EvaluatedModel,
+    GoldRelease,
+    Guideline,
+    Person,
+    Prompt,
+    Task,
+)
+from annotation.models.sql import FrozenLabel
+from annotation.selectors.agreement import LabelPatterns
+from annotation.selectors.origins import imported_work
+from annotation.selectors.releases.candidates import Names
+
+SCHEMA = 2
+"""Of the manifest. The first had no ``schema``, nor any of the keys that the first do not share (docs/gold.md)."""
+LANGUAGES = ("en", "zh")
+EXAMPLES = 20
+"""So many of the texts that several prompts share are named in the manifest; the rest are counted."""
+PROMPTS_AT_ONCE = 1000
+STATES = tuple(Task.State.values)
+
+
+class ManifestCounts:
+    """What a release holds, counted while it is read prompt by prompt."""
+
+    def __init__(self, names: Names) -> None:
+        self.cells: Counter[tuple[Any, ...]] = Counter()
+        self.rows = self.prompts = 0
+        self.splits = {split: Counter(prompts=0, rows=0, labels=0) for split in SPLITS}
+        self.same = SameTexts()
+        self._names = names
+        self._unread: list[int] = []
+
+    @property
+    def labels(self) -> int:
+        return self.cells.total()
+
+    @property
+    def adjudicated(self) -> int:
+        return self.by("source")[ADJUDICATED]
+
+    def counted(self, of_prompt: list[FrozenLabel]) -> list[FrozenLabel]:
+        """The released labels of one prompt, counted and handed on."""
+        one = of_prompt[0]
+        guidelines = self._names.guidelines
+        rows = len({(guidelines[label.batch], label.model, label.response_sha256) for label in of_prompt})
+        self.cells.update(
+            (
+                one.dataset,
+                one.dimension,
+                one.subcomponent,
+                one.language,
+                label.model,
+                label.criterion,
+                label.value,
+                label.source,
+            )
+            for label in of_prompt
+        )
+        self.rows += rows
+        self.prompts += 1
+        split = self.splits[split_of(self._names.datasets[one.dataset], one.key)]
+        split.update(prompts=1, rows=rows, labels=len(of_prompt))
+        self._unread.append(one.prompt)
+        if len(self._unread) == PROMPTS_AT_ONCE:
+            self._read_texts()
+        return of_prompt
+
+    def by(self, *names: str) -> Counter[Any]:
+        """Labels by one of the fields of a cell, or by several of them as a tuple."""
+        places = [FIELDS.index(name) for name in names]
+        counts: Counter[Any] = Counter()
+        for cell, n in self.cells.items():
+            key = tuple(cell[place] for place in places)
+            counts[key if len(key) > 1 else key[0]] += n
+        return counts
+
+    def same_texts(self) -> list[list[int]]:
+        self._read_texts()
+        return self.same.groups()
+
+    def _read_texts(self) -> None:
+        found = Prompt.objects.filter(pk__in=self._unread).order_by("pk")
+        for prompt, text in found.values_list("pk", "text"):
+            self.same.add(prompt, text)
+        self._unread = []
+
+
+FIELDS = ("dataset", "dimension", "subcomponent", "language", "model", "criterion", "value", "source")
+
+
+def manifest_of(release: GoldRelease, batches: Sequence[Batch], tally: ManifestCounts) -> dict[str, Any]:
+    """Everything about the release that its datasheet needs; of people there are numbers only."""
+    datasets = dict(Dataset.objects.filter(pk__in=tally.by("dataset")).values_list("pk", "name"))
+    old = release.supersedes
+    return {
+        "schema": SCHEMA,
+        "name": release.name,
+        "sha256": release.sha256,
+        "created": release.created_at.isoformat(timespec="seconds"),
+        "code_version": code_version(),
+        "about": release.about,
+        "supersedes": None if old is None else {"name": old.name, "sha256": old.sha256},
+        "batches": sorted(batch.name for batch in batches),
+        "protocol": [protocol_of(batch) for batch in sorted(batches, key=lambda batch: batch.name)],
+        "guidelines": guidelines_of(batches),
+        "datasets": sorted(datasets.values()),
+        "counts": _counts(tally),
+        "splits": {split: dict(tally.splits[split]) for split in SPLITS},
+        "people": people_of(batches),
+        "imported": imported_work(batches),
+        "agreement": [row.to_json() for row in LabelPatterns(batches).report([("dimension",)])],
+        "adjudication_reasons": _reasons(release),
+        "warnings": _warnings(tally, datasets),
+    }
+
+
+def protocol_of(batch: Batch) -> dict[str, Any]:
+    """How a batch was worked on: its policy, its dates, its tasks by state, how many people there were."""
+    work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK).order_by()
+    states = dict(work.values_list("state").annotate(n=Count("pk")))
+    days = handed_in([batch]).aggregate(first=Min("submitted_at"), last=Max("submitted_at"))
+    return {
+        "name": batch.name,
+        "guideline": batch.guideline.name,
+        "guideline_version": batch.guideline.version,
+        "state": batch.state,
+        "overlap": batch.overlap,
+        "pairing": batch.pairing,
+        "order": batch.order,
+        "tolerance": number(batch.tolerance),
+        "second_reading_share": batch.second_reading_share,
+        "check_share": batch.check_share,
+        "check_feedback": batch.check_feedback,
+        "qualifying": batch.qualifying or None,
+        "qualifying_threshold": batch.qualifying_threshold,
+        "created": batch.created_at.date().isoformat(),
+        "first_submitted": days["first"] and days["first"].date().isoformat(),
+        "last_submitted": days["last"] and days["last"].date().isoformat(),
+        "tasks": {state: states.get(state, 0) for state in STATES},
+        **_numbers([batch]),
+    }
+
+
+def handed_in(batches: Iterable[Batch]) -> Any:
+    """What people handed in on the work of the batches, as a query of assignments."""
+    return Assignment.objects.filter(
+        batch__in=[batch.pk for batch in batches],
+        state=Assignment.State.SUBMITTED,
+        task__kind=Task.Kind.WORK,
+    ).order_by()
+
+
+def _numbers(batches: Sequence[Batch]) -> dict[str, int]:
+    numbers = Counter(annotators=0, adjudicators=0, annotations=0)
+    who = handed_in(batches).values("person").annotate(n=Count("pk"))
+    for row in who.filter(slot__lt=ADJUDICATION_SLOT):
+        numbers.update(annotators=1, annotations=row["n"])
+    numbers["adjudicators"] = len(who.filter(slot=ADJUDICATION_SLOT))
+    return dict(numbers)
+
+
+def people_of(batches: Sequence[Batch]) -> dict[str, Any]:
+    """How many people there were in all, and what the annotators say that they read."""
+    annotators = handed_in(batches).filter(slot__lt=ADJUDICATION_SLOT).values("person").distinct()
+    spoken = list(Person.objects.filter(pk__in=annotators).values_list("languages", flat=True))
+    languages = Counter(language for one in spoken for language in one)
+    return {
+        **_numbers(batches),
+        "languages": _sorted(languages),
+        "languages_unknown": sum(not one for one in spoken),
+    }
+
+
+def guidelines_of(batches: Sequence[Batch]) -> list[dict[str, Any]]:
+    versions: dict[int, Guideline] = {batch.guideline.pk: batch.guideline for batch in batches}
+    return [
+        {
+            "name": version.name,
+            "version": version.version,
+            "sha256": version.sha256,
+            "title": _words(version.document.title),
+            "dimensions": [_dimension(dimension) for dimension in version.document.dimensions],
+            "criteria": [
+                _criterion(version.document, name) for name in (c.name for c in version.document.criteria)
+            ],
+        }
+        for version in sorted(versions.values(), key=lambda one: (one.name, one.version))
+    ]
+
+
+def _dimension(dimension: Dimension) -> dict[str, Any]:
+    parts = [
+        {"name": subcomponent.name, "label": _words(subcomponent.label)}
+        for subcomponent in dimension.subcomponents
+    ]
+    return {"name": dimension.name, "label": _words(dimension.label), "subcomponents": parts}
+
+
+def _criterion(document: GuidelineDocument, name: str) -> dict[str, Any]:
+    criterion = document.criterion(name)
+    return {
+        "name": name,
+        "label": _words(criterion.label),
+        "measurement": criterion.measurement,
+        "levels": {str(level.value): _words(level.name) for level in criterion.scale},
+    }
+
+
+def _words(text: Mapping[str, str]) -> dict[str, str]:
+    return {language: localized(text, language) for language in LANGUAGES}
+
+
+def _counts(tally: ManifestCounts) -> dict[str, Any]:
+    models = dict(EvaluatedModel.objects.filter(pk__in=tally.by("model")).values_list("pk", "name"))
+    return {
+        "rows": tally.rows,
+        "labels": tally.labels,
+        "prompts": tally.prompts,
+        "adjudicated": tally.adjudicated,
+        "by_dimension": _sorted(tally.by("dimension")),
+        "by_subcomponent": _nested(tally.by("dimension", "subcomponent")),
+        "by_model": _sorted({models[model]: n for model, n in tally.by("model").items()}),
+        "by_language": _sorted(tally.by("language")),
+        "by_source": _sorted(tally.by("source")),
+        "by_level": _nested(
+            {(name, str(number(value))): n for (name, value), n in tally.by("criterion", "value").items()}
+        ),
+    }
+
+
+def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: counts[name] for name in sorted(counts)}
+
+
+def _nested(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for outer, inner in sorted(counts):
+        found.setdefault(outer, {})[inner] = counts[outer, inner]
+    return found
+
+
+def _reasons(release: GoldRelease) -> list[dict[str, Any]]:
+    """Why annotators differed where an adjudicator's decision is released, the most frequent first."""
+    decided = release.items.exclude(adjudication=None).order_by().values("adjudication")
+    reasons = Adjudication.objects.filter(pk__in=decided).order_by().values(key=F("reason__key"))
+    counts = {row["key"]: row["n"] for row in reasons.annotate(n=Count("pk"))}
+    words = {
+        dispute_reason.key: dispute_reason.words
+        for dispute_reason in DisputeReason.objects.filter(key__in=[key for key in counts if key])
+    }
+    return [
+        {"reason": key, "words": words.get(key), "decisions": counts[key]}
+        for key in sorted(counts, key=lambda key: (-counts[key], key or ""))
+    ]
+
+
+def _warnings(tally: ManifestCounts, datasets: Mapping[int, str]) -> list[dict[str, Any]]:
+    """Prompts that say the same under several ids may stand on both sides of a split."""
+    groups = tally.same_texts()
+    if not groups:
+        return []
+    found = Prompt.objects.in_bulk([prompt for group in groups for prompt in group])
+    named = [[(datasets[found[pk].dataset_id], found[pk].key) for pk in group] for group in groups]
+    parted = [group for group in named if len({split_of(*prompt) for prompt in group}) > 1]
+    first = sorted(parted) or sorted(named)
+    return [
+        {
+            "kind": "same_text",
+            "texts": len(named),
+            "prompts": sum(map(len, named)),
+            "texts_across_splits": len(parted),
+            "examples": [[list(prompt) for prompt in group] for group in first[:EXAMPLES]],
+        }
+    ]

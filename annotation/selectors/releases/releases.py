@@ -1,0 +1,128 @@
+"""Gold releases: what would enter one, what is in one, and who may open it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from annotation.core.errors import N_, NotFound
+from annotation.models import Batch, GoldRelease, Person, ReleasedLabel, Task
+from annotation.selectors.access import (
+    refuse_sealed_gold,
+    sealed_batches,
+    sealed_datasets,
+)
+from annotation.selectors.counts import by_stratum
+
+RELEASE_JOB = "release"
+
+
+def release_named(name: str) -> GoldRelease:
+    found = GoldRelease.objects.filter(name=name).first()
+    if found is None:
+        known = ", ".join(GoldRelease.objects.values_list("name", flat=True)[:20]) or "-"
+        raise NotFound(N_("No gold release is named {name}; known are: {known}."), name=name, known=known)
+    return found
+
+
+def release_for(person: Person, name: str) -> GoldRelease:
+    """The release, if the person may open it."""
+    release = release_named(name)
+    refuse_sealed_gold(person, release.batches.all())
+    return release
+
+
+def heir_of(release: GoldRelease) -> GoldRelease | None:
+    """The release that supersedes this one."""
+    return release.superseded_by.first()
+
+
+def chain_of(release: GoldRelease) -> list[GoldRelease]:
+    """The releases that superseded each other, this one among them, the oldest first."""
+    chain = [release]
+    while (old := chain[0].supersedes) is not None:
+        chain.insert(0, old)
+    while (heir := heir_of(chain[-1])) is not None:
+        chain.append(heir)
+    return chain
+
+
+def current_first(releases: QuerySet[GoldRelease]) -> QuerySet[GoldRelease]:
+    """Those that nothing supersedes before the others, each the newest first; ``is_superseded`` tells which."""
+    heirs = GoldRelease.objects.filter(supersedes=OuterRef("pk"))
+    return releases.annotate(is_superseded=Exists(heirs)).order_by("is_superseded", "-created_at", "-pk")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A release as its list shows it; of a ``sealed`` one nothing but its name is shown. ``heir`` supersedes it."""
+
+    release: GoldRelease
+    batches: tuple[str, ...]
+    sealed: bool
+    heir: str
+
+
+def releases_for(person: Person) -> list[Listed]:
+    """Every release, the newest first."""
+    sealed = set(sealed_batches(person).values_list("pk", flat=True))
+    datasets = set(sealed_datasets(person).values_list("name", flat=True))
+    releases = GoldRelease.objects.select_related("created_by").prefetch_related("batches")
+    heirs = dict(GoldRelease.objects.exclude(supersedes=None).values_list("supersedes_id", "name"))
+    return [
+        Listed(
+            release=release,
+            batches=tuple(sorted(batch.name for batch in release.batches.all())),
+            sealed=not sealed.isdisjoint(batch.pk for batch in release.batches.all())
+            or not datasets.isdisjoint(release.manifest.get("datasets", ())),
+            heir=heirs.get(release.pk, ""),
+        )
+        for release in releases
+    ]
+
+
+@dataclass(frozen=True)
+class BatchChoice:
+    """A batch that a release could take; the counts of a sealed one are None."""
+
+    batch: Batch
+    sealed: bool
+    settled: int | None
+    open: int | None
+    disputed: int | None
+
+
+def batch_choices(person: Person) -> list[BatchChoice]:
+    """Every batch with its work tasks by state: settled (agreed or adjudicated), open and disputed."""
+    sealed = set(sealed_batches(person).values_list("pk", flat=True))
+    batches = list(Batch.objects.select_related("guideline"))
+    found = {batch.pk: Counter[str]() for batch in batches if batch.pk not in sealed}
+    for stratum, counts in by_stratum(found).items():
+        found[stratum.batch_id].update(counts)
+    return [_choice(batch, found.get(batch.pk)) for batch in batches]
+
+
+def _choice(batch: Batch, counts: Counter[str] | None) -> BatchChoice:
+    if counts is None:
+        return BatchChoice(batch, True, None, None, None)
+    settled = counts[Task.State.AGREED] + counts[Task.State.ADJUDICATED]
+    return BatchChoice(batch, False, settled, counts[Task.State.OPEN], counts[Task.State.DISPUTED])
+
+
+def released_labels(release: GoldRelease, filters: Mapping[str, str]) -> QuerySet[ReleasedLabel]:
+    """The release's labels for reading, narrowed by any of criterion, source, model, dimension."""
+    paths = {
+        "criterion": "criterion",
+        "source": "source",
+        "model": "task__response__model__name",
+        "dimension": "task__response__prompt__dimension",
+    }
+    chosen = {paths[name]: value for name, value in filters.items() if value}
+    return (
+        release.items.filter(**chosen)
+        .select_related("task__response__prompt__dataset", "task__response__model", "task__batch__guideline")
+        .order_by("task_id", "criterion")
+    )

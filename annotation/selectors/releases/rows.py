@@ -1,0 +1,238 @@
+"""What is in a gold release, for writing it into files: its rows in one order on every database, a chunk at a time.
+
+A row is what was labelled: one response under one guideline version. Labels of the same response that came from
+different tasks stand in one row.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, lru_cache
+from itertools import chain, islice
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from django.db import connection
+from django.db.models import F, QuerySet, Window
+from django.db.models.functions import Collate, DenseRank
+
+from annotation.domain.releases.canonical import Value, number
+from annotation.domain.releases.gold_file import GoldRow
+from annotation.domain.releases.splits import SPLITS, split_of
+from annotation.models import ADJUDICATION_SLOT, Assignment, Dataset, EvaluatedModel, GoldRelease, Task, sql
+
+# Of rows: each chunk costs the two threads of _ahead a wait for one another of some milliseconds.
+CHUNK = 4000
+PLACES = 20_000
+# The order of the bytes in UTF-8, which is that of the code points.
+BYTES = {"postgresql": "C", "sqlite": "BINARY"}
+NO_TURNS = "[]"
+T = TypeVar("T")
+# Of the values of scales, which are few.
+_number = lru_cache(maxsize=1024)(number)
+ANNOTATOR, ADJUDICATOR = "annotator", "adjudicator"
+
+
+Label: TypeAlias = tuple[str, float, str]
+"""Criterion, value and source: a plain tuple, because there are as many as labels."""
+
+
+class ReleasedRow(NamedTuple):
+    """A row of the gold file, and the labels that stand in it, task by task.
+
+    It shows the response of the first of them.
+    """
+
+    gold: GoldRow
+    labels: Sequence[tuple[int, Sequence[Label]]]
+
+    @property
+    def tasks(self) -> dict[int, tuple[str, ...]]:
+        """The tasks, with the criteria of each."""
+        return {task: tuple(criterion for criterion, _value, _source in of) for task, of in self.labels}
+
+
+class Released:
+    """A release as its files hold it. Nothing is read before it is asked for."""
+
+    def __init__(self, release: GoldRelease) -> None:
+        self.release = release
+
+    @cached_property
+    def criteria(self) -> list[str]:
+        """The criteria that the release has labels of, by name."""
+        return sorted(self.release.manifest["counts"]["by_level"])
+
+    @property
+    def rows(self) -> int:
+        return self.order.rows
+
+    @cached_property
+    def order(self) -> Order:
+        order = Order()
+        for task, row in _read_places(_places(self.release).values_list("pk", "place")):
+            order.add(task, row)
+        return order
+
+    @cached_property
+    def orders(self) -> Mapping[str, Order]:
+        """The rows of each split."""
+        orders: dict[str, Order] = {split: Order() for split in SPLITS}
+        places = _places(self.release).values_list("pk", "place", "prompt__dataset__name", "prompt__key")
+        for task, row, dataset, prompt in _read_places(places):
+            orders[split_of(dataset, prompt)].add(task, row)
+        return orders
+
+    def chunks(
+        self, start: int = 0, stop: int | None = None, *, order: Order | None = None, size: int = CHUNK
+    ) -> Iterator[list[ReleasedRow]]:
+        """The rows of the order, or of all, from ``start`` on and before ``stop``; at most ``size`` at a time."""
+        rows = (order or self.order).between(start, stop)
+        parts = iter(lambda: list(islice(rows, size)), [])
+        yield from _ahead(map(self._read, parts))
+
+    def _read(self, rows: Sequence[tuple[int, ...]]) -> list[ReleasedRow]:
+        labels = self._labels(list(chain.from_iterable(rows)))
+        shown = {task: more for task, *more in sql.fetch_released_texts([tasks[0] for tasks in rows])}
+        return [self._row(shown[tasks[0]], [(task, labels[task]) for task in tasks]) for tasks in rows]
+
+    def _labels(self, tasks: Sequence[int]) -> dict[int, list[Label]]:
+        found: dict[int, list[Label]] = {task: [] for task in tasks}
+        for task, criterion, value, source in sql.fetch_released_values(self.release.pk, tasks):
+            found[task].append((criterion, value, source))
+        return found
+
+    def _row(self, shown: Sequence[Any], labels: Sequence[tuple[int, Sequence[Label]]]) -> ReleasedRow:
+        batch, model, dataset, prompt, dimension, subcomponent, text, turns = shown
+        values: dict[str, Value] = {}
+        sources: dict[str, str] = {}
+        for _task, of_task in labels:
+            for criterion, value, source in of_task:
+                values[criterion], sources[criterion] = _number(value), source
+        gold = GoldRow(
+            self._datasets[dataset],
+            prompt,
+            dimension,
+            subcomponent,
+            self._models[model],
+            text if turns == NO_TURNS else json.loads(turns),
+            values,
+            sources,
+            *self._guidelines[batch],
+        )
+        return ReleasedRow(gold, labels)
+
+    @cached_property
+    def _guidelines(self) -> dict[int, tuple[str, str]]:
+        """The name and the version of each batch's guideline."""
+        batches = self.release.batches.order_by().values_list("pk", "guideline__name", "guideline__version")
+        return {pk: (name, version) for pk, name, version in batches}
+
+    @cached_property
+    def _datasets(self) -> dict[int, str]:
+        return dict(Dataset.objects.order_by().values_list("pk", "name"))
+
+    @cached_property
+    def _models(self) -> dict[int, str]:
+        return dict(EvaluatedModel.objects.order_by().values_list("pk", "name"))
+
+    def texts_like(self, start: str) -> set[str]:
+        """The sha256 of the responses that are one text, no dialogue, and start like this."""
+        texts = Task.objects.filter(
+            pk__in=self.release.items.values("task"), response__text__startswith=start
+        )
+        return set(texts.values_list("response__sha256", flat=True))
+
+    def people(self) -> dict[int, str]:
+        """Who labelled what is in the release: ``annotator``, or ``adjudicator`` who did nothing but decide."""
+        submitted = Assignment.objects.filter(
+            task__in=self.release.items.values("task"), state=Assignment.State.SUBMITTED
+        )
+        by_role = submitted.order_by().values_list("person_id", "slot").distinct()
+        found: dict[int, str] = {}
+        for person, slot in by_role:
+            if slot != ADJUDICATION_SLOT:
+                found[person] = ANNOTATOR
+            else:
+                found.setdefault(person, ADJUDICATOR)
+        return found
+
+
+class Order:
+    """The tasks of a release in the order of its rows, eight bytes each; one that goes on a row is kept negative."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._tasks = array("q")
+        self._last: int | None = None
+
+    def add(self, task: int, row: int) -> None:
+        """The next task, and the number of its row."""
+        is_new = row != self._last
+        self._tasks.append(task if is_new else -task)
+        self.rows += is_new
+        self._last = row
+
+    def between(self, start: int, stop: int | None = None) -> Iterator[tuple[int, ...]]:
+        """The rows from ``start`` on and before ``stop``, each as its tasks."""
+        return islice(self._grouped(), start, stop)
+
+    def _grouped(self) -> Iterator[tuple[int, ...]]:
+        row: list[int] = []
+        for task in self._tasks:
+            if task > 0 and row:
+                yield tuple(row)
+                row = []
+            row.append(abs(task))
+        if row:
+            yield tuple(row)
+
+
+def _ahead(items: Iterator[T]) -> Iterator[T]:
+    """The items; while one is worked on, another thread has the database find the next.
+
+    Inside a transaction, which another connection does not see, they come one by one.
+    """
+    if connection.in_atomic_block:
+        yield from items
+        return
+    with ThreadPoolExecutor(1) as thread:
+        try:
+            coming = thread.submit(next, items, None)
+            while (item := coming.result()) is not None:
+                coming = thread.submit(next, items, None)
+                yield item
+        finally:
+            thread.submit(_leave).result()
+
+
+def _leave() -> None:
+    """Close the connection of the thread that this runs in."""
+    connection.close()
+
+
+def _places(release: GoldRelease) -> QuerySet[Any]:
+    """The release's tasks row by row; those of one row have one ``place``. The database sorts, by bytes."""
+    by_bytes = [Collate(F(name), BYTES[connection.vendor]) for name in _sorted_by(release)]
+    tasks = Task.objects.filter(pk__in=release.items.order_by().values("task"))
+    return tasks.annotate(place=Window(DenseRank(), order_by=by_bytes)).order_by(*by_bytes, "pk")
+
+
+def _sorted_by(release: GoldRelease) -> list[str]:
+    """Guideline, version, dataset, prompt id, model and hash of the response; but for what all rows share."""
+    facts = release.manifest
+    several = {
+        "batch__guideline__name": len(facts["guidelines"]),
+        "batch__guideline__version": len(facts["guidelines"]),
+        "prompt__dataset__name": len(facts["datasets"]),
+        "prompt__key": None,
+        "response__model__name": len(facts["counts"]["by_model"]),
+        "response__sha256": None,
+    }
+    return [name for name, number in several.items() if number != 1]
+
+
+def _read_places(places: QuerySet[Any, Any]) -> Iterator[Any]:
+    return places.iterator(chunk_size=PLACES)

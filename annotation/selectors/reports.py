@@ -1,0 +1,224 @@
+"""What the appendix of a paper says of some batches, or of a gold release: the report (``docs/agreement.md``).
+
+Plain values, as ``report --json`` prints them; undefined is None. Nobody is named. Of a release, what its manifest
+froze is told as it was frozen; disputes and decisions are told as they stand now.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from django.db.models import Count, F
+
+from annotation.core.proportions import wilson
+from annotation.core.version import code_version
+from annotation.domain.releases.canonical import number
+from annotation.domain.releases.manifest import SOURCES, as_declared, in_order
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Adjudication,
+    Annotation,
+    Batch,
+    DisputeReason,
+    GoldLabel,
+    GoldRelease,
+    Task,
+)
+from annotation.selectors.agreement import LabelPatterns
+from annotation.selectors.counts import by_stratum
+from annotation.selectors.origins import imported_work, manifest_with_origins
+from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
+from annotation.selectors.releases.manifest import guidelines_of, handed_in, people_of, protocol_of
+
+FROZEN = ("guidelines", "protocol", "people", "imported", "agreement")
+"""What a manifest has as the report has it."""
+CHUNK = 2000
+Labels = Mapping[str, Any]
+
+
+def report_of_batches(batches: Sequence[Batch]) -> dict[str, Any]:
+    """Of these batches as they stand now; they come with their guidelines."""
+    ordered = sorted(batches, key=lambda batch: batch.name)
+    guidelines = guidelines_of(ordered)
+    return {
+        "release": None,
+        "batches": [batch.name for batch in ordered],
+        "code_version": code_version(),
+        "guidelines": guidelines,
+        "protocol": [protocol_of(batch) for batch in ordered],
+        "people": people_of(ordered),
+        "imported": imported_work(ordered),
+        "agreement": [row.to_json() for row in LabelPatterns(ordered).report([("dimension",)])],
+        **_live(ordered),
+        "gold": _gold_now(ordered, [one["name"] for each in guidelines for one in each["criteria"]]),
+    }
+
+
+def report_of_release(release: GoldRelease) -> dict[str, Any]:
+    """Of a release; what an older manifest lacks is None."""
+    manifest = in_order(manifest_with_origins(release))
+    counts = manifest.get("counts", {})
+    batches = list(release.batches.select_related("guideline").order_by("name"))
+    return {
+        "release": {"name": release.name, "sha256": release.sha256, "created": manifest.get("created")},
+        "batches": manifest.get("batches", [batch.name for batch in batches]),
+        "code_version": manifest.get("code_version"),
+        **{name: manifest.get(name) for name in FROZEN},
+        **_live(batches),
+        "gold": {
+            "labels": release.labels,
+            "by_source": counts.get("by_source", {}),
+            "by_level": counts.get("by_level", {}),
+            "splits": manifest.get("splits"),
+        },
+    }
+
+
+def _live(batches: Sequence[Batch]) -> dict[str, Any]:
+    return {
+        "effort": _effort(batches),
+        "disputes": _disputes(batches),
+        "reasons": _reasons(batches),
+        "outcomes": _outcomes(batches),
+    }
+
+
+def _effort(batches: Sequence[Batch]) -> dict[str, Any]:
+    """Annotations of each annotator (fewest, median, most) and the median of the seconds that one took."""
+    mine = handed_in(batches).filter(slot__lt=ADJUDICATION_SLOT)
+    each = sorted(mine.values("person").annotate(n=Count("pk")).values_list("n", flat=True))
+    return {
+        "annotations": {
+            "fewest": each[0] if each else None,
+            "median": number(median(each)) if each else None,
+            "most": each[-1] if each else None,
+        },
+        "median_seconds": _median_seconds(batches),
+    }
+
+
+def _median_seconds(batches: Sequence[Batch]) -> float | None:
+    """Found by its place in the order, so that the database hands over two numbers at most."""
+    timed = Annotation.objects.filter(
+        current=True,
+        seconds__isnull=False,
+        assignment__batch__in=[batch.pk for batch in batches],
+        assignment__slot__lt=ADJUDICATION_SLOT,
+        assignment__task__kind=Task.Kind.WORK,
+    ).order_by("seconds")
+    n = timed.count()
+    middle = timed.values_list("seconds", flat=True)[max(0, (n - 1) // 2) : n // 2 + 1]
+    return median(seconds for seconds in middle if seconds is not None) if n else None
+
+
+def _disputes(batches: Sequence[Batch]) -> list[dict[str, Any]]:
+    """Tasks with all their annotations, and how many of them were disputed: in all, and by dimension."""
+    complete: Counter[str] = Counter()
+    disputed: Counter[str] = Counter()
+    for stratum, counts in by_stratum([batch.pk for batch in batches]).items():
+        differing = counts[Task.State.DISPUTED] + counts[Task.State.ADJUDICATED]
+        complete[stratum.dimension] += counts[Task.State.AGREED] + differing
+        disputed[stratum.dimension] += differing
+    dimensions = sorted(name for name in complete if complete[name])
+    rows = [(name, disputed[name], complete[name]) for name in dimensions]
+    every = (None, disputed.total(), complete.total())
+    return [
+        {"dimension": name, "tasks": n, "disputed": part, "share": _share(part, n)}
+        for name, part, n in ([every, *rows] if len(rows) > 1 else [every])
+    ]
+
+
+def _share(part: int, n: int) -> dict[str, float] | None:
+    if not n:
+        return None
+    low, high = wilson(part, n)
+    return {"value": part / n, "low": low, "high": high}
+
+
+def _decided(batches: Sequence[Batch]) -> Any:
+    ids = [batch.pk for batch in batches]
+    decided = Adjudication.objects.filter(assignment__batch__in=ids, task__kind=Task.Kind.WORK)
+    return decided.exclude(task__state=Task.State.WITHDRAWN)
+
+
+def _reasons(batches: Sequence[Batch]) -> list[dict[str, Any]]:
+    """Why the annotators had differed, the most frequent first; without a reason it was decided elsewhere."""
+    counted = _decided(batches).order_by().values(key=F("reason__key")).annotate(n=Count("pk"))
+    counts = {row["key"]: row["n"] for row in counted}
+    words = dict(DisputeReason.objects.filter(key__in=list(filter(None, counts))).values_list("key", "words"))
+    return [
+        {"reason": key, "words": words.get(key), "decisions": counts[key]}
+        for key in sorted(counts, key=lambda key: (-counts[key], key or ""))
+    ]
+
+
+def _outcomes(batches: Sequence[Batch]) -> dict[str, Any]:
+    """What became of disputed criteria: settled as the first annotator had them, as the second, as a further one, or
+    as none; how many decisions differ from what the adjudicator had thought unseen; and how many were made alike
+    when they were read a second time.
+    """
+    sides: Counter[str] = Counter()
+    judged = changed = 0
+    for decision, verdict, given in _decisions(batches):
+        sides.update(_side(value, [one.get(name) for one in given]) for name, value in decision.items())
+        if verdict is not None:
+            judged += 1
+            changed += any(verdict.get(name, value) != value for name, value in decision.items())
+    intra_rater = [row for batch in batches for row in measure_intra_rater_agreement(batch)]
+    n, same = sum(row.n for row in intra_rater), sum(row.same for row in intra_rater)
+    return {
+        "decided": sides.total(),
+        **{side: sides[side] for side in ("first", "second", "other", "neither")},
+        "verdicts": judged,
+        "changed": changed,
+        "changed_share": _share(changed, judged),
+        "read_twice": n,
+        "decided_alike": same,
+        "alike_share": _share(same, n),
+    }
+
+
+def _side(value: Any, given: Sequence[Any]) -> str:
+    """Whose label the decision was: of the first in the order of the slots who had it."""
+    if value not in given:
+        return "neither"
+    return ("first", "second", "other")[min(given.index(value), 2)]
+
+
+def _decisions(batches: Sequence[Batch]) -> Iterator[tuple[Labels, Labels | None, list[Labels]]]:
+    """Each decision, the verdict before it, and the annotators' labels in the order of the slots."""
+    rows = list(_decided(batches).order_by("pk").values_list("task", "labels", "assignment__verdict__labels"))
+    for start in range(0, len(rows), CHUNK):
+        chunk = rows[start : start + CHUNK]
+        found = Annotation.objects.filter(
+            current=True,
+            assignment__task__in=[task for task, *_rest in chunk],
+            assignment__slot__lt=ADJUDICATION_SLOT,
+        ).order_by("assignment__slot")
+        given: dict[int, list[Labels]] = defaultdict(list)
+        for task, labels in found.values_list("assignment__task", "labels"):
+            given[task].append(labels)
+        for task, decision, verdict in chunk:
+            yield decision, verdict, given[task]
+
+
+def _gold_now(batches: Sequence[Batch], criteria: Sequence[str]) -> dict[str, Any]:
+    settled = (
+        GoldLabel.objects.filter(task__batch__in=[batch.pk for batch in batches], task__kind=Task.Kind.WORK)
+        .exclude(task__state=Task.State.WITHDRAWN)
+        .order_by()
+    )
+    by_level: dict[str, dict[str, int]] = defaultdict(dict)
+    levels = settled.values_list("criterion", "value").annotate(n=Count("pk")).order_by("criterion", "value")
+    for criterion, value, n in levels:
+        by_level[criterion][str(number(value))] = n
+    by_source = dict(settled.values_list("source").annotate(n=Count("pk")))
+    return {
+        "labels": sum(by_source.values()),
+        "by_source": as_declared(by_source, SOURCES),
+        "by_level": as_declared(by_level, criteria),
+        "splits": None,
+    }

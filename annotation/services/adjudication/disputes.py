@@ -1,0 +1,252 @@
+"""Deciding disputes: first a verdict unseen, then the decision. Each is one transaction.
+
+One in twenty decisions or so comes back to its adjudicator as a task of kind ``repeat``
+(docs/decisions/repeat-adjudications-are-tasks.md). They decide it by the same calls, and it settles nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+
+from annotation.core.errors import N_, Conflict, Unprocessable
+from annotation.core.sql import execute
+from annotation.domain.adjudication import is_repeated, resolve
+from annotation.domain.annotations import Work
+from annotation.models import (
+    Adjudication,
+    Assignment,
+    Batch,
+    DisputeReason,
+    Membership,
+    GuidelineNote,
+    Person,
+    Stratum,
+    Task,
+    Verdict,
+    sql,
+)
+from annotation.selectors.counts import count_decisions
+from annotation.services.annotations.submission import (
+    AlreadySubmitted,
+    Receipt,
+    outcome_of,
+    refuse_other_body,
+)
+from annotation.services.assignments import lock_assignment, lock_memberships, retake_slot
+from annotation.services.audit import record
+from annotation.services.guidelines import leave_note
+
+
+@transaction.atomic
+def record_verdict(*, assignment_id: UUID, person: Person, work: Work) -> None:
+    """What the adjudicator thinks of the disputed criteria before they have seen a label: from now on they may.
+
+    Written once: the same again changes nothing, another one is refused.
+    """
+    assignment = lock_assignment(assignment_id, person)
+    _refuse_without_dispute(assignment)
+    verdict = Verdict.objects.filter(assignment=assignment).first()
+    if verdict is not None:
+        _refuse_other_verdict(verdict, work)
+        return
+    _refuse_what_is_over(assignment)
+    if assignment.state != Assignment.State.CLAIMED:
+        raise Conflict(
+            N_(
+                "Your time for this item ran out. Ask for the next one: it comes again if nobody took it over."
+            )
+        )
+    Verdict.objects.create(
+        assignment=assignment,
+        labels=_check_decision(assignment, work),
+        rationale=work.rationale,
+        seconds=work.seconds,
+        channel=work.channel,
+        created_at=timezone.now(),
+    )
+
+
+@transaction.atomic
+def adjudicate(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt:
+    """Decide the disputed criteria of a task; the decision may be a value that neither annotator gave.
+
+    ``work.reason`` is the key of the reason why the annotators differed.
+    """
+    lock_memberships(assignment_id, person)  # the decisions of one person are numbered
+    assignment = lock_assignment(assignment_id, person)
+    _refuse_without_dispute(assignment)
+    earlier = Adjudication.objects.filter(assignment=assignment).first()
+    if earlier is not None:
+        return _confirm_earlier(earlier, key, work)
+    _refuse_what_is_over(assignment)
+    if not Verdict.objects.filter(assignment=assignment).exists():
+        raise Conflict(N_("Record your own verdict first, before you see the labels of others; then decide."))
+    if assignment.state != Assignment.State.CLAIMED:
+        retake_slot(assignment)
+    labels, reason = _check_decision(assignment, work), _get_reason(work)
+    decision = _write_decision(assignment, labels, reason, key, work)
+    if assignment.task.kind == Task.Kind.REPEAT:
+        # To the trail it is an act on the dispute that it repeats.
+        target = f"task:{assignment.task.repeats_id}"
+        record(actor=person, verb="second_reading", target=target, labels=labels)
+    else:
+        execute(*sql.write_gold(assignment.task, resolve(tuple(labels), labels), decision.created_at))
+        if reason.makes_note:
+            _leave_notes(assignment, labels, work.rationale)
+        record(actor=person, verb="adjudicate", target=f"task:{assignment.task_id}", labels=labels)
+        _draw_repeat(assignment, decision.created_at)
+    execute(*sql.add_exposure_of(assignment))
+    return _receipt(decision, created=True)
+
+
+def _write_decision(
+    assignment: Assignment, labels: dict[str, int | float], reason: DisputeReason, key: str, work: Work
+) -> Adjudication:
+    """The decision; its task is over with it, and is counted."""
+    now = timezone.now()
+    decision = Adjudication.objects.create(
+        task=assignment.task,
+        assignment=assignment,
+        labels=labels,
+        reason=reason,
+        rationale=work.rationale,
+        seconds=work.seconds,
+        idempotency_key=key,
+        body_sha256=work.sha256,
+        channel=work.channel,
+        created_at=now,
+    )
+    assignment.state, assignment.submitted_at = Assignment.State.SUBMITTED, now
+    assignment.save(update_fields=["state", "submitted_at", "slot"])
+    Task.objects.filter(pk=assignment.task_id).update(state=Task.State.ADJUDICATED, settled_at=now)
+    execute(sql.add_to_tally_of(assignment, disputed=-1, adjudicated=1))
+    return decision
+
+
+def _draw_repeat(assignment: Assignment, now: datetime) -> None:
+    """Make a task of kind ``repeat`` where this decision is drawn. It is counted already, and its member's row is
+    locked, so that each decision has its number.
+    """
+    batch = assignment.batch
+    policy = Batch.objects.values_list("second_reading_share", "second_reading_days")
+    share, days = policy.get(pk=batch.pk)
+    members = Membership.objects.filter(role=Membership.Role.ADJUDICATOR, batch=batch)
+    member = members.filter(person=assignment.person_id).first()
+    if member is None or not is_repeated(count_decisions(member), share=share, seed=_seed_repeats(member)):
+        return
+    dispute = Task.objects.select_related("stratum").get(pk=assignment.task_id)
+    stratum = _find_or_make_stratum(dispute.stratum)
+    Task.objects.create(
+        batch=batch,
+        response_id=dispute.response_id,
+        prompt_id=dispute.prompt_id,
+        stratum=stratum,
+        kind=Task.Kind.REPEAT,
+        state=Task.State.DISPUTED,
+        overlap=1,
+        position=dispute.position,
+        rank=dispute.position,
+        repeats=dispute,
+        due_at=now + timedelta(days=days),
+    )
+    execute(sql.add_to_tally(member.pk, stratum.pk, disputed=1))
+
+
+def _find_or_make_stratum(work: Stratum) -> Stratum:
+    """The stratum of the repeat adjudications of the disputes of this stratum of work."""
+    stratum, _created = Stratum.objects.get_or_create(
+        batch_id=work.batch_id,
+        kind=Task.Kind.REPEAT,
+        dataset_id=work.dataset_id,
+        dimension=work.dimension,
+        language=work.language,
+        model_id=work.model_id,
+    )
+    return stratum
+
+
+def _seed_repeats(member: Membership) -> str:
+    """Nobody outside the site can work it out."""
+    return salted_hmac("annotation.second_readings", str(member.pk)).hexdigest()
+
+
+def _check_decision(assignment: Assignment, work: Work) -> dict[str, int | float]:
+    """The labels for the disputed criteria, all of them and no others, as the guideline allows them."""
+    disputed = _list_disputed_criteria(assignment)
+    resolve(disputed, work.labels)
+    document = assignment.batch.guideline.document
+    return {name: document.criterion(name).check(work.labels[name]) for name in disputed}
+
+
+def _list_disputed_criteria(assignment: Assignment) -> Sequence[str]:
+    """Of a repeat adjudication those that were decided the first time."""
+    task = assignment.task
+    if task.kind == Task.Kind.REPEAT:
+        return list(Adjudication.objects.values_list("labels", flat=True).get(task=task.repeats_id))
+    return outcome_of(task, assignment.batch).disputed
+
+
+def _refuse_other_verdict(verdict: Verdict, work: Work) -> None:
+    """A verdict is written once; the same again is a retry."""
+    if (verdict.labels, verdict.rationale) != (work.labels, work.rationale):
+        raise Conflict(
+            N_("Your verdict was recorded before and stands; what you think now is your decision.")
+        )
+
+
+def _get_reason(work: Work) -> DisputeReason:
+    """The reason by its key; one of those on the list now."""
+    reasons = {reason.key: reason for reason in DisputeReason.objects.filter(active=True)}
+    if work.reason not in reasons:
+        raise Unprocessable(
+            N_("Choose why the annotators differed. The reasons are: {known}."), known=", ".join(reasons)
+        )
+    return reasons[work.reason]
+
+
+def _leave_notes(assignment: Assignment, labels: dict[str, int | float], words: str) -> None:
+    for criterion, level in labels.items():
+        leave_note(
+            guideline=assignment.batch.guideline,
+            source=GuidelineNote.Source.ADJUDICATION,
+            author=assignment.person,
+            criterion=criterion,
+            level=level,
+            text=words,
+            task=assignment.task,
+        )
+
+
+def _refuse_without_dispute(assignment: Assignment) -> None:
+    if not assignment.is_adjudication:
+        raise Conflict(N_("This item is not a dispute."))
+
+
+def _refuse_what_is_over(assignment: Assignment) -> None:
+    if assignment.skip_reason:
+        raise Conflict(N_("You skipped this item; it went to someone else."))
+    if assignment.task.state != Task.State.DISPUTED or assignment.batch.state == Batch.State.CLOSED:
+        raise Conflict(N_("This dispute is closed."))
+
+
+def _confirm_earlier(earlier: Adjudication, key: str, work: Work) -> Receipt:
+    if earlier.idempotency_key != key:
+        raise AlreadySubmitted(_receipt(earlier, created=False))
+    refuse_other_body(earlier.body_sha256, work)
+    return _receipt(earlier, created=False)
+
+
+def _receipt(decision: Adjudication, *, created: bool) -> Receipt:
+    return Receipt(
+        receipt=decision.receipt,
+        assignment=decision.assignment_id,
+        revision=1,
+        at=decision.created_at,
+        created=created,
+    )

@@ -1,0 +1,109 @@
+"""The managers' list of why annotators differ. A reason that was used stays for ever: it is retired, never deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.db import transaction
+from django.utils.text import slugify
+
+from annotation.core.errors import N_, Conflict, NotFound, Unprocessable
+from annotation.models import DisputeReason, Person
+from annotation.services.audit import record
+
+LONGEST_KEY = 50
+
+
+@transaction.atomic
+def add_reason(*, words: Mapping[str, str], makes_note: bool, actor: Person) -> DisputeReason:
+    """At the end of the list; its key is made of the English words, and stays."""
+    reasons = _locked()
+    _refuse_same_words(words, reasons)
+    made = DisputeReason.objects.create(
+        key=_key(words["en"], {reason.key for reason in reasons}),
+        words=dict(words),
+        makes_note=makes_note,
+        position=max((reason.position for reason in reasons), default=-1) + 1,
+    )
+    _record(actor, "add_dispute_reason", made)
+    return made
+
+
+@transaction.atomic
+def change_reason(*, key: str, words: Mapping[str, str], makes_note: bool, actor: Person) -> DisputeReason:
+    """Its words, also for the decisions that named it before; its key stays."""
+    reasons = _locked()
+    reason = _named(key, reasons)
+    _refuse_same_words(words, [one for one in reasons if one.pk != reason.pk])
+    if (reason.words, reason.makes_note) != (dict(words), makes_note):
+        reason.words, reason.makes_note = dict(words), makes_note
+        reason.save(update_fields=["words", "makes_note"])
+        _record(actor, "change_dispute_reason", reason)
+    return reason
+
+
+@transaction.atomic
+def move_reason(*, key: str, up: bool, actor: Person) -> None:
+    """One place up or down among all of them; at the end nothing happens."""
+    reasons = _locked()
+    place = reasons.index(_named(key, reasons))
+    other = place - 1 if up else place + 1
+    if not 0 <= other < len(reasons):
+        return
+    reasons[place], reasons[other] = reasons[other], reasons[place]
+    for position, one in enumerate(reasons):
+        one.position = position
+    DisputeReason.objects.bulk_update(reasons, ["position"])
+    _record(actor, "move_dispute_reason", reasons[other])
+
+
+@transaction.atomic
+def set_reason_active(*, key: str, active: bool, actor: Person) -> None:
+    """Take it off the adjudicators' list, or put it back. One always stays: a decision needs one."""
+    reasons = _locked()
+    reason = _named(key, reasons)
+    if reason.active == active:
+        return
+    if not active and not any(one.active for one in reasons if one.pk != reason.pk):
+        raise Conflict(N_("Every decision names a reason: add another one before you retire the last."))
+    reason.active = active
+    reason.save(update_fields=["active"])
+    _record(actor, "restore_dispute_reason" if active else "retire_dispute_reason", reason)
+
+
+def _locked() -> list[DisputeReason]:
+    """All of them in their order, locked: two managers change the list one after the other."""
+    list(DisputeReason.objects.select_for_update().order_by("pk").values_list("pk"))
+    return list(DisputeReason.objects.all())
+
+
+def _named(key: str, reasons: list[DisputeReason]) -> DisputeReason:
+    found = next((reason for reason in reasons if reason.key == key), None)
+    if found is None:
+        raise NotFound(N_("There is no reason {key}."), key=key)
+    return found
+
+
+def _refuse_same_words(words: Mapping[str, str], others: list[DisputeReason]) -> None:
+    for language, said in words.items():
+        if any(one.words.get(language) == said for one in others):
+            raise Unprocessable(N_("There is already a reason {words}."), words=said)
+
+
+def _key(english: str, taken: set[str]) -> str:
+    """``Reading slip`` becomes ``reading_slip``, numbered where that is taken."""
+    plain = slugify(english).replace("-", "_")[: LONGEST_KEY - 5] or "reason"
+    numbered = (f"{plain}_{number}" for number in range(2, 10_000))
+    return plain if plain not in taken else next(key for key in numbered if key not in taken)
+
+
+def _record(actor: Person, verb: str, reason: DisputeReason) -> None:
+    record(
+        actor=actor,
+        verb=verb,
+        target=f"dispute_reason:{reason.key}",
+        words=reason.words,
+        makes_note=reason.makes_note,
+        active=reason.active,
+        position=reason.position,
+    )

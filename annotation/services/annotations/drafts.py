@@ -1,0 +1,138 @@
+"""Work that is not submitted, kept for its author: saved on the way, or come too late for its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from math import isfinite
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.utils import timezone
+
+from annotation.core.error_messages import kept_error
+from annotation.core.errors import N_, AssayError, Conflict, NotFound, Unprocessable
+from annotation.domain.annotations import FLAGS, MOST_SPANS, Work
+from annotation.domain.guidelines import Criterion
+from annotation.models import Assignment, Channel, Draft, Person
+from annotation.services.assignments import lock_assignment
+from annotation.services.audit import record
+
+A_DISPUTE = N_("This item is a dispute; decide it as adjudicator.")
+LONGEST_RATIONALE = 20_000
+# What a span of evidence is made of.
+SPAN = ("turn", "start", "end", "criterion", "level")
+
+
+@transaction.atomic
+def save_draft(*, assignment_id: UUID, person: Person, work: Work, extend: bool = False) -> datetime:
+    """Keep what is merely unfinished, in the place of what was saved before; when it was saved.
+
+    Some of the labels may be missing. ``extend`` gives the claim a fresh lease too, if it is live. What was submitted
+    or skipped takes no draft; a claim that has ended does, so that nothing typed is lost with it.
+    """
+    assignment = lock_assignment(assignment_id, person)
+    if assignment.is_adjudication:
+        raise Conflict(A_DISPUTE)
+    if assignment.state == Assignment.State.SUBMITTED:
+        raise Conflict(N_("This item was submitted already; correct it instead."))
+    if assignment.skip_reason:
+        raise Conflict(N_("You skipped this item; it went to someone else."))
+    now, values = timezone.now(), _unfinished(assignment, work)
+    live = assignment.state == Assignment.State.CLAIMED
+    if live:  # else an earlier draft may say why it was refused
+        values["why"] = None
+    Draft.objects.update_or_create(assignment=assignment, defaults={**values, "updated_at": now})
+    if live and extend:
+        assignment.lease_expires = now + timedelta(seconds=assignment.batch.lease_seconds)
+        assignment.save(update_fields=["lease_expires"])
+    return now
+
+
+def _unfinished(assignment: Assignment, work: Work) -> dict[str, Any]:
+    """The columns of the draft; what no page could have sent is refused."""
+    document = assignment.batch.guideline.document
+    asked = {one.name: one for one in document.criteria_for(assignment.task.stratum.dimension)}
+    if len(work.rationale) > LONGEST_RATIONALE:
+        raise Unprocessable(N_("The rationale is longer than {most} characters."), most=LONGEST_RATIONALE)
+    if len(work.evidence) > MOST_SPANS:
+        raise Unprocessable(
+            N_("There are {n} spans of evidence; mark at most {most}."), n=len(work.evidence), most=MOST_SPANS
+        )
+    return {
+        "labels": {name: _asked(asked, name).check(value) for name, value in work.labels.items()},
+        "rationale": work.rationale,
+        "evidence": [_span(one) for one in work.evidence],
+        "flags": [flag for flag in FLAGS if flag in work.flags],
+        "seconds": work.seconds,
+    }
+
+
+def _asked(criteria: Mapping[str, Criterion], name: str) -> Criterion:
+    if name not in criteria:
+        raise Unprocessable(
+            N_('"{criterion}" is not asked here; asked: {known}.'),
+            criterion=name,
+            known=", ".join(criteria) or "-",
+        )
+    return criteria[name]
+
+
+def _span(one: Mapping[str, Any]) -> dict[str, Any]:
+    """Only what a span is made of; whether it lies in the text is asked when it is submitted."""
+    span = {name: one[name] for name in SPAN if name in one}
+    if not all(map(_is_plain, span.values())):
+        raise Unprocessable(N_("A span of evidence is made of numbers and names."))
+    return span
+
+
+def _is_plain(value: object) -> bool:
+    """Whether every database keeps it: a number, or a name without half a character or a NUL."""
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or isinstance(value, int) or (isinstance(value, str) and value.isprintable())
+
+
+def keep_draft(assignment_id: UUID, work: Work, refusal: AssayError) -> Draft:
+    """Keep what was refused, in the place of an earlier draft of the same assignment, with the reason.
+
+    Nothing of it was checked yet: what no page could have sent is left out.
+    """
+    spans = [{name: one[name] for name in SPAN if name in one} for one in work.evidence]
+    draft, _created = Draft.objects.update_or_create(
+        assignment_id=assignment_id,
+        defaults={
+            "labels": {
+                name: value for name, value in work.labels.items() if _is_plain(name) and _is_plain(value)
+            },
+            "rationale": work.rationale,
+            "evidence": [span for span in spans if all(map(_is_plain, span.values()))],
+            "flags": list(work.flags),
+            "seconds": work.seconds,
+            "why": kept_error(refusal),
+            "updated_at": timezone.now(),
+        },
+    )
+    return draft
+
+
+@transaction.atomic
+def discard_draft(*, assignment_id: UUID, person: Person) -> None:
+    """Throw away a draft of the person's own, for good."""
+    discarded, _by_model = Draft.objects.filter(assignment=assignment_id, assignment__person=person).delete()
+    if not discarded:
+        raise NotFound(N_("There is no such draft among yours."))
+    record(actor=person, verb="discard_draft", target=f"assignment:{assignment_id}")
+
+
+def work_of(draft: Draft) -> Work:
+    """What was kept, to be submitted again from the page that shows it."""
+    return Work(
+        labels=draft.labels,
+        rationale=draft.rationale,
+        evidence=draft.evidence,
+        flags=draft.flags,
+        seconds=draft.seconds,
+        channel=Channel.PAGE,
+    )

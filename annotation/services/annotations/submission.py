@@ -1,0 +1,322 @@
+"""Submitting and correcting annotations.
+
+One transaction each: lock the task, save, and if that was the last annotation let the pure rule settle it.
+
+Corrections that came after their task had closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from operator import itemgetter
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.db import transaction
+from django.utils import timezone
+
+from annotation.core.errors import N_, Conflict, Unprocessable
+from annotation.core.sql import Statement, execute
+from annotation.domain.adjudication import Outcome, settle
+from annotation.domain.annotations import GUIDELINE_UNCLEAR, Work, check_annotation
+from annotation.models import (
+    Annotation,
+    Assignment,
+    Batch,
+    CorrectionRequest,
+    GuidelineNote,
+    Person,
+    Task,
+    sql,
+)
+from annotation.selectors.annotations.closings import is_closed
+from annotation.selectors.annotations.own_work import latest_annotation
+from annotation.selectors.assignments.items import texts_to_mark
+from annotation.selectors.gold_questions import Feedback, feedback_on
+from annotation.services.annotations.drafts import A_DISPUTE, keep_draft
+from annotation.services.assignments import TooLate, lock_assignment, refuse_who_left, retake_slot
+from annotation.services.audit import record
+from annotation.services.gold_questions.answers import end_answered, refuse_who_was_told
+from annotation.services.gold_questions.qualification import end_round_if_over
+from annotation.services.guidelines import leave_note
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """``created`` is False where the same key had been answered before. ``feedback``: this was a known item, and the
+    batch tells people; else None.
+    """
+
+    receipt: UUID
+    assignment: UUID
+    revision: int
+    at: datetime
+    created: bool
+    feedback: Feedback | None = None
+
+
+class AlreadySubmitted(Conflict):
+    """Carries the receipt of what was submitted first."""
+
+    code = "already_submitted"
+
+    def __init__(self, receipt: Receipt) -> None:
+        super().__init__(N_("This item was submitted already; correct it instead."))
+        self.receipt = receipt
+
+
+def submit(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt:
+    """Submit the annotation of an assignment. Idempotent by ``key``; answers with a receipt.
+
+    After the lease ended the work is still taken while a slot of the task is free; where it is refused because its
+    place is gone, it is kept as a draft of its author's.
+    """
+    try:
+        return _submit(assignment_id, person, key, work)
+    except TooLate as refusal:
+        keep_draft(assignment_id, work, refusal)
+        raise
+
+
+@transaction.atomic
+def _submit(assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt:
+    _refuse_without_key(key)
+    assignment = lock_assignment(assignment_id, person)
+    if assignment.is_adjudication:
+        raise Conflict(A_DISPUTE)
+    if assignment.state == Assignment.State.SUBMITTED:
+        return _answer_again(assignment, key, work)
+    _refuse_unless_open(assignment)
+    labels, evidence = _check(assignment, work)
+    if assignment.state != Assignment.State.CLAIMED:
+        retake_slot(assignment)
+    annotation = _build_annotation(assignment, work, labels, evidence, key=key, revision=1)
+    execute(
+        *sql.write_annotation(annotation, slot=assignment.slot),
+        *_settle_and_count(assignment, labels, annotation.created_at),
+        *sql.add_exposure_of(assignment),
+    )
+    if assignment.task.kind == Task.Kind.QUALIFICATION:
+        end_round_if_over(assignment.batch, assignment.person)
+    _note_what_is_unclear(assignment, work, labels)
+    return _receipt(annotation, created=True, feedback=feedback_on(assignment))
+
+
+def _settle_and_count(assignment: Assignment, labels: Mapping[str, Any], now: datetime) -> list[Statement]:
+    """What a submission writes beside itself: the counts, and with a task's last annotation its gold and state."""
+    if assignment.task.kind != Task.Kind.WORK:
+        return end_answered(assignment, now)
+    outcome = _outcome_with(assignment, labels)
+    if outcome is None:
+        return [sql.add_to_tally_of(assignment, submitted=1)]
+    return [
+        *sql.write_gold(assignment.task, outcome.settled, now),
+        sql.end_task(assignment.task_id, outcome.state, settled_at=None if outcome.disputed else now),
+        sql.add_to_tally_of(assignment, submitted=1, **{Task.State.OPEN.value: -1, outcome.state: 1}),
+    ]
+
+
+def _answer_again(assignment: Assignment, key: str, work: Work) -> Receipt:
+    earlier = _find_receipt(assignment, key, work)
+    if earlier is not None:
+        return earlier
+    latest = latest_annotation(assignment)
+    assert latest is not None
+    raise AlreadySubmitted(_receipt(latest, created=False, feedback=feedback_on(assignment)))
+
+
+@transaction.atomic
+def revise(*, assignment_id: UUID, person: Person, key: str, work: Work) -> Receipt | None:
+    """Correct a submitted annotation: a new revision while its task is shown open to the person.
+
+    Afterwards the correction becomes a request to the manager and the answer is None. Where the task is over and still
+    shown open (``selectors/closings.py``) it becomes both: the revision is read back and does not count.
+    """
+    _refuse_without_key(key)
+    assignment = lock_assignment(assignment_id, person)
+    earlier = _find_receipt(assignment, key, work)
+    if earlier is not None:
+        return earlier
+    if _is_asked_before(assignment, key, work):
+        return None
+    latest = latest_annotation(assignment)
+    if latest is None:
+        raise Conflict(N_("Nothing was submitted for this item yet."))
+    refuse_who_left(assignment)
+    refuse_who_was_told(assignment)
+    document, dimension = assignment.batch.guideline.document, assignment.task.stratum.dimension
+    labels = document.check_labels(dimension, work.labels)
+    if is_closed(assignment):
+        _ask_manager(assignment, work=work, labels=labels, key=key)
+        return None
+    labels, evidence = _check(assignment, work)
+    annotation = _build_annotation(assignment, work, labels, evidence, key=key, revision=latest.revision + 1)
+    if assignment.task.state == Task.State.OPEN:
+        Annotation.objects.filter(assignment=assignment, current=True).update(current=False)
+    else:
+        annotation.current = False
+        _ask_manager(assignment, work=work, labels=labels, key=key)
+    annotation.save()
+    _note_what_is_unclear(assignment, work, labels)
+    return _receipt(annotation, created=True)
+
+
+def outcome_of(task: Task, batch: Batch) -> Outcome:
+    """What the pure rule says of the task's current annotations (all of them submitted), in slot order."""
+    return _outcome([labels for _slot, labels in sql.fetch_submitted_labels(task.pk)], batch)
+
+
+def _outcome_with(assignment: Assignment, labels: Mapping[str, Any]) -> Outcome | None:
+    """The same with the labels that are being submitted; None while others are still to come."""
+    task = assignment.task
+    if task.slots_taken < task.overlap:
+        return None
+    submitted = [*sql.fetch_submitted_labels(task.pk), (assignment.slot, labels)]
+    if len(submitted) < task.overlap:
+        return None
+    return _outcome([labels for _slot, labels in sorted(submitted, key=itemgetter(0))], assignment.batch)
+
+
+def _outcome(labels: Sequence[Mapping[str, Any]], batch: Batch) -> Outcome:
+    nominal = frozenset(c.name for c in batch.guideline.document.criteria if c.measurement == "nominal")
+    return settle(labels, tolerance=batch.tolerance, nominal=nominal)
+
+
+def _build_annotation(
+    assignment: Assignment,
+    work: Work,
+    labels: dict[str, int | float],
+    evidence: list[dict[str, Any]],
+    *,
+    key: str,
+    revision: int,
+) -> Annotation:
+    """Not written yet."""
+    return Annotation(
+        assignment=assignment,
+        revision=revision,
+        labels=labels,
+        rationale=work.rationale,
+        evidence=evidence,
+        flags=list(work.flags),
+        seconds=work.seconds,
+        reason=work.reason,
+        idempotency_key=key,
+        body_sha256=work.sha256,
+        channel=work.channel,
+        receipt=uuid4(),
+        created_at=timezone.now(),
+    )
+
+
+def _refuse_without_key(key: str) -> None:
+    if not key:
+        raise Unprocessable(N_("Send an Idempotency-Key header, so that a retry cannot submit twice."))
+
+
+def _find_receipt(assignment: Assignment, key: str, work: Work) -> Receipt | None:
+    earlier = Annotation.objects.filter(assignment=assignment, idempotency_key=key).first()
+    if earlier is None:
+        return None
+    refuse_other_body(earlier.body_sha256, work)
+    return _receipt(earlier, created=False, feedback=feedback_on(assignment))
+
+
+def _is_asked_before(assignment: Assignment, key: str, work: Work) -> bool:
+    """Whether this key brought a request to the manager before, handled by now or not."""
+    asked = CorrectionRequest.objects.filter(assignment=assignment, idempotency_key=key).first()
+    if asked is not None:
+        refuse_other_body(asked.body_sha256, work)
+    return asked is not None
+
+
+def _ask_manager(assignment: Assignment, *, work: Work, labels: dict[str, int | float], key: str) -> None:
+    """A request for the manager; the same wish under another key is the same request while it waits."""
+    _request, created = CorrectionRequest.objects.get_or_create(
+        assignment=assignment,
+        labels=labels,
+        reason=work.reason or work.rationale,
+        handled_at=None,
+        defaults={"idempotency_key": key, "body_sha256": work.sha256},
+    )
+    if created:
+        record(
+            actor=assignment.person,
+            verb="request_correction",
+            target=f"assignment:{assignment.pk}",
+            labels=labels,
+        )
+
+
+def refuse_other_body(sha256: str, work: Work) -> None:
+    if sha256 != work.sha256:
+        raise Unprocessable(N_("This Idempotency-Key was used before, with other content."))
+
+
+def _refuse_unless_open(assignment: Assignment) -> None:
+    if assignment.skip_reason:
+        raise TooLate(N_("You skipped this item; it went to someone else."))
+    if assignment.task.state == Task.State.WITHDRAWN:
+        raise TooLate(N_("The manager took this item back."))
+    if assignment.batch.state == Batch.State.CLOSED:
+        raise TooLate(N_("This batch is closed."))
+    if assignment.task.state != Task.State.OPEN:
+        raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
+
+
+def _check(assignment: Assignment, work: Work) -> tuple[dict[str, int | float], list[dict[str, Any]]]:
+    """The labels and the evidence as they are stored."""
+    return check_annotation(
+        assignment.batch.guideline.document,
+        assignment.task.stratum.dimension,
+        work.labels,
+        evidence=work.evidence,
+        rationale=work.rationale,
+        texts=lambda: texts_to_mark(assignment.task_id),
+    )
+
+
+def _note_what_is_unclear(assignment: Assignment, work: Work, labels: Mapping[str, int | float]) -> None:
+    """A flag on the guideline is a note on the clause, or on all of it where several criteria were asked."""
+    if GUIDELINE_UNCLEAR not in work.flags:
+        return
+    criterion, level = next(iter(labels.items())) if len(labels) == 1 else ("", None)
+    leave_note(
+        guideline=assignment.batch.guideline,
+        source=GuidelineNote.Source.FLAG,
+        author=assignment.person,
+        criterion=criterion,
+        level=level,
+        text=work.rationale,
+        task=assignment.task,
+    )
+
+
+def _receipt(annotation: Annotation, *, created: bool, feedback: Feedback | None = None) -> Receipt:
+    return Receipt(
+        receipt=annotation.receipt,
+        assignment=annotation.assignment_id,
+        revision=annotation.revision,
+        at=annotation.created_at,
+        created=created,
+        feedback=feedback,
+    )
+
+
+@transaction.atomic
+def handle_correction_request(*, request: CorrectionRequest, actor: Person) -> CorrectionRequest:
+    """Mark a request as read and dealt with. A second time changes nothing: the first handler stays."""
+    changed = CorrectionRequest.objects.filter(pk=request.pk, handled_at=None).update(
+        handled_at=timezone.now(), handled_by=actor
+    )
+    if changed:
+        record(
+            actor=actor,
+            verb="handle_correction",
+            target=f"assignment:{request.assignment_id}",
+            request=request.pk,
+        )
+    request.refresh_from_db()
+    return request

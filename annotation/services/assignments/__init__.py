@@ -1,0 +1,39 @@
+"""Handing out work: claims and leases.
+
+Lock order, everywhere: memberships, the batch, tasks, panels. Two calls of one person queue at their
+membership; two people meet at a task only for the moment in which its slot is taken (SKIP LOCKED).
+Leases are ended in a transaction of their own, before: whoever waits for a task holds no other.
+On SQLite a transaction holds the write lock from its first statement, which gives the same order.
+
+A claim costs the same in a batch of any size (docs/decisions/a-cursor-for-each-member.md): each member looks
+for the next task from their cursor on, and before it only among the few tasks that came back.
+"""
+
+from annotation.core.errors import TooLate
+from annotation.services.assignments.claims import next_assignment, next_dispute
+from annotation.services.assignments.leases import (
+    end_claims,
+    expire_leases,
+    extend_lease,
+    free,
+    lock_assignment,
+    lock_memberships,
+    refuse_who_left,
+    release,
+    retake_slot,
+)
+
+__all__ = [
+    "TooLate",
+    "end_claims",
+    "expire_leases",
+    "extend_lease",
+    "free",
+    "lock_assignment",
+    "lock_memberships",
+    "next_assignment",
+    "next_dispute",
+    "refuse_who_left",
+    "release",
+    "retake_slot",
+]

@@ -1,0 +1,205 @@
+"""The claim on a task: of an annotator on a free place, of an adjudicator on a dispute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from annotation.core.errors import N_, Conflict
+from annotation.core.sql import execute
+from annotation.domain.assignments.eligibility import (
+    PastClaim,
+    claims_to_keep,
+    free_slot,
+    may_claim_again,
+    within_quota,
+)
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Assignment,
+    Batch,
+    Membership,
+    Person,
+    Qualification,
+    Task,
+    sql,
+)
+from annotation.models.sql import FreeTask
+from annotation.selectors.adjudication import ANYTHING, Wanted, repeats_to_come, waiting
+from annotation.selectors.counts import count_decisions, submitted_by
+from annotation.selectors.wellbeing import strata_resting
+from annotation.services.assignments.gold_questions import next_check, next_of_round
+from annotation.services.assignments.leases import LIVE, expire_leases, live_claims
+from annotation.services.assignments.search import (
+    OthersAreTakingError,
+    Search,
+    lock_membership,
+    read_conditions,
+)
+
+RUNNING = Qualification.State.RUNNING
+LET_IN = (Qualification.State.PASSED, Qualification.State.WAIVED)
+
+
+class _LeasesRanOutError(Exception):
+    """Leases are to be ended first, and that is a transaction of its own."""
+
+
+def next_assignment(*, batch: Batch, person: Person, ahead: bool = False) -> Assignment | None:
+    """The person's oldest live claim, else a new one; with ``ahead`` one more, at most two live.
+
+    None when there is nothing for this person now.
+    """
+    expired = careful = False
+    while True:
+        try:
+            return _next_assignment(batch, person, ahead=ahead, expired=expired, careful=careful)
+        except _LeasesRanOutError:
+            expired = True
+            expire_leases(batch=batch)
+        except OthersAreTakingError:
+            careful = True
+
+
+def next_dispute(*, batch: Batch, person: Person, wanted: Wanted = ANYTHING) -> Assignment | None:
+    """The adjudicator's live claim on a disputed task, else a new one that they ``wanted``; None when none waits.
+
+    A repeat adjudication comes as such a claim, too: when it is due, but after what a manager put first, or when the
+    disputes of the batch have run out.
+    """
+    expire_leases(batch=batch)
+    return _next_dispute(batch, person, wanted)
+
+
+@transaction.atomic
+def _next_assignment(
+    batch: Batch, person: Person, *, ahead: bool, expired: bool, careful: bool
+) -> Assignment | None:
+    locked = lock_membership(batch, person, Membership.Role.ANNOTATOR)
+    conditions = read_conditions(locked.membership)
+    if conditions.leases_ran_out and not expired:
+        raise _LeasesRanOutError
+    live = list(_annotating(batch, person)) if conditions.has_live else []
+    if claims_to_keep(len(live), ahead=ahead):
+        return live[-1] if ahead else live[0]
+    # The claims were counted before: one submitted meanwhile counts twice for a moment, and never not at all.
+    member = locked.membership
+    if member.quota is not None and not within_quota(
+        member.quota, submitted=submitted_by(member), live=len(live)
+    ):
+        return None
+    resting = strata_resting(batch, person, conditions.budget)
+    search = Search.of(locked, conditions=conditions, careful=careful, resting=resting)
+    if conditions.round == RUNNING:
+        task = search.take_begun() or next_of_round(search) or search.take_given_back()
+        if task is not None:
+            return _claim_free(task, search)
+        conditions = read_conditions(locked.membership)  # the round may have ended now
+    if conditions.round not in LET_IN or (live and not search.leaves_enough_for_all()):
+        return None
+    task = search.take_begun() or next_check(search, live=len(live)) or search.take_next()
+    return None if task is None else _claim_free(task, search)
+
+
+@transaction.atomic
+def _next_dispute(batch: Batch, person: Person, wanted: Wanted) -> Assignment | None:
+    member = lock_membership(batch, person, Membership.Role.ADJUDICATOR).membership
+    conditions = read_conditions(member)
+    live = live_claims(batch, person).filter(slot=ADJUDICATION_SLOT).order_by("claimed_at").first()
+    if live is not None:
+        return live
+    if member.quota is not None:
+        decided = count_decisions(member, with_repeats=True)
+        if not within_quota(member.quota, submitted=decided, live=0):
+            return None
+    return _take_wanted(member, wanted, resting=strata_resting(batch, person, conditions.budget))
+
+
+def _take_wanted(member: Membership, wanted: Wanted, *, resting: Sequence[int]) -> Assignment | None:
+    tasks = waiting(member, resting=resting)
+    repeats = wanted.of_dimension(repeats_to_come(member, resting=resting))
+    repeat_waits = repeats.exists()
+    if repeat_waits:
+        tasks = tasks.filter(priority__gt=0)
+    task = next(filter(None, map(_take_dispute, wanted.ways(tasks))), None)
+    if task is None and repeat_waits:
+        task = _take_dispute(repeats)
+    if task is None:
+        return None
+    past = Assignment.objects.filter(task=task, person=member.person).first()
+    assignment = _claimed(task.pk, member.person, past, slot=ADJUDICATION_SLOT, batch=member.batch)
+    execute(sql.write_claim(assignment))
+    return assignment
+
+
+def _annotating(batch: Batch, person: Person) -> QuerySet[Assignment]:
+    """The person's live claims to annotate, the oldest first."""
+    return live_claims(batch, person).exclude(slot=ADJUDICATION_SLOT).order_by("claimed_at", "id")
+
+
+def _claim_free(task: FreeTask, search: Search) -> Assignment:
+    """Take the lowest free slot of a task whose row is locked; all that is written goes in one round trip."""
+    member = search.member
+    slot = free_slot(sql.fetch_taken_slots(task.id) if task.slots_taken else (), task.overlap)
+    if slot is None:  # the counter said otherwise: refuse rather than break what never breaks
+        raise Conflict(N_("This task has no free place."))
+    past = Assignment.objects.get(task=task.id, person=member.person) if search.had else None
+    assignment = _claimed(task.id, member.person, past, slot=slot, batch=member.batch)
+    execute(
+        sql.take_slot(task.id),
+        sql.remember_place(member.pk, last_prompt=task.prompt, cursor=search.cursor),
+        sql.write_claim(assignment),
+        *search.beside,
+    )
+    return assignment
+
+
+def _take_dispute(disputes: QuerySet[Task]) -> Task | None:
+    """The first of them that nobody is taking this moment, locked; waits for others only when it is the last.
+
+    Claiming a dispute does not change its task's row, so it is looked at again under the lock; what others hold
+    is given back at once, so that nobody waits in a circle.
+    """
+    for wait in (False, True):
+        gone: list[int] = []
+        while True:
+            tasks = disputes.exclude(pk__in=gone) if gone else disputes
+            with transaction.atomic():
+                task = tasks.select_for_update(skip_locked=not wait, no_key=True, of=("self",)).first()
+                held = (
+                    task is not None
+                    and task.assignments.filter(slot=ADJUDICATION_SLOT, state__in=LIVE).exists()
+                )
+                if task is None or held:
+                    transaction.set_rollback(True)
+            if task is None:
+                break
+            if not held:
+                return task
+            gone.append(task.pk)
+    return None
+
+
+def _claimed(task: int, person: Person, past: Assignment | None, *, slot: int, batch: Batch) -> Assignment:
+    """The claim, new or the ``past`` one once more; not written yet."""
+    if not may_claim_again(_past(past), adjudication=slot == ADJUDICATION_SLOT):
+        raise Conflict(N_("This item was yours before."))
+    assignment = past or Assignment(task_id=task, person=person)
+    now = timezone.now()
+    assignment.batch, assignment.slot, assignment.state = batch, slot, Assignment.State.CLAIMED
+    assignment.claimed_at, assignment.lease_expires = now, now + timedelta(seconds=batch.lease_seconds)
+    return assignment
+
+
+def _past(assignment: Assignment | None) -> PastClaim | None:
+    if assignment is None:
+        return None
+    return PastClaim(
+        live=assignment.state in LIVE,
+        skipped=bool(assignment.skip_reason),
+        adjudication=assignment.is_adjudication,
+    )

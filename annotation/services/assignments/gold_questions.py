@@ -1,0 +1,85 @@
+"""Known items handed out: checks mixed into the work, and the round before it. The membership is locked."""
+
+from __future__ import annotations
+
+from annotation.core.sampling import block_of
+from annotation.domain.gold_questions import pick
+from annotation.models import GoldQuestionTask, Qualification, Task, sql
+from annotation.models.sql import FreeTask, KnownCandidate
+from annotation.selectors.gold_questions import had_check, round_items, seed_of, unseen_checks
+from annotation.services.assignments.search import Search
+from annotation.services.gold_questions.qualification import end_round_if_over, running_round
+
+
+def next_check(search: Search, *, live: int) -> FreeTask | None:
+    """A check for the member's next place, where one is due and work waits as well; ``live`` items are at hand.
+
+    Each block of the share holds one: at the place that was drawn, or after it where none could be given there. It is
+    of the language and the dimension of that work, as far as there is such a one: else it would stand out where the
+    work comes in the order of its prompts, dimension by dimension.
+    """
+    member, share = search.member, search.conditions.check_share
+    if search.conditions.ended is None:
+        return None
+    number = int(search.conditions.ended) + live + 1  # a sum comes as a decimal
+    seed = seed_of(member.pk)
+    block = block_of(number, share=share, seed=seed)
+    if block is None or number < block.drawn or had_check(member, block):
+        return None
+    kind = search.kind_of_next()
+    if kind is None:
+        return None
+    dimension, language = kind
+    found = unseen_checks(member, without=search.tasks.ruled_out)
+    found = [one for one in found if one.prompt != member.last_prompt]
+    found = [one for one in found if one.language == language] or found
+    found = [one for one in found if one.dimension == dimension] or found
+    return _made(search, pick(found, seed=seed, turn=number), Task.Kind.CHECK, number) if found else None
+
+
+def next_of_round(search: Search) -> FreeTask | None:
+    """The next item of the member's round; None where nothing more of it can be given now, and where it is over."""
+    member = search.member
+    current = running_round(member)
+    if current.state != Qualification.State.RUNNING:
+        return None
+    items = round_items(member, current.attempt, without=search.never)
+    if all(item.ended for item in items):
+        end_round_if_over(member.batch, member.person)
+        return None
+    free = [item.candidate for item in items if not item.given]
+    free = [one for one in free if one.stratum not in search.resting]
+    free = [one for one in free if one.prompt != member.last_prompt] or free
+    if not free:
+        return None
+    turn = sum(item.given for item in items)
+    chosen = pick(free, seed=seed_of(member.pk), turn=f"{current.attempt}:{turn}")
+    return _made(search, chosen, Task.Kind.QUALIFICATION, turn + 1, attempt=current.attempt)
+
+
+def _made(
+    search: Search, item: KnownCandidate, kind: Task.Kind, position: int, *, attempt: int = 1
+) -> FreeTask:
+    """A task of its own for this member; what belongs to it is written with the claim."""
+    member = search.member
+    task = Task.objects.create(
+        batch_id=member.batch_id,
+        response_id=item.response,
+        prompt_id=item.prompt,
+        stratum_id=item.stratum,
+        kind=kind,
+        overlap=1,
+        position=position,
+        rank=position,
+    )
+    known = GoldQuestionTask(task=task, item_id=item.item, person_id=member.person_id, attempt=attempt)
+    search.beside += [sql.insert_object(known), sql.add_to_tally(member.pk, item.stratum, open=1)]
+    return FreeTask(
+        id=task.pk,
+        stratum=item.stratum,
+        prompt=item.prompt,
+        panel=None,
+        overlap=1,
+        slots_taken=0,
+        rank=position,
+    )

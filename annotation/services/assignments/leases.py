@@ -1,0 +1,195 @@
+"""A claim once it is made: its lease, giving it back, ending it, and taking its place again for late work."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, QuerySet
+from django.utils import timezone
+
+from annotation.core.errors import N_, Conflict, NotFound, TooLate
+from annotation.core.sql import execute
+from annotation.domain.assignments.eligibility import free_slot
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Assignment,
+    Batch,
+    Membership,
+    Panel,
+    Person,
+    Task,
+    sql,
+)
+from annotation.selectors.access import refuse_role
+from annotation.services.assignments.plan import plan_again
+from annotation.services.audit import record
+from annotation.services.gold_questions.answers import end_skipped
+from annotation.services.gold_questions.qualification import end_round_if_over
+
+LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
+
+
+@transaction.atomic
+def extend_lease(*, assignment_id: UUID, person: Person) -> Assignment:
+    """Give a live claim a fresh lease, counted from now."""
+    assignment = lock_assignment(assignment_id, person)
+    if assignment.state != Assignment.State.CLAIMED:
+        raise Conflict(N_("This item is no longer yours to work on."))
+    assignment.lease_expires = timezone.now() + timedelta(seconds=assignment.batch.lease_seconds)
+    assignment.save(update_fields=["lease_expires"])
+    return assignment
+
+
+@transaction.atomic
+def release(*, assignment_id: UUID, person: Person, skip_reason: str = "") -> Assignment:
+    """Give a claim back. With a reason it is a skip: the item never comes back to this person, and where it was
+    planned for them it is planned for somebody else.
+
+    Releasing what was released already changes nothing.
+    """
+    if skip_reason:  # it may plan again, which nobody does while a manager plans
+        lock_memberships(assignment_id, person)
+    assignment = lock_assignment(assignment_id, person)
+    if assignment.state == Assignment.State.SUBMITTED:
+        raise Conflict(N_("This item was submitted already; it cannot be skipped."))
+    if assignment.state == Assignment.State.CLAIMED:
+        free(assignment, Assignment.State.RELEASED)
+    if skip_reason and not assignment.skip_reason:
+        refuse_who_left(assignment)
+        assignment.state = Assignment.State.RELEASED
+        assignment.skip_reason = skip_reason
+        assignment.save(update_fields=["state", "skip_reason"])
+        if assignment.task.kind == Task.Kind.REPEAT:
+            verb, target = "skip_second_reading", f"task:{assignment.task.repeats_id}"
+        else:
+            verb, target = "skip", f"assignment:{assignment.pk}"
+        record(actor=person, verb=verb, target=target, reason=skip_reason)
+        if assignment.task.panel_id is not None and not assignment.is_adjudication:
+            plan_again(assignment.task, without=membership_id(assignment))
+        is_work = assignment.task.kind == Task.Kind.WORK
+        execute(
+            *([sql.add_to_tally_of(assignment, skipped=1)] if is_work else end_skipped(assignment)),
+            *sql.add_exposure_of(assignment),
+        )
+        if assignment.task.kind == Task.Kind.QUALIFICATION:
+            end_round_if_over(assignment.batch, person)
+    return assignment
+
+
+@transaction.atomic
+def expire_leases(*, batch: Batch, now: datetime | None = None) -> int:
+    """Free every slot of the batch whose lease has run out. The number of leases ended."""
+    now = now or timezone.now()
+    overdue = overdue_claims(batch, now)
+    ended = 0
+    for task_id in overdue.values_list("task_id", flat=True).distinct():
+        if Task.objects.select_for_update(skip_locked=True, no_key=True).filter(pk=task_id).first() is None:
+            continue
+        for assignment in overdue.filter(task_id=task_id):
+            free(assignment, Assignment.State.EXPIRED)
+            ended += 1
+    return ended
+
+
+def end_claims(claims: QuerySet[Assignment]) -> int:
+    """Release those of ``claims`` that are live, each under its task's lock. The number released.
+
+    Lock the memberships before, so that no new claim slips in between.
+    """
+    live = claims.filter(state=Assignment.State.CLAIMED)
+    ended = 0
+    for task_id in sorted(set(live.values_list("task_id", flat=True))):
+        Task.objects.select_for_update(no_key=True).get(pk=task_id)
+        for assignment in live.filter(task=task_id):
+            free(assignment, Assignment.State.RELEASED)
+            ended += 1
+    return ended
+
+
+def free(assignment: Assignment, state: Assignment.State) -> None:
+    """End a live claim; its task's row must be locked. The task is offered again to everybody it is for."""
+    changed = Assignment.objects.filter(pk=assignment.pk, state=Assignment.State.CLAIMED).update(state=state)
+    if changed and not assignment.is_adjudication:
+        Task.objects.filter(pk=assignment.task_id).update(slots_taken=F("slots_taken") - 1, requeued=True)
+    assignment.state = state
+
+
+def lock_memberships(assignment_id: UUID, person: Person) -> None:
+    """The person's memberships in the batch of this assignment; before its task, always."""
+    batch = Assignment.objects.filter(pk=assignment_id, person=person).values("batch")
+    mine = Membership.objects.select_for_update(no_key=True).filter(person=person, batch__in=batch)
+    list(mine.order_by("pk").values_list("pk"))
+
+
+def live_claims(batch: Batch, person: Person) -> QuerySet[Assignment]:
+    return Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.CLAIMED)
+
+
+def lock_assignment(assignment_id: UUID, person: Person) -> Assignment:
+    """The person's assignment with its task's row locked; anybody else's does not exist for them. Of a round before the
+    work their membership is locked first: what is done in it may end it, which locks all its tasks.
+
+    Whoever lost the role in which they hold it is refused. The task comes with its stratum, the batch with its
+    guideline; columns that are seldom needed are read then.
+    """
+    task = sql.find_task(assignment_id, person)
+    if task is None:
+        raise NotFound(N_("There is no such item among yours."))
+    if task.kind == Task.Kind.QUALIFICATION:
+        lock_memberships(assignment_id, person)
+    assignment, has_role = sql.lock_assignment(assignment_id, person, task.id)
+    if not has_role:
+        refuse_role(role_of_slot(assignment.slot))
+    return assignment
+
+
+def membership_id(assignment: Assignment) -> int:
+    """The membership by which the person has this assignment: its role follows from the slot."""
+    return Membership.objects.values_list("pk", flat=True).get(
+        batch=assignment.batch_id, person=assignment.person_id, role=role_of_slot(assignment.slot)
+    )
+
+
+def role_of_slot(slot: int) -> Membership.Role:
+    return Membership.Role.ADJUDICATOR if slot == ADJUDICATION_SLOT else Membership.Role.ANNOTATOR
+
+
+def refuse_who_left(assignment: Assignment) -> Membership:
+    """The membership by which the person works on this; refused to whoever has left the batch."""
+    member = Membership.objects.filter(
+        batch=assignment.batch_id,
+        person=assignment.person_id,
+        role=role_of_slot(assignment.slot),
+        active=True,
+    ).first()
+    if member is None:
+        raise TooLate(N_("This item is no longer yours to work on."))
+    return member
+
+
+def retake_slot(assignment: Assignment) -> None:
+    """Take a slot again for work that comes after its lease ended; refused where the last slot is gone.
+
+    Also refused to whoever has left the batch, and where the task was given to other people meanwhile.
+    The task's row must be locked.
+    """
+    task, member = assignment.task, refuse_who_left(assignment)
+    if assignment.is_adjudication:
+        taken = task.assignments.filter(slot=ADJUDICATION_SLOT, state__in=LIVE).exists()
+        slot = None if taken else ADJUDICATION_SLOT
+    else:
+        if task.panel_id is not None and not Panel.objects.filter(pk=task.panel_id, members=member).exists():
+            raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
+        slot = free_slot(sql.fetch_taken_slots(task.pk), task.overlap)
+    if slot is None:
+        raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))
+    if slot != ADJUDICATION_SLOT:
+        Task.objects.filter(pk=task.pk).update(slots_taken=F("slots_taken") + 1)
+        task.slots_taken += 1
+    assignment.slot = slot
+
+
+def overdue_claims(batch: Batch, now: datetime) -> QuerySet[Assignment]:
+    return Assignment.objects.filter(batch=batch, state=Assignment.State.CLAIMED, lease_expires__lt=now)

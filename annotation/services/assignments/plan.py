@@ -1,0 +1,407 @@
+"""For whom a task is planned: the panels of the pairing policies ``fixed`` and ``balanced``.
+
+A plan is made once, when the tasks are made or the batch is opened. Afterwards only those places are planned
+again that came back: skipped, or left by who went. Lock order: memberships, tasks, panels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from typing import NamedTuple, TypeAlias
+
+from django.db.models import F, QuerySet
+
+from annotation.core.errors import N_, AssayError
+from annotation.domain.assignments.eligibility import within_quota
+from annotation.domain.assignments.pairing import Block
+from annotation.domain.assignments.plan import Allotment, allotments, loads
+from annotation.models import Assignment, Batch, Membership, Panel, Stratum, Task
+from annotation.selectors.assignments.availability import may_take, working_members
+from annotation.selectors.batches.tasks import short_of_people
+from annotation.selectors.counts import by_member, counts_for_quota
+from annotation.selectors.gold_questions import failed_people
+from annotation.services.table_statistics import refresh_statistics
+
+CHUNK = 2000
+MOST_AT_ONCE = 10_000
+LONGEST_KEY = 200
+LIVE = (Assignment.State.CLAIMED, Assignment.State.SUBMITTED)
+# Withdrawn tasks may be brought back: their plan is kept up with those who come and go.
+PLANNED = (Task.State.OPEN, Task.State.WITHDRAWN)
+Members: TypeAlias = tuple[int, ...]
+"""Of a panel: the ids of their memberships, ascending."""
+Plan: TypeAlias = dict[Members | None, list[Task]]
+
+
+@dataclass
+class Planner:
+    """Hands out a panel for each task, one after the other, by its stratum.
+
+    The strata that are for the same people share one design, so that the plan is even where it can be. ``None``
+    is the panel of a task that too few people may take.
+    """
+
+    batch: Batch
+    panels: dict[Members, int] = field(default_factory=dict)
+    planned: Counter[int] = field(default_factory=Counter)
+    turns: dict[int, Iterator[Members | None]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, batch: Batch, tasks: Mapping[int, int]) -> Planner:
+        """``tasks`` maps a stratum to the number of its tasks. Raises where that is more than somebody's quota."""
+        planner = cls(batch)
+        members = working_members(batch, Membership.Role.ANNOTATOR)
+        found = _allotments(batch, members, tasks)
+        _refuse_beyond_quotas(members, found)
+        for one in found:
+            turns = _named(one.blocks(), members)
+            planner.turns |= dict.fromkeys(one.kinds, turns)
+        return planner
+
+    def next(self, stratum: int) -> int | None:
+        """The panel of the next task of a stratum."""
+        members = next(self.turns[stratum])
+        if members is None:
+            return None
+        panel = self.panels.get(members)
+        if panel is None:
+            panel = self.panels[members] = panel_of(self.batch, members).pk
+        self.planned[panel] += 1
+        return panel
+
+    def save(self) -> None:
+        """Count what was planned."""
+        for panel, tasks in sorted(self.planned.items()):
+            Panel.objects.filter(pk=panel).update(tasks_planned=F("tasks_planned") + tasks)
+        self.planned.clear()
+
+
+def plan_open_tasks(batch: Batch) -> None:
+    """Plan every open task of a draft that is being opened."""
+    waiting = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, state=Task.State.OPEN, panel=None)
+    waiting = waiting.order_by("rank")
+    counts = Counter(waiting.order_by().values_list("stratum", flat=True))
+    planner = Planner.of(batch, counts)
+    by_panel: dict[int, list[int]] = defaultdict(list)
+    for task, stratum in waiting.values_list("pk", "stratum").iterator(chunk_size=CHUNK):
+        panel = planner.next(stratum)
+        if panel is not None:
+            by_panel[panel].append(task)
+    for panel, tasks in by_panel.items():
+        for chunk in _chunks(tasks):
+            Task.objects.filter(pk__in=chunk).update(panel=panel)
+    planner.save()
+    refresh_statistics(Task, rows=sum(map(len, by_panel.values())))
+
+
+def plan_again(task: Task, *, without: int) -> None:
+    """The place of member ``without`` on this task goes to somebody else: who has least to do, and shares least
+    with those who stay. With nobody left, the plan stays as it is, and the task is listed as needing a person.
+
+    Nothing happens where the task is not planned for them, or is finished. The task's row must be locked.
+    """
+    _plan_again(Batch.objects.get(pk=task.batch_id), [task.pk], without=without)
+
+
+def plan_again_for(batch: Batch, *, without: Membership, strata: Iterable[int] | None = None) -> None:
+    """All places that are planned for a member and not taken go to others: the member left, or may no longer
+    take the tasks of these ``strata``. The memberships must be locked.
+    """
+    tasks = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, state__in=PLANNED, panel__members=without)
+    if strata is not None:
+        tasks = tasks.filter(stratum__in=list(strata))
+    ids = _locked(tasks)
+    taken = Assignment.objects.filter(batch=batch, person=without.person_id, state__in=LIVE)
+    mine = set(taken.values_list("task", flat=True))
+    _plan_again(batch, [pk for pk in ids if pk not in mine], without=without.pk, many=True)
+
+
+def plan_for_whom_nobody_is_left(batch: Batch) -> int:
+    """Plan the places that nobody of their panel may take any more, now that somebody joined or may take more.
+
+    The number of tasks that found somebody. The memberships must be locked.
+    """
+    if batch.state == Batch.State.DRAFT:
+        return 0
+    ids = _locked(Task.objects.filter(pk__in=short_of_people(batch, limit=MOST_AT_ONCE)))
+    if not ids:
+        return 0
+    office = _Office.of(batch)
+    plan: Plan = defaultdict(list)
+    for task, past in _tasks(ids):
+        members = office.fill(task, past)
+        if members is not None:
+            plan[members].append(task)
+    plan_for(batch, plan)
+    return sum(map(len, plan.values()))
+
+
+def panel_of(batch: Batch, members: Iterable[int]) -> Panel:
+    """The panel of exactly these memberships."""
+    ids = sorted(members)
+    key = "-".join(map(str, ids))
+    if len(key) > LONGEST_KEY:
+        key = hashlib.sha256(key.encode()).hexdigest()
+    panel, created = Panel.objects.get_or_create(batch=batch, key=key)
+    if created:
+        panel.members.set(ids)
+    return panel
+
+
+def plan_for(batch: Batch, plan: Mapping[Members | None, Sequence[Task]], *, requeued: bool = True) -> None:
+    """Plan tasks, whose rows are locked, for these members; None is nobody in particular.
+
+    They count as requeued, because some cursors may be beyond them; or else the cursors are to be set back, which
+    costs less where they are many. The panels are counted last, in the order of their ids: two who plan at the
+    same time never wait for each other in a circle.
+    """
+    mark = {"requeued": True} if requeued else {}
+    panels = {members: None if members is None else panel_of(batch, members) for members in plan}
+    changes: Counter[int] = Counter()
+    for members, tasks in plan.items():
+        panel = panels[members]
+        for chunk in _chunks([task.pk for task in tasks]):
+            Task.objects.filter(pk__in=chunk).update(panel=panel, **mark)
+        changes.subtract(task.panel_id for task in tasks if task.panel_id is not None)
+        if panel is not None:
+            changes[panel.pk] += len(tasks)
+    for pk, change in sorted(changes.items()):
+        Panel.objects.filter(pk=pk).update(tasks_planned=F("tasks_planned") + change)
+
+
+def name_pairs(batch: Batch, pairs: Iterable[Sequence[Membership]]) -> None:
+    """Keep the pairs that the manager named; each as many different people as the overlap asks for."""
+    for pair in pairs:
+        members = {one.pk for one in pair}
+        if len(members) != batch.overlap:
+            raise AssayError(
+                N_(
+                    "Each pair must be {overlap} different people, because that is the overlap; one has {given}."
+                ),
+                overlap=batch.overlap,
+                given=len(members),
+            )
+        panel = panel_of(batch, members)
+        Panel.objects.filter(pk=panel.pk).update(named=True)
+
+
+def named_pairs(batch: Batch) -> list[Members]:
+    return [tuple(map(int, key.split("-"))) for key in _named_keys(batch)]
+
+
+def refuse_without_pairs(batch: Batch) -> None:
+    if batch.pairing == Batch.Pairing.FIXED and not _named_keys(batch):
+        raise AssayError(N_("The pairing fixed needs the pairs: name who works with whom."))
+
+
+def _named_keys(batch: Batch) -> list[str]:
+    return list(Panel.objects.filter(batch=batch, named=True).order_by("pk").values_list("key", flat=True))
+
+
+def _allotments(
+    batch: Batch, members: Sequence[Membership], tasks: Mapping[int, int]
+) -> list[Allotment[int]]:
+    places = {member.pk: place for place, member in enumerate(members)}
+    may: dict[int, Block] = {}
+    for stratum in Stratum.objects.filter(pk__in=tasks).order_by("pk"):
+        may[stratum.pk] = tuple(places[one.pk] for one in may_take(members, stratum))
+    pairs = [tuple(places[pk] for pk in pair) for pair in named_pairs(batch) if places.keys() >= set(pair)]
+    return allotments(
+        tasks={stratum: tasks[stratum] for stratum in may},
+        may=may,
+        pairs=pairs if batch.pairing == Batch.Pairing.FIXED else None,
+        overlap=batch.overlap,
+        seed=batch.seed,
+    )
+
+
+def _refuse_beyond_quotas(members: Sequence[Membership], found: Iterable[Allotment[int]]) -> None:
+    """A plan that somebody's quota does not allow would leave tasks that nobody may take."""
+    planned: Counter[int] = Counter()
+    for one in found:
+        planned.update(loads(one.counts()))
+    for place, member in enumerate(members):
+        if member.quota is not None and planned[place] > member.quota:
+            raise AssayError(
+                N_(
+                    "The plan gives {name} {planned} items, and the quota is {quota}:"
+                    " raise the quota, or let more people share the work."
+                ),
+                name=str(member.person),
+                planned=planned[place],
+                quota=member.quota,
+            )
+
+
+def _named(blocks: Iterator[Block | None], members: Sequence[Membership]) -> Iterator[Members | None]:
+    return (None if block is None else tuple([members[place].pk for place in block]) for block in blocks)
+
+
+def _plan_again(batch: Batch, tasks: Sequence[int], *, without: int, many: bool = False) -> None:
+    office = _Office.of(batch)
+    plan: Plan = defaultdict(list)
+    for task, past in _tasks(tasks):
+        members = office.substitute(task, past, without=without) if task.state in PLANNED else None
+        if members is not None:
+            plan[members].append(task)
+    plan_for(batch, plan, requeued=not many)
+    if many and plan:
+        first = min(task.rank for tasks in plan.values() for task in tasks)
+        Membership.objects.filter(batch=batch, cursor__gt=first).update(cursor=first)
+
+
+def _locked(tasks: QuerySet[Task]) -> list[int]:
+    """The tasks, locked all before any panel is changed."""
+    ids = list(tasks.order_by("pk").values_list("pk", flat=True))
+    for chunk in _chunks(ids):
+        list(
+            Task.objects.select_for_update(no_key=True).filter(pk__in=chunk).order_by("pk").values_list("pk")
+        )
+    return ids
+
+
+def _tasks(ids: Sequence[int]) -> Iterator[tuple[Task, _Past]]:
+    """The tasks, each with what happened on it."""
+    for chunk in _chunks(ids):
+        assignments: dict[int, list[Assignment]] = defaultdict(list)
+        for assignment in Assignment.objects.filter(task__in=chunk):
+            assignments[assignment.task_id].append(assignment)
+        for task in Task.objects.filter(pk__in=chunk).select_related("stratum").order_by("rank"):
+            yield task, _Past.of(assignments[task.pk])
+
+
+def _chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
+
+
+@dataclass(frozen=True)
+class _Past:
+    """The people whom what happened on a task bars from it, who have a place on it now, and who gave one back."""
+
+    barred: frozenset[int]
+    live: frozenset[int]
+    gave_back: frozenset[int]
+
+    @classmethod
+    def of(cls, assignments: Iterable[Assignment]) -> _Past:
+        barred, live, gave_back = set(), set(), set()
+        for assignment in assignments:
+            if assignment.state in LIVE and not assignment.is_adjudication:
+                live.add(assignment.person_id)
+            if assignment.state in LIVE or assignment.skip_reason or assignment.is_adjudication:
+                barred.add(assignment.person_id)
+            else:
+                gave_back.add(assignment.person_id)
+        return cls(frozenset(barred), frozenset(live), frozenset(gave_back))
+
+
+class _Able(NamedTuple):
+    """A membership that may take the tasks of a stratum."""
+
+    pk: int
+    person: int
+    quota: int | None
+
+
+@dataclass
+class _Office:
+    """Finds people for places, with the loads and the shared counts of the plan as it stands."""
+
+    members: list[Membership]  # who annotates now, is within the quota and did not fail the qualification
+    person_of: dict[int, int]  # of every annotator's membership
+    panels: dict[int, Members]
+    load: Counter[int]
+    shared: Counter[tuple[int, int]]
+    by_stratum: dict[int, list[_Able]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, batch: Batch) -> _Office:
+        annotators = Membership.objects.filter(batch=batch, role=Membership.Role.ANNOTATOR)
+        counts, failed = by_member(batch), failed_people(batch)
+        people: dict[int, list[int]] = defaultdict(list)
+        pairs = Panel.objects.filter(batch=batch).order_by("pk", "members").values_list("pk", "members")
+        for panel, member in pairs:
+            people[panel].append(member)
+        office = cls(
+            members=[
+                member
+                for member in working_members(batch, Membership.Role.ANNOTATOR)
+                if member.person_id not in failed
+                and within_quota(member.quota, submitted=counts_for_quota(counts.get(member.pk)), live=0)
+            ],
+            person_of=dict(annotators.values_list("pk", "person")),
+            panels={pk: tuple(ids) for pk, ids in people.items()},
+            load=Counter(),
+            shared=Counter(),
+        )
+        for pk, planned in Panel.objects.filter(batch=batch, tasks_planned__gt=0).values_list(
+            "pk", "tasks_planned"
+        ):
+            office._count(people[pk], planned)
+        return office
+
+    def substitute(self, task: Task, past: _Past, *, without: int) -> Members | None:
+        """The members of the task's panel with another in the place of one; None where nobody else may take it,
+        or where it is not planned for that one.
+        """
+        planned = self._panel(task)
+        if without not in planned:
+            return None
+        stay = [one for one in planned if one != without]
+        return self._with(task, stay, self._able(task, past, stay=stay, without=without)[:1])
+
+    def fill(self, task: Task, past: _Past) -> Members | None:
+        """Those who have a place or may take theirs, and as many others as there are places for; None where
+        there are no others, or no places.
+        """
+        able = {one.pk for one in self._for(task) if one.person not in past.barred}
+        holders = [pk for pk, person in self.person_of.items() if person in past.live]
+        stay = [*holders, *(one for one in self._panel(task) if one in able)]
+        return self._with(task, stay, self._able(task, past, stay=stay)[: max(0, task.overlap - len(stay))])
+
+    def _panel(self, task: Task) -> Members:
+        return () if task.panel_id is None else self.panels[task.panel_id]
+
+    def _for(self, task: Task) -> list[_Able]:
+        if task.stratum_id not in self.by_stratum:
+            able = may_take(self.members, task.stratum)
+            self.by_stratum[task.stratum_id] = [_Able(one.pk, one.person_id, one.quota) for one in able]
+        return self.by_stratum[task.stratum_id]
+
+    def _able(self, task: Task, past: _Past, *, stay: Sequence[int], without: int = 0) -> list[int]:
+        """Who could take a place beside those who stay, the best first: who did not give it back before, is
+        within their quota with all that is planned for them, has least to do, and shares least with the others.
+        """
+        able = [
+            one
+            for one in self._for(task)
+            if one.pk not in stay and one.pk != without and one.person not in past.barred
+        ]
+        able.sort(
+            key=lambda one: (
+                one.person in past.gave_back,
+                one.quota is not None and self.load[one.pk] >= one.quota,
+                self.load[one.pk],
+                sum([self.shared[one.pk, other] for other in stay]),
+                one.pk,
+            )
+        )
+        return [one.pk for one in able]
+
+    def _with(self, task: Task, stay: Sequence[int], chosen: Sequence[int]) -> Members | None:
+        if not chosen:
+            return None
+        members = tuple(sorted([*stay, *chosen]))
+        self._count(self._panel(task), -1)
+        self._count(members, 1)
+        return members
+
+    def _count(self, members: Sequence[int], tasks: int) -> None:
+        for member in members:
+            self.load[member] += tasks
+        for pair in permutations(members, 2):
+            self.shared[pair] += tasks

@@ -1,0 +1,380 @@
+"""Making a batch that a page asks for: at once, or by a job where there are many responses.
+
+The job makes it in one transaction, so that a failed, cancelled or killed one leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Count, QuerySet
+from django.utils import timezone
+
+from annotation.core.errors import N_, AssayError, Conflict, Forbidden
+from annotation.core.names import check_name
+from annotation.domain.batch_spec import AnnotatorShare, BatchSpec, Policy, check_annotators
+from annotation.models import (
+    Assignment,
+    Batch,
+    Dataset,
+    EvaluatedModel,
+    Guideline,
+    Job,
+    Membership,
+    Person,
+    Response,
+    Stratum,
+    Task,
+)
+from annotation.selectors.access import awaits_confirmation
+from annotation.selectors.counts import tasks_in
+from annotation.services import jobs
+from annotation.services.assignments import end_claims
+from annotation.services.assignments.plan import Planner, name_pairs, plan_open_tasks, refuse_without_pairs
+from annotation.services.audit import record
+from annotation.services.counts import count_in, lock_memberships
+from annotation.services.gold_questions.answers import close_checks
+from annotation.services.gold_questions.qualification import refuse_without_a_round
+from annotation.services.jobs import Teller
+from annotation.services.table_statistics import refresh_statistics
+
+CHUNK = 2000
+# Of a response: what makes its stratum.
+KIND = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
+Report = Callable[[float], object]  # from 0 to 1, how much of the tasks is made
+MOVES = {
+    Batch.State.DRAFT: {Batch.State.OPEN, Batch.State.CLOSED},
+    Batch.State.OPEN: {Batch.State.PAUSED, Batch.State.CLOSED},
+    Batch.State.PAUSED: {Batch.State.OPEN, Batch.State.CLOSED},
+    Batch.State.CLOSED: set(),
+}
+
+
+@transaction.atomic
+def create_batch(
+    spec: BatchSpec, *, actor: Person | None = None, report: Report = lambda _done: None
+) -> Batch:
+    """Make a batch of the dataset's responses, and open it unless it is to be a draft."""
+    batch, responses = _prepare(spec, actor)
+    add_tasks(batch=batch, responses=responses, plan=spec.open_now, report=report)
+    if spec.open_now:
+        set_state(batch=batch, state=Batch.State.OPEN, actor=actor)
+    return batch
+
+
+def check_batch(spec: BatchSpec, *, actor: Person | None) -> None:
+    """Raise what ``create_batch`` would raise, in a moment and without making anything."""
+    with transaction.atomic():
+        batch, responses = _prepare(spec, actor)
+        if spec.open_now and batch.pairing != Batch.Pairing.POOL:
+            Planner.of(batch, _strata(batch, responses)[1])
+        transaction.set_rollback(True)
+
+
+def _prepare(spec: BatchSpec, actor: Person | None) -> tuple[Batch, QuerySet[Response]]:
+    """The batch with its people and without its tasks, and the responses that are to be its tasks."""
+    guideline = Guideline.objects.get(pk=spec.guideline)
+    if not guideline.is_published:
+        raise AssayError(N_("The guideline {guideline} is not published yet."), guideline=str(guideline))
+    responses = list_responses(spec)
+    dimensions = set(responses.order_by().values_list("prompt__dimension", flat=True).distinct())
+    if not dimensions:
+        dataset = Dataset.objects.get(pk=spec.dataset)
+        raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)
+    _refuse_unknown_dimensions(guideline, dimensions)
+    people = Person.objects.in_bulk([*spec.annotators, *spec.adjudicators, *spec.shares])
+    shares = {people[pk]: spec.build_share(pk) for pk in [*spec.annotators, *spec.shares]}
+    _check_shares(shares, spec.annotators, {*guideline.document.dimension_names, *dimensions} - {""})
+    batch = new_batch(name=spec.name, guideline=guideline, policy=spec.policy, actor=actor)
+    for role, members in (
+        (Membership.Role.ANNOTATOR, spec.annotators),
+        (Membership.Role.ADJUDICATOR, spec.adjudicators),
+    ):
+        add_members(batch=batch, role=role, people=[people[pk] for pk in members], shares=shares)
+    _name_pairs(batch, spec.pairs)
+    if spec.open_now:
+        refuse_without_pairs(batch)
+    return batch, responses
+
+
+def new_batch(*, name: str, guideline: Guideline, policy: Policy, actor: Person | None) -> Batch:
+    blocks_since = timezone.now() if policy.closes_in_blocks(policy.overlap) else None
+    fields = {
+        "guideline": guideline,
+        "created_by": actor,
+        "blocks_since": blocks_since,
+        **policy.model_dump(),
+    }
+    batch, created = Batch.objects.get_or_create(name=check_name(name), defaults=fields)
+    if not created:
+        raise AssayError(N_("There is already a batch named {name}."), name=name)
+    record(actor=actor, verb="create_batch", target=f"batch:{name}", guideline=str(guideline))
+    return batch
+
+
+def add_members(
+    *,
+    batch: Batch,
+    role: str,
+    people: Iterable[Person],
+    shares: Mapping[Person, AnnotatorShare] = {},  # read only
+) -> None:
+    for person in people:
+        fields: dict[str, object] = {"active": True, "cursor": Membership.START}
+        if person in shares and role == Membership.Role.ANNOTATOR:
+            fields["quota"] = shares[person].quota
+            fields["excluded_dimensions"] = list(shares[person].excluded_dimensions)
+        Membership.objects.update_or_create(batch=batch, person=person, role=role, defaults=fields)
+
+
+def add_tasks(
+    *,
+    batch: Batch,
+    responses: QuerySet[Response],
+    plan: bool = False,
+    report: Report = lambda _done: None,
+) -> int:
+    """One work task for each response, in this order or shuffled by the batch's seed. The number made.
+
+    With ``plan`` they are planned for people where the batch's pairing asks for it; a draft's are when it opens.
+    The batch is new, or its row is locked.
+    """
+    strata, counts = _strata(batch, responses)
+    planner = Planner.of(batch, counts) if plan and batch.pairing != Batch.Pairing.POOL else None
+    start = tasks_in(batch)
+    total = sum(counts.values())
+    positions = _positions(batch, start, total)
+    made = 0
+    with closing(_chunks(responses)) as chunks:
+        for chunk in chunks:
+            tasks = []
+            for pk, prompt, *kind in chunk:
+                stratum, position = strata[tuple(kind)], next(positions)
+                tasks.append(
+                    Task(
+                        batch_id=batch.pk,
+                        response_id=pk,
+                        prompt_id=prompt,
+                        stratum_id=stratum,
+                        panel_id=planner.next(stratum) if planner else None,
+                        overlap=batch.overlap,
+                        position=position,
+                        rank=position,
+                        # Where people are at work already, some cursors may be beyond.
+                        requeued=batch.state != Batch.State.DRAFT,
+                    )
+                )
+            Task.objects.bulk_create(tasks)
+            made += len(tasks)
+            report(made / total)
+    for stratum, n in counts.items():
+        count_in(stratum, open=n)
+    if planner:
+        planner.save()
+    refresh_statistics(Task, rows=made)
+    return made
+
+
+def _chunks(responses: QuerySet[Response]) -> Generator[list[tuple[Any, ...]], None, None]:
+    """Response, prompt and ``KIND`` of some responses at a time."""
+    rows = responses.values_list("pk", "prompt", *KIND).iterator(chunk_size=CHUNK)
+    while chunk := list(islice(rows, CHUNK)):
+        yield chunk
+
+
+def _strata(batch: Batch, responses: QuerySet[Response]) -> tuple[dict[tuple[Any, ...], int], dict[int, int]]:
+    """The strata of these responses by ``KIND``, and the number of responses in each."""
+    work = Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK)
+    strata = {
+        tuple(kind): pk for pk, *kind in work.values_list("pk", "dataset", "dimension", "language", "model")
+    }
+    found = {
+        tuple(kind): n
+        for *kind, n in responses.order_by().values_list(*KIND).annotate(n=Count("pk")).order_by(*KIND)
+    }
+    new = [
+        Stratum(
+            batch=batch,
+            kind=Task.Kind.WORK,
+            dataset_id=dataset,
+            dimension=dimension,
+            language=language,
+            model_id=model,
+        )
+        for dataset, dimension, language, model in found
+        if (dataset, dimension, language, model) not in strata
+    ]
+    for one in Stratum.objects.bulk_create(new):
+        strata[one.dataset_id, one.dimension, one.language, one.model_id] = one.pk
+    return strata, {strata[kind]: n for kind, n in found.items()}
+
+
+def _positions(batch: Batch, start: int, number: int) -> Iterator[int]:
+    if batch.order == Batch.Order.PROMPTS:
+        return iter(range(start, start + number))
+    shuffled = list(range(start, start + number))
+    random.Random(batch.seed).shuffle(shuffled)  # noqa: S311  # an order that can be repeated, not a secret
+    return iter(shuffled)
+
+
+def _name_pairs(batch: Batch, pairs: Sequence[Sequence[int]]) -> None:
+    if pairs and batch.pairing != Batch.Pairing.FIXED:
+        raise AssayError(
+            N_("Pairs are named for the pairing fixed; this batch's is {pairing}."), pairing=batch.pairing
+        )
+    if not pairs:
+        return
+    annotators = batch.memberships.filter(role=Membership.Role.ANNOTATOR)
+    members = {member.person_id: member for member in annotators}
+    name_pairs(batch, [[members[person] for person in pair] for pair in pairs])
+
+
+def list_responses(spec: BatchSpec) -> QuerySet[Response]:
+    """The responses that are to be the batch's tasks."""
+    responses = responses_for(dataset=spec.dataset, models=spec.models, collection=spec.collection)
+    return responses if spec.among is None else responses.filter(pk__in=spec.among)
+
+
+def responses_for(
+    *,
+    dataset: Dataset | int,
+    models: Sequence[EvaluatedModel] | Sequence[int] = (),
+    collection: str | None = None,
+) -> QuerySet[Response]:
+    """The dataset's responses, prompt by prompt; ``models`` empty means all, ``collection`` None means all.
+
+    Those to one prompt come in the order of their hashes: any order of models would tell whose each is.
+    """
+    responses = Response.objects.filter(prompt__dataset=dataset).select_related("prompt")
+    if models:
+        responses = responses.filter(model__in=models)
+    if collection is not None:
+        responses = responses.filter(collection__name=collection)
+    return responses.order_by("prompt_id", "-sha256", "id")
+
+
+@transaction.atomic
+def set_state(*, batch: Batch, state: str, actor: Person | None = None) -> Batch:
+    """Open, pause or close. Closing ends every live claim; a closed batch stays closed.
+
+    Its results stay sealed for an ``actor`` who works or worked in it, until ``confirm_closing``.
+    """
+    # A claim holds its membership: wait for the claims under way, and let those that come later see the new state.
+    lock_memberships(batch)
+    locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
+    if locked.state == state:
+        return locked
+    if state not in MOVES[Batch.State(locked.state)]:
+        raise Conflict(
+            N_("The batch {name} is {state}; it cannot become {wanted}."),
+            name=batch.name,
+            state=Batch.State(locked.state).label,
+            wanted=Batch.State(state).label,
+        )
+    if locked.state == Batch.State.DRAFT and state == Batch.State.OPEN:
+        check_annotators(batch.overlap, _annotators_in(batch))
+        refuse_without_a_round(locked)
+        refuse_without_pairs(batch)
+        if batch.pairing != Batch.Pairing.POOL:
+            plan_open_tasks(batch)
+    Batch.objects.filter(pk=batch.pk).update(
+        state=state, closed_by=actor if state == Batch.State.CLOSED else None
+    )
+    if state == Batch.State.CLOSED:
+        end_claims(Assignment.objects.filter(batch=batch))
+        close_checks(batch)
+    record(actor=actor, verb=f"batch_{state}", target=f"batch:{batch.name}")
+    batch.refresh_from_db()
+    return batch
+
+
+@transaction.atomic
+def confirm_closing(*, batch: Batch, actor: Person | None) -> Batch:
+    """Say that it was right to close the batch: from now on its results are open to who closed it, too.
+
+    Whoever closed it cannot say so. ``actor`` is None for the operator's shell.
+    """
+    locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
+    if not awaits_confirmation(locked):
+        raise Conflict(N_("The closing of {name} needs no confirmation."), name=batch.name)
+    if actor is not None and actor.pk == locked.closed_by_id:
+        raise Forbidden(
+            N_("You closed {name} while you worked in it: another manager must confirm that."),
+            name=batch.name,
+        )
+    confirmed_at = timezone.now()
+    Batch.objects.filter(pk=batch.pk).update(closing_confirmed_at=confirmed_at, closing_confirmed_by=actor)
+    record(actor=actor, verb="confirm_closing", target=f"batch:{batch.name}")
+    batch.refresh_from_db()
+    return batch
+
+
+def _check_shares(
+    shares: Mapping[Person, AnnotatorShare], annotators: Sequence[int], known: set[str]
+) -> None:
+    """``known`` are the dimensions that somebody can be kept from."""
+    for person, share in shares.items():
+        if person.pk not in annotators:
+            raise AssayError(
+                N_("{name} is not an annotator of this batch, so there is nothing to limit."),
+                name=str(person),
+            )
+        if share.quota is not None and share.quota < 1:
+            raise AssayError(
+                N_("The quota of {name} is {quota}; it is at least 1."), name=str(person), quota=share.quota
+            )
+        unknown = set(share.excluded_dimensions) - known
+        if unknown:
+            raise AssayError(
+                N_("The batch has no dimension {dimension}; it has: {known}."),
+                dimension=min(unknown),
+                known=", ".join(sorted(known)),
+            )
+
+
+def _annotators_in(batch: Batch) -> int:
+    return batch.memberships.filter(role=Membership.Role.ANNOTATOR, active=True).count()
+
+
+def _refuse_unknown_dimensions(guideline: Guideline, dimensions: Iterable[str]) -> None:
+    unanswerable = sorted(name for name in dimensions if not guideline.document.criteria_for(name))
+    if unanswerable:
+        raise AssayError(
+            N_("{guideline} has no criterion for the dimension {dimensions}."),
+            guideline=str(guideline),
+            dimensions=", ".join(name or '""' for name in unanswerable),
+        )
+
+
+JOB_KIND = "batch"
+# So many responses are made into a batch while the page waits: a few seconds.
+AT_ONCE = 20_000
+UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
+
+
+def make(spec: BatchSpec, *, actor: Person) -> Batch | Job:
+    """The batch, or the job that makes it. What cannot be made is refused at once (AssayError)."""
+    if list_responses(spec).count() <= AT_ONCE:
+        return create_batch(spec, actor=actor)
+    check_batch(spec, actor=actor)
+    if Job.objects.filter(kind=JOB_KIND, state__in=UNDER_WAY, payload__name=spec.name).exists():
+        raise AssayError(N_("A batch named {name} is being made now."), name=spec.name)
+    return jobs.enqueue(kind=JOB_KIND, payload=spec.model_dump(mode="json"), title=spec.name, actor=actor)
+
+
+def run_making(context: jobs.JobContext) -> dict[str, Any]:
+    """The body of the job. Done again after a worker died, it finds the batch made, or nothing of it."""
+    if "batch" in context.job.result:
+        return dict(context.job.result)
+    context.report(0, N_("making the items"))
+    spec = BatchSpec.model_validate(context.payload)
+    with Teller(context) as teller, transaction.atomic():
+        batch = create_batch(spec, actor=context.job.created_by, report=teller.tell)
+        result = {"batch": batch.name, "tasks": batch.tasks.count()}
+        context.keep(result)
+    return result

@@ -1,0 +1,263 @@
+"""Who works in a batch: joining while it runs, leaving, coming back.
+
+Each tells how many items it planned again: for those who came, or for others in place of who went.
+
+What a manager makes of somebody's round: lets them in whatever came out of it, or gives them another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.db import transaction
+from django.db.models import Q, Sum
+from django.utils import timezone
+
+from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    ADJUDICATOR,
+    ANNOTATOR,
+    MANAGER,
+    RESEARCHER,
+    Assignment,
+    Batch,
+    GoldQuestionTask,
+    Membership,
+    Person,
+    Qualification,
+    Task,
+)
+from annotation.selectors.access import lock_people
+from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.services.access import refuse_who_opened
+from annotation.services.assignments import end_claims
+from annotation.services.assignments.plan import plan_again_for, plan_for_whom_nobody_is_left
+from annotation.services.audit import record
+from annotation.services.batches.batches import add_members
+from annotation.services.counts import lock_memberships
+from annotation.services.gold_questions.answers import close, withdraw
+from annotation.services.gold_questions.qualification import running_round
+
+
+@transaction.atomic
+def join_batch(*, batch: Batch, role: str, people: Sequence[Person], actor: Person | None = None) -> int:
+    """Add people to a batch, also while it runs; whoever had left it comes back.
+
+    Whoever opened its results may not, nor who could do so once there are any: they would not judge blind.
+    """
+    _refuse_closed(batch)
+    lock_memberships(batch)
+    lock_people(person.pk for person in people)
+    refuse_who_opened(batch, people)
+    _refuse_who_may_have_read(batch, people)
+    add_members(batch=batch, role=role, people=people)
+    planned = plan_for_whom_nobody_is_left(batch) if role == ANNOTATOR else 0
+    names = [person.username for person in people]
+    record(actor=actor, verb="join_batch", target=f"batch:{batch.name}", role=role, people=names)
+    return planned
+
+
+@transaction.atomic
+def set_member_active(
+    *, batch: Batch, person: Person, role: str, active: bool, actor: Person | None = None
+) -> int:
+    """Let a member go, which gives their live claims of this role back, or take them in again.
+
+    Saying the same twice changes nothing. What they submitted stays, and so does their blindness.
+    """
+    # Locked before the tasks, as a claim does; all of them, because what was planned goes to others.
+    memberships = lock_memberships(batch)
+    membership = next(
+        (
+            membership
+            for membership in memberships
+            if membership.person_id == person.pk and membership.role == role
+        ),
+        None,
+    )
+    if membership is None:
+        raise NotFound(N_("{name} is not in the batch {batch}."), name=str(person), batch=batch.name)
+    if membership.active == active:
+        return 0
+    _refuse_closed(batch)
+    if active:
+        refuse_who_opened(batch, [person])
+    membership.active, membership.cursor = active, Membership.START
+    membership.save(update_fields=["active", "cursor"])
+    released = 0
+    if not active:
+        released = end_claims(Assignment.objects.filter(_slots(role), batch=batch, person=person))
+    planned = 0
+    if role == ANNOTATOR:
+        planned = plan_for_whom_nobody_is_left(batch) if active else _plan_for_others(batch, membership)
+    record(
+        actor=actor,
+        verb="member_returns" if active else "member_leaves",
+        target=f"batch:{batch.name}",
+        person=person.username,
+        role=role,
+        released=released,
+    )
+    return planned
+
+
+@transaction.atomic
+def set_limits(
+    *,
+    batch: Batch,
+    person: Person,
+    role: str,
+    quota: int | None,
+    excluded_dimensions: Sequence[str] = (),
+    actor: Person | None = None,
+) -> int:
+    """Say what a member is given: at most ``quota`` items, none of the ``excluded_dimensions``. What they hold
+    now they may finish; what was planned for them and is no longer theirs is planned for others.
+    """
+    lock_memberships(batch)
+    membership = (
+        Membership.objects.select_related("person", "batch")
+        .filter(batch=batch, person=person, role=role)
+        .first()
+    )
+    if membership is None:
+        raise NotFound(N_("{name} is not in the batch {batch}."), name=str(person), batch=batch.name)
+    _refuse_closed(batch)
+    known = {*batch.guideline.document.dimension_names, *batch.strata.values_list("dimension", flat=True)} - {
+        ""
+    }
+    unknown = sorted(set(excluded_dimensions) - known)
+    if unknown:
+        raise AssayError(
+            N_("The batch has no dimension {dimension}; it has: {known}."),
+            dimension=unknown[0],
+            known=", ".join(sorted(known)),
+        )
+    membership.quota, membership.excluded_dimensions = quota, sorted(set(excluded_dimensions))
+    membership.cursor = Membership.START
+    membership.save(update_fields=["quota", "excluded_dimensions", "cursor"])
+    planned = 0
+    if role == ANNOTATOR:
+        ruled_out = strata_ruled_out(membership)
+        if ruled_out:
+            planned = _plan_for_others(batch, membership, strata=ruled_out)
+        planned += plan_for_whom_nobody_is_left(batch)
+    record(
+        actor=actor,
+        verb="set_limits",
+        target=f"batch:{batch.name}",
+        person=person.username,
+        role=role,
+        quota=quota,
+        excluded_dimensions=membership.excluded_dimensions,
+    )
+    return planned
+
+
+def _plan_for_others(batch: Batch, member: Membership, strata: Sequence[int] | None = None) -> int:
+    before = _planned_for(member)
+    plan_again_for(batch, without=member, strata=strata)
+    return before - _planned_for(member)
+
+
+def _planned_for(member: Membership) -> int:
+    return member.panels.aggregate(n=Sum("tasks_planned"))["n"] or 0
+
+
+def _slots(role: str) -> Q:
+    return Q(slot=ADJUDICATION_SLOT) if role == ADJUDICATOR else Q(slot__lt=ADJUDICATION_SLOT)
+
+
+def _refuse_closed(batch: Batch) -> None:
+    if Batch.objects.filter(pk=batch.pk, state=Batch.State.CLOSED).exists():
+        raise Conflict(N_("The batch {name} is closed; its people stay as they are."), name=batch.name)
+
+
+def _refuse_who_may_have_read(batch: Batch, people: Sequence[Person]) -> None:
+    if not batch.assignments.filter(state=Assignment.State.SUBMITTED).exists():
+        return
+    readers = Person.objects.filter(Q(groups__name__in=[MANAGER, RESEARCHER]) | Q(is_superuser=True))
+    reader = (
+        readers.filter(pk__in=[person.pk for person in people])
+        .exclude(memberships__batch=batch)
+        .order_by("username")
+        .first()
+    )
+    if reader is not None:
+        raise Conflict(
+            N_(
+                "{name} could already read the labels of {batch} and would not judge blind; choose someone else."
+            ),
+            name=str(reader),
+            batch=batch.name,
+        )
+
+
+State = Qualification.State
+LONGEST_REASON = 500
+
+
+@transaction.atomic
+def let_in(*, batch: Batch, person: Person, reason: str, actor: Person | None = None) -> Qualification:
+    """Whatever came out of the round, or would: the work is theirs from now on. Saying it twice changes nothing."""
+    member, found = _locked(batch, person, reason)
+    if found.state in (State.PASSED, State.WAIVED):
+        return found
+    _leave_the_rest(member, found)
+    found.state, found.decided_by = State.WAIVED, actor
+    found.ended_at = found.ended_at or timezone.now()
+    found.save()
+    told = {"person": person.username, "attempt": found.attempt, "reason": reason}
+    record(actor=actor, verb="qualification_waived", target=f"batch:{batch.name}", **told)
+    return found
+
+
+@transaction.atomic
+def another_round(*, batch: Batch, person: Person, reason: str, actor: Person | None = None) -> Qualification:
+    """For somebody who failed: with items that they have not had, if there are enough of these."""
+    _member, found = _locked(batch, person, reason)
+    if found.state == State.RUNNING:
+        return found
+    if found.state != State.FAILED:
+        raise Conflict(N_("{name} was let in already."), name=str(person))
+    again = Qualification.objects.create(
+        batch=batch, person=person, attempt=found.attempt + 1, decided_by=actor
+    )
+    told = {"person": person.username, "attempt": again.attempt, "reason": reason}
+    record(actor=actor, verb="qualification_again", target=f"batch:{batch.name}", **told)
+    return again
+
+
+def _locked(batch: Batch, person: Person, reason: str) -> tuple[Membership, Qualification]:
+    if not reason.strip() or len(reason) > LONGEST_REASON:
+        raise AssayError(N_("Say why, in at most {most} characters."), most=LONGEST_REASON)
+    mine = Membership.objects.select_for_update(no_key=True).filter(
+        batch=batch, person=person, role=Membership.Role.ANNOTATOR
+    )
+    member = mine.first()
+    if member is None:
+        raise NotFound(N_("{name} is not in the batch {batch}."), name=str(person), batch=batch.name)
+    if not batch.qualifying:
+        raise Conflict(N_("The batch {name} asks for no qualification."), name=batch.name)
+    if batch.state == Batch.State.CLOSED:
+        raise Conflict(N_("The batch {name} is closed."), name=batch.name)
+    member.batch, member.person = batch, person
+    return member, running_round(member)
+
+
+def _leave_the_rest(member: Membership, found: Qualification) -> None:
+    """What was submitted of the round closes; what was not is taken back."""
+    mine = GoldQuestionTask.objects.filter(
+        person=found.person_id,
+        attempt=found.attempt,
+        item__batch=found.batch_id,
+        task__kind=Task.Kind.QUALIFICATION,
+        task__state=Task.State.OPEN,
+    )
+    tasks = sorted(mine.values_list("pk", flat=True))
+    end_claims(Assignment.objects.filter(task__in=tasks))
+    submitted = Assignment.objects.filter(task__in=tasks, state=Assignment.State.SUBMITTED)
+    done = set(submitted.values_list("task", flat=True))
+    close(sorted(done))
+    withdraw(member.pk, tasks)

@@ -1,0 +1,148 @@
+"""Watching a batch: its agreement and throughput are measured by a worker, and a low agreement raises an alarm.
+
+Any number of workers may watch at once, and any number of times: what is measured is written over, and an alarm is
+raised under the batch's lock (``docs/decisions/agreement-alarm.md``).
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from time import monotonic
+
+from django.db import transaction
+from django.utils import timezone
+
+from annotation.models import Alarm, Batch, Person, BatchStats
+from annotation.selectors.batches.monitoring import (
+    Measured,
+    complete_tasks,
+    count_days,
+    measure_agreement,
+    rows_of,
+    time_taken,
+    watch_of,
+    watched,
+    with_point,
+)
+from annotation.services.annotations.closings import close_blocks
+from annotation.services.audit import record
+from annotation.services.batches.batches import set_state
+from annotation.services.counts import lock_memberships
+
+logger = logging.getLogger(__name__)
+# So many units must be complete before an interval is believed, and so many more after an alarm before the next.
+LEAST_UNITS = 30
+# A batch is measured this often, and never for more than a twentieth of a worker's time.
+EVERY = timedelta(seconds=25)
+REST = 20
+
+
+def watch_all() -> None:
+    """Measure every batch that is due. What goes wrong with one must not keep the others from it."""
+    for batch in watched():
+        try:
+            close_blocks(batch)
+            watch(batch)
+        except Exception:
+            logger.exception("could not watch the batch %s", batch.name)
+
+
+def watch(batch: Batch) -> BatchStats:
+    """Measure the batch if it is due, and raise the alarm that its agreement asks for."""
+    before = watch_of(batch)
+    found = before if before is not None and not _is_due(batch, before) else _measure(batch, before)
+    rows = rows_of(found)
+    if rows and _is_low(batch, rows[0]):
+        _raise_alarm(batch, rows[0])
+    return found
+
+
+@transaction.atomic
+def mark_seen(*, batch: Batch, actor: Person) -> bool:
+    """A manager has seen to the alarm; False where none stands (any more)."""
+    standing = Alarm.objects.filter(batch=batch, seen_at=None)
+    if not standing.update(seen_at=timezone.now(), seen_by=actor):
+        return False
+    record(actor=actor, verb="alarm_seen", target=f"batch:{batch.name}")
+    return True
+
+
+def _is_due(batch: Batch, watch: BatchStats) -> bool:
+    if batch.state == Batch.State.CLOSED:
+        return not watch.final
+    return timezone.now() - watch.at >= max(EVERY, timedelta(seconds=REST * watch.took))
+
+
+def _measure(batch: Batch, before: BatchStats | None) -> BatchStats:
+    now, started = timezone.now(), monotonic()
+    final = batch.state == Batch.State.CLOSED
+    complete = complete_tasks(batch)
+    # A complete task's labels do not change any more, so neither does agreement without another complete task.
+    same = before is not None and before.complete == complete and not final
+    agreement = before.agreement if before is not None and same else measure_agreement(batch)
+    timed, timed_seconds = time_taken(batch)
+    measured = {
+        "at": now,
+        "complete": complete,
+        "agreement": agreement,
+        "days": count_days(batch, before, now),
+        "timed": timed,
+        "timed_seconds": timed_seconds,
+        "final": final,
+    }
+    rows = rows_of(BatchStats(agreement=agreement))
+    measured["history"] = with_point(before.history if before else [], rows[0] if rows else None)
+    measured["took"] = monotonic() - started
+    found, _created = BatchStats.objects.update_or_create(batch=batch, defaults=measured)
+    return found
+
+
+def _is_low(batch: Batch, first: Measured) -> bool:
+    """Whether enough is known, and the whole interval does not stay above the threshold."""
+    threshold, low = batch.agreement_threshold, first.alpha.low
+    if threshold is None or low is None or batch.state not in (Batch.State.OPEN, Batch.State.PAUSED):
+        return False
+    return first.n >= LEAST_UNITS and low < threshold
+
+
+@transaction.atomic
+def _raise_alarm(batch: Batch, first: Measured) -> None:
+    """Unless one stands, or too little has come since the last one. Lock order: memberships, batch."""
+    if batch.alarm_action == Batch.AlarmAction.PAUSE:
+        lock_memberships(batch)
+    locked = Batch.objects.select_for_update(no_key=True).get(pk=batch.pk)
+    alpha, threshold = first.alpha, locked.agreement_threshold
+    assert alpha.value is not None
+    assert alpha.low is not None
+    assert alpha.high is not None
+    last = Alarm.objects.filter(batch=batch).first()
+    if last is not None and (last.seen_at is None or first.n < last.units + LEAST_UNITS):
+        return
+    if threshold is None or not _is_low(locked, first):
+        return
+    pausing = locked.state == Batch.State.OPEN and batch.alarm_action == Batch.AlarmAction.PAUSE
+    if pausing:
+        set_state(batch=batch, state=Batch.State.PAUSED)
+    Alarm.objects.create(
+        batch=batch,
+        at=timezone.now(),
+        criterion=first.criterion or "",
+        value=alpha.value,
+        low=alpha.low,
+        high=alpha.high,
+        units=first.n,
+        threshold=threshold,
+        paused=pausing,
+    )
+    record(
+        actor=None,
+        verb="agreement_alarm",
+        target=f"batch:{batch.name}",
+        criterion=first.criterion,
+        value=alpha.value,
+        low=alpha.low,
+        units=first.n,
+        threshold=threshold,
+        paused=pausing,
+    )

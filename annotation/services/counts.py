@@ -1,0 +1,33 @@
+"""The first lock of whatever changes a batch for several people.
+
+Counting along: each change of a task's state, each annotation and each skip, in the transaction that makes it.
+
+What a member's work changes goes to the member's own row (``add_to_tally`` of annotation/models/sql.py), so that nobody
+waits for anybody; what is changed for the batch as a whole goes to the stratum's, under the batch's lock. The sum is
+exact at every moment.
+"""
+
+from __future__ import annotations
+
+from django.db.models import F
+
+from annotation.core.sql import execute
+from annotation.models import Batch, Membership, Stratum
+from annotation.models.sql import add_to_tally
+
+
+def lock_memberships(batch: Batch) -> list[Membership]:
+    """Every membership of the batch, locked in the order in which all lock them: claims under way are waited for,
+    and new ones see what was changed.
+    """
+    return list(Membership.objects.select_for_update(no_key=True).filter(batch=batch).order_by("pk"))
+
+
+def count_for(membership_id: int, stratum_id: int, **changes: int) -> None:
+    """Add ``changes`` (by column) to the member's tally of the stratum."""
+    execute(add_to_tally(membership_id, stratum_id, **changes))
+
+
+def count_in(stratum_id: int, **changes: int) -> None:
+    """Add ``changes`` (by column) to the counts of the batch as a whole; its row must be locked."""
+    Stratum.objects.filter(pk=stratum_id).update(**{name: F(name) + n for name, n in changes.items()})

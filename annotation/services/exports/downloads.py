@@ -1,0 +1,158 @@
+"""Exports that a page asks for: a job writes them into the data folder, where they are kept for download."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from django.db import transaction
+from django.utils import timezone
+
+from annotation.core.errors import N_, AssayError, Conflict, Forbidden
+from annotation.models import AuditEvent, Export, GoldRelease, Person
+from annotation.selectors.access import refuse_sealed_gold
+from annotation.selectors.exports import UNDER_WAY, folder_of, is_under_way, may_name_people
+from annotation.selectors.releases.rows import Released
+from annotation.services import jobs
+from annotation.services.audit import record
+from annotation.services.exports.base import Options, Wanted
+from annotation.services.exports.files import Course, Made, write_files
+from annotation.services.exports.formats import writer_named
+
+JOB_KIND = "export"
+FOLDER = "exports"
+PART = ".part"
+DOWNLOAD = "download_export"
+
+
+@transaction.atomic
+def start_export(
+    *, release: GoldRelease, format_name: str, options: Options, actor: Person, send: bool = True
+) -> Export:
+    """The export, which a job writes. Refused for whoever may not open the release, or see who labelled it."""
+    kept = options.kept(writer_named(format_name).options)
+    refuse_sealed_gold(actor, release.batches.all())
+    if kept.get("real_names") and not may_name_people(actor):
+        raise Forbidden(N_("Only a manager exports the names of people; choose pseudonyms."))
+    GoldRelease.objects.select_for_update(no_key=True).get(pk=release.pk)
+    same = release.exports.filter(format=format_name, options=kept, job__state__in=UNDER_WAY)
+    if same.exists():
+        raise Conflict(N_("This export is being written now."))
+    export = Export.objects.create(
+        release=release, format=format_name, options=kept, folder=f"{FOLDER}/{uuid4().hex}", created_by=actor
+    )
+    export.job = jobs.enqueue(
+        kind=JOB_KIND,
+        payload={"export": export.pk},
+        title=f"{release.name}, {format_name}"[:200],
+        actor=actor,
+        send=send,
+    )
+    export.save(update_fields=["job"])
+    _tell(export, "export_gold", actor)
+    return export
+
+
+def run_export(context: jobs.JobContext) -> dict[str, Any]:
+    """The body of the job: done again after a worker died, it goes on where the files were surely written."""
+    export = Export.objects.select_related("release").get(pk=context.payload["export"])
+    if export.verified_at is not None:
+        return dict(context.job.result)
+    try:
+        made = _write(export, context)
+    except Exception as error:
+        if not context.is_final(error):
+            raise  # whoever goes on, here or elsewhere, needs the files
+        _remove(folder_of(export))
+        if isinstance(error, OSError):
+            raise AssayError(
+                N_("The files cannot be written: {why}."), why=error.strerror or error
+            ) from error
+        raise
+    return _keep(export, made, context)
+
+
+def _write(export: Export, context: jobs.JobContext) -> Made:
+    final = folder_of(export)
+    part = _part_of(final)
+    if final.exists():  # a worker died between the name and the row
+        final.rename(part)
+    course = Course(
+        kept=context.job.result.get("course", {}),
+        keep=lambda kept: context.keep({"course": dict(kept)}),
+        report=context.report,
+    )
+    wanted = Wanted(Released(export.release), Options.of(export.options))
+    made = write_files(writer_named(export.format), wanted, part, course)
+    context.report(1, N_("reading the files back"))
+    part.rename(final)
+    return made
+
+
+@transaction.atomic
+def _keep(export: Export, made: Made, context: jobs.JobContext) -> dict[str, Any]:
+    result = {"rows": made.counted.rows, "labels": made.counted.labels}
+    context.keep(result)
+    export.rows, export.files = made.counted.rows, [asdict(file) for file in made.files]
+    export.verified_at = timezone.now()
+    export.save(update_fields=["rows", "files", "verified_at"])
+    return result
+
+
+def discard_export(*, export: Export, actor: Person) -> None:
+    """Remove the files and the row; the audit trail keeps that it was there."""
+    with transaction.atomic():
+        locked = (
+            Export.objects.select_for_update(of=("self",)).select_related("job", "release").get(pk=export.pk)
+        )
+        if is_under_way(locked):
+            raise Conflict(N_("This export is being written; cancel it first."))
+        _tell(locked, "discard_export", actor)
+        locked.delete()
+        transaction.on_commit(partial(_remove, folder_of(locked)))
+
+
+def tell_download(*, export: Export, file: str, actor: Person, goes_on: bool = False) -> None:
+    """Into the audit trail: who took which file out, and whether it names people. One that ``goes_on`` where it broke
+    off is there already, unless it never began.
+    """
+    about = {"verb": DOWNLOAD, "target": _target(export), "actor": actor}
+    if goes_on and AuditEvent.objects.filter(**about, data__export=export.pk, data__file=file).exists():
+        return
+    _tell(export, DOWNLOAD, actor, file=file)
+
+
+def tell_direct_download(*, release: GoldRelease, file: str, actor: Person) -> None:
+    record(actor=actor, verb="download_gold", target=f"release:{release.name}", file=file, real_names=False)
+
+
+def _tell(export: Export, verb: str, actor: Person, **more: str) -> None:
+    options: Mapping[str, Any] = export.options
+    record(
+        actor=actor,
+        verb=verb,
+        target=_target(export),
+        export=export.pk,
+        format=export.format,
+        real_names=bool(options.get("real_names")),
+        rationales=bool(options.get("rationales")),
+        **more,
+    )
+
+
+def _target(export: Export) -> str:
+    return f"release:{export.release.name}"
+
+
+def _part_of(final: Path) -> Path:
+    return final.with_name(final.name + PART)
+
+
+def _remove(final: Path) -> None:
+    for folder in (final, _part_of(final)):
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,30 @@
+"""Every export format by name. A new one is a module with a ``WRITER`` and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from annotation.core.errors import N_, AssayError
+from annotation.services.exports.base import Writer
+from annotation.services.exports.formats import bundle, hugging_face, label_studio, parquet, raw_labels, text
+
+WRITERS: Mapping[str, Writer] = {
+    writer.name: writer
+    for writer in (
+        text.JSONL,
+        text.CSV,
+        parquet.PARQUET,
+        hugging_face.HF,
+        raw_labels.LABELS,
+        label_studio.LABEL_STUDIO,
+        bundle.BUNDLE,
+    )
+}
+
+
+def writer_named(name: str) -> Writer:
+    if name not in WRITERS:
+        raise AssayError(
+            N_("There is no format {name}; choose one of: {known}."), name=name, known=", ".join(WRITERS)
+        )
+    return WRITERS[name]

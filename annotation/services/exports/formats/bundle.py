@@ -1,0 +1,242 @@
+"""A release whole, in one zip that another site imports and cuts the same release from (docs/gold.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+from django.db.models import Count
+
+from annotation.core.errors import N_, Conflict, InputError
+from annotation.domain.formats.bundle import (
+    ADJUDICATIONS,
+    ANNOTATIONS,
+    GOLD,
+    KIND,
+    MANIFEST,
+    PIECE,
+    PROMPTS,
+    RESPONSES,
+    TABLES,
+    VERSION,
+    BatchFacts,
+    Bundle,
+    BundleWriter,
+    GuidelineFacts,
+    Manifest,
+)
+from annotation.domain.formats.rows import Source
+from annotation.domain.releases.gold_file import GoldRow, jsonl_lines
+from annotation.models import Batch, Guideline
+from annotation.selectors.releases.lineage import TaskSources, Word, list_task_sources
+from annotation.selectors.releases.rows import ReleasedRow
+from annotation.services.exports.base import Counted, Part, Tell, Wanted, WholeFile, Writer
+from annotation.services.exports.datasheet import render_markdown
+from annotation.services.exports.verification import check_gold
+
+FILE, TABLES_OF = "bundle.zip", ".tables-"
+LANGUAGES = {"datasheet.md": "en", "datasheet.zh.md": "zh"}
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class _BundleFormat(Writer):
+    name = "bundle"
+    title = N_("Bundle")
+    about = N_(
+        "One zip with the gold, the labels behind it and the guidelines; import_bundle takes it in elsewhere."
+    )
+    options = frozenset({"rationales", "times"})
+
+    def parts(self, wanted: Wanted) -> Sequence[Part]:
+        def write(path: Path, tell: Tell) -> None:
+            _Packing(wanted).write(path, tell)
+
+        return [WholeFile(FILE, write, total=wanted.rows)]
+
+    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+        """The gold to the hash, and that for every row of it there is what it was settled from."""
+        bundle = Bundle(Source(folder / FILE, FILE))
+        bundle.check()
+        manifest = bundle.manifest
+        labels = sum(batch.overlap * batch.tasks for batch in manifest.batches)
+        if manifest.lines(ANNOTATIONS) != labels:
+            raise Conflict(
+                N_("The bundle came out with {found} annotations; its tasks have {expected}."),
+                found=manifest.lines(ANNOTATIONS),
+                expected=labels,
+            )
+        return check_gold(wanted.release, gold_of(bundle), tell)
+
+
+BUNDLE = _BundleFormat()
+
+
+def gold_of(bundle: Bundle) -> Iterator[GoldRow]:
+    """The rows of the bundle's gold file."""
+    for row in bundle.rows(GOLD):
+        if isinstance(row, InputError):
+            raise row
+        yield GoldRow(**{name: value for name, value in row.fields.items() if name != "split"})
+
+
+class _Packing:
+    """The tables are written side by side, in one reading of the release, and then packed one after the other."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._release = wanted.release
+        self._prompts: set[int] = set()
+        self._responses: set[int] = set()
+
+    def write(self, path: Path, tell: Tell) -> None:
+        path.unlink(missing_ok=True)
+        for left in path.parent.glob(f"{TABLES_OF}*"):  # by an attempt that was killed
+            rmtree(left, ignore_errors=True)
+        with TemporaryDirectory(dir=path.parent, prefix=TABLES_OF) as folder:
+            tables = Path(folder)
+            self._write_tables(tables, tell)
+            with BundleWriter.open(path) as packed:
+                for name in TABLES:
+                    packed.add(name, _pieces(tables / name), is_table=True)
+                    (tables / name).unlink()
+                for guideline in self._guidelines:
+                    packed.add(_facts(guideline).file, [guideline.source.encode()])
+                for name, language in LANGUAGES.items():
+                    packed.add(name, [render_markdown(self._wanted.manifest, language).encode()])
+                packed.add(MANIFEST, [self._manifest(packed).to_json().encode()])
+
+    def _write_tables(self, folder: Path, tell: Tell) -> None:
+        done = 0
+        with ExitStack() as stack:
+            files = {
+                name: stack.enter_context((folder / name).open("w", encoding="utf-8", newline=""))
+                for name in TABLES
+            }
+            for rows in self._wanted.released.chunks():
+                found = list_task_sources(self._release, (task for row in rows for task in row.tasks))
+                self._write_chunk(files, rows, found)
+                done += len(rows)
+                tell(done)
+
+    def _write_chunk(
+        self, files: Mapping[str, IO[str]], rows: Sequence[ReleasedRow], found: Mapping[int, TaskSources]
+    ) -> None:
+        files[GOLD].writelines(jsonl_lines((row.gold for row in rows), self._wanted.released.criteria))
+        for row in rows:
+            for task in row.tasks:
+                self._write_task(files, found[task])
+
+    def _write_task(self, files: Mapping[str, IO[str]], place: TaskSources) -> None:
+        response = place.task.response
+        prompt = response.prompt
+        if prompt.pk not in self._prompts:
+            self._prompts.add(prompt.pk)
+            _put(
+                files[PROMPTS],
+                dataset=prompt.dataset.name,
+                id=prompt.key,
+                prompt=prompt.text,
+                dimension=prompt.dimension,
+                subcomponent=prompt.subcomponent,
+                language=prompt.language,
+                attack_method=prompt.attack_method,
+            )
+        about = {"dataset": prompt.dataset.name, "prompt_id": prompt.key, "model": response.model.name}
+        about |= {"collection": response.collection.name} if response.collection.name else {}
+        if response.pk not in self._responses:
+            self._responses.add(response.pk)
+            said = {"turns": response.turns} if response.turns else {"response": response.text}
+            _put(files[RESPONSES], **about, **said, sha256=response.sha256)
+        about = {"batch": place.task.batch.name, **about}
+        for word in place.annotations:
+            _put(
+                files[ANNOTATIONS],
+                **about,
+                annotator=self._people[word.person],
+                **self._told(word, evidence=True),
+            )
+        if place.decision is not None:
+            word = place.decision
+            reason = {"reason": word.reason} if word.reason else {}
+            _put(
+                files[ADJUDICATIONS],
+                **about,
+                adjudicator=self._people[word.person],
+                **self._told(word, evidence=False),
+                **reason,
+            )
+
+    @property
+    def _people(self) -> Mapping[int, str]:
+        return self._wanted.people
+
+    def _told(self, word: Word, *, evidence: bool) -> dict[str, Any]:
+        """What was said; what was written and marked, and when, only if that was chosen."""
+        told: dict[str, Any] = {"labels": word.labels, "seconds": word.seconds}
+        if evidence:
+            told["flags"] = word.flags
+        if self._wanted.options.rationales:
+            told |= {"rationale": word.rationale} | ({"evidence": word.evidence} if evidence else {})
+        if self._wanted.options.times:
+            told["at"] = _moment(word.at)
+        return told | ({"imported": word.origin.as_json()} if word.origin else {})
+
+    @cached_property
+    def _guidelines(self) -> list[Guideline]:
+        used = self._release.items.order_by().values("task__batch__guideline")
+        return sorted(Guideline.objects.filter(pk__in=used), key=lambda one: (one.name, one.version))
+
+    def _manifest(self, packed: BundleWriter) -> Manifest:
+        release = self._release.manifest
+        return Manifest(
+            kind=KIND,
+            version=VERSION,
+            release=release,
+            sha256=self._release.sha256,
+            datasets=tuple(release["datasets"]),
+            guidelines=tuple(_facts(guideline) for guideline in self._guidelines),
+            batches=tuple(self._batches()),
+            people=len(self._people),
+            files=tuple(packed.facts),
+        )
+
+    def _batches(self) -> Iterator[BatchFacts]:
+        """Those with labels in the release; of the others nothing is told."""
+        counts = (
+            self._release.items.order_by().values_list("task__batch").annotate(n=Count("task", distinct=True))
+        )
+        tasks = dict(counts)
+        batches = Batch.objects.filter(pk__in=tasks).select_related("guideline")
+        for batch in sorted(batches, key=lambda one: one.name):
+            yield BatchFacts(
+                name=batch.name,
+                guideline=str(batch.guideline),
+                overlap=batch.overlap,
+                tolerance=batch.tolerance,
+                tasks=tasks[batch.pk],
+            )
+
+
+def _facts(guideline: Guideline) -> GuidelineFacts:
+    return GuidelineFacts(name=guideline.name, version=guideline.version, sha256=guideline.sha256)
+
+
+def _put(file: IO[str], **fields: Any) -> None:
+    file.write(_encode(fields) + "\n")
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _pieces(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            yield piece

@@ -1,0 +1,100 @@
+"""A folder that ``datasets.load_dataset`` opens: Parquet files by split, and a card (README.md).
+
+The layout is that of the Hugging Face Hub: the card's YAML names the files of each split and the features
+(https://huggingface.co/docs/hub/datasets-manual-configuration). Several files make a split of many rows, so that a
+killed export loses one of them at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from annotation.core.errors import N_
+from annotation.domain.releases.splits import SPLITS
+from annotation.selectors.releases.rows import Order
+from annotation.services.exports.base import Counted, Part, Tell, TextFile, Wanted, WholeFile, Writer
+from annotation.services.exports.datasheet import render_markdown
+from annotation.services.exports.formats.parquet import ROW_GROUP, read_parquet, schema_of, write_parquet
+from annotation.services.exports.verification import check_gold
+
+FILE_ROWS = 200_000
+# https://huggingface.co/docs/hub/datasets-cards: the words for how many rows there are.
+SIZES = (
+    (10**3, "n<1K"),
+    (10**4, "1K<n<10K"),
+    (10**5, "10K<n<100K"),
+    (10**6, "100K<n<1M"),
+    (10**7, "1M<n<10M"),
+)
+LARGER = "10M<n<100M"
+
+
+class _HuggingFace(Writer):
+    name = "hf"
+    title = N_("Hugging Face dataset")
+    about = N_("A folder that datasets.load_dataset opens: train, validation and test, with a dataset card.")
+    options = frozenset({"license"})
+
+    def parts(self, wanted: Wanted) -> list[Part]:
+        orders = wanted.released.orders
+        files = [part for split in SPLITS for part in _files(wanted, split, orders[split])]
+        card = TextFile("README.md", lambda _position: iter(()), total=0, head=card_of(wanted))
+        return [*files, card]
+
+    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+        return check_gold(wanted.release, read_parquet(sorted((folder / "data").iterdir())), tell)
+
+
+def _files(wanted: Wanted, split: str, order: Order) -> Iterator[Part]:
+    number = -(-order.rows // FILE_ROWS)
+    for place in range(number):
+        start = place * FILE_ROWS
+        stop = min(start + FILE_ROWS, order.rows)
+        name = f"data/{split}-{place:05d}-of-{number:05d}.parquet"
+        yield WholeFile(name, _Write(wanted, order, start, stop), total=stop - start)
+
+
+class _Write:
+    def __init__(self, wanted: Wanted, order: Order, start: int, stop: int) -> None:
+        self._wanted, self._order, self._start, self._stop = wanted, order, start, stop
+
+    def __call__(self, path: Path, tell: Tell) -> None:
+        rows = self._wanted.released.chunks(self._start, self._stop, order=self._order, size=ROW_GROUP)
+        write_parquet(path, rows, schema_of(self._wanted, dictionaries=False), tell)
+
+
+def card_of(wanted: Wanted) -> str:
+    """The card: its YAML, and what the release says of itself."""
+    facts = yaml.safe_dump(_facts(wanted), allow_unicode=True, sort_keys=False, width=1000)
+    return f"---\n{facts}---\n\n{render_markdown(wanted.manifest, 'en')}"
+
+
+def _facts(wanted: Wanted) -> dict[str, Any]:
+    splits = [split for split, order in wanted.released.orders.items() if order.rows]
+    return {
+        "pretty_name": wanted.release.name,
+        "license": wanted.options.license,
+        "size_categories": [next((word for most, word in SIZES if wanted.rows < most), LARGER)],
+        "configs": [
+            {
+                "config_name": "default",
+                "data_files": [{"split": split, "path": f"data/{split}-*"} for split in splits],
+            }
+        ],
+        "dataset_info": {
+            "features": [_feature(field) for field in schema_of(wanted, dictionaries=False)],
+        },
+    }
+
+
+def _feature(field: Any) -> dict[str, Any]:
+    if field.name == "turns":
+        return {"name": "turns", "list": [{"name": name, "dtype": "string"} for name in ("role", "text")]}
+    return {"name": field.name, "dtype": {"double": "float64"}.get(str(field.type), str(field.type))}
+
+
+HF = _HuggingFace()

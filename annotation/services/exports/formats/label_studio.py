@@ -1,0 +1,172 @@
+"""A release as Label Studio's JSON, with the labelling configuration that fits it (docs/gold.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from annotation.core.errors import N_
+from annotation.domain.formats.label_studio import ADJUDICATOR, ANNOTATOR, GOLD, ROLE
+from annotation.domain.formats.label_studio_export import (
+    Annotated,
+    Layout,
+    annotation,
+    configuration,
+    layout_of,
+)
+from annotation.domain.formats.rows import Row, Source, as_number, json_items
+from annotation.domain.releases.gold_file import GoldRow
+from annotation.models import Guideline, Response
+from annotation.selectors.releases.lineage import TaskSources, Word, list_task_sources
+from annotation.selectors.releases.rows import ReleasedRow
+from annotation.services.exports.base import Chunk, Counted, Part, Tell, TextFile, Wanted, Writer
+from annotation.services.exports.verification import check_gold
+
+FILE, CONFIGURATION = "label_studio.json", "labeling_config.xml"
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class _LabelStudio(Writer):
+    name = "label_studio"
+    title = N_("Label Studio")
+    about = N_(
+        "JSON that Label Studio imports, with every annotation and decision, and the gold as ground truth."
+    )
+    options = frozenset({"real_names", "rationales"})
+
+    def parts(self, wanted: Wanted) -> Sequence[Part]:
+        tasks = _Tasks(wanted)
+
+        def configured(_position: int) -> Iterator[Chunk]:
+            yield Chunk(configuration(tasks.layout), 1)
+
+        return [
+            TextFile(FILE, tasks.chunks, total=wanted.rows, head="[\n", tail="\n]\n"),
+            TextFile(CONFIGURATION, configured, total=1),
+        ]
+
+    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+        rows = json_items(Source(folder / FILE))
+        return check_gold(wanted.release, (_gold(row) for row in rows), tell)
+
+
+LABEL_STUDIO = _LabelStudio()
+
+
+@dataclass(frozen=True)
+class _Tasks:
+    wanted: Wanted
+
+    @cached_property
+    def layout(self) -> Layout:
+        release = self.wanted.release
+        used = release.items.order_by().values("task__batch__guideline")
+        guidelines = Guideline.objects.filter(pk__in=used).order_by("published_at", "pk")
+        responses = Response.objects.filter(tasks__in=release.items.order_by().values("task"))
+        return layout_of(
+            [guideline.document for guideline in guidelines],
+            has_texts=responses.filter(turns=[]).exists(),
+            has_dialogues=responses.exclude(turns=[]).exists(),
+        )
+
+    def chunks(self, start: int) -> Iterator[Chunk]:
+        position = start
+        for rows in self.wanted.released.chunks(start):
+            found = list_task_sources(self.wanted.release, (task for row in rows for task in row.tasks))
+            texts = []
+            for row in rows:
+                position += 1
+                task = self.task(row, [found[task] for task in row.tasks], position)
+                texts.append((",\n" if position > 1 else "") + _encode(task))
+            yield Chunk("".join(texts), position)
+
+    def task(self, row: ReleasedRow, places: Sequence[TaskSources], number: int) -> dict[str, Any]:
+        gold, response = row.gold, places[0].task.response
+        said = [
+            *(self.said(ANNOTATOR, word, response) for place in places for word in place.annotations),
+            *(self.said(ADJUDICATOR, place.decision, response) for place in places if place.decision),
+            Annotated(role=GOLD, labels=dict(sorted(gold.labels.items()))),
+        ]
+        return {
+            "id": number,
+            "data": self.data(gold, response),
+            "meta": {
+                "sources": dict(sorted(gold.sources.items())),
+                "batches": [place.task.batch.name for place in places],
+                "imported": [self.imported(word) for place in places for word in place.words if word.origin],
+            },
+            "annotations": [annotation(self.layout, one, gold.dimension) for one in said],
+        }
+
+    def imported(self, word: Word) -> dict[str, Any]:
+        """Whose label came from which line of a file."""
+        assert word.origin is not None
+        return {"person": self.wanted.people[word.person], **word.origin.as_json()}
+
+    def said(self, role: str, word: Word, response: Response) -> Annotated:
+        told = self.wanted.options.rationales
+        return Annotated(
+            role=role,
+            labels=word.labels,
+            person=self.wanted.people[word.person],
+            rationale=word.rationale if told else "",
+            flags=word.flags,
+            evidence=word.evidence if told else (),
+            seconds=word.seconds,
+            turns=response.turns,
+            text=response.text,
+        )
+
+    def data(self, gold: GoldRow, response: Response) -> dict[str, Any]:
+        prompt = response.prompt
+        data = self.layout.data | {
+            "prompt": prompt.text,
+            "prompt_id": gold.prompt_id,
+            "dataset": gold.dataset,
+            "dimension": gold.dimension,
+            "subcomponent": gold.subcomponent,
+            "language": prompt.language,
+            "attack_method": prompt.attack_method,
+            "model": gold.model,
+            "collection": response.collection.name,
+            "guideline": gold.guideline,
+            "guideline_version": gold.guideline_version,
+            "split": gold.split,
+        }
+        return data | ({"dialogue": response.turns} if response.turns else {"response": response.text})
+
+
+def _gold(row: Row | Exception) -> GoldRow:
+    """The row of the gold file, as it stands in a task that was written."""
+    if not isinstance(row, Row):
+        raise row
+    data = row.fields["data"]
+    (truth,) = (field for field in row.fields["annotations"] if _role(field) == GOLD)
+    sources = row.fields["meta"]["sources"]
+    return GoldRow(
+        dataset=data["dataset"],
+        prompt_id=data["prompt_id"],
+        dimension=data["dimension"],
+        subcomponent=data["subcomponent"],
+        model=data["model"],
+        response=data.get("dialogue") or data["response"],
+        labels={one["from_name"]: _label(one) for one in truth["result"] if one["from_name"] in sources},
+        sources=sources,
+        guideline=data["guideline"],
+        guideline_version=data["guideline_version"],
+    )
+
+
+def _role(one: Mapping[str, Any]) -> str | None:
+    return next((str(r["value"]["choices"][0]) for r in one["result"] if r["from_name"] == ROLE), None)
+
+
+def _label(result: Mapping[str, Any]) -> int | float:
+    told = result["value"][result["type"]]
+    number = as_number(told[0] if isinstance(told, list) else told)
+    assert number is not None, "written by this very export"
+    return number

@@ -1,0 +1,130 @@
+"""The gold file as Parquet: typed columns, row groups, streamed. pyarrow is imported when a file is written.
+
+A Parquet file cannot go on in its middle: its index is written last. After a worker died it is started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from annotation.core.errors import N_
+from annotation.domain.releases.canonical import number
+from annotation.domain.releases.gold_file import GoldRow, response_cell
+from annotation.selectors.releases.rows import CHUNK, ReleasedRow
+from annotation.services.exports.base import Counted, Part, Tell, Wanted, WholeFile, Writer
+from annotation.services.exports.verification import check_gold
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW_GROUP = 5_000
+"""Rows that are held in memory at a time, and that a reader can take by themselves."""
+BEFORE = ("dataset", "prompt_id", "dimension", "subcomponent", "model")
+AFTER = ("guideline", "guideline_version", "split")
+# Few different values in many rows.
+FEW = frozenset({"dataset", "dimension", "subcomponent", "model", "guideline", "guideline_version", "split"})
+COMPRESSION = "zstd"
+
+
+class _Parquet(Writer):
+    name = "parquet"
+    title = N_("Parquet")
+    about = N_(
+        "A row for each response in compressed columns, with numbers for labels: for pandas, DuckDB, Spark."
+    )
+
+    def parts(self, wanted: Wanted) -> list[Part]:
+        def write(path: Path, tell: Tell) -> None:
+            write_parquet(path, wanted.released.chunks(size=ROW_GROUP), schema_of(wanted), tell)
+
+        return [WholeFile("gold.parquet", write, total=wanted.rows)]
+
+    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+        return check_gold(wanted.release, read_parquet([folder / "gold.parquet"]), tell)
+
+
+def schema_of(wanted: Wanted, *, dictionaries: bool = True) -> pa.Schema:
+    """``label.<criterion>`` is int64 where all of its values are whole, else double; null where there is no gold.
+
+    ``dictionaries``: whether columns of few values are of the type dictionary (in the file they are kept so anyway).
+    """
+    import pyarrow as pa
+
+    few = pa.dictionary(pa.int32(), pa.string()) if dictionaries else pa.string()
+    turn = pa.struct([("role", pa.string()), ("text", pa.string())])
+    by_level = wanted.release.manifest["counts"]["by_level"]
+    criteria = wanted.released.criteria
+    return pa.schema(
+        [
+            *((name, few if name in FEW else pa.string()) for name in BEFORE),
+            ("response", pa.string()),
+            ("turns", pa.list_(turn)),
+            *((f"label.{name}", pa.int64() if _whole(by_level[name]) else pa.float64()) for name in criteria),
+            *((f"source.{name}", few) for name in criteria),
+            *((name, few) for name in AFTER),
+        ]
+    )
+
+
+def _whole(levels: Iterable[str]) -> bool:
+    return all(float(level).is_integer() for level in levels)
+
+
+def write_parquet(path: Path, chunks: Iterable[Sequence[ReleasedRow]], schema: pa.Schema, tell: Tell) -> None:
+    """A row group for each chunk."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    done = 0
+    with parquet.ParquetWriter(path, schema, compression=COMPRESSION) as writer:
+        for rows in chunks:
+            columns = _columns([row.gold for row in rows], schema.names)
+            writer.write_table(pa.Table.from_pydict(columns, schema=schema), row_group_size=len(rows))
+            done += len(rows)
+            tell(done)
+
+
+def _columns(rows: Sequence[GoldRow], names: Sequence[str]) -> dict[str, list[Any]]:
+    return {name: list(_column(rows, name)) for name in names}
+
+
+def _column(rows: Sequence[GoldRow], name: str) -> Iterator[Any]:
+    kind, _dot, criterion = name.partition(".")
+    if kind == "label":
+        return (row.labels.get(criterion) for row in rows)
+    if kind == "source":
+        return (row.sources.get(criterion) for row in rows)
+    if name == "response":
+        return (response_cell(row.response) for row in rows)
+    if name == "turns":
+        return (None if isinstance(row.response, str) else row.response for row in rows)
+    return (getattr(row, name) for row in rows)
+
+
+def read_parquet(paths: Iterable[Path]) -> Iterator[GoldRow]:
+    """The rows of the files, some of a row group in memory at a time."""
+    from pyarrow import parquet
+
+    for path in paths:
+        with parquet.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):  # iter_batches would hold on to all that it has read
+                for batch in file.read_row_group(group).to_batches(max_chunksize=CHUNK):
+                    yield from _rows(batch.to_pydict())
+
+
+def _rows(columns: dict[str, list[Any]]) -> Iterator[GoldRow]:
+    criteria = [name.removeprefix("label.") for name in columns if name.startswith("label.")]
+    for place in range(len(columns["dataset"])):
+        row = {name: values[place] for name, values in columns.items()}
+        given = [name for name in criteria if row[f"label.{name}"] is not None]
+        yield GoldRow(
+            **{name: row[name] for name in (*BEFORE, "guideline", "guideline_version")},
+            response=row["response"] if row["turns"] is None else row["turns"],
+            labels={name: number(row[f"label.{name}"]) for name in given},
+            sources={name: row[f"source.{name}"] for name in given},
+        )
+
+
+PARQUET = _Parquet()

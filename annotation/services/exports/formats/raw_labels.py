@@ -1,0 +1,189 @@
+"""The raw labels behind a release, a row for each person's label: ``task, worker, label``, as tools that weigh
+annotators (Dawid-Skene, MACE) read them.
+
+It is checked by settling the written labels once more: they must give the release's gold, to the hash.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from annotation.core.errors import N_
+from annotation.domain.adjudication import ADJUDICATED, SINGLE, UNANIMOUS, WITHIN_TOLERANCE, lower_median
+from annotation.domain.releases.canonical import SettledLabel, Value, number
+from annotation.domain.releases.gold_file import LONGEST_CELL, csv_cell, csv_writer, exact_cell
+from annotation.selectors.releases.lineage import Said, TaskSaid, raw_labels
+from annotation.selectors.releases.rows import ReleasedRow
+from annotation.services.exports.base import Chunk, Counted, Part, Tell, TextFile, Wanted, Writer
+from annotation.services.exports.verification import check_labels
+
+ANNOTATION, ADJUDICATION = "annotation", "adjudication"
+FIELDS = (
+    "task",
+    "worker",
+    "label",
+    "criterion",
+    "kind",
+    "channel",
+    "time",
+    "seconds",
+    "dataset",
+    "prompt_id",
+    "dimension",
+    "subcomponent",
+    "model",
+    "response_sha256",
+    "batch",
+    "guideline",
+    "guideline_version",
+    "split",
+    "imported_file",
+    "imported_sha256",
+    "imported_line",
+)
+IMPORTED = FIELDS[-3:]
+BY_CHOICE = ("rationale", "evidence")
+Record = Mapping[str, Any]
+
+
+class _Labels(Writer):
+    name = "labels"
+    title = N_("Raw labels")
+    about = N_(
+        "A row for each label that a person gave: task, worker, label, as Dawid-Skene tools read them."
+    )
+    options = frozenset({"real_names", "rationales", "table"})
+
+    def parts(self, wanted: Wanted) -> list[Part]:
+        lines = _lines_of(wanted)
+
+        def chunks(start: int) -> Iterator[Chunk]:
+            position = start
+            for rows in wanted.released.chunks(start):
+                position += len(rows)
+                yield Chunk("".join(map(lines, records(rows, wanted))), position)
+
+        head = csv_writer()(_fields(wanted)) if wanted.options.table == "csv" else ""
+        return [TextFile(_file_name(wanted), chunks, total=wanted.rows, head=head)]
+
+    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+        with (folder / _file_name(wanted)).open(encoding="utf-8", newline="") as file:
+            rows = _Counting(_from_csv(file) if wanted.options.table == "csv" else map(json.loads, file))
+            labels = check_labels(wanted.release, settled(rows), tell)
+        return Counted(rows.number, labels)
+
+
+class _Counting:
+    """Records on their way, counted."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.number = 0
+        self._records = records
+
+    def __iter__(self) -> Iterator[Record]:
+        for record in self._records:
+            self.number += 1
+            yield record
+
+
+def _file_name(wanted: Wanted) -> str:
+    return f"labels.{wanted.options.table}"
+
+
+def _fields(wanted: Wanted) -> tuple[str, ...]:
+    return FIELDS + BY_CHOICE if wanted.options.rationales else FIELDS
+
+
+def _lines_of(wanted: Wanted) -> Callable[[Record], str]:
+    if wanted.options.table == "csv":
+        line = csv_writer()
+        return lambda record: line([csv_cell(value) for value in record.values()])
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    return lambda record: encode(record) + "\n"
+
+
+def records(rows: Sequence[ReleasedRow], wanted: Wanted) -> Iterator[dict[str, Any]]:
+    """The labels of the rows: task by task, criterion by criterion, the annotators in slot order, then the decision."""
+    for row, tasks in raw_labels(rows):
+        for task in tasks:
+            for criterion in dict.fromkeys(name for one in task.said for name in one.labels):
+                for one in task.said:
+                    if criterion in one.labels:
+                        yield _record(row, task, criterion, one, wanted)
+
+
+def _record(row: ReleasedRow, task: TaskSaid, criterion: str, said: Said, wanted: Wanted) -> dict[str, Any]:
+    gold = row.gold
+    record: dict[str, Any] = {
+        "task": f"{task.batch}/{task.place}",
+        "worker": wanted.people[said.person],
+        "label": said.labels[criterion],
+        "criterion": criterion,
+        "kind": ADJUDICATION if said.is_decision else ANNOTATION,
+        "channel": said.channel,
+        "time": said.at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "seconds": said.seconds,
+        "dataset": gold.dataset,
+        "prompt_id": gold.prompt_id,
+        "dimension": gold.dimension,
+        "subcomponent": gold.subcomponent,
+        "model": gold.model,
+        "response_sha256": task.response_sha256,
+        "batch": task.batch,
+        "guideline": gold.guideline,
+        "guideline_version": gold.guideline_version,
+        "split": gold.split,
+        **dict(zip(IMPORTED, said.origin or (None, None, None), strict=True)),
+    }
+    if wanted.options.rationales:
+        record |= {
+            "rationale": said.rationale,
+            "evidence": [s for s in said.evidence if s["criterion"] == criterion],
+        }
+    return record
+
+
+def settled(records: Iterable[Record]) -> Iterator[SettledLabel]:
+    """The gold that the raw labels give by the rules; those of one task and criterion follow each other."""
+    for (_task, criterion), same in groupby(records, key=lambda one: (one["task"], one["criterion"])):
+        said = list(same)
+        value, source = _settled(said)
+        one = said[0]
+        yield SettledLabel(
+            one["guideline"],
+            one["guideline_version"],
+            one["dataset"],
+            one["prompt_id"],
+            one["model"],
+            one["response_sha256"],
+            criterion,
+            value,
+            source,
+        )
+
+
+def _settled(said: Sequence[Record]) -> tuple[Value, str]:
+    """A release has no label of a dispute that nobody decided: what differs was within the batch's tolerance."""
+    given = [one["label"] for one in said if one["kind"] == ANNOTATION]
+    decided = [one["label"] for one in said if one["kind"] == ADJUDICATION]
+    if decided:
+        return decided[0], ADJUDICATED
+    if len(given) == 1:
+        return given[0], SINGLE
+    return lower_median(given), UNANIMOUS if len(set(given)) == 1 else WITHIN_TOLERANCE
+
+
+def _from_csv(lines: Iterable[str]) -> Iterator[Record]:
+    csv.field_size_limit(LONGEST_CELL)
+    for row in csv.DictReader(lines):
+        record: dict[str, Any] = {name: exact_cell(cell) for name, cell in row.items()}
+        yield record | {"label": number(float(row["label"]))}
+
+
+LABELS = _Labels()

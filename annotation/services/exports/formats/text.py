@@ -1,0 +1,86 @@
+"""The gold file as JSONL and as CSV (docs/gold.md says what is in each)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from annotation.core.errors import N_, AssayError
+from annotation.domain.datasets import text_sha256
+from annotation.domain.releases.gold_file import FORMATS as GOLD_FORMATS
+from annotation.domain.releases.gold_file import TURNS, GoldFormat, GoldRow, csv_rows, jsonl_rows
+from annotation.models import GoldRelease
+from annotation.selectors.releases.rows import Released
+from annotation.services.exports.base import Chunk, Counted, Part, Tell, TextFile, Wanted, Writer
+from annotation.services.exports.verification import check_gold
+
+
+class _GoldText(Writer):
+    form: GoldFormat
+
+    def parts(self, wanted: Wanted) -> list[Part]:
+        criteria = wanted.released.criteria
+        head = "".join(self.form.lines([], criteria))
+
+        def chunks(start: int) -> Iterator[Chunk]:
+            position = start
+            for rows in wanted.released.chunks(start):
+                position += len(rows)
+                lines = self.form.lines((row.gold for row in rows), criteria)
+                yield Chunk("".join(lines)[len(head) :], position)
+
+        return [TextFile(self.form.file_name, chunks, total=wanted.rows, head=head)]
+
+    def check(self, folder: Path, wanted: Wanted, tell: Tell) -> Counted:
+        with (folder / self.form.file_name).open(
+            encoding="utf-8", newline="" if self.name == "csv" else "\n"
+        ) as file:
+            return check_gold(wanted.release, self.read(file, wanted), tell)
+
+    @abstractmethod
+    def read(self, lines: Iterable[str], wanted: Wanted) -> Iterator[GoldRow]:
+        """The rows of the written file."""
+
+
+class _Jsonl(_GoldText):
+    name = "jsonl"
+    title = N_("JSONL")
+    about = N_("A JSON object for each response, exact to the character: for programs.")
+    form = GOLD_FORMATS["jsonl"]
+
+    def read(self, lines: Iterable[str], wanted: Wanted) -> Iterator[GoldRow]:
+        return jsonl_rows(lines)
+
+
+class _Csv(_GoldText):
+    name = "csv"
+    title = N_("CSV")
+    about = N_(
+        "A row for each response, for spreadsheets: an apostrophe stands before what could be a formula."
+    )
+    form = GOLD_FORMATS["csv"]
+
+    def read(self, lines: Iterable[str], wanted: Wanted) -> Iterator[GoldRow]:
+        texts = cache(lambda: wanted.released.texts_like(TURNS))
+        return csv_rows(lines, is_text=lambda text: text_sha256(text) in texts())
+
+
+JSONL, CSV = _Jsonl(), _Csv()
+
+
+def export_lines(release: GoldRelease, gold_format: GoldFormat) -> Iterator[str]:
+    """The lines of the release's gold file; a page streams them."""
+    released = Released(release)
+    rows = (row.gold for chunk in released.chunks() for row in chunk)
+    return gold_format.lines(rows, released.criteria)
+
+
+def format_named(name: str) -> GoldFormat:
+    """One of the formats that a page streams as it reads the release."""
+    if name not in GOLD_FORMATS:
+        raise AssayError(
+            N_("There is no format {name}; choose one of: {known}."), name=name, known=", ".join(GOLD_FORMATS)
+        )
+    return GOLD_FORMATS[name]

@@ -1,0 +1,86 @@
+"""What becomes of a known item once somebody answered it. It never settles anything: no gold, no dispute.
+
+To its person it looks like any other item of theirs. So a check stays open to corrections until the block of
+submissions that it is in is closed (services/submission_blocks.py). A batch that tells people closes it at once, for
+then they know; so does one of overlap 1, where every item closes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db.models import OuterRef, Subquery
+from django.utils import timezone
+
+from annotation.core.errors import N_, Conflict
+from annotation.core.sql import Statement, execute
+from annotation.models import Assignment, Batch, GoldQuestionTask, Membership, Task, sql
+from annotation.selectors.gold_questions import open_checks, was_told
+
+TOLD = N_("You have read the right labels of this item, so what you submitted stands.")
+
+
+def end_answered(assignment: Assignment, now: datetime) -> list[Statement]:
+    """What the submission of a known item writes beside itself; the tasks of a round close when the round ends."""
+    task = assignment.task
+    if task.kind == Task.Kind.QUALIFICATION:
+        return [sql.add_to_tally_of(assignment, submitted=1)]
+    tells, overlap = Batch.objects.values_list("check_feedback", "overlap").get(pk=assignment.batch_id)
+    if not (tells or overlap == 1):
+        return [sql.add_to_tally_of(assignment, submitted=1)]
+    return [
+        *([sql.tell_answer(task.pk, now)] if tells else []),
+        sql.end_task(task.pk, Task.State.AGREED, settled_at=now),
+        sql.add_to_tally_of(assignment, submitted=1, open=-1, agreed=1),
+    ]
+
+
+def end_skipped(assignment: Assignment) -> list[Statement]:
+    """A task of one person's own, a known item or a repeat adjudication, is over once they skipped it: nobody else is
+    given it. It may be over already, with its round.
+    """
+    state = assignment.task.state
+    if state not in (Task.State.OPEN, Task.State.DISPUTED):
+        return [sql.add_to_tally_of(assignment, skipped=1)]
+    return [
+        sql.end_task(assignment.task_id, Task.State.WITHDRAWN),
+        sql.add_to_tally_of(assignment, skipped=1, withdrawn=1, **{state: -1}),
+    ]
+
+
+def refuse_who_was_told(assignment: Assignment) -> None:
+    if was_told(assignment):
+        raise Conflict(TOLD)
+
+
+def withdraw(membership: int, tasks: Iterable[int]) -> None:
+    """Those of one member's known ``tasks`` that are open, neither at hand nor submitted, are over."""
+    free = Task.objects.filter(pk__in=list(tasks), state=Task.State.OPEN, slots_taken=0)
+    locked = list(free.select_for_update(no_key=True).order_by("pk").values_list("pk", "stratum"))
+    Task.objects.filter(pk__in=[pk for pk, _stratum in locked]).update(state=Task.State.WITHDRAWN)
+    strata = sorted(stratum for _pk, stratum in locked)
+    execute(*(sql.add_to_tally(membership, stratum, open=-1, withdrawn=1) for stratum in strata))
+
+
+def close_checks(batch: Batch) -> int:
+    """Close all that were answered: the batch is closing. The memberships are locked."""
+    return close(list(open_checks(batch).values_list("pk", flat=True)))
+
+
+def close(tasks: Iterable[int]) -> int:
+    """Close these known tasks, which were submitted; whoever corrects one of them this moment is waited for.
+
+    The tasks are locked before anything is counted, as whoever submits does it.
+    """
+    locked = Task.objects.select_for_update(no_key=True)
+    open_now = locked.filter(pk__in=list(tasks), state=Task.State.OPEN).order_by("pk")
+    ids = list(open_now.values_list("pk", flat=True))
+    Task.objects.filter(pk__in=ids).update(state=Task.State.AGREED, settled_at=timezone.now())
+    owners = Membership.objects.filter(
+        role=Membership.Role.ANNOTATOR, batch=OuterRef("task__batch"), person=OuterRef("person")
+    )
+    known = GoldQuestionTask.objects.filter(pk__in=ids).annotate(member=Subquery(owners.values("pk")))
+    counts = sorted(known.values_list("member", "task__stratum"))
+    execute(*(sql.add_to_tally(member, stratum, open=-1, agreed=1) for member, stratum in counts))
+    return len(ids)

@@ -1,0 +1,179 @@
+"""The known items of a batch: put in by a manager, taken out, put back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max
+
+from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.models import Batch, GoldQuestion, Person, Response, Stratum, Task
+from annotation.services.audit import record
+
+LONGEST_EXPLANATION = 5000
+MOST_ITEMS = 10_000
+KIND = ("prompt__dataset", "prompt__dimension", "prompt__language", "model")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A response with the right labels by criterion, and why they are right."""
+
+    response: int
+    labels: Mapping[str, Any]
+    explanation: str = ""
+
+
+@transaction.atomic
+def add_items(
+    *, batch: Batch, kind: str, items: Sequence[Given], actor: Person | None = None
+) -> list[GoldQuestion]:
+    """Put these items in, all or none of them: each is refused where it is work in the batch, or known there already.
+
+    The strata they are of are made with them, so that what rules people out rules them out here as well.
+    """
+    locked = _locked(batch)
+    if kind not in GoldQuestion.Kind.values:
+        raise AssayError(
+            N_("There is no kind {kind}; choose one of: {known}."),
+            kind=kind,
+            known=", ".join(GoldQuestion.Kind.values),
+        )
+    if not items:
+        raise AssayError(N_("There is no item to add."))
+    responses = Response.objects.select_related("prompt").in_bulk([item.response for item in items])
+    for item in items:
+        refuse_unfit(locked, responses[item.response], item)
+    _refuse_twice(locked, items, responses)
+    _make_strata(locked, kind, [item.response for item in items])
+    last = GoldQuestion.objects.filter(batch=batch).aggregate(n=Max("position"))["n"]
+    start = 0 if last is None else last + 1
+    made = GoldQuestion.objects.bulk_create(
+        GoldQuestion(
+            batch=batch,
+            kind=kind,
+            response_id=item.response,
+            labels=_checked(locked, responses[item.response], item),
+            explanation=item.explanation,
+            position=position,
+            created_by=actor,
+        )
+        for position, item in enumerate(items, start=start)
+    )
+    record(actor=actor, verb="add_known_items", target=f"batch:{batch.name}", kind=kind, n=len(made))
+    return made
+
+
+@transaction.atomic
+def set_item_active(*, batch: Batch, item: int, active: bool, actor: Person | None = None) -> GoldQuestion:
+    """Give the item to nobody any more, or again. While it is out its answers are not counted; they stay stored."""
+    _locked(batch)
+    found = GoldQuestion.objects.filter(batch=batch, pk=item).first()
+    if found is None:
+        raise NotFound(N_("There is no such known item in the batch {name}."), name=batch.name)
+    if found.active != active:
+        found.active = active
+        found.save(update_fields=["active"])
+        verb = "put_back_known_item" if active else "take_out_known_item"
+        record(actor=actor, verb=verb, target=f"batch:{batch.name}", item=found.pk)
+    return found
+
+
+@dataclass(frozen=True)
+class Worked:
+    """The dimensions and the languages of a batch's work."""
+
+    dimensions: frozenset[str]
+    languages: frozenset[str]
+
+    @classmethod
+    def on(cls, batch: Batch) -> Worked:
+        strata = Stratum.objects.filter(batch=batch, kind=Task.Kind.WORK).order_by()
+        kinds = list(strata.values_list("dimension", "language").distinct())
+        return cls(frozenset(one for one, _language in kinds), frozenset(one for _dimension, one in kinds))
+
+    def is_foreign(self, language: str) -> bool:
+        """Whether an item would stand out by its language: never where one of the two is not known."""
+        if not language or not self.languages or "" in self.languages:
+            return False
+        return _main(language) not in map(_main, self.languages)
+
+
+def _main(tag: str) -> str:
+    """Of a language tag: zh of zh-Hans."""
+    return tag.partition("-")[0].lower()
+
+
+def refuse_unfit(batch: Batch, response: Response, one: Given) -> None:
+    """Raise where the labels are not what the guideline asks of this response, or it would stand out in the batch."""
+    dimension, language, worked = response.prompt.dimension, response.prompt.language, Worked.on(batch)
+    dimensions = worked.dimensions
+    if worked.is_foreign(language):
+        raise AssayError(
+            N_(
+                "No work of the batch {name} is in {language}, so the item would stand out; there are: {known}."
+            ),
+            language=language,
+            name=batch.name,
+            known=", ".join(sorted(worked.languages)),
+        )
+    if dimensions and dimension not in dimensions:
+        raise AssayError(
+            N_(
+                "{dimension} is no dimension of the batch {name}, so the item would stand out; there are: {known}."
+            ),
+            dimension=dimension or '""',
+            name=batch.name,
+            known=", ".join(sorted(dimensions)),
+        )
+    if len(one.explanation) > LONGEST_EXPLANATION:
+        raise AssayError(N_("The explanation is longer than {most} characters."), most=LONGEST_EXPLANATION)
+    _checked(batch, response, one)
+
+
+def _checked(batch: Batch, response: Response, one: Given) -> dict[str, int | float]:
+    return batch.guideline.document.check_labels(response.prompt.dimension, one.labels)
+
+
+def _locked(batch: Batch) -> Batch:
+    locked = (
+        Batch.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("guideline")
+        .get(pk=batch.pk)
+    )
+    if locked.state == Batch.State.CLOSED:
+        raise Conflict(N_("The batch {name} is closed."), name=batch.name)
+    return locked
+
+
+def _refuse_twice(batch: Batch, items: Sequence[Given], responses: Mapping[int, Response]) -> None:
+    ids = [item.response for item in items]
+    twice = next((pk for pk in ids if ids.count(pk) > 1), None) if len(set(ids)) < len(ids) else None
+    work = Task.objects.filter(batch=batch, kind=Task.Kind.WORK, response__in=ids)
+    known = GoldQuestion.objects.filter(batch=batch, response__in=ids)
+    for found, words in (
+        (twice, N_("The response to the prompt {prompt} is there twice.")),
+        (
+            work.values_list("response", flat=True).first(),
+            N_(
+                "The response to the prompt {prompt} is work in the batch {name}, so it cannot be a known item there."
+            ),
+        ),
+        (
+            known.values_list("response", flat=True).first(),
+            N_("The response to the prompt {prompt} is a known item of the batch {name} already."),
+        ),
+    ):
+        if found is not None:
+            raise Conflict(words, prompt=responses[found].prompt.key, name=batch.name)
+
+
+def _make_strata(batch: Batch, kind: str, responses: Iterable[int]) -> None:
+    of = Response.objects.filter(pk__in=list(responses)).order_by().values_list(*KIND).distinct()
+    for dataset, dimension, language, model in of:
+        Stratum.objects.get_or_create(
+            batch=batch, kind=kind, dataset_id=dataset, dimension=dimension, language=language, model_id=model
+        )

@@ -1,0 +1,105 @@
+"""The round of known items before a batch opens to a person: begun, scored, and what a manager makes of it.
+
+Whatever is done in a round is done with its person's membership locked, before any task: one after the other.
+"""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils import timezone
+
+from annotation.core.errors import N_, AssayError
+from annotation.domain.gold_questions import LEAST_ITEMS, By, score
+from annotation.models import (
+    Assignment,
+    Batch,
+    GoldQuestion,
+    GoldQuestionTask,
+    Membership,
+    Person,
+    Qualification,
+)
+from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.selectors.gold_questions import answers_of, latest_round, round_items, scales_of
+from annotation.services.audit import record
+from annotation.services.gold_questions.answers import close, withdraw
+
+State = Qualification.State
+
+
+def refuse_without_a_round(batch: Batch) -> None:
+    """A batch that asks for a qualification needs the items for it."""
+    if not batch.qualifying:
+        return
+    there = GoldQuestion.objects.filter(batch=batch, kind=GoldQuestion.Kind.QUALIFICATION, active=True).count()
+    if there < LEAST_ITEMS:
+        raise AssayError(
+            N_(
+                "The batch {name} asks for a qualification, which needs at least {least} known items; it has {there}."
+                " Keep it as a draft, add them, then open it."
+            ),
+            name=batch.name,
+            least=LEAST_ITEMS,
+            there=there,
+        )
+
+
+def running_round(member: Membership) -> Qualification:
+    """The member's round, which begins now where there is none; their membership is locked."""
+    found = latest_round(member.batch_id, member.person_id)
+    return found or Qualification.objects.create(batch=member.batch, person_id=member.person_id)
+
+
+@transaction.atomic
+def end_round_if_over(batch: Batch, person: Person) -> bool:
+    """Score the person's round if they have submitted or skipped all of it; their membership is locked."""
+    running = Qualification.objects.filter(batch=batch.pk, person=person.pk, state=State.RUNNING)
+    found = running.first()
+    member = (
+        Membership.objects.select_related("person")
+        .filter(batch=batch.pk, person=person.pk, role=Membership.Role.ANNOTATOR)
+        .first()
+    )
+    if found is None or member is None:
+        return False
+    items = round_items(member, found.attempt, without=strata_ruled_out(member))
+    if not items or not all(item.ended for item in items):
+        return False
+    _end(found, member)
+    return True
+
+
+def _end(found: Qualification, member: Membership) -> None:
+    given = GoldQuestionTask.objects.filter(
+        item__batch=found.batch_id,
+        item__kind=GoldQuestion.Kind.QUALIFICATION,
+        person=found.person_id,
+        attempt=found.attempt,
+    ).order_by("pk")
+    submitted = given.filter(task__assignments__state=Assignment.State.SUBMITTED)
+    tasks = list(submitted.values_list("pk", flat=True))
+    close(tasks)  # locked before they are read: nothing is corrected any more
+    withdraw(member.pk, given.values_list("pk", flat=True))
+    batch = Batch.objects.select_related("guideline").get(pk=found.batch_id)
+    answers = list(answers_of(tasks).values())
+    result = score(answers, by=_by(batch), scales=scales_of(batch.guideline.document))
+    assert batch.qualifying_threshold is not None
+    found.state = State.PASSED if result.passes(batch.qualifying_threshold) else State.FAILED
+    found.n, found.value, found.low, found.high = result.n, result.value, result.low, result.high
+    found.threshold, found.ended_at = batch.qualifying_threshold, timezone.now()
+    found.save()
+    record(
+        actor=None,
+        verb="qualification_ended",
+        target=f"batch:{batch.name}",
+        person=found.person.username,
+        attempt=found.attempt,
+        state=found.state,
+        n=found.n,
+        value=found.value,
+        threshold=found.threshold,
+    )
+
+
+def _by(batch: Batch) -> By:
+    return "kappa" if batch.qualifying == Batch.Qualifying.KAPPA else "accuracy"

@@ -1,0 +1,278 @@
+"""Where known items come from: gold that was released or settled in closed batches, and files."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from annotation.core.errors import N_, AssayError, Conflict, InputError
+from annotation.domain.formats import generic
+from annotation.domain.formats.base import LABEL
+from annotation.domain.formats.rows import Row, Source, csv_rows, json_rows
+from annotation.domain.gold_questions import Labels, balanced
+from annotation.domain.releases.canonical import number as plain
+from annotation.models import (
+    Adjudication,
+    Batch,
+    GoldLabel,
+    GoldRelease,
+    GoldQuestion,
+    Person,
+    Response,
+    Task,
+)
+from annotation.selectors.access import refuse_sealed_gold
+from annotation.services.gold_questions.gold_questions import (
+    LONGEST_EXPLANATION,
+    MOST_ITEMS,
+    Given,
+    Worked,
+    add_items,
+    refuse_unfit,
+)
+
+# Gold that more than one person stands behind.
+SURE = (GoldLabel.Source.UNANIMOUS, GoldLabel.Source.ADJUDICATED)
+CHUNK = 2000
+# Of one kind of labels so many tasks are looked into before the draw; they are drawn from all of a kind alike.
+MOST_OF_A_KIND = 2000
+FIELDS = frozenset({"prompt_id", "prompt", "model", "collection", "dataset", "labels", "explanation"})
+
+
+def add_from_release(
+    *,
+    batch: Batch,
+    kind: str,
+    release: GoldRelease,
+    number: int,
+    sources: Sequence[str] = SURE,
+    actor: Person | None = None,
+) -> list[GoldQuestion]:
+    """``number`` of the responses that the release has gold of, by the batch's guideline version."""
+    if actor is not None:
+        refuse_sealed_gold(actor, release.batches.all())
+    labels = release.items.filter(task__batch__guideline=batch.guideline_id)
+    rows = labels.values_list("task", "criterion", "value", "source")
+    return _add_gold(batch, kind, rows, number, sources=sources, actor=actor)
+
+
+def add_from_batches(
+    *,
+    batch: Batch,
+    kind: str,
+    batches: Sequence[Batch],
+    number: int,
+    sources: Sequence[str] = SURE,
+    actor: Person | None = None,
+) -> list[GoldQuestion]:
+    """``number`` of the responses that were settled in closed batches of the batch's guideline version."""
+    for one in batches:
+        if one.state != Batch.State.CLOSED:
+            raise Conflict(
+                N_("The batch {name} is not closed yet: its gold may still change."), name=one.name
+            )
+        if one.guideline_id != batch.guideline_id:
+            raise AssayError(
+                N_("The batch {name} was judged by another guideline version than {wanted}."),
+                name=one.name,
+                wanted=str(batch.guideline),
+            )
+    if actor is not None:
+        refuse_sealed_gold(actor, batches)
+    labels = GoldLabel.objects.filter(task__batch__in=batches, task__kind=Task.Kind.WORK)
+    labels = labels.exclude(task__state=Task.State.WITHDRAWN)
+    rows = labels.values_list("task", "criterion", "value", "source")
+    return _add_gold(batch, kind, rows, number, sources=sources, actor=actor)
+
+
+def _add_gold(
+    batch: Batch, kind: str, rows: Any, number: int, *, sources: Sequence[str], actor: Person | None
+) -> list[GoldQuestion]:
+    if not 1 <= number <= MOST_ITEMS:
+        raise AssayError(N_("Add from 1 to {most} items at once."), most=MOST_ITEMS)
+    if not sources:
+        raise AssayError(N_("Choose at least one source of gold."))
+    found = _fitting(batch, _sampled(_by_task(rows), frozenset(sources), seed=_turn(batch)))
+    chosen = balanced(((one, one.kind) for one in found), number, seed=_turn(batch))
+    if len(chosen) < number:
+        raise AssayError(
+            N_(
+                "There are {found} responses with such gold that are neither work nor known in the batch {name}, and of"
+                " a dimension and a language of it; ask for no more."
+            ),
+            found=len(chosen),
+            name=batch.name,
+        )
+    return add_items(batch=batch, kind=kind, items=_explained(chosen), actor=actor)
+
+
+def _turn(batch: Batch) -> int:
+    """Another draw each time, and the same one for who tries the same again."""
+    return batch.pk * MOST_ITEMS + GoldQuestion.objects.filter(batch=batch).count()
+
+
+@dataclass(frozen=True, eq=False)
+class _Settled:
+    """A task whose gold can be known: of which response, and the labels."""
+
+    task: int
+    response: int
+    dimension: str
+    labels: Labels
+
+    @property
+    def kind(self) -> tuple[str, tuple[tuple[str, float], ...]]:
+        return self.dimension, tuple(sorted(self.labels.items()))
+
+
+def _by_task(rows: Any) -> Iterator[tuple[int, list[tuple[str, float, str]]]]:
+    ordered = rows.order_by("task", "criterion").iterator(chunk_size=CHUNK)
+    for task, labels in groupby(ordered, key=lambda row: row[0]):
+        yield task, [(criterion, value, source) for _task, criterion, value, source in labels]
+
+
+def _sampled(
+    tasks: Iterable[tuple[int, list[tuple[str, float, str]]]], sources: frozenset[str], *, seed: int
+) -> dict[int, dict[str, float]]:
+    """Tasks all of whose gold is of these sources: of each set of labels at most ``MOST_OF_A_KIND``, drawn alike."""
+    chance = random.Random(seed)  # noqa: S311  # a choice that can be repeated, not a secret
+    piles: dict[tuple[tuple[str, float], ...], list[int]] = defaultdict(list)
+    seen: dict[tuple[tuple[str, float], ...], int] = defaultdict(int)
+    for task, labels in tasks:
+        if not all(source in sources for _name, _value, source in labels):
+            continue
+        kind = tuple((name, value) for name, value, _source in labels)
+        seen[kind] += 1
+        if len(piles[kind]) < MOST_OF_A_KIND:
+            piles[kind].append(task)
+        elif (place := chance.randrange(seen[kind])) < MOST_OF_A_KIND:
+            piles[kind][place] = task
+    return {task: dict(kind) for kind, pile in piles.items() for task in pile}
+
+
+def _fitting(batch: Batch, labels: Mapping[int, Labels]) -> list[_Settled]:
+    """Those of the tasks whose response can be a known item of the batch; each response once."""
+    worked = Worked.on(batch)
+    taken = set(Task.objects.filter(batch=batch, kind=Task.Kind.WORK).values_list("response", flat=True))
+    taken |= set(GoldQuestion.objects.filter(batch=batch).values_list("response", flat=True))
+    asked = {
+        dimension: {c.name for c in batch.guideline.document.criteria_for(dimension)}
+        for dimension in worked.dimensions
+    }
+    found: list[_Settled] = []
+    ids = sorted(labels)
+    for start in range(0, len(ids), CHUNK):
+        tasks = Task.objects.filter(pk__in=ids[start : start + CHUNK]).order_by("pk")
+        rows = tasks.values_list("pk", "response", "stratum__dimension", "stratum__language")
+        for task, response, dimension, language in rows:
+            if response in taken or asked.get(dimension) != set(labels[task]) or worked.is_foreign(language):
+                continue
+            taken.add(response)
+            known = {name: plain(value) for name, value in labels[task].items()}
+            found.append(_Settled(task, response, dimension, known))
+    return found
+
+
+def _explained(chosen: Sequence[_Settled]) -> list[Given]:
+    """With what the adjudicator wrote, where one decided it."""
+    decisions = Adjudication.objects.filter(task__in=[one.task for one in chosen])
+    words = dict(decisions.values_list("task", "rationale"))
+    return [Given(one.response, one.labels, words.get(one.task, "")[:LONGEST_EXPLANATION]) for one in chosen]
+
+
+def add_from_file(
+    *, batch: Batch, kind: str, path: str | Path, name: str | None = None, actor: Person | None = None
+) -> list[GoldQuestion]:
+    """The items of a JSON-lines or CSV file, all or none of them; ``name`` is what errors call it.
+
+    The first thing that is wrong is raised as an InputError, with its line and field.
+    """
+    source = Source(path, name)
+    is_csv = source.name.lower().endswith(".csv")
+    rows = csv_rows(source, required=[("prompt_id", "prompt")]) if is_csv else json_rows(source)
+    items: dict[int, Given] = {}
+    reader = _Reader(batch)
+    for row in rows:
+        if isinstance(row, InputError):
+            raise row
+        one = reader.read(row)
+        if one.response in items:
+            raise row.error(N_("this response is there twice."), field="prompt_id")
+        if len(items) == MOST_ITEMS:
+            raise row.error(N_("there are more than {most} items; add them in parts."), most=MOST_ITEMS)
+        items[one.response] = one
+    if not items:
+        raise InputError(N_("there are no rows in this file."), path=source.name)
+    return add_items(batch=batch, kind=kind, items=list(items.values()), actor=actor)
+
+
+class _Reader:
+    """Finds the response that a row speaks of, and checks its labels."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+    def read(self, row: Row) -> Given:
+        unknown = next(
+            (field for field in row.fields if field not in FIELDS and not field.startswith(LABEL)), None
+        )
+        if unknown is not None:
+            raise row.error(
+                N_("there is no such field here; known are: {known}."),
+                field=unknown,
+                known=", ".join(sorted(FIELDS)),
+            )
+        response = response_of(row)
+        explanation = row.whole("explanation") if row.has("explanation") else ""
+        one = Given(response.pk, _labels(row), explanation)
+        try:
+            refuse_unfit(self.batch, response, one)
+        except InputError:
+            raise
+        except AssayError as error:
+            raise row.error(error.template, field="labels", **error.params) from error
+        if Task.objects.filter(batch=self.batch, kind=Task.Kind.WORK, response=response).exists():
+            raise row.error(
+                N_("this response is work in the batch {name}."), field="prompt_id", name=self.batch.name
+            )
+        if GoldQuestion.objects.filter(batch=self.batch, response=response).exists():
+            raise row.error(
+                N_("this response is a known item of the batch {name} already."),
+                field="prompt_id",
+                name=self.batch.name,
+            )
+        return one
+
+
+def response_of(row: Row) -> Response:
+    """The response that a row names by its prompt and, as far as they are needed, dataset, model and collection."""
+    ref = generic.ref(row)
+    model, collection, dataset = (row.optional_name(name) for name in ("model", "collection", "dataset"))
+    named = {"prompt__key": ref.key} if ref.id else {"prompt__text": ref.text}
+    found = Response.objects.select_related("prompt").filter(**named)
+    for path, value in (("model", model), ("collection", collection), ("prompt__dataset", dataset)):
+        found = found.filter(**{f"{path}__name": value}) if value is not None else found
+    some = list(found.order_by("pk")[:2])
+    if not some:
+        raise row.error(N_("there is no such response; import it first."), field="prompt_id")
+    if len(some) > 1:
+        raise row.error(
+            N_("several responses fit; name the dataset, the model or the collection as well."),
+            field="prompt_id",
+        )
+    return some[0]
+
+
+def _labels(row: Row) -> dict[str, float]:
+    """``labels`` as an object, or the columns ``label.<criterion>``."""
+    if isinstance(row.fields.get("labels"), dict):
+        return {name: generic.value(row, "labels", value) for name, value in row.fields["labels"].items()}
+    columns = [field for field in row.fields if field.startswith(LABEL) and row.has(field)]
+    if not columns:
+        raise row.error(N_("there is no label; give labels, or a column label.CRITERION."), field="labels")
+    return {column.removeprefix(LABEL): generic.value(row, column, row.fields[column]) for column in columns}

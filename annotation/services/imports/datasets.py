@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from annotation.core.errors import N_, InputError
+from annotation.domain.datasets import response_sha256
+from annotation.domain.formats import (
+    PROMPTS,
+    RESPONSES,
+    PromptRecord,
+    PromptRef,
+    ResponseRecord,
+    Source,
+)
+from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Response
+from annotation.selectors.datasets import dataset_named
+from annotation.selectors.imports import (
+    newest_prompt,
+    newest_response,
+    prompts_by_key,
+    prompts_by_text,
+    responses_by_place,
+)
+from annotation.services.imports.run import PLAIN, ImportReport, Intake, Run, locked
+
+
+@transaction.atomic
+def import_prompts(*, source: Source, format: str, dataset: str, run: Run = PLAIN) -> ImportReport:  # noqa: A002
+    """Take the prompts of a file into the dataset, which is made if there is none of this name."""
+    intake = Intake.open(source, format, PROMPTS, run)
+    shelf = PromptShelf(intake, intake.dataset(dataset))
+    for chunk in intake.chunks(intake.form.prompt_reader()):
+        for made in shelf.put(chunk):
+            intake.report.count(taken=made)
+    return intake.finish(target=f"dataset:{dataset}", dataset=dataset)
+
+
+def same_text(one: str, other: str) -> bool:
+    return one == other or unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
+
+
+class PromptShelf:
+    """The prompts of one dataset while one file is put in."""
+
+    def __init__(self, intake: Intake, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self._intake = intake
+        self._before = newest_prompt()
+
+    def put(self, records: Sequence[PromptRecord]) -> list[bool]:
+        """Make what is missing: for each record that is right, whether its prompt is new."""
+        stored = prompts_by_key(self.dataset, (record.ref.key for record in records))
+        first: dict[str, int] = {}
+        new: list[Prompt] = []
+        verdicts = []
+        for record in records:
+            known = stored.get(record.ref.key)
+            if known is None:
+                known = stored[record.ref.key] = self._prompt(record)
+                first[record.ref.key] = record.line
+                new.append(known)
+                verdicts.append(True)
+            elif self._agrees(record, known, first.get(record.ref.key)):
+                verdicts.append(False)
+        Prompt.objects.bulk_create(new)
+        return verdicts
+
+    def find(self, refs: Sequence[PromptRef]) -> dict[PromptRef, Prompt]:
+        """The stored prompts that are meant: by id; without one by text, also of a prompt that has an id."""
+        stored = prompts_by_key(self.dataset, (ref.key for ref in refs))
+        found = {ref: stored[ref.key] for ref in refs if ref.key in stored}
+        loose = [ref for ref in refs if ref not in found and not ref.id]
+        if loose:
+            by_text = prompts_by_text(self.dataset, (ref.text for ref in loose))
+            found |= {ref: by_text[ref.text][0] for ref in loose if len(by_text.get(ref.text, ())) == 1}
+        return found
+
+    def check_wording(self, line: int, ref: PromptRef, prompt: Prompt) -> None:
+        """A record that gives an id and a text must mean the stored text."""
+        if ref.id and ref.text and not same_text(ref.text, prompt.text):
+            self._differs(line, ref, prompt, None)
+
+    def _prompt(self, record: PromptRecord) -> Prompt:
+        return Prompt(
+            dataset=self.dataset,
+            key=record.ref.key,
+            text=record.ref.text,
+            dimension=record.dimension,
+            subcomponent=record.subcomponent,
+            language=record.language,
+            attack_method=record.attack_method,
+        )
+
+    def _agrees(self, record: PromptRecord, known: Prompt, first_line: int | None) -> bool:
+        if not same_text(record.ref.text, known.text):
+            try:
+                self._differs(record.line, record.ref, known, first_line)
+            except InputError as error:
+                self._intake.problems.add(error)
+                return False
+        self._note_differences(record, known)
+        return True
+
+    def _differs(self, line: int, ref: PromptRef, known: Prompt, first_line: int | None) -> None:
+        """Another wording is an error; of prompts that are joined on their id, a note, unless one file has both."""
+        in_this_file = known.pk is None or known.pk > self._before
+        params: dict[str, Any] = {"id": ref.key, "dataset": self.dataset.name}
+        if not in_this_file and self._intake.form.joins_on_id:
+            self._intake.report.note(
+                N_("Prompt {id} is worded differently on line {line}; the first wording is kept."),
+                line=line,
+                **params,
+            )
+            return
+        if in_this_file:
+            params["first"] = first_line or self._first_line(ref.key) or "?"
+            template = N_("the prompt {id} has another text on line {first}; give each text its own id.")
+        else:
+            template = N_(
+                "the prompt {id} is in the dataset {dataset} with another text; give each text its own id."
+            )
+        raise self._intake.error(line, "prompt", template, **params)
+
+    def _first_line(self, key: str) -> int | None:
+        """Read again rather than remember every line of every file."""
+        for reader in (self._intake.form.prompts, self._intake.form.responses):
+            for item in reader.items(self._intake.source.again()) if reader is not None else ():
+                if not isinstance(item, InputError) and item.ref.key == key:
+                    return item.line
+        return None
+
+    def _note_differences(self, record: PromptRecord, known: Prompt) -> None:
+        for field in ("dimension", "subcomponent"):
+            given, kept = getattr(record, field), getattr(known, field)
+            if given and given != kept:
+                self._intake.report.note(
+                    N_("Prompt {id} has another {field} on line {line}; “{kept}” is kept."),
+                    id=record.ref.key,
+                    field=field,
+                    line=record.line,
+                    kept=kept,
+                )
+
+
+Place = tuple[int, int, int]
+
+
+@transaction.atomic
+def import_responses(
+    *,
+    source: Source,
+    format: str,  # noqa: A002
+    dataset: str,
+    model: str | None = None,
+    collection: str | None = None,
+    run: Run = PLAIN,
+) -> ImportReport:
+    """Take the responses of a file to the dataset's prompts; formats that bring their prompts make what is missing."""
+    intake = Intake.open(source, format, RESPONSES, run, model=model, collection=collection)
+    store_responses(intake, locked(dataset_named(dataset)))
+    return intake.finish(
+        target=f"dataset:{dataset}", dataset=dataset, model=intake.origin.model, collection=collection
+    )
+
+
+def store_responses(intake: Intake, dataset: Dataset) -> None:
+    """The writing itself, without the transaction and without the record of it."""
+    shelf = ResponseShelf(intake, dataset)
+    for chunk in intake.chunks(intake.form.response_reader()):
+        shelf.put(chunk)
+
+
+class ResponseShelf:
+    """The responses of one dataset while one file is put in."""
+
+    def __init__(self, intake: Intake, dataset: Dataset) -> None:
+        self.report = intake.report
+        self._intake, self._prompts = intake, PromptShelf(intake, dataset)
+        self._models: dict[str, EvaluatedModel] = {}
+        self._collections: dict[str, Collection] = {}
+        self._before = newest_response()
+
+    def put(self, records: Sequence[ResponseRecord]) -> None:
+        prompts = self._prompts_of(records)
+        candidates = []
+        for record in records:
+            try:
+                candidates.append((record, self._response(record, prompts)))
+            except InputError as error:
+                self._intake.problems.add(error)
+        self._store(candidates)
+
+    def _prompts_of(self, records: Sequence[ResponseRecord]) -> dict[PromptRef, Prompt]:
+        refs = [record.ref for record in records]
+        found = self._prompts.find(refs)
+        brought = [r.prompt for r in records if r.prompt is not None and not _found_by_text(r.prompt, found)]
+        if brought:
+            self._intake.report.add_made("prompts", sum(self._prompts.put(brought)))
+            found = self._prompts.find(refs)
+        return found
+
+    def _response(self, record: ResponseRecord, prompts: dict[PromptRef, Prompt]) -> Response:
+        prompt = prompts.get(record.ref)
+        if prompt is None:
+            raise self._intake.error(
+                record.line,
+                "prompt_id" if record.ref.id else "prompt",
+                N_("there is no prompt {id} in the dataset {dataset}; import its prompts first."),
+                id=record.ref.key,
+                dataset=self._prompts.dataset.name,
+            )
+        if record.prompt is None:
+            self._prompts.check_wording(record.line, record.ref, prompt)
+        return Response(
+            prompt=prompt,
+            model=self._model(record),
+            collection=self._collection(record),
+            text=record.text,
+            turns=[dict(turn) for turn in record.turns],
+            sha256=response_sha256(record.text, record.turns),
+        )
+
+    def _store(self, candidates: list[tuple[ResponseRecord, Response]]) -> None:
+        stored = responses_by_place(
+            (response.prompt_id for _record, response in candidates),
+            (response.model_id for _record, response in candidates),
+            (response.collection_id for _record, response in candidates),
+        )
+        lines: dict[Place, int] = {}
+        new: list[Response] = []
+        for record, response in candidates:
+            place = (response.prompt_id, response.model_id, response.collection_id)
+            sha256, pk = stored.setdefault(place, (response.sha256, 0))
+            if place not in lines and pk == 0:
+                lines[place] = record.line
+                new.append(response)
+                self._intake.report.count(taken=True)
+            elif sha256 == response.sha256:
+                self._intake.report.count(taken=False)
+            else:
+                self._intake.problems.add(self._contradiction(record, response, lines.get(place), pk))
+        Response.objects.bulk_create(new)
+
+    def _contradiction(
+        self, record: ResponseRecord, response: Response, first_line: int | None, pk: int
+    ) -> InputError:
+        params: dict[str, Any] = {"model": response.model.name, "id": response.prompt.key}
+        if pk and pk <= self._before:
+            template = N_(
+                "another response of {model} to the prompt {id} is stored; name a collection for a second one."
+            )
+        else:
+            template = N_("line {first} has another response of {model} to the prompt {id}; keep one.")
+            params["first"] = first_line or self._first_line(record) or "?"
+        return self._intake.error(record.line, "response", template, **params)
+
+    def _first_line(self, record: ResponseRecord) -> int | None:
+        """Read again rather than remember every line of every file."""
+        wanted = (record.ref.key, record.model, record.collection)
+        for item in self._intake.form.response_reader().items(self._intake.source.again()):
+            if not isinstance(item, InputError) and (item.ref.key, item.model, item.collection) == wanted:
+                return item.line
+        return None
+
+    def _model(self, record: ResponseRecord) -> EvaluatedModel:
+        name = self._intake.model_of(record.line, record.model)
+        if name not in self._models:
+            self._models[name], made = EvaluatedModel.objects.get_or_create(name=name)
+            self._intake.report.add_made("models", int(made))
+        return self._models[name]
+
+    def _collection(self, record: ResponseRecord) -> Collection:
+        name = record.collection or self._intake.origin.collection or ""
+        if name not in self._collections:
+            self._collections[name], _made = Collection.objects.get_or_create(name=name)
+        return self._collections[name]
+
+
+def _found_by_text(prompt: PromptRecord, found: dict[PromptRef, Prompt]) -> bool:
+    """A prompt without an id that is stored under one of its own: nothing to make."""
+    known = found.get(prompt.ref)
+    return known is not None and known.key != prompt.ref.key

@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence, Set
+
+from django.contrib.auth.models import Group
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from annotation.core.errors import N_, AssayError, Conflict, Forbidden
+from annotation.core.names import check_name
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    ADJUDICATOR,
+    ANNOTATOR,
+    MANAGER,
+    ROLES,
+    Assignment,
+    Batch,
+    EvaluatedModel,
+    Membership,
+    Person,
+)
+from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.services.assignments import end_claims
+from annotation.services.assignments.plan import plan_again_for, plan_for_whom_nobody_is_left
+from annotation.services.audit import record
+
+LONGEST_TAG = 20  # as in a prompt's language
+_TAG = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+
+
+@transaction.atomic
+def add_person(
+    *,
+    name: str,
+    roles: Iterable[str] = (),
+    password: str | None = None,
+    display_name: str = "",
+    languages: Sequence[str] = (),
+    own_models: Sequence[EvaluatedModel] = (),
+    actor: Person | None = None,
+) -> Person:
+    """Make a person. Without a password they cannot sign in, only hold what was made elsewhere or use a token."""
+    roles = list(roles)
+    refuse_unknown_roles(roles)
+    name = Person.normalize_username(name)
+    check_name(name)
+    if Person.objects.filter(username=name).exists():
+        raise AssayError(N_("There is already a person named {name}."), name=name)
+    person = Person(username=name, display_name=display_name, languages=language_tags(languages))
+    if password:
+        _check_password(person, password)
+    person.set_password(password or None)
+    try:
+        person.full_clean(exclude=["password"])
+    except ValidationError as error:
+        raise AssayError(
+            N_("{name} cannot be a person's name: {why}"), name=repr(name), why=" ".join(error.messages)
+        ) from error
+    person.save()
+    person.groups.add(*_groups(roles))
+    if own_models:
+        person.own_models.add(*own_models)
+    record(
+        actor=actor,
+        verb="add_person",
+        target=f"person:{name}",
+        roles=roles,
+        languages=person.languages,
+        own_models=sorted(model.name for model in own_models),
+        password=person.has_usable_password(),
+    )
+    return person
+
+
+@transaction.atomic
+def set_roles(*, person: Person, roles: Iterable[str], actor: Person | None = None) -> None:
+    roles = list(roles)
+    refuse_unknown_roles(roles)
+    refuse_above(person, actor)
+    if person == actor and not actor.is_superuser and MANAGER not in roles:
+        raise Conflict(N_("You cannot take the manager's group from yourself; ask another manager."))
+    memberships = _lock_current(person)
+    before = set(person.groups.values_list("name", flat=True))
+    person.groups.set(_groups(roles))
+    lost = set() if person.is_superuser else before.difference(roles)
+    released = _give_up_work(person, memberships, lost)
+    if set(roles) - before:
+        _work_anew(memberships)
+    record(actor=actor, verb="set_roles", target=f"person:{person.username}", roles=roles, released=released)
+
+
+@transaction.atomic
+def set_password(*, person: Person, password: str) -> None:
+    """The person's own doing; the new password ends their other sessions and their tokens, and is recorded, as every
+    one is (services/tokens.py).
+    """
+    _check_password(person, password)
+    person.set_password(password)
+    person.password_by = person
+    person.save(update_fields=["password"])
+
+
+@transaction.atomic
+def set_display_name(*, person: Person, display_name: str, actor: Person) -> None:
+    refuse_above(person, actor)
+    if display_name == person.display_name:
+        return
+    person.display_name = display_name
+    person.save(update_fields=["display_name"])
+    record(
+        actor=actor, verb="set_display_name", target=f"person:{person.username}", display_name=display_name
+    )
+
+
+@transaction.atomic
+def set_languages(*, person: Person, languages: Iterable[str], actor: Person | None = None) -> None:
+    """What the person reads; none means every language. Items at hand may be finished; what was planned for them
+    and is in another language is planned for others.
+    """
+    refuse_above(person, actor)
+    tags = language_tags(languages)
+    memberships = _lock_current(person)
+    person.refresh_from_db(fields=["languages"])
+    if tags == person.languages:
+        return
+    person.languages = tags
+    person.save(update_fields=["languages"])
+    _work_anew(memberships)
+    record(actor=actor, verb="set_languages", target=f"person:{person.username}", languages=tags)
+
+
+@transaction.atomic
+def set_own_models(
+    *,
+    person: Person,
+    models: Iterable[EvaluatedModel],
+    among: Iterable[EvaluatedModel] | None = None,
+    actor: Person | None = None,
+) -> None:
+    """The models that the person helped to build: their responses go to others, as with ``set_languages``.
+
+    With ``among`` only those are changed, and the others stay: whoever changes this may not see every name.
+    """
+    refuse_above(person, actor)
+    memberships = _lock_current(person)
+    before, wanted = set(person.own_models.all()), set(models)
+    if among is not None:
+        shown = set(among)
+        wanted = (before - shown) | (wanted & shown)
+    if wanted == before:
+        return
+    person.own_models.set(wanted)
+    _work_anew(memberships)
+    names = sorted(model.name for model in wanted)
+    record(actor=actor, verb="set_own_models", target=f"person:{person.username}", models=names)
+
+
+@transaction.atomic
+def set_opted_out(*, person: Person, dimensions: Iterable[str]) -> int:
+    """The topics that the person does not read, in any batch. They say so themselves, nobody asks why, and they may
+    take it back any time.
+
+    What they have at hand of these goes back at once, unlike with ``set_languages``: the number of these items.
+    """
+    names = sorted(set(dimensions))
+    memberships = _lock_current(person)
+    person.refresh_from_db(fields=["opted_out"])
+    if names == person.opted_out:
+        return 0
+    person.opted_out = names
+    person.save(update_fields=["opted_out"])
+    # Before the plans: a place that somebody has taken is not planned for anybody else.
+    released = end_claims(Assignment.objects.filter(person=person, task__stratum__dimension__in=names))
+    _work_anew(memberships)
+    record(actor=person, verb="set_opted_out", target=f"person:{person.username}", dimensions=names)
+    return released
+
+
+@transaction.atomic
+def set_daily_exposure(*, person: Person, daily_exposure: int | None, actor: Person) -> None:
+    """A budget of this person's own; None: everybody's."""
+    refuse_above(person, actor)
+    if daily_exposure == person.daily_exposure:
+        return
+    person.daily_exposure = daily_exposure
+    person.save(update_fields=["daily_exposure"])
+    target = f"person:{person.username}"
+    record(actor=actor, verb="set_daily_exposure", target=target, daily_exposure=daily_exposure)
+
+
+def language_tags(languages: Iterable[str]) -> list[str]:
+    """Tags such as zh, zh-Hans and en: trimmed, each once, in this order."""
+    tags: dict[str, str] = {}
+    for language in languages:
+        tag = language.strip().replace("_", "-")
+        if not tag:
+            continue
+        if len(tag) > LONGEST_TAG or not _TAG.fullmatch(tag):
+            raise AssayError(
+                N_("{tag} is no language tag; write such as zh, zh-Hans or en."), tag=repr(language.strip())
+            )
+        tags.setdefault(tag.lower(), tag)
+    return list(tags.values())
+
+
+def _lock_current(person: Person) -> list[int]:
+    """The person's memberships in batches that are not closed. Everybody's there are locked, in the order in which
+    all lock them, because what was planned goes to others.
+    """
+    batches = Batch.objects.exclude(state=Batch.State.CLOSED).filter(memberships__person=person)
+    ids = list(batches.order_by().values_list("pk", flat=True).distinct())
+    locked = Membership.objects.select_for_update(no_key=True).filter(batch__in=ids).order_by("pk")
+    return [pk for pk, one in locked.values_list("pk", "person") if one == person.pk]
+
+
+def _work_anew(memberships: Sequence[int]) -> None:
+    """After what rules out work has changed: the search for the next item begins anew, and plans follow."""
+    Membership.objects.filter(pk__in=memberships).update(cursor=Membership.START)
+    annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
+    for membership in annotators.select_related("person", "batch").order_by("pk"):
+        ruled_out = strata_ruled_out(membership)
+        if ruled_out:
+            plan_again_for(membership.batch, without=membership, strata=ruled_out)
+        plan_for_whom_nobody_is_left(membership.batch)
+
+
+@transaction.atomic
+def deactivate_person(*, person: Person, actor: Person) -> int:
+    """Shut a person out, sessions and tokens included, and give their live claims back. The number released.
+
+    What was planned for them is planned for others. Everything that they submitted stays. Doing it twice changes
+    nothing.
+    """
+    refuse_above(person, actor)
+    if person == actor:
+        raise Conflict(N_("You cannot deactivate yourself; ask another manager."))
+    memberships = _lock_current(person)
+    if not Person.objects.select_for_update(no_key=True).get(pk=person.pk).is_active:
+        person.is_active = False
+        return 0
+    person.is_active = False
+    person.save(update_fields=["is_active"])
+    released = _give_up_work(person, memberships, {ANNOTATOR, ADJUDICATOR})
+    record(actor=actor, verb="deactivate", target=f"person:{person.username}", released=released)
+    return released
+
+
+def _give_up_work(person: Person, memberships: Sequence[int], roles: Set[str]) -> int:
+    """What the person has at hand in these ``roles`` goes back, and what was planned for them goes to others."""
+    claims = Assignment.objects.filter(person=person)
+    if ANNOTATOR not in roles:
+        claims = claims.filter(slot=ADJUDICATION_SLOT)
+    if ADJUDICATOR not in roles:
+        claims = claims.exclude(slot=ADJUDICATION_SLOT)
+    released = end_claims(claims)
+    if ANNOTATOR in roles:
+        annotators = Membership.objects.filter(pk__in=memberships, role=Membership.Role.ANNOTATOR)
+        for membership in annotators.select_related("batch").order_by("pk"):
+            plan_again_for(membership.batch, without=membership)
+    return released
+
+
+@transaction.atomic
+def activate_person(*, person: Person, actor: Person) -> None:
+    """Let a person in again; where a batch has places that nobody is left for, they are planned for them."""
+    refuse_above(person, actor)
+    memberships = _lock_current(person)
+    changed = not Person.objects.select_for_update(no_key=True).get(pk=person.pk).is_active
+    person.is_active = True
+    if changed:
+        person.save(update_fields=["is_active"])
+        _work_anew(memberships)
+        record(actor=actor, verb="activate", target=f"person:{person.username}")
+
+
+def _check_password(person: Person, password: str) -> None:
+    """By the rules for passwords, whichever page or command it comes from."""
+    try:
+        validate_password(password, person)
+    except ValidationError as error:
+        raise AssayError(N_("This password cannot be taken: {why}"), why=" ".join(error.messages)) from error
+
+
+def refuse_above(person: Person, actor: Person | None) -> None:
+    """A manager has no power over an admin: else a set-up link would make them one."""
+    if actor is not None and actor != person and person.is_superuser and not actor.is_superuser:
+        raise Forbidden(N_("{name} is an admin: only an admin may change that."), name=str(person))
+
+
+def _groups(roles: list[str]) -> list[Group]:
+    """The roles' groups; one that somebody deleted is made again, so that no role is lost in silence."""
+    return [Group.objects.get_or_create(name=role)[0] for role in roles]
+
+
+def refuse_unknown_roles(roles: list[str]) -> None:
+    unknown = [role for role in roles if role not in ROLES]
+    if unknown:
+        raise AssayError(
+            N_("There is no group {unknown}; the groups are {known}."),
+            unknown=", ".join(unknown),
+            known=", ".join(ROLES),
+        )

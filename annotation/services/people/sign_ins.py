@@ -1,0 +1,176 @@
+"""Signing in: how often anybody may try, from which address they come, and what the audit trail keeps of it.
+
+The limits are allauth's, counted in the cache that all processes share (config/settings.py). What is counted are
+failures: who signs in rightly uses nothing up. docs/decisions/sign-in-limits.md says why they are as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+import unicodedata
+from functools import cache
+from ipaddress import ip_address
+from typing import Any
+
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.internal import ratelimit
+from allauth.core.internal.httpkit import clean_client_ip
+from django.conf import settings
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.dispatch import receiver
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models import Person
+from annotation.selectors.people import FAILED, SIGN_IN, SIGN_OUT, THROTTLED, has_signed_in_from
+from annotation.services.audit import record
+
+logger = logging.getLogger(__name__)
+
+TOKEN_REFUSED = "token_refused"  # noqa: S105 (the name of an event)
+WAIT_SECONDS = 300  # as in the limits of config/settings.py
+MAX_AGENT_LENGTH = 200
+SHOWN_OF_UNKNOWN_NAME = 3  # it may be a password, typed into the wrong field
+
+
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
+    """Assay's words and limits in allauth's sign-in. Accounts come from managers alone, and there is no mail."""
+
+    error_messages = DefaultAccountAdapter.error_messages | {
+        "username_password_mismatch": _(
+            "The name or the password is wrong. If you have forgotten them, ask a manager."
+        ),
+        "too_many_login_attempts": _("Too many attempts. Wait five minutes, then try again."),
+    }
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        return client_address(request)
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return False
+
+    def is_ajax(self, request: HttpRequest) -> bool:
+        return False
+
+    def add_message(self, *args: Any, **kwargs: Any) -> None:
+        """The page after the sign-in says enough."""
+
+    def respond_user_inactive(self, request: HttpRequest, user: Any) -> HttpResponse:
+        return redirect(settings.LOGIN_URL)
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        """Counts the attempt, which ``authenticate`` takes back if it is right; refuses one too many."""
+        name = credentials["username"]
+        usage = _count_attempt(request, name)
+        if usage is None:
+            _record_throttled(request, name)
+            raise self.validation_error("too_many_login_attempts")
+        self._login_failed_rl_usage = usage
+
+
+def _count_attempt(request: HttpRequest, name: str) -> ratelimit.RateLimitUsage | None:
+    """First by address and account, so that a stranger's guesses do not shut the owner out; then by account alone,
+    but for an address from which the account has signed in lately.
+    """
+    account = _account_key(name)
+    usage = _consume(request, "login_failed", key=f"{account}\n{ratelimit.get_ip(request)}")
+    if usage is None:
+        return None
+    of_account = _consume(request, "login_failed_account", key=account)
+    if of_account is None:
+        return usage if has_signed_in_from(name, client_address(request)) else None
+    return ratelimit.RateLimitUsage([*usage.usage, *of_account.usage])
+
+
+def check_present_password(request: HttpRequest, person: Person, password: str) -> bool | None:
+    """Whether it is; None after too many that were not, because a screen that was left open is no place to guess."""
+    usage = _consume(request, "present_password", key=str(person.pk))
+    if usage is None:
+        return None
+    if not person.check_password(password):
+        return False
+    usage.rollback()
+    return True
+
+
+def is_token_guess_too_many(request: HttpRequest) -> bool:
+    """Counts a token that was refused; the trail keeps one event in five minutes and address of them."""
+    if _consume(request, "token_refused_event") is not None:
+        record(actor=None, verb=TOKEN_REFUSED, target="token", **_origin(request))
+    return _consume(request, "token_refused") is None
+
+
+def client_address(request: HttpRequest | None) -> str:
+    """What the outermost trusted proxy saw; without one, who is connected. Anything further left can be invented."""
+    if request is None:
+        return ""
+    peer, forwarded = request.META.get("REMOTE_ADDR", ""), request.headers.get("X-Forwarded-For", "")
+    if forwarded and not settings.TRUSTED_PROXIES:
+        warn_of_unnamed_proxy()
+    hops = [*(hop.strip() for hop in forwarded.split(",")), peer] if forwarded else [peer]
+    hop = hops[max(0, len(hops) - 1 - settings.TRUSTED_PROXIES)]
+    return _unmapped(str(clean_client_ip(hop) or peer))
+
+
+def _unmapped(address: str) -> str:
+    """``::ffff:198.51.100.7`` is an IPv4 address on a socket for both kinds: all of them share their first 64 bits."""
+    try:
+        mapped = getattr(ip_address(address), "ipv4_mapped", None)
+    except ValueError:
+        return address
+    return str(mapped or address)
+
+
+@cache
+def warn_of_unnamed_proxy() -> None:
+    """Once in each process: the header can be sent by anybody, as often as they like."""
+    logger.warning(
+        "X-Forwarded-For was ignored. If a proxy of yours set it, say so with ASSAY_TRUSTED_PROXIES: else everybody"
+        " behind it counts as one address when sign-ins are limited."
+    )
+
+
+def _account_key(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).strip().casefold()
+
+
+def _consume(request: HttpRequest, action: str, *, key: str | None = None) -> ratelimit.RateLimitUsage | None:
+    """None when there is no more. A GET counts, too: a program guesses tokens by it."""
+    return ratelimit.consume(request, app="allauth.account", action=action, key=key, limit_get=True)
+
+
+def _origin(request: HttpRequest | None) -> dict[str, str]:
+    agent = "" if request is None else request.headers.get("User-Agent", "")
+    return {"address": client_address(request), "agent": agent[:MAX_AGENT_LENGTH]}
+
+
+def _record_attempt(verb: str, request: HttpRequest | None, name: str) -> None:
+    """At the person of this name; of a name that is nobody's little is kept."""
+    data = _origin(request)
+    if Person.objects.filter(username=name).exists():
+        record(actor=None, verb=verb, target=f"person:{name}", **data)
+    else:
+        record(actor=None, verb=verb, target=SIGN_IN, name=f"{name[:SHOWN_OF_UNKNOWN_NAME]}…", **data)
+
+
+def _record_throttled(request: HttpRequest, name: str) -> None:
+    """Once in five minutes and address: attempts without end must not fill the trail."""
+    if _consume(request, "login_throttled_event") is not None:
+        _record_attempt(THROTTLED, request, name)
+
+
+@receiver(user_logged_in)
+def record_sign_in(request: HttpRequest | None, user: Person, **_signal: Any) -> None:
+    record(actor=user, verb=SIGN_IN, target=f"person:{user.username}", **_origin(request))
+
+
+@receiver(user_logged_out)
+def record_sign_out(request: HttpRequest | None, user: Person | None, **_signal: Any) -> None:
+    if user is not None:
+        record(actor=user, verb=SIGN_OUT, target=f"person:{user.username}", **_origin(request))
+
+
+@receiver(user_login_failed)
+def record_failure(credentials: dict[str, Any], request: HttpRequest | None = None, **_signal: Any) -> None:
+    _record_attempt(FAILED, request, str(credentials.get("username", "")))

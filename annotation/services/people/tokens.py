@@ -1,0 +1,183 @@
+"""API tokens: made by their owner, shown once, stored as a hash, and ended for good.
+
+They end with the password, with any group that is taken away, with an admin's power and with the account, whoever
+does it and wherever: the pages, Django's admin or a shell. So Django's signals are listened to, not the services that
+usually do it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Iterable
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db import transaction
+from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
+from django.utils import timezone
+
+from annotation.core.errors import N_, AssayError, Conflict, Forbidden, NotFound
+from annotation.models import ApiToken, Person, SetupLink
+from annotation.selectors.people import hashed, live_tokens
+from annotation.services.audit import record
+from annotation.services.people.people import refuse_above
+
+# Scanners for secrets know one by it: "assay_" and 64 hexadecimal digits, 256 random bits.
+PREFIX = "assay_"
+SECRET_BYTES = 32
+MAX_NAME = 100
+MAX_DAYS = 366
+MAX_TOKENS = 20
+# The fields of a person with which tokens end.
+POWERS = frozenset({"password", "is_active", "is_superuser", "is_staff"})
+
+
+@transaction.atomic
+def make_token(
+    *, person: Person, name: str, scope: str, days: int, actor: Person | None
+) -> tuple[ApiToken, str]:
+    """A token of ``actor``'s own and its text, which nobody can be told again; an operator's shell has no actor."""
+    if actor is not None and actor != person:
+        raise Forbidden(N_("Only {name} makes tokens that speak in the name of {name}."), name=str(person))
+    name = _checked_name(name)
+    if scope not in ApiToken.Scope.values:
+        known = ", ".join(ApiToken.Scope.values)
+        raise AssayError(N_("There is no scope {scope}; the scopes are {known}."), scope=scope, known=known)
+    if not 1 <= days <= MAX_DAYS:
+        raise AssayError(N_("A token is valid for 1 to {most} days."), most=MAX_DAYS)
+    _refuse_beside_others(person, name)
+    text = PREFIX + secrets.token_hex(SECRET_BYTES)
+    now = timezone.now()
+    ends = now + timedelta(days=days)
+    token = ApiToken.objects.create(
+        person=person,
+        name=name,
+        sha256=hashed(text),
+        scope=scope,
+        created_at=now,
+        expires_at=ends,
+    )
+    _record(token, actor, "make_token", scope=scope, expires_at=ends.isoformat())
+    return token, text
+
+
+@transaction.atomic
+def revoke_token(*, token_id: int, person: Person, actor: Person) -> ApiToken:
+    """End a token of ``person``; twice changes nothing. A manager may, but not of an admin."""
+    token = ApiToken.objects.select_for_update(no_key=True).filter(pk=token_id, person=person).first()
+    if token is None:
+        raise NotFound(N_("There is no such token."))
+    refuse_above(person, actor)
+    if token.ended_at is None:
+        token.ended_at, token.ended_why = timezone.now(), ApiToken.Ended.REVOKED
+        token.save(update_fields=["ended_at", "ended_why"])
+        _record(token, actor, "revoke_token")
+    return token
+
+
+@transaction.atomic
+def end_tokens(people: Iterable[int], why: ApiToken.Ended) -> None:
+    """All tokens of these people, for good. Who makes one at the same moment waits for their row."""
+    for person in Person.objects.select_for_update(no_key=True).filter(pk__in=list(people)).order_by("pk"):
+        live = ApiToken.objects.filter(person=person, ended_at=None)
+        ended = live.update(ended_at=timezone.now(), ended_why=why)
+        if ended:
+            target = f"person:{person.username}"
+            record(actor=None, verb="end_tokens", target=target, why=why.value, tokens=ended)
+
+
+def watch() -> None:
+    """Listen to what ends tokens; called once, at the start."""
+    pre_save.connect(_person_changes, sender=Person, dispatch_uid="tokens")
+    post_save.connect(_person_saved, sender=Person, dispatch_uid="tokens")
+    m2m_changed.connect(_groups_changed, sender=Person.groups.through, dispatch_uid="tokens")
+    pre_delete.connect(_group_deleted, sender=Group, dispatch_uid="tokens")
+    pre_save.connect(_group_changes, sender=Group, dispatch_uid="tokens")
+
+
+def _person_changes(
+    instance: Person, *, raw: bool, update_fields: Collection[str] | None, **_about: Any
+) -> None:
+    """Keeps at the instance what ends tokens once it is saved."""
+    instance._ends_tokens = None  # type: ignore[attr-defined]
+    if not raw and instance.pk and (update_fields is None or not POWERS.isdisjoint(update_fields)):
+        instance._ends_tokens = _why_tokens_end(instance)  # type: ignore[attr-defined]
+
+
+def _why_tokens_end(person: Person) -> ApiToken.Ended | None:
+    """``_password`` is there where set_password was called, and not where Django merely hashes it anew. Whoever is
+    active again begins without tokens: a statement in a shell may have deactivated them past every signal.
+    """
+    before = Person.objects.filter(pk=person.pk).only(*POWERS).first()
+    if before is None:
+        return None
+    if not person.is_active or not before.is_active:
+        return ApiToken.Ended.ACCOUNT
+    is_taken = before.has_usable_password() and not person.has_usable_password()
+    if is_taken or getattr(person, "_password", None) is not None:
+        return ApiToken.Ended.PASSWORD
+    if (before.is_superuser, before.is_staff) != (person.is_superuser, person.is_staff):
+        return ApiToken.Ended.ROLE
+    return None
+
+
+def _person_saved(instance: Person, **_about: Any) -> None:
+    why = getattr(instance, "_ends_tokens", None)
+    if why is None:
+        return
+    end_tokens([instance.pk], why)
+    if why == ApiToken.Ended.PASSWORD:
+        record(actor=instance.password_by, verb="set_password", target=f"person:{instance.username}")
+    if why != ApiToken.Ended.ROLE:
+        waiting = SetupLink.objects.filter(person=instance, accepted_at=None, revoked_at=None)
+        waiting.update(revoked_at=timezone.now())
+
+
+def _groups_changed(
+    instance: Any, *, action: str, reverse: bool, pk_set: set[int] | None, **_about: Any
+) -> None:
+    if action not in {"pre_remove", "pre_clear"}:
+        return
+    if not reverse:
+        end_tokens([instance.pk], ApiToken.Ended.ROLE)
+    else:
+        end_tokens(pk_set or _people_in(instance), ApiToken.Ended.ROLE)
+
+
+def _group_deleted(instance: Group, **_about: Any) -> None:
+    end_tokens(_people_in(instance), ApiToken.Ended.ROLE)
+
+
+def _group_changes(instance: Group, *, raw: bool, **_about: Any) -> None:
+    """Another name is another role, or none."""
+    if not raw and Group.objects.filter(pk=instance.pk).exclude(name=instance.name).exists():
+        end_tokens(_people_in(instance), ApiToken.Ended.ROLE)
+
+
+def _people_in(group: Group) -> list[int]:
+    return list(Person.objects.filter(groups=group).values_list("pk", flat=True))
+
+
+def _checked_name(name: str) -> str:
+    name = name.strip()
+    if not 0 < len(name) <= MAX_NAME or not name.isprintable():
+        raise AssayError(N_("A token needs a name of 1 to {most} characters."), most=MAX_NAME)
+    return name
+
+
+def _refuse_beside_others(person: Person, name: str) -> None:
+    """With the person's row locked, so that what ends tokens ends this one, too."""
+    locked = Person.objects.select_for_update(no_key=True).get(pk=person.pk)
+    if not locked.is_active:
+        raise Conflict(N_("{name} is deactivated."), name=str(person))
+    names = list(live_tokens(person).values_list("name", flat=True))
+    if name in names:
+        raise AssayError(N_("You have a token named {name} already."), name=name)
+    if len(names) >= MAX_TOKENS:
+        raise Conflict(N_("There are {most} tokens already: end one that is not used."), most=MAX_TOKENS)
+
+
+def _record(token: ApiToken, actor: Person | None, verb: str, **data: Any) -> None:
+    target = f"person:{token.person.username}"
+    record(actor=actor, verb=verb, target=target, token=token.pk, name=token.name, **data)

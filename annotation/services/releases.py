@@ -1,0 +1,274 @@
+"""Cutting a gold release: one transaction that freezes the settled labels of chosen batches.
+
+Cutting a release that a page or a command asks for: at once, or by a job where there are many labels.
+
+The job cuts it in one transaction, so that a failed, cancelled or killed one leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from operator import attrgetter
+from typing import Any, TypeAlias
+
+from django.db import transaction
+from django.db.models import Max, QuerySet
+
+from annotation.core.errors import N_, Conflict, NotFound
+from annotation.domain.release_spec import ReleaseSpec
+from annotation.domain.releases.canonical import number, release_sha256
+from annotation.models import Batch, GoldRelease, Job, Person, ReleasedLabel, sql
+from annotation.models.sql import FrozenLabel
+from annotation.selectors.access import refuse_sealed_gold
+from annotation.selectors.releases.candidates import Names, frozen_labels, settled_labels
+from annotation.selectors.releases.manifest import ManifestCounts, manifest_of
+from annotation.selectors.releases.releases import RELEASE_JOB
+from annotation.services import jobs
+from annotation.services.audit import record
+from annotation.services.jobs import Teller
+from annotation.services.table_statistics import refresh_statistics
+
+NAMED = 10
+"""How many contradictions an error names; the rest are counted, and ``contradicted_keys`` finds all of them."""
+CONTRADICTED = N_("{count} labels are settled in two ways; leave out one of their batches: {listed}")
+DROPPED_AT_ONCE = 500
+Report: TypeAlias = Callable[[float, str], object]  # from 0 to 1, and what is being done
+
+
+class Contradicted(Conflict):
+    """One response is settled in two ways by the chosen batches."""
+
+    code = "contradicted"
+
+
+@transaction.atomic
+def cut_release(
+    spec: ReleaseSpec, *, actor: Person | None = None, report: Report = lambda _done, _stage: None
+) -> GoldRelease:
+    """Freeze the settled labels of the batches' work tasks, with everything behind them.
+
+    A response that two tasks settled alike is taken once; settled differently, everything is refused. The release
+    that it supersedes stays as it is, and says from now on by what it is superseded.
+    """
+    batches = list_batches(spec)
+    check_release(spec, actor=actor)
+    release = _new_release(spec, batches, actor)
+    report(0, N_("freezing the labels"))
+    labels = _freeze(release)
+    tally = _hash(release, batches, labels, report)
+    report(0.8, N_("measuring agreement"))
+    release.manifest = manifest_of(release, batches, tally)
+    release.save()
+    superseded = {"supersedes": release.supersedes.name} if release.supersedes else {}
+    record(
+        actor=actor,
+        verb="release_gold",
+        target=f"release:{release.name}",
+        sha256=release.sha256,
+        labels=release.labels,
+        **superseded,
+    )
+    report(1, "")
+    return release
+
+
+def list_batches(spec: ReleaseSpec) -> list[Batch]:
+    """The batches in the order in which they are named."""
+    batches = Batch.objects.select_related("guideline").in_bulk(spec.batches)
+    if not batches:
+        raise NotFound(N_("Its batches are not there any more."))
+    return [batches[pk] for pk in spec.batches if pk in batches]
+
+
+def check_release(spec: ReleaseSpec, *, actor: Person | None = None) -> None:
+    """Raise at once what ``cut_release`` would refuse before it looks at the labels."""
+    batches = list_batches(spec)
+    superseded = _find_superseded(spec, GoldRelease.objects.all())
+    if actor is not None:
+        refuse_sealed_gold(actor, batches)
+        if superseded is not None:
+            refuse_sealed_gold(actor, superseded.batches.all())
+    if GoldRelease.objects.filter(name=spec.name).exists():
+        raise Conflict(N_("There is already a gold release named {name}."), name=spec.name)
+    if superseded is not None:
+        _check_heir(superseded, batches)
+
+
+def _find_superseded(spec: ReleaseSpec, releases: QuerySet[GoldRelease]) -> GoldRelease | None:
+    return None if spec.supersedes is None else releases.filter(pk=spec.supersedes).first()
+
+
+def _check_heir(old: GoldRelease, batches: Sequence[Batch]) -> None:
+    """A release has one heir at most, which is of the same kind: an overlapping batch, or the same guideline."""
+    heir = GoldRelease.objects.filter(supersedes=old).first()
+    if heir is not None:
+        raise Conflict(
+            N_("{name} is superseded by {heir} already: name that one, or the last that superseded it."),
+            name=old.name,
+            heir=heir.name,
+        )
+    before = set(old.batches.values_list("pk", flat=True))
+    guidelines = set(old.batches.values_list("guideline__name", flat=True))
+    if before.isdisjoint(batch.pk for batch in batches) and guidelines.isdisjoint(
+        batch.guideline.name for batch in batches
+    ):
+        raise Conflict(
+            N_(
+                "{name} has none of these batches and none of their guidelines, so nothing here can supersede it."
+            ),
+            name=old.name,
+        )
+
+
+def _new_release(spec: ReleaseSpec, batches: Sequence[Batch], actor: Person | None) -> GoldRelease:
+    # Of two that would supersede it at once, the second finds the first.
+    superseded = _find_superseded(spec, GoldRelease.objects.select_for_update())
+    if superseded is not None:
+        _check_heir(superseded, batches)
+    fields = {
+        "created_by": actor,
+        "about": spec.about,
+        "supersedes": superseded,
+        "labels": 0,
+        "adjudicated": 0,
+    }
+    release, created = GoldRelease.objects.get_or_create(name=spec.name, defaults=fields)
+    if not created:
+        raise Conflict(N_("There is already a gold release named {name}."), name=spec.name)
+    release.batches.set(batches)
+    return release
+
+
+def _freeze(release: GoldRelease) -> tuple[int, int]:
+    """Write the released labels. Their ids are above the first and up to the second number."""
+    last = ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"] or 0
+    written = sql.freeze_labels(release.pk)
+    if not written:
+        chosen = ", ".join(sorted(release.batches.values_list("name", flat=True)))
+        raise Conflict(
+            N_("Nothing is settled yet in {batches}; there is no gold to release."), batches=chosen
+        )
+    refresh_statistics(ReleasedLabel, rows=written)
+    return last, ReleasedLabel.objects.aggregate(pk=Max("pk"))["pk"]
+
+
+def _hash(release: GoldRelease, batches: Sequence[Batch], labels: tuple[int, int], report: Report) -> ManifestCounts:
+    """Read what was frozen, once: hash it, count it, and drop what is there twice."""
+    names = Names(batches)
+    tally, doubles = ManifestCounts(names), Doubles(names)
+    parts = _told(frozen_labels(release, after=labels[0], to=labels[1]), labels, report)
+    release.sha256 = release_sha256(
+        names.settled(one).line
+        for of_prompt in _by_prompt(chain.from_iterable(parts))
+        for one in tally.counted(doubles.taken_once(of_prompt))
+    )
+    doubles.refuse_contradictions()
+    doubles.drop()
+    release.labels, release.adjudicated = tally.labels, tally.adjudicated
+    return tally
+
+
+def _told(
+    parts: Iterable[list[FrozenLabel]], labels: tuple[int, int], report: Report
+) -> Iterator[list[FrozenLabel]]:
+    for part in parts:
+        if part:
+            done = (part[-1].pk - labels[0]) / (labels[1] - labels[0])
+            report(0.4 + 0.4 * done, N_("hashing and counting"))
+        yield part
+
+
+def _by_prompt(labels: Iterable[FrozenLabel]) -> Iterator[list[FrozenLabel]]:
+    last = 0
+    for prompt, of_prompt in groupby(labels, key=attrgetter("prompt")):
+        if prompt <= last:
+            raise RuntimeError("The database did not write the labels in the order of their prompts.")
+        last = prompt
+        yield list(of_prompt)
+
+
+@dataclass
+class Doubles:
+    """Takes one label for each thing that was labelled, and notes which are too many, or contradict each other."""
+
+    names: Names
+    dropped: list[int] = field(default_factory=list)
+    contradicted: int = 0
+    examples: list[list[FrozenLabel]] = field(default_factory=list)
+
+    def taken_once(self, of_prompt: list[FrozenLabel]) -> list[FrozenLabel]:
+        by_key: dict[tuple[object, ...], list[FrozenLabel]] = {}
+        for one in of_prompt:
+            key = (self.names.guidelines[one.batch][0], one.model, one.response_sha256, one.criterion)
+            by_key.setdefault(key, []).append(one)
+        if len(by_key) == len(of_prompt):
+            return of_prompt
+        return [self._first(same) for same in by_key.values()]
+
+    def _first(self, same: list[FrozenLabel]) -> FrozenLabel:
+        if len({one.value for one in same}) > 1:
+            self.contradicted += 1
+            self.examples += [same] if self.contradicted <= NAMED else []
+        first = min(same, key=self._order)
+        self.dropped += [one.pk for one in same if one is not first]
+        return first
+
+    def _order(self, one: FrozenLabel) -> tuple[bytes, str, int]:
+        """Which of several equal labels is taken: the first in this order, the same on any machine."""
+        return self.names.settled(one).line, self.names.batches[one.batch].name, one.position
+
+    def refuse_contradictions(self) -> None:
+        if not self.contradicted:
+            return
+        more = self.contradicted - len(self.examples)
+        raise Contradicted(
+            CONTRADICTED,
+            count=self.contradicted,
+            listed="; ".join(map(self._listed, self.examples)) + (f"; + {more}" if more else ""),
+        )
+
+    def _listed(self, same: list[FrozenLabel]) -> str:
+        label = self.names.settled(same[0])
+        places = sorted((self.names.batches[one.batch].name, one.position, one.value) for one in same)
+        values = ", ".join(f"{batch}: {number(value)}" for batch, _position, value in places)
+        return f"{label.dataset}/{label.prompt} {label.model} {label.criterion} ({values})"
+
+    def drop(self) -> None:
+        for start in range(0, len(self.dropped), DROPPED_AT_ONCE):
+            ReleasedLabel.objects.filter(pk__in=self.dropped[start : start + DROPPED_AT_ONCE]).delete()
+
+
+# So many labels are frozen while the page waits: a few seconds.
+AT_ONCE = 20_000
+UNDER_WAY = (Job.State.QUEUED, Job.State.RUNNING)
+
+
+def make(spec: ReleaseSpec, *, actor: Person) -> GoldRelease | Job:
+    """The release, or the job that cuts it. What cannot be cut is refused at once (AssayError)."""
+    if settled_labels(list_batches(spec))[: AT_ONCE + 1].count() <= AT_ONCE:
+        return cut_release(spec, actor=actor)
+    return enqueue(spec, actor=actor)
+
+
+def enqueue(spec: ReleaseSpec, *, actor: Person | None = None, send: bool = True) -> Job:
+    """The job that cuts the release. With ``send`` False the caller runs it in its own process."""
+    check_release(spec, actor=actor)
+    if Job.objects.filter(kind=RELEASE_JOB, state__in=UNDER_WAY, payload__name=spec.name).exists():
+        raise Conflict(N_("A release named {name} is being cut now."), name=spec.name)
+    payload = spec.model_dump(mode="json")
+    return jobs.enqueue(kind=RELEASE_JOB, payload=payload, title=spec.name, actor=actor, send=send)
+
+
+def run_releasing(context: jobs.JobContext) -> dict[str, Any]:
+    """The body of the job. Done again after a worker died, it finds the release cut, or nothing of it."""
+    if "release" in context.job.result:
+        return dict(context.job.result)
+    spec = ReleaseSpec.model_validate(context.payload)
+    context.report(0, N_("freezing the labels"))
+    with Teller(context) as teller, transaction.atomic():
+        release = cut_release(spec, actor=context.job.created_by, report=teller.tell)
+        result = {"release": release.name, "labels": release.labels, "sha256": release.sha256}
+        context.keep(result)
+    return result

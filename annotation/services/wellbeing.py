@@ -1,0 +1,37 @@
+"""What managers set for the care of those who read, and what those set for themselves (selectors/care.py reads it).
+
+What changes one person's part in the work, a topic or a budget of their own, stands in services/people.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from django.db import transaction
+
+from annotation.models import WellbeingSettings, Person
+from annotation.services.audit import record
+
+
+@transaction.atomic
+def set_care(
+    *,
+    daily_exposure: int | None,
+    break_minutes: int | None,
+    help_contacts: Mapping[str, str],
+    actor: Person,
+) -> None:
+    """For everybody, from now on. ``help_contacts``: by language, as text; empty ones are left out."""
+    values = {
+        "daily_exposure": daily_exposure,
+        "break_minutes": break_minutes,
+        "help_contacts": {language: text.strip() for language, text in help_contacts.items() if text.strip()},
+    }
+    WellbeingSettings.objects.update_or_create(pk=WellbeingSettings.ONE, defaults=values)
+    record(actor=actor, verb="set_care", target="care", **values)
+
+
+def set_reading(*, person: Person, blur: str, single_keys: bool) -> None:
+    """How the person's own pages show items; it is nobody else's business, so nothing is recorded of it."""
+    person.blur, person.single_keys = blur, single_keys
+    person.save(update_fields=["blur", "single_keys"])

@@ -1,0 +1,97 @@
+"""The managers' page of the reasons for disputes: what adjudicators choose from."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.http import trail
+from annotation.domain.guidelines import localized
+from annotation.forms.adjudication import ReasonForm
+from annotation.models import MANAGER
+from annotation.selectors.adjudication import reasons_and_their_use
+from annotation.services.adjudication import reasons
+from annotation.views.access import person_of, role_required
+from annotation.views.annotations.workspace import go
+
+manager_only = role_required(MANAGER)
+
+
+@require_http_methods(["GET", "POST"])
+@manager_only
+def dispute_reasons(request: HttpRequest) -> HttpResponse:
+    if request.method == "GET":
+        return show_reasons(request, ReasonForm())
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return show_reasons(request, form, status=422)
+    try:
+        reasons.add_reason(
+            words=form.words(), makes_note=form.cleaned_data["makes_note"], actor=person_of(request)
+        )
+    except AssayError as error:
+        form.add_error(None, error_text(error))
+        return show_reasons(request, form, status=error.status)
+    return go(request, "dispute-reasons", say=_("Added."))
+
+
+@require_POST
+@manager_only
+def dispute_reason(request: HttpRequest, key: str) -> HttpResponse:
+    """Other words for it, or other consequences."""
+    form = ReasonForm(request.POST)
+    if not form.is_valid():
+        return show_reasons(request, ReasonForm(), changed=(key, form), status=422)
+    try:
+        reasons.change_reason(
+            key=key,
+            words=form.words(),
+            makes_note=form.cleaned_data["makes_note"],
+            actor=person_of(request),
+        )
+    except AssayError as error:
+        if error.status == 404:
+            raise
+        form.add_error(None, error_text(error))
+        return show_reasons(request, ReasonForm(), changed=(key, form), status=error.status)
+    return go(request, "dispute-reasons", say=_("Saved."))
+
+
+@require_POST
+@manager_only
+def dispute_reason_move(request: HttpRequest, key: str) -> HttpResponse:
+    reasons.move_reason(key=key, up=request.POST.get("to") == "up", actor=person_of(request))
+    return go(request, "dispute-reasons")
+
+
+@require_POST
+@manager_only
+def dispute_reason_active(request: HttpRequest, key: str) -> HttpResponse:
+    active = request.POST.get("active") == "yes"
+    reasons.set_reason_active(key=key, active=active, actor=person_of(request))
+    return go(request, "dispute-reasons")
+
+
+def show_reasons(
+    request: HttpRequest,
+    form: ReasonForm,
+    *,
+    changed: tuple[str, ReasonForm] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    """``changed`` is a form of the list that was refused, by the key of its reason."""
+    language = get_language() or "en"
+    rows = []
+    for reason in reasons_and_their_use():
+        initial = {**reason.words, "makes_note": reason.makes_note}
+        own = changed[1] if changed and changed[0] == reason.key else ReasonForm(initial=initial)
+        own.auto_id = f"id_{reason.key}_%s"
+        rows.append({"reason": reason, "words": localized(reason.words, language), "form": own})
+    crumbs = trail((_("Guidelines"), "guidelines", []), here=_("Reasons for disputes"))
+    context = {"rows": rows, "form": form, "crumbs": crumbs}
+    return render(request, "annotation/adjudication/reasons.html", context, status=status)

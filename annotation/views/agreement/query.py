@@ -1,0 +1,113 @@
+"""What the address of an agreement page chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from annotation.core.errors import N_, AssayError
+from annotation.domain.agreement import STATISTICS
+from annotation.models import Person
+from annotation.selectors.agreement import (
+    FACETS,
+    Counted,
+    Grouping,
+    LabelPatterns,
+    Narrowing,
+    parse_narrowing,
+)
+from annotation.views.agreement.wording import Words
+
+VIEWS = ("groups", "levels", "prompts", "guideline", "time")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """``view`` is the tab (empty: the overview), ``by`` and ``across`` what its rows are grouped by, ``statistic``
+    what they are drawn and ordered by, ``narrowing`` the part of the labels that is looked at.
+    """
+
+    batch: str
+    view: str
+    by: str
+    across: str
+    statistic: str
+    narrowing: Narrowing
+
+    @property
+    def grouping(self) -> Grouping:
+        return tuple(dict.fromkeys(facet for facet in (self.by, self.across) if facet))
+
+    def parameters(self) -> dict[str, str]:
+        """Those of the address, without the page."""
+        view = "" if self.view == "groups" and self.by else self.view
+        given = {
+            "batch": self.batch,
+            "view": view,
+            "by": self.by,
+            "across": self.across,
+            "statistic": self.statistic,
+        }
+        return {name: value for name, value in given.items() if value} | self.narrowing.parameters()
+
+    def address(self, **changes: str) -> str:
+        """Of this page with other choices; what is narrowed stays so."""
+        chosen = replace(self, **changes)  # type: ignore[arg-type]
+        return f"{reverse('agreement')}?{urlencode(chosen.parameters())}"
+
+    def narrowed(self, narrowing: Narrowing, **changes: str) -> str:
+        chosen = replace(self, narrowing=narrowing, **changes)
+        return f"{reverse('agreement')}?{urlencode(chosen.parameters())}"
+
+    def tasks(self, narrowing: Narrowing | None = None) -> str:
+        """The address of the tasks behind a figure: those of ``narrowing``, else all that this page counts."""
+        chosen = self.narrowing if narrowing is None else narrowing
+        batch = {"batch": self.batch} if self.batch else {}
+        return f"{reverse('agreement-tasks')}?{urlencode(batch | chosen.parameters())}"
+
+
+def choice_of(request: HttpRequest) -> Choice:
+    given = {
+        name: request.GET.get(name, "").strip() for name in ("batch", "view", "by", "across", "statistic")
+    }
+    known = {"view": VIEWS, "by": FACETS, "across": FACETS, "statistic": STATISTICS}
+    for name, values in known.items():
+        _check(given[name], values)
+    if given["by"]:
+        given["view"] = "groups"
+    elif given["view"] == "groups":
+        given["by"] = FACETS[0]
+    return Choice(**given, narrowing=narrowing_of(request.GET))
+
+
+def narrowing_of(parameters: Mapping[str, str]) -> Narrowing:
+    return parse_narrowing({name: str(value) for name, value in parameters.items()})
+
+
+def _check(value: str, known: tuple[str, ...]) -> None:
+    if value and value not in known:
+        raise AssayError(
+            N_("{value} cannot be chosen here; choose one of: {known}."), value=value, known=", ".join(known)
+        )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a tab is made from: who asks for what, of which labels. ``overall`` are the rows over all of them."""
+
+    person: Person
+    choice: Choice
+    patterns: LabelPatterns
+    overall: Sequence[Counted]
+    words: Words
+    page: str | None
+
+    @property
+    def headline(self) -> Counted | None:
+        """The one row that stands for everything; None where there are several guidelines."""
+        guidelines = {one.guideline for one in self.overall}
+        return self.overall[0] if len(guidelines) == 1 else None

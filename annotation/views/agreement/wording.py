@@ -1,0 +1,185 @@
+"""What the agreement pages call things, in the reader's language."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext, gettext_lazy
+
+from annotation.core.formatting import (
+    format_compact,
+    format_decimal,
+    format_interval,
+    format_interval_percent,
+    format_percent,
+)
+from annotation.domain.agreement import Measurement, Statistic
+from annotation.domain.guidelines import Criterion, GuidelineDocument
+from annotation.models import DisputeReason, Guideline, Prompt
+from annotation.selectors.agreement import Counted, Narrowing
+from annotation.selectors.agreement.causes import Share
+from annotation.selectors.guidelines import criterion_label, dimension_label, level_text, subcomponent_label
+from annotation.views.annotations.outcomes import reason_words
+
+STATISTICS: dict[str, str | Promise] = {
+    "percent_agreement": gettext_lazy("Percent agreement"),
+    "cohen_kappa": gettext_lazy("Cohen's kappa"),
+    "alpha_nominal": gettext_lazy("Alpha, nominal"),
+    "alpha_ordinal": gettext_lazy("Alpha, ordinal"),
+    "alpha_interval": gettext_lazy("Alpha, interval"),
+    "gwet_ac1": gettext_lazy("Gwet's AC1"),
+    "gwet_ac2": gettext_lazy("Gwet's AC2"),
+    "cohen_kappa_linear": gettext_lazy("Kappa, linear weights"),
+    "cohen_kappa_quadratic": gettext_lazy("Kappa, quadratic weights"),
+    "scott_pi": gettext_lazy("Scott's pi"),
+    "fleiss_kappa": gettext_lazy("Fleiss' kappa"),
+}
+"""In the order of the columns: what a reader looks for first stands first."""
+
+FACETS: dict[str, str | Promise] = {
+    "dimension": gettext_lazy("Dimension"),
+    "subcomponent": gettext_lazy("Subcomponent"),
+    "criterion": gettext_lazy("Criterion"),
+    "guideline_version": gettext_lazy("Guideline version"),
+    "model": gettext_lazy("Model"),
+    "pair": gettext_lazy("Pair"),
+    "week": gettext_lazy("Week"),
+    "language": gettext_lazy("Language"),
+}
+# The customary marks for alpha: K. Krippendorff, Content Analysis (2004), chapter 11.
+RELIABLE, TENTATIVE = 0.8, 0.667
+
+
+class Words:
+    """What guidelines call their parts in the reader's language: each by its latest version that has the part."""
+
+    def __init__(self, guidelines: Iterable[Guideline]) -> None:
+        self._documents: dict[str, list[GuidelineDocument]] = defaultdict(list)
+        for guideline in sorted(guidelines, key=lambda one: -one.pk):
+            self._documents[guideline.name].append(guideline.document)
+        self.several = len(self._documents) > 1
+
+    def criterion(self, guideline: str, name: str | None) -> str:
+        """Without a name several of them, pooled."""
+        if name is None:
+            return gettext("all criteria pooled")
+        return self._called(criterion_label, guideline, name)
+
+    def group(self, counted: Counted) -> tuple[str, ...]:
+        """The values of the row's facets; empty where a prompt has none."""
+        return tuple(self.value(facet, name, counted.guideline) for facet, name in counted.group.items())
+
+    def value(self, facet: str, name: str | None, guideline: str = "") -> str:
+        """A facet's value; without a ``guideline`` as any of them calls it, and empty where there is none."""
+        labels = {
+            "dimension": dimension_label,
+            "subcomponent": subcomponent_label,
+            "criterion": criterion_label,
+        }
+        if not name or facet not in labels:
+            return name or ""
+        said = (
+            self._called(labels[facet], one, name) for one in ([guideline] if guideline else self._documents)
+        )
+        return next((words for words in said if words != name), name)
+
+    def _called(self, label: Callable[[GuidelineDocument, str], str], guideline: str, name: str) -> str:
+        said = (label(document, name) for document in self._documents[guideline])
+        return next((words for words in said if words != name), name)
+
+    def level(self, guideline: str, criterion: str, value: float) -> str:
+        known = (criterion for document in self._documents[guideline] for criterion in document.criteria)
+        found = next((one for one in known if one.name == criterion), None)
+        return level_text(found, value) if found else format_compact(value)
+
+
+@dataclass(frozen=True)
+class Figure:
+    value: str
+    interval: str
+
+
+def figure(statistic: Statistic) -> Figure | None:
+    if statistic.value is None:
+        return None
+    return Figure(format_decimal(statistic.value), format_interval(statistic.low, statistic.high))
+
+
+def percent(share: Share) -> Figure | None:
+    """As percent, with its interval."""
+    if share.value is None or share.low is None or share.high is None:
+        return None
+    return Figure(format_percent(share.value), format_interval_percent(share.low, share.high))
+
+
+def reading(statistic: Statistic) -> tuple[str, str] | None:
+    """A badge's state and word, by the lower end of alpha's interval, so that a few units cannot pass for reliable."""
+    if statistic.low is None:
+        return None
+    if statistic.low >= RELIABLE:
+        return "success", gettext("Reliable")
+    if statistic.low >= TENTATIVE:
+        return "warning", gettext("Tentative")
+    return "error", gettext("Not established")
+
+
+def alpha_of(measurement: Measurement) -> str:
+    """The name of alpha at the level of a scale: what a row is read by."""
+    return f"alpha_{measurement}"
+
+
+def level_pair(criterion: Criterion | None, low: float, high: float) -> str:
+    if criterion is None:
+        return f"{format_compact(low)} – {format_compact(high)}"
+    return f"{level_text(criterion, low)} – {level_text(criterion, high)}"
+
+
+def reasons_by_key() -> dict[str, str]:
+    """Every reason for a dispute in the reader's language, the retired ones too."""
+    return {
+        dispute_reason.key: reason_words(dispute_reason.words) or dispute_reason.key
+        for dispute_reason in DisputeReason.objects.all()
+    }
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One way in which a page is narrowed, with the address of the page without it."""
+
+    label: str
+    value: str
+    url: str
+
+
+def chips(narrowing: Narrowing, words: Words, without: Callable[[str], str]) -> list[Chip]:
+    """``without`` gives the page's address without one of the narrowing's parameters."""
+    said = {facet: _facet(facet, name, words) for facet, name in narrowing.facets}
+    said |= dict(_further(narrowing))
+    return [Chip(label, value, without(name)) for name, (label, value) in said.items()]
+
+
+def _facet(facet: str, name: str | None, words: Words) -> tuple[str, str]:
+    return str(FACETS.get(facet, gettext("Guideline"))), words.value(facet, name) or "-"
+
+
+def _further(narrowing: Narrowing) -> Iterable[tuple[str, tuple[str, str]]]:
+    if narrowing.levels is not None:
+        yield "levels", (gettext("Levels"), level_pair(None, *narrowing.levels))
+    if narrowing.level is not None:
+        yield "level", (gettext("Level"), format_compact(narrowing.level))
+    if narrowing.prompt is not None:
+        key = Prompt.objects.filter(pk=narrowing.prompt).values_list("key", flat=True).first()
+        yield "prompt", (gettext("Prompt"), key or "-")
+    if narrowing.day:
+        yield "day", (gettext("Day"), narrowing.day)
+    if narrowing.reason:
+        yield "reason", (gettext("Reason"), reasons_by_key().get(narrowing.reason, narrowing.reason))
+    if narrowing.disputed:
+        yield "disputed", (gettext("Labels"), gettext("disputed only"))
+
+
+def named(parameters: Mapping[str, str], without: str) -> dict[str, str]:
+    return {name: value for name, value in parameters.items() if name != without}

@@ -1,0 +1,117 @@
+"""The turns of an item as a page shows them, with the evidence of one or more people laid over the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language
+
+from annotation.core.formatting import format_compact
+from annotation.domain.annotations import MARKABLE, segments
+from annotation.domain.guidelines import Criterion, localized
+from annotation.domain.guidelines.prose import is_blank
+from annotation.selectors.assignments.items import Handout, Turn
+
+# The group of what the reader marked.
+MINE = "mine"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a turn; ``owners`` are the groups whose spans cover it, in the order of the groups.
+
+    ``level`` says in words what those spans are evidence of; ``depth`` is how many there are.
+    """
+
+    text: str
+    owners: tuple[str, ...] = ()
+    level: str = ""
+    depth: int = 0
+
+    @property
+    def owner(self) -> str:
+        return " ".join(self.owners)
+
+    @property
+    def html(self) -> SafeString:
+        """Escaped; a bare carriage return would arrive as a line feed, and move the offsets after it."""
+        return mark_safe(escape(self.text).replace("\r", "&#13;"))  # noqa: S308  (escaped just here)
+
+
+@dataclass(frozen=True)
+class MarkedTurn:
+    """``place`` counts the turns that were handed out; None for the prompt that is shown before them.
+
+    The pieces, joined, are the text.
+    """
+
+    role: str
+    text: str
+    place: int | None
+    pieces: tuple[Piece, ...]
+
+    @property
+    def markable(self) -> bool:
+        return self.role == MARKABLE
+
+    @property
+    def blank(self) -> bool:
+        return is_blank(self.text)
+
+
+def marked_turns(item: Handout, groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[MarkedTurn]:
+    """The prompt and then what answers it; a dialogue that begins with the prompt does not repeat it.
+
+    ``groups`` maps a name, such as "A", to spans of evidence.
+    """
+    spans = [(name, span) for name, evidence in groups.items() for span in evidence]
+    turns = [_marked(place, turn, spans, item.criteria) for place, turn in enumerate(item.turns)]
+    first = item.turns[0]
+    if not item.prompt or (first.role == "user" and first.text == item.prompt):
+        return turns
+    return [MarkedTurn("prompt", item.prompt, None, (Piece(item.prompt),)), *turns]
+
+
+def _marked(
+    place: int, turn: Turn, spans: Sequence[tuple[str, Mapping[str, Any]]], criteria: Sequence[Criterion]
+) -> MarkedTurn:
+    here = [(name, span) for name, span in spans if span["turn"] == place]
+    if not here:
+        return MarkedTurn(turn.role, turn.text, place, (Piece(turn.text),))
+    pieces = (
+        _piece(segment.text, [here[i] for i in segment.spans], criteria)
+        for segment in segments(turn.text, [span for _name, span in here])
+    )
+    return MarkedTurn(turn.role, turn.text, place, tuple(pieces))
+
+
+def _piece(
+    text: str, covering: Sequence[tuple[str, Mapping[str, Any]]], criteria: Sequence[Criterion]
+) -> Piece:
+    return Piece(
+        text,
+        owners=_each_once(name for name, _span in covering),
+        level=", ".join(_each_once(_level(span, criteria) for _name, span in covering)),
+        depth=len(covering),
+    )
+
+
+def _each_once(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(words))
+
+
+def _level(span: Mapping[str, Any], criteria: Sequence[Criterion]) -> str:
+    """The level in words, as "1 Harmful", with its criterion where several are asked."""
+    value = span.get("level")
+    if value is None:
+        return ""
+    asked = next((criterion for criterion in criteria if criterion.name == span.get("criterion")), None)
+    if asked is None:
+        return format_compact(value)
+    language, level = get_language() or "en", asked.level(value)
+    name = f"{format_compact(value)} {localized(level.name, language) if level else ''}".strip()
+    return f"{localized(asked.label, language)}: {name}" if len(criteria) > 1 else name

@@ -1,0 +1,241 @@
+"""What I submitted, and the way to correct it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.forms.annotations import HistoryForm, WorkForm
+from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment
+from annotation.selectors.annotations.history import (
+    Mine,
+    behind_decision,
+    history_lines,
+    my_history,
+    outcome_of_mine,
+)
+from annotation.selectors.annotations.own_work import Given, KeptDraft, given, my_draft, my_drafts
+from annotation.selectors.assignments.items import handout, my_assignment
+from annotation.selectors.gold_questions import feedback_on
+from annotation.selectors.guidelines import criterion_label, label_text
+from annotation.selectors.origins import imported_among
+from annotation.selectors.wellbeing import care_for
+from annotation.services.annotations import submission as answers
+from annotation.services.annotations.drafts import discard_draft, work_of
+from annotation.views.access import person_of, role_required
+from annotation.views.annotations.highlights import MINE, marked_turns
+from annotation.views.annotations.outcomes import OutcomeWords, Said, outcome_words, reason_words, said
+from annotation.views.annotations.workspace import Refusal, choices, go, questions, refusal_of, show, typed
+from annotation.views.gold_questions.feedback import feedback_words
+from annotation.views.guidelines.introduction import introduction_of
+
+PAGE = 50
+of_mine = role_required(ANNOTATOR, ADJUDICATOR)
+
+
+@require_GET
+@never_cache
+@of_mine
+def history(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    form = HistoryForm(request.GET, person=person)
+    none = Assignment.objects.none().values_list("pk", "submitted_at")
+    found = my_history(person, form.wanted()) if form.is_valid() else none
+    page = Paginator(found, PAGE).get_page(request.GET.get("page"))
+    kept = {name: str(value) for name, value in request.GET.items() if value and name != "page"}
+    drafts = my_drafts(person)
+    context = {
+        "tab": "history",
+        "form": form,
+        "filtered": bool(kept),
+        "anything": bool(kept) or page.paginator.count > 0,
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "lines": [
+            _line(history_line) for history_line in history_lines([pk for pk, _at in page.object_list])
+        ],
+        "query": urlencode(kept),
+        "drafts": drafts,
+        "unfinished": [(draft, _label_words(draft)) for draft in drafts if not draft.why],
+        "late": [(draft, _label_words(draft)) for draft in drafts if draft.why],
+    }
+    return render(request, "annotation/annotations/history.html", context)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A submission as the list shows it; ``first`` is an adjudicator's first thought, where it was another."""
+
+    mine: Mine
+    labels: tuple[Said, ...]
+    first: tuple[Said, ...]
+    outcome: OutcomeWords | None
+
+
+def _label_words(draft: KeptDraft) -> list[tuple[str, str]]:
+    """Criterion and level in the reader's language; what was refused can hold anything, and is shown as it stands."""
+    return [
+        (
+            criterion_label(draft.document, name),
+            label_text(draft.document, name, value) if isinstance(value, int | float) else str(value),
+        )
+        for name, value in draft.labels.items()
+    ]
+
+
+def _line(mine: Mine) -> Line:
+    changed = {
+        name: value for name, value in (mine.verdict or {}).items() if mine.labels.get(name, value) != value
+    }
+    return Line(
+        mine=mine,
+        labels=said(mine.document, mine.labels),
+        first=said(mine.document, changed),
+        outcome=outcome_words(mine.document, mine.labels, mine.outcome),
+    )
+
+
+@require_GET
+@never_cache
+@of_mine
+def item(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    assignment = my_assignment(assignment_id, person_of(request))
+    return show_item(request, assignment, _given(assignment), back=request.GET.get("back", ""))
+
+
+@require_POST
+@never_cache
+@of_mine
+def revise(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    person, back = person_of(request), request.POST.get("back", "")
+    assignment = my_assignment(assignment_id, person)
+    done, form = _given(assignment), WorkForm(request.POST)
+    if done.adjudication:
+        raise Conflict(N_("A decision stands as it is; tell the manager if it is wrong."))
+    if not form.is_valid():
+        refusal = Refusal(form.first_error())
+        return show_item(request, assignment, done, form=form, error=refusal, back=back, status=422)
+    try:
+        receipt = answers.revise(
+            assignment_id=assignment.pk,
+            person=person,
+            key=form.cleaned_data["key"],
+            work=form.work(done.evidence),
+        )
+    except AssayError as error:
+        refusal = refusal_of(error)
+        return show_item(request, assignment, done, form=form, error=refusal, back=back, status=error.status)
+    return _leave(request, assignment, back, corrected=receipt is not None)
+
+
+@require_POST
+@never_cache
+@of_mine
+def draft_retry(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    """Submit a kept draft once more: taken where its place is free again, else kept with the newer reason."""
+    person = person_of(request)
+    draft = my_draft(assignment_id, person)
+    try:
+        answers.submit(assignment_id=assignment_id, person=person, key=str(uuid4()), work=work_of(draft))
+    except AssayError as error:
+        return go(request, "history", level=messages.WARNING, say=error_text(error))
+    return go(request, "history", level=messages.SUCCESS, say=_("Submitted."))
+
+
+@require_POST
+@never_cache
+@of_mine
+def draft_discard(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    discard_draft(assignment_id=assignment_id, person=person_of(request))
+    return go(request, "history", say=_("The draft is discarded."))
+
+
+def show_item(
+    request: HttpRequest,
+    assignment: Assignment,
+    done: Given,
+    *,
+    form: WorkForm | None = None,
+    error: Refusal | None = None,
+    back: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    """What was submitted, to be corrected; a decision of an adjudicator is only shown."""
+    item = handout(assignment)
+    asked = [criterion for criterion in item.criteria if criterion.name in done.labels]
+    context: dict[str, Any] = {
+        "item": item,
+        "turns": marked_turns(item, {MINE: done.evidence}),
+        "questions": questions(asked, form.labels() if form else done.labels, item.guideline),
+        "values": typed(form) if form else _values(done),
+        "given": done,
+        "imported": assignment.pk in imported_among([assignment.pk]),
+        "introduction": introduction_of(item.document),
+        "key": uuid4(),
+        "draft": f"{item.assignment}:{done.revision}",
+        "error": error,
+        "back": "work" if back == "work" else "",
+        "batch": assignment.batch,
+        "care": care_for(person_of(request), item.severity),
+        **choices(assignment.batch),
+        **(_decision(assignment) if done.adjudication else _outcome(assignment, done)),
+        **_told(assignment),
+    }
+    return show(request, "annotation/annotations/given.html", context, status=status)
+
+
+def _outcome(assignment: Assignment, done: Given) -> dict[str, Any]:
+    """What became of it, once that may be told; until then nothing that differs."""
+    found = outcome_of_mine(assignment)
+    if found is None:
+        return {}
+    return {"outcome": outcome_words(assignment.batch.guideline.document, done.labels, found)}
+
+
+def _told(assignment: Assignment) -> dict[str, Any]:
+    """What the person was told of a known item."""
+    told = feedback_on(assignment)
+    return {} if told is None else {"feedback": feedback_words(told, assignment.batch.guideline.document)}
+
+
+def _decision(assignment: Assignment) -> dict[str, Any]:
+    behind = behind_decision(assignment)
+    first = said(assignment.batch.guideline.document, behind.verdict) if behind.verdict else ()
+    return {"reason": reason_words(behind.reason), "first": first, "first_rationale": behind.rationale}
+
+
+def _values(done: Given) -> dict[str, Any]:
+    """What was submitted, as ``typed`` has it."""
+    evidence = json.dumps(list(done.evidence), ensure_ascii=False) if done.evidence else ""
+    return {"rationale": done.rationale, "flags": done.flags, "evidence": evidence}
+
+
+def _given(assignment: Assignment) -> Given:
+    done = given(assignment)
+    if done is None:
+        raise NotFound(N_("There is no such item among yours."))
+    return done
+
+
+def _leave(request: HttpRequest, assignment: Assignment, back: str, *, corrected: bool) -> HttpResponse:
+    if not corrected:
+        say = _("This item is closed; your correction was sent to the manager.")
+    elif assignment.batch.blocks_since:
+        say = _("Corrected. If the item was settled before, the manager reads your correction.")
+    else:
+        say = _("Corrected.")
+    to = ("work-batch", assignment.batch.name) if back == "work" else ("history",)
+    return go(request, *to, level=messages.SUCCESS, say=say)

@@ -1,0 +1,78 @@
+"""What a person gave, and what became of it, in the reader's language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import get_language
+
+from annotation.domain.guidelines import GuidelineDocument, localized
+from annotation.selectors.annotations.history import Outcome
+from annotation.selectors.guidelines import criterion_label, label_text
+
+
+@dataclass(frozen=True)
+class Said:
+    """A value in words; ``criterion`` is empty where there is no other to confuse it with."""
+
+    criterion: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Final:
+    """One criterion as it was settled, beside what I gave."""
+
+    criterion: str
+    mine: str
+    final: str
+    overruled: bool
+
+
+@dataclass(frozen=True)
+class OutcomeWords:
+    """``reason`` and ``words`` are the adjudicator's; never whose. ``too_late``: my last correction did not count."""
+
+    finals: tuple[Final, ...]
+    too_late: bool
+    overruled: bool
+    reason: str
+    words: str
+
+
+def said(document: GuidelineDocument, labels: Mapping[str, Any]) -> tuple[Said, ...]:
+    several = len(labels) > 1
+    return tuple(
+        Said(criterion_label(document, name) if several else "", label_text(document, name, value))
+        for name, value in labels.items()
+    )
+
+
+def outcome_words(
+    document: GuidelineDocument, labels: Mapping[str, Any], outcome: Outcome | None
+) -> OutcomeWords | None:
+    if outcome is None:
+        return None
+    finals = (
+        Final(
+            criterion=criterion_label(document, name),
+            mine=label_text(document, name, outcome.mine[name]),
+            final=label_text(document, name, value),
+            overruled=name in outcome.overruled,
+        )
+        for name, value in outcome.finals.items()
+    )
+    return OutcomeWords(
+        finals=tuple(finals),
+        too_late=labels != outcome.mine,
+        overruled=bool(outcome.overruled),
+        reason=reason_words(outcome.reason),
+        words=outcome.words,
+    )
+
+
+def reason_words(reason: Mapping[str, str]) -> str:
+    """Empty where there is none."""
+    return localized(reason, get_language() or "en") if reason else ""

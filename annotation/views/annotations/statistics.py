@@ -1,0 +1,160 @@
+"""The picture of a person's pace: a bar for each day.
+
+How I do: my agreement with gold and my pace. My own numbers only, beside nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.core.charts import SCHEMA, Spec, chart_url, make_quantity
+from annotation.core.formatting import format_duration, format_interval_percent, format_part
+from annotation.core.proportions import wilson
+from annotation.models import ADJUDICATOR, ANNOTATOR
+from annotation.selectors.annotations.statistics import (
+    Confusion,
+    Day,
+    MyTally,
+    Pace,
+    my_confusions,
+    my_pace,
+    my_tallies,
+)
+from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
+from annotation.views.access import person_of, role_required
+
+WIDTH, HEIGHT = 480, 150
+# A label for each week, so that they do not run into each other.
+LABELLED = 7
+
+
+def make_pace_chart(days: Sequence[Day], *, title: str) -> Spec:
+    """Items a day, the days in their order and named by month and day."""
+    names = [f"{day.day:%m-%d}" for day in days]
+    axis = {"labelAngle": 0, "values": names[::-1][::LABELLED], "ticks": False}
+    x = {"field": "day", "type": "ordinal", "sort": names, "title": None, "axis": axis}
+    scale = {"domainMin": 0, "nice": True}
+    y = make_quantity("n", title, scale=scale, tickMinStep=1, format="d", tickCount=5)
+    return {
+        "$schema": SCHEMA,
+        "data": {"values": [{"day": name, "n": day.items} for name, day in zip(names, days, strict=True)]},
+        "width": WIDTH,
+        "height": HEIGHT,
+        "mark": {"type": "bar"},
+        "encoding": {"x": x, "y": y},
+    }
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share in per cent with its 95% interval."""
+
+    value: str
+    interval: str
+
+
+@dataclass(frozen=True)
+class Row:
+    tally: MyTally
+    dimension: str
+    share: Share | None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Rows are what I gave, columns what was settled. A cell is a count and whether both are the same."""
+
+    guideline: str
+    criterion: str
+    levels: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[int, bool], ...]], ...]
+
+
+@require_GET
+@never_cache
+@role_required(ANNOTATOR, ADJUDICATOR)
+def my_work(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    tallies, pace = my_tallies(person), my_pace(person)
+    compared = sum(tally.compared or 0 for tally in tallies)
+    share = _share(sum(tally.equal or 0 for tally in tallies), compared)
+    context: dict[str, Any] = {
+        "tab": "numbers",
+        "rows": [_row(tally) for tally in tallies],
+        "share": share,
+        "equal": share and share.value,
+        "unit": "%" if share else "",
+        "compared": compared or None,
+        "closed": sum(tally.closed for tally in tallies),
+        "overruled": sum(tally.overruled for tally in tallies),
+        "waiting": any(tally.compared is None for tally in tallies),
+        "grids": [_grid(confusion) for confusion in my_confusions(person)],
+        **_pace(pace),
+    }
+    return render(request, "annotation/annotations/_history_numbers.html", context)
+
+
+def _row(tally: MyTally) -> Row:
+    return Row(
+        tally, dimension_label(tally.document, tally.dimension), _share(tally.equal or 0, tally.compared or 0)
+    )
+
+
+def _share(part: int, whole: int) -> Share | None:
+    if not whole:
+        return None
+    return Share(format_part(part, whole), format_interval_percent(*wilson(part, whole)))
+
+
+def _grid(confusion: Confusion) -> Grid:
+    values = sorted({value for pair in confusion.counts for value in pair})
+    names = [label_text(confusion.document, confusion.criterion, value) for value in values]
+    rows = (
+        (name, tuple((confusion.counts.get((mine, final), 0), mine == final) for final in values))
+        for name, mine in zip(names, values, strict=True)
+    )
+    return Grid(
+        guideline=confusion.guideline,
+        criterion=criterion_label(confusion.document, confusion.criterion),
+        levels=tuple(names),
+        rows=tuple(rows),
+    )
+
+
+def _pace(pace: Pace) -> dict[str, Any]:
+    total = sum(day.items for day in pace.days)
+    most = max(pace.days, key=lambda one: one.items)
+    return {
+        "days": [day for day in reversed(pace.days) if day.items],
+        "both": any(day.labels for day in pace.days) and any(day.decisions for day in pace.days),
+        "items": total,
+        "worked": sum(1 for day in pace.days if day.items),
+        "most": most,
+        "chart": chart_url(make_pace_chart(pace.days, title=_("Items"))) if total else "",
+        "tiles": [
+            (_("Items today"), pace.days[-1].items),
+            (_("Time on today's items"), _or_none(pace.today)),
+            *_medians(pace),
+        ],
+    }
+
+
+def _medians(pace: Pace) -> list[tuple[str, str | None]]:
+    """Of what the person does; of labels where it is neither."""
+    labels = (_("Median time for a label"), _or_none(pace.seconds_label))
+    decisions = (_("Median time for a decision"), _or_none(pace.seconds_decision))
+    decides = any(day.decisions for day in pace.days)
+    labelled = not decides or any(day.labels for day in pace.days)
+    return [*([labels] if labelled else []), *([decisions] if decides else [])]
+
+
+def _or_none(seconds: float | None) -> str | None:
+    return None if seconds is None else format_duration(seconds)

@@ -1,0 +1,340 @@
+"""The annotator's pages: one item at a time, out of one batch.
+
+While one item is read the page claims the next (``ahead``), and what is submitted goes in the background
+(static/js/outbox.js): its answer says in a header what came of it and brings what the page asks for in ``next``.
+Without scripts each answer is a page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError, Forbidden
+from annotation.forms.annotations import SkipForm, WorkForm
+from annotation.models import ADJUDICATOR, ANNOTATOR, Assignment, Batch, Membership, Person
+from annotation.selectors.annotations.own_work import (
+    Given,
+    claimed_besides,
+    given,
+    milliseconds,
+    my_item,
+    saved_draft,
+)
+from annotation.selectors.assignments.items import handout, my_last
+from annotation.selectors.batches import batch_named
+from annotation.selectors.batches.members import my_batches, progress_in
+from annotation.selectors.gold_questions import Feedback, feedback_in
+from annotation.selectors.guidelines import batch_to_enter
+from annotation.selectors.wellbeing import is_used_up
+from annotation.services import assignments
+from annotation.services.annotations import submission as answers
+from annotation.services.annotations.drafts import save_draft
+from annotation.services.annotations.submission import AlreadySubmitted
+from annotation.services.assignments import TooLate
+from annotation.services.guidelines import record_introduction
+from annotation.views.access import person_of, role_required
+from annotation.views.annotations import history
+from annotation.views.annotations.workspace import Refusal, go, item_context, refusal_of, show
+from annotation.views.gold_questions.feedback import failed_round, feedback_words
+from annotation.views.guidelines.introduction import show_introduction
+
+annotator_only = role_required(ANNOTATOR)
+# What came of a submit: "taken" with the receipt, "kept" as a draft, or "refused" with the item to mend.
+OUTCOME, RECEIPT = "Assay-Outcome", "Assay-Receipt"
+SAVED = "Assay-Saved"  # when a draft was saved, as the page of its item tells it
+
+
+@require_GET
+@never_cache
+@annotator_only
+def work(request: HttpRequest) -> HttpResponse:
+    """My batches; straight in where there is just one (``?list`` stays)."""
+    mine = [batch for batch in my_batches(person_of(request)) if batch.role == Membership.Role.ANNOTATOR]
+    if len(mine) == 1 and "list" not in request.GET:
+        return redirect("work-batch", mine[0].batch.name)
+    return render(request, "annotation/annotations/list.html", {"mine": mine})
+
+
+@require_GET
+@never_cache
+@annotator_only
+def batch(request: HttpRequest, name: str) -> HttpResponse:
+    """The next item; before the first of a guideline version its introduction, while nothing is claimed yet."""
+    batch, unread = batch_to_enter(name, person_of(request), ANNOTATOR)
+    if unread:
+        return show_introduction(request, batch, reverse("work-introduction", args=[name]))
+    return show_next(request, batch)
+
+
+@require_POST
+@annotator_only
+def introduction(request: HttpRequest, name: str) -> HttpResponse:
+    record_introduction(batch=name, person=person_of(request), role=ANNOTATOR)
+    return redirect("work-batch", name)
+
+
+@require_GET
+@never_cache
+@annotator_only
+def undo(request: HttpRequest, name: str) -> HttpResponse:
+    """Back to the last submitted item of the batch, to revise it."""
+    last = my_last(batch_named(name), person_of(request))
+    if last is None:
+        return go(request, "work-batch", name, say=_("You have submitted nothing here yet."))
+    return redirect(f"{reverse('history-item', args=[last.pk])}?back=work")
+
+
+@require_POST
+@never_cache
+@annotator_only
+def ahead(request: HttpRequest, name: str) -> HttpResponse:
+    """One item more than those that the page ``had``, claimed for it; 204 where there is none to be had."""
+    batch = batch_named(name)
+    claim = _one_ahead(request, batch)
+    return HttpResponse(status=204) if claim is None else _show_ahead(request, batch, claim)
+
+
+@require_POST
+@never_cache
+@annotator_only
+def submit(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    """What is no item of the person's to annotate does not exist for them, whatever the service says of it."""
+    person = person_of(request)
+    form = WorkForm(request.POST)
+    if not form.is_valid():
+        assignment = my_item(assignment_id, person)
+        answer = show_item(request, assignment, form=form, error=Refusal(form.first_error()), status=422)
+        return _came_of(answer, "refused")
+    try:
+        receipt = answers.submit(
+            assignment_id=assignment_id, person=person, key=form.cleaned_data["key"], work=form.work()
+        )
+    except TooLate as error:
+        batch = my_item(assignment_id, person).batch
+        _say_kept(request, error)
+        return _came_of(_after(request, batch), "kept")
+    except AssayError as error:
+        return _not_taken(request, my_item(assignment_id, person), form, error)
+    return _taken(request, my_item(assignment_id, person), receipt)
+
+
+@require_POST
+@annotator_only
+def draft(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    """Save what is on the page, finished or not; ``extend`` asks for a fresh lease too.
+
+    Called by the page; nothing of it is shown, but for when it was saved.
+    """
+    form = WorkForm(request.POST)
+    if not form.is_valid():
+        return HttpResponse(form.first_error(), status=422, content_type="text/plain")
+    at = save_draft(
+        assignment_id=assignment_id,
+        person=person_of(request),
+        work=form.work(),
+        extend="extend" in request.POST,
+    )
+    return HttpResponse(status=204, headers={SAVED: milliseconds(at)})
+
+
+@require_POST
+@never_cache
+@annotator_only
+def skip(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    person = person_of(request)
+    assignment = my_item(assignment_id, person)
+    form = SkipForm(request.POST)
+    if not form.is_valid():
+        return show_item(request, assignment, skip_error=form.first_error(), status=422)
+    reason = form.cleaned_data["why"]
+    assignments.release(assignment_id=assignment.pk, person=person, skip_reason=reason)
+    messages.info(request, _("Skipped: it goes to someone else."))
+    return _after(request, assignment.batch)
+
+
+@require_POST
+@role_required(ANNOTATOR, ADJUDICATOR)
+def extend(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    """Called by the page while somebody works on it."""
+    assignments.extend_lease(assignment_id=assignment_id, person=person_of(request))
+    return HttpResponse(status=204)
+
+
+@require_POST
+@annotator_only
+def release(request: HttpRequest, assignment_id: UUID) -> HttpResponse:
+    """Called by the page that is left, for the item that nobody has looked at."""
+    person = person_of(request)
+    assignments.release(assignment_id=my_item(assignment_id, person).pk, person=person)
+    return HttpResponse(status=204)
+
+
+def show_next(request: HttpRequest, batch: Batch) -> HttpResponse:
+    """The next item of the batch, or why there is none."""
+    person = person_of(request)
+    try:
+        assignment = assignments.next_assignment(batch=batch, person=person)
+    except Forbidden as error:  # paused or closed while the person was at work
+        return go(request, "work", level=messages.WARNING, say=error_text(error))
+    if assignment is None:
+        context = _nothing(batch, person) | _feedback(feedback_in(batch, person), batch)
+        return show(request, "annotation/annotations/nothing.html", context)
+    assignment.batch = batch
+    return show_item(request, assignment)
+
+
+def show_item(
+    request: HttpRequest,
+    assignment: Assignment,
+    *,
+    form: WorkForm | None = None,
+    error: Refusal | None = None,
+    skip_error: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    """An item to decide; with a ``form`` that was refused, as it was filled in, under its own key."""
+    item = handout(assignment)
+    saved = None if form else saved_draft(assignment.pk)
+    context = {
+        **item_context(
+            assignment,
+            item,
+            reader=person_of(request),
+            form=form,
+            error=error,
+            skip_error=skip_error,
+            saved=saved,
+        ),
+        "progress": progress_in(assignment.batch, person_of(request), ANNOTATOR),
+        **_feedback(feedback_in(assignment.batch, person_of(request)), assignment.batch),
+    }
+    return show(request, "annotation/annotations/item.html", context, status=status)
+
+
+def _feedback(told: Feedback | None, batch: Batch) -> dict[str, Any]:
+    """What the page says of the known item before; nothing of any other."""
+    return {} if told is None else {"feedback": feedback_words(told, batch.guideline.document)}
+
+
+def _show_ahead(request: HttpRequest, batch: Batch, claim: Assignment | None, **more: object) -> HttpResponse:
+    """The parts of the page that change from item to item, as ``show_item`` has them."""
+    context: dict[str, Any] = dict(more)
+    if claim is not None:
+        claim.batch = batch
+        item = handout(claim)
+        saved = saved_draft(claim.pk)  # it was this person's before
+        context |= item_context(
+            claim, item, reader=person_of(request), form=None, error=None, skip_error="", saved=saved
+        )
+    return show(request, "annotation/annotations/ahead.html", context)
+
+
+def _one_ahead(request: HttpRequest, batch: Batch) -> Assignment | None:
+    """A claim of the person's that is none of those the page ``had``: made now, or at hand in another tab."""
+    person, had = person_of(request), _had(request)
+    try:
+        claim = assignments.next_assignment(batch=batch, person=person, ahead=True)
+    except Forbidden:  # paused or closed: the page learns it when it has nothing more at hand
+        return None
+    return claimed_besides(batch, person, had) if claim is None or claim.pk in had else claim
+
+
+def _had(request: HttpRequest) -> set[UUID]:
+    found = set()
+    for text in request.POST.getlist("had"):
+        try:
+            found.add(UUID(text))
+        except ValueError:
+            continue  # names no claim of anybody's
+    return found
+
+
+def _nothing(batch: Batch, person: Person) -> dict[str, Any]:
+    mine = my_batches(person)
+    others = [one for one in mine if one.batch.pk != batch.pk and one.left and one.role == ANNOTATOR]
+    return {
+        "batch": batch,
+        "progress": progress_in(batch, person, ANNOTATOR),
+        "others": others,
+        "resting": is_used_up(person),
+        **({"failed": failed_round(batch, person)} if batch.qualifying else {}),
+    }
+
+
+def _taken(request: HttpRequest, assignment: Assignment, receipt: answers.Receipt) -> HttpResponse:
+    answer = _came_of(_after(request, assignment.batch, receipt.feedback), "taken")
+    answer[RECEIPT] = str(receipt.receipt)
+    return answer
+
+
+def _not_taken(
+    request: HttpRequest, assignment: Assignment, form: WorkForm, error: AssayError
+) -> HttpResponse:
+    """Where an earlier answer arrived after all, what is on the page becomes its correction, if it is another one;
+    nothing typed is lost.
+    """
+    done = given(assignment)
+    if done is None:
+        answer = show_item(request, assignment, form=form, error=refusal_of(error), status=error.status)
+        return _came_of(answer, "refused")
+    if isinstance(error, AlreadySubmitted) and _is_the_same(done, form):
+        return _taken(request, assignment, error.receipt)
+    say = _("This item was submitted already. Submit again to put this in its place.")
+    answer = history.show_item(
+        request, assignment, done, form=form, error=Refusal(say), back="work", status=409
+    )
+    return _came_of(answer, "refused")
+
+
+def _is_the_same(done: Given, form: WorkForm) -> bool:
+    """Sent from a second tab, say."""
+    work = form.work(done.evidence)
+    return (done.labels, done.rationale, [*done.flags], _spans(done.evidence)) == (
+        work.labels,
+        work.rationale,
+        [*work.flags],
+        _spans(work.evidence),
+    )
+
+
+def _spans(evidence: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {json.dumps(span, sort_keys=True) for span in evidence}
+
+
+def _say_kept(request: HttpRequest, error: TooLate) -> None:
+    link = format_html('<a href="{}#drafts">{}</a>', reverse("history"), _("Your work is kept as a draft."))
+    messages.warning(request, format_html("{} {}", error_text(error), link))
+
+
+def _came_of(answer: HttpResponse, outcome: str) -> HttpResponse:
+    answer[OUTCOME] = outcome
+    return answer
+
+
+def _after(request: HttpRequest, batch: Batch, told: Feedback | None = None) -> HttpResponse:
+    """What comes next: in the same answer for a page that goes on, by way of its address otherwise."""
+    if not getattr(request, "htmx", False):
+        return redirect("work-batch", batch.name)
+    wanted = request.POST.get("next", "page")
+    try:
+        if wanted == "page":
+            return show_next(request, batch)
+        claim = _one_ahead(request, batch) if wanted == "ahead" else None
+    except AssayError as error:  # out of the batch by now; what was sent is not touched by that
+        return go(request, "work", level=messages.WARNING, say=error_text(error))
+    counted = "progress" in request.POST  # the page counts along, and asks now and then
+    progress = progress_in(batch, person_of(request), ANNOTATOR) if counted else None
+    return _show_ahead(request, batch, claim, progress=progress, **_feedback(told, batch))

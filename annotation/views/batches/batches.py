@@ -1,0 +1,200 @@
+"""A manager's batches: the list, one batch's progress, opening, pausing and closing it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import N_, AssayError
+from annotation.core.http import trail
+from annotation.forms.batches.policy import PolicyForm
+from annotation.models import MANAGER, RESEARCHER, Batch, Guideline, Person, Response
+from annotation.selectors.access import awaits_confirmation, has_role, sealed_batches
+from annotation.selectors.batches import batch_named
+from annotation.selectors.batches.monitoring import alarmed, outlook, watches_of
+from annotation.selectors.batches.plan import pace, plan_of_batch
+from annotation.selectors.batches.progress import Line, lines
+from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
+from annotation.services.batches.batches import confirm_closing, set_state
+from annotation.services.batches.monitoring import mark_seen
+from annotation.services.batches.policy import may_set_threshold, set_terms
+from annotation.views.access import person_of, role_required
+from annotation.views.batches.creation import plan_words
+from annotation.views.batches.progress import board, chance, facts, progress_context
+
+PAGE = 50
+AT_RISK = 0.5  # from this probability on the list warns that a batch will be late
+
+
+@require_GET
+@role_required(MANAGER)
+def batches(request: HttpRequest) -> HttpResponse:
+    """The batches that run or are to run; with ``?closed=1`` those that are over."""
+    closed = "closed" in request.GET
+    every = Batch.objects.select_related("guideline")
+    shown = every.filter(state=Batch.State.CLOSED) if closed else every.exclude(state=Batch.State.CLOSED)
+    page = Paginator(shown, PAGE).get_page(request.GET.get("page"))
+    shown_lines = lines(list(page.object_list), person_of(request))
+    context = {
+        "page": page,
+        "lines": shown_lines,
+        "rows": _rows(shown_lines),
+        "closed": closed,
+        "query": "closed=1" if closed else "",
+        "some_sealed": any(line.settled is None for line in shown_lines),
+        "any": every.exists(),
+        "has_responses": Response.objects.exists(),
+        "has_guideline": Guideline.objects.exclude(published_at=None).exists(),
+    }
+    return render(request, "annotation/batches/list.html", context)
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER)
+def batch(request: HttpRequest, name: str) -> HttpResponse:
+    found = batch_named(name)
+    context = batch_context(found, person_of(request), tab="progress") | board(found, person_of(request))
+    if found.state == Batch.State.DRAFT:
+        context |= plan_context(found)
+    elif not context["sealed"]:
+        context["intra_rater_agreement"] = measure_intra_rater_agreement(found)
+    return render(request, "annotation/batches/batch.html", context)
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER)
+def batch_progress(request: HttpRequest, name: str) -> HttpResponse:
+    """The counts alone; an open batch's page asks for them again and again."""
+    found = batch_named(name)
+    answer = render(request, "annotation/batches/_progress.html", board(found, person_of(request)))
+    if found.state != Batch.State.OPEN:
+        answer["HX-Refresh"] = "true"  # paused or closed meanwhile: other buttons, and no more asking
+    return answer
+
+
+@require_POST
+@role_required(MANAGER)
+def batch_state(request: HttpRequest, name: str) -> HttpResponse:
+    found = set_state(batch=batch_named(name), state=_wanted(request), actor=person_of(request))
+    words = {
+        Batch.State.OPEN: _("The batch is open: its people can work."),
+        Batch.State.PAUSED: _(
+            "The batch is paused: nobody gets new items, and what is at hand can be handed in."
+        ),
+        Batch.State.CLOSED: _("The batch is closed."),
+    }
+    messages.success(request, words[Batch.State(found.state)])
+    return redirect("batch", name)
+
+
+@require_POST
+@role_required(MANAGER)
+def batch_confirm_closing(request: HttpRequest, name: str) -> HttpResponse:
+    confirm_closing(batch=batch_named(name), actor=person_of(request))
+    messages.success(
+        request, _("The closing is confirmed: the results are open to who closed the batch, too.")
+    )
+    return redirect("batch", name)
+
+
+@require_GET
+@role_required(MANAGER)
+def batch_close(request: HttpRequest, name: str) -> HttpResponse:
+    """Asks before closing, because it cannot be undone."""
+    found = batch_named(name)
+    person = person_of(request)
+    context = batch_context(found, person, here=_("Close")) | progress_context(found, person)
+    return render(request, "annotation/batches/close.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(MANAGER)
+def batch_policy(request: HttpRequest, name: str) -> HttpResponse:
+    """What of the policy may change while people work: the due date, the lease, the alarm, repeat adjudications."""
+    found = batch_named(name)
+    threshold_open = may_set_threshold(found, person_of(request))
+    form = PolicyForm(request.POST or None, batch=found, threshold_open=threshold_open)
+    if request.method == "POST" and form.is_valid():
+        try:
+            set_terms(batch=found, terms=form.terms(), actor=person_of(request))
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            messages.success(request, _("The policy is changed."))
+            return redirect("batch", name)
+    context = batch_context(found, person_of(request), here=_("Policy")) | {"form": form}
+    return render(request, "annotation/batches/policy.html", context, status=422 if form.is_bound else 200)
+
+
+@require_POST
+@role_required(MANAGER)
+def batch_alarm_seen(request: HttpRequest, name: str) -> HttpResponse:
+    if mark_seen(batch=batch_named(name), actor=person_of(request)):
+        messages.success(
+            request, _("The alarm is marked as seen. The next one waits for at least 30 more units.")
+        )
+    return redirect("batch", name)
+
+
+def batch_context(batch: Batch, person: Person, *, tab: str = "", here: str = "") -> dict[str, Any]:
+    """What every page of a batch shows: its head, tabs and buttons."""
+    way = [(_("Batches"), "batches", list[str]())]
+    if here:
+        way.append((batch.name, "batch", [batch.name]))
+    return {
+        "batch": batch,
+        "tab": tab,
+        "sealed": sealed_batches(person).filter(pk=batch.pk).exists(),
+        "unconfirmed": awaits_confirmation(batch),
+        "crumbs": trail(*way, here=here or batch.name),
+        "researches": has_role(person, RESEARCHER),
+    }
+
+
+def plan_context(batch: Batch) -> dict[str, Any]:
+    plan = plan_of_batch(batch)
+    measured = pace(batch.guideline.name)
+    return {
+        "plan": plan,
+        "measured": measured,
+        **plan_words(plan, batch.guideline, batch.due_date),
+        **facts(batch),
+    }
+
+
+def _rows(shown: list[Line]) -> list[dict[str, Any]]:
+    """The lines of the list, each with its forecast and whether an alarm stands."""
+    found = [line.batch for line in shown]
+    watches, standing = watches_of(found), alarmed(found)
+    lines = []
+    for line in shown:
+        look = outlook(line.batch, watches.get(line.batch.pk), line.overall)
+        late = look.late if look else None
+        lines.append(
+            {
+                "line": line,
+                "outlook": look,
+                "late": chance(late),
+                "at_risk": late is not None and late >= AT_RISK,
+                "alarm": line.batch.pk in standing,
+            }
+        )
+    return lines
+
+
+def _wanted(request: HttpRequest) -> str:
+    state = request.POST.get("state", "")
+    if state not in (Batch.State.OPEN, Batch.State.PAUSED, Batch.State.CLOSED):
+        raise AssayError(N_("A batch can be open, paused or closed."))
+    return state

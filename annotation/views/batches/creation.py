@@ -1,0 +1,154 @@
+"""What a plan means, in words: for a batch that is being made, and for a draft.
+
+Making a batch: choose a dataset, fill the form with the plan beside it, open it or keep it as a draft.
+
+A batch of very many responses is made by a job, whose page shows how far it is.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import N_, AssayError, NotFound
+from annotation.core.formatting import format_duration
+from annotation.core.http import trail
+from annotation.forms.batches.batches import BatchForm
+from annotation.models import MANAGER, Batch, Dataset, Guideline, Job
+from annotation.selectors.access import sealed_datasets
+from annotation.selectors.batches.plan import Plan, pace, plan_of_responses
+from annotation.selectors.datasets import dataset_lines, dataset_named
+from annotation.selectors.guidelines import dimension_label
+from annotation.services.batches.batches import JOB_KIND, UNDER_WAY, make, responses_for
+from annotation.views.access import person_of, role_required
+
+
+def plan_words(plan: Plan, guideline: Guideline | None, due: date | None) -> dict[str, Any]:
+    """The time of all and of each; of each on every day until it is due; the sharing with a time for each row; and the
+    dimensions in the reader's language.
+    """
+    rows = plan.sharing.rows if plan.sharing else ()
+    seconds, each = plan.seconds, plan.each_seconds
+    days = 0 if due is None else (due - timezone.localdate()).days + 1
+    return {
+        "total_time": format_duration(plan.total_seconds),
+        "each_time": format_duration(each),
+        "daily_time": format_duration(each / days) if each is not None and days > 0 else "",
+        "dimension_lines": [
+            (dimension_label(guideline.document, name) if guideline else name, n)
+            for name, n in plan.dimensions.items()
+        ],
+        "shares": [(row, format_duration(None if seconds is None else row.tasks * seconds)) for row in rows],
+    }
+
+
+@require_GET
+@role_required(MANAGER)
+def batch_dataset(request: HttpRequest) -> HttpResponse:
+    """The first step: which dataset's responses are to be judged."""
+    context = {
+        "lines": dataset_lines(),
+        "making": Job.objects.filter(kind=JOB_KIND, state__in=UNDER_WAY),
+        "guideline_there": Guideline.objects.exclude(published_at=None).exists(),
+        "crumbs": trail((_("Batches"), "batches", []), here=_("New batch")),
+    }
+    return render(request, "annotation/batches/dataset.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@role_required(MANAGER)
+def batch_new(request: HttpRequest, dataset: str) -> HttpResponse:
+    found = dataset_named(dataset)
+    form = _form(request, found)
+    if request.method == "GET" or not form.is_valid():
+        return _show(request, form, found, status=422 if form.is_bound else 200)
+    try:
+        made = make(form.build_spec(open_now="draft" not in request.POST), actor=person_of(request))
+    except AssayError as error:
+        form.add_error(None, error_text(error))
+        return _show(request, form, found, status=422)
+    if isinstance(made, Job):
+        return redirect("batch-making", made.pk)
+    is_open = made.state == Batch.State.OPEN
+    messages.success(request, _("The batch is open.") if is_open else _("The batch is kept as a draft."))
+    return redirect("batch", made.name)
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER)
+def batch_making(request: HttpRequest, job_id: int) -> HttpResponse:
+    """A batch that a job makes: how far it is, and afterwards the batch, or why there is none."""
+    job = Job.objects.filter(pk=job_id, kind=JOB_KIND).first()
+    if job is None:
+        raise NotFound(N_("There is no such job."))
+    if job.state == Job.State.DONE and Batch.objects.filter(name=job.title).exists():
+        return redirect("batch", job.title)
+    dataset = Dataset.objects.filter(pk=job.payload["dataset"]).first()
+    crumbs = trail((_("Batches"), "batches", []), here=job.title)
+    context = {"job": job, "dataset": dataset, "crumbs": crumbs}
+    return render(request, "annotation/batches/making.html", context)
+
+
+@require_POST
+@role_required(MANAGER)
+def batch_plan(request: HttpRequest, dataset: str) -> HttpResponse:
+    """The plan of the form as it stands, complete or not."""
+    found = dataset_named(dataset)
+    form = _form(request, found)
+    context = _plan(form, found) | {"pairs_errors": form.errors.get("pairs")}
+    return render(request, "annotation/batches/_plan.html", context)
+
+
+def _form(request: HttpRequest, dataset: Dataset) -> BatchForm:
+    blind = sealed_datasets(person_of(request)).filter(pk=dataset.pk).exists()
+    return BatchForm(request.POST or None, dataset=dataset, models_shown=not blind)
+
+
+def _plan(form: BatchForm, dataset: Dataset) -> dict[str, Any]:
+    """From whatever of the form is valid; an empty form is planned with its initial values."""
+    form.is_valid()
+    data = form.cleaned_data if form.is_bound else {}
+    guideline = data.get("guideline") or (
+        None if form.is_bound else Guideline.objects.exclude(published_at=None).first()
+    )
+    measured = pace(guideline.name) if guideline is not None else None
+    collection = data.get("collection")
+    plan = plan_of_responses(
+        responses_for(
+            dataset=dataset,
+            models=list(data.get("models", ())),
+            collection=None if collection is None else collection.name,
+        ),
+        guideline=guideline,
+        overlap=data.get("overlap") or form.fields["overlap"].initial,
+        pairing=data.get("pairing") or form.fields["pairing"].initial,
+        pairs=data.get("pairs", ()),
+        quota=data.get("quota"),
+        seed=data.get("seed") or 0,
+        annotators=list(data.get("annotators", ())),
+        adjudicators=list(data.get("adjudicators", ())),
+        seconds=data.get("seconds") or (measured.seconds if measured else None),
+    )
+    return {
+        "plan": plan,
+        "sealed": "models" not in form.fields,
+        "measured": measured,
+        "typed": data.get("seconds"),
+        **plan_words(plan, guideline, data.get("due_date")),
+    }
+
+
+def _show(request: HttpRequest, form: BatchForm, dataset: Dataset, *, status: int) -> HttpResponse:
+    crumbs = trail((_("Batches"), "batches", []), (_("New batch"), "batch-dataset", []), here=dataset.name)
+    context = {"form": form, "dataset": dataset, "crumbs": crumbs} | _plan(form, dataset)
+    return render(request, "annotation/batches/new.html", context, status=status)

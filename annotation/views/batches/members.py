@@ -1,0 +1,155 @@
+"""A batch's people and what each is to get; and what they left for the manager to read: skipped items and requests
+for correction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.forms.batches.batches import JoinForm
+from annotation.forms.batches.tasks import LimitsForm
+from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, Batch
+from annotation.selectors.access import openings_of, refuse_sealed_gold
+from annotation.selectors.batches import batch_named
+from annotation.selectors.batches.members import Member, member_named, members_of, shared_counts
+from annotation.selectors.batches.progress import correction_in, corrections, skips
+from annotation.selectors.guidelines import dimension_label
+from annotation.selectors.people import person_named
+from annotation.services.annotations.submission import handle_correction_request
+from annotation.services.batches.members import join_batch, set_limits, set_member_active
+from annotation.views.access import person_of, role_required
+from annotation.views.batches.batches import batch_context
+
+ROLES = (ANNOTATOR, ADJUDICATOR)
+PAGE = 50
+MEMBERS = 100
+
+
+@require_http_methods(["GET", "POST"])
+@role_required(MANAGER)
+def batch_members(request: HttpRequest, name: str) -> HttpResponse:
+    """Who works in the batch; POST adds people in the role that ``role`` names."""
+    found = batch_named(name)
+    posted = request.POST.get("role", "")
+    forms = {
+        role: JoinForm(request.POST if role == posted else None, batch=found, role=role) for role in ROLES
+    }
+    form = forms.get(posted)
+    if form is not None and form.is_valid():
+        people = list(form.cleaned_data["people"])
+        planned = join_batch(batch=found, role=posted, people=people, actor=person_of(request))
+        added = _("Added: {names}").format(names=", ".join(map(str, people)))
+        messages.success(request, f"{added}. {_planned_words(planned)}".rstrip())
+        return redirect("batch-members", name)
+    context = batch_context(found, person_of(request), tab="people")
+    page = Paginator(members_of(found), MEMBERS).get_page(request.GET.get("page"))
+    context |= {
+        "page": page,
+        "lines": [_line(one, found, sealed=context["sealed"]) for one in page.object_list],
+        "planning": found.pairing != Batch.Pairing.POOL,
+        "shared": None if context["sealed"] else shared_counts(found),
+        "forms": forms,
+        "openings": openings_of(found),
+        "may_change": found.state != Batch.State.CLOSED,
+    }
+    return render(request, "annotation/batches/members.html", context, status=422 if posted else 200)
+
+
+@require_POST
+@role_required(MANAGER)
+def batch_member(request: HttpRequest, name: str, username: str, role: str) -> HttpResponse:
+    """Let a member go (``active=0``) or take them in again (``active=1``)."""
+    active = request.POST.get("active") == "1"
+    person = person_named(username)
+    planned = set_member_active(
+        batch=batch_named(name), person=person, role=role, active=active, actor=person_of(request)
+    )
+    words = (
+        _("{name} works in this batch again.")
+        if active
+        else _("{name} gets no more items of this batch; what was at hand went back.")
+    )
+    messages.success(request, f"{words.format(name=person)} {_planned_words(planned)}".rstrip())
+    return redirect("batch-members", name)
+
+
+@require_http_methods(["GET", "POST"])
+@role_required(MANAGER)
+def batch_member_limits(request: HttpRequest, name: str, username: str, role: str) -> HttpResponse:
+    """At most how many items a member gets, and none of which dimensions."""
+    found = batch_named(name)
+    member = member_named(found, username, role)
+    form = LimitsForm(request.POST if request.method == "POST" else None, membership=member)
+    if form.is_valid():
+        try:
+            planned = set_limits(
+                batch=found, person=member.person, role=role, actor=person_of(request), **form.cleaned_data
+            )
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            words = _("What {name} gets is changed.").format(name=member.person)
+            messages.success(request, f"{words} {_planned_words(planned)}".rstrip())
+            return redirect("batch-members", name)
+    context = batch_context(found, person_of(request), here=str(member.person))
+    context |= {"member": member, "form": form, "may_change": found.state != Batch.State.CLOSED}
+    answer = "annotation/batches/limits.html"
+    return render(request, answer, context, status=422 if form.is_bound else 200)
+
+
+@require_GET
+@role_required(MANAGER)
+def batch_items(request: HttpRequest, name: str) -> HttpResponse:
+    """Skipped items and requests for correction: they show responses and labels."""
+    found = batch_named(name)
+    refuse_sealed_gold(person_of(request), [found])
+    page = Paginator(skips(found), PAGE).get_page(request.GET.get("page"))
+    context = batch_context(found, person_of(request), tab="items") | {
+        "page": page,
+        "corrections": corrections(found),
+    }
+    return render(request, "annotation/batches/items.html", context)
+
+
+@require_POST
+@role_required(MANAGER)
+def correction_handled(request: HttpRequest, name: str, request_id: int) -> HttpResponse:
+    found = batch_named(name)
+    refuse_sealed_gold(person_of(request), [found])
+    handle_correction_request(request=correction_in(found, request_id), actor=person_of(request))
+    return redirect("batch-items", name)
+
+
+def _line(member: Member, batch: Batch, *, sealed: bool) -> dict[str, Any]:
+    """A member's line. Whoever judges blind here reads nothing of what others did, and no model's name."""
+    membership, document = member.membership, batch.guideline.document
+    topics = [name for name in membership.person.opted_out if document.knows_dimension(name)]
+    limits = {
+        "languages": membership.person.languages,
+        "models": [] if sealed else [model.name for model in membership.person.own_models.all()],
+        "topics": [dimension_label(document, name) for name in topics],
+        "excluded": [dimension_label(document, name) for name in membership.excluded_dimensions],
+    }
+    return {
+        "member": membership,
+        "counts": None if sealed else member,
+        "is_limited": any(limits.values()),
+        **limits,
+    }
+
+
+def _planned_words(planned: int) -> str:
+    """What it did to the plan; nothing where it did nothing."""
+    if not planned:
+        return ""
+    return ngettext("{n} item was planned again.", "{n} items were planned again.", planned).format(n=planned)

@@ -1,0 +1,252 @@
+"""Why nobody left may take an item, in words: whom each reason keeps away.
+
+The items of a batch for its manager: finding them, those that need a person, and changing the chosen ones.
+
+All of it tells who labelled what, so it is closed to whoever works in the batch until the batch closes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.http import parse_signed, whole
+from annotation.domain.assignments.eligibility import (
+    NOT_THIS_DIMENSION,
+    NOT_THIS_LANGUAGE,
+    NOT_THIS_TOPIC,
+    OWN_MODEL,
+)
+from annotation.forms.batches.tasks import ASSIGN, EVERYBODY, PRIORITY, WITHDRAW, ChangeForm, FindForm
+from annotation.models import MANAGER, Assignment, Batch, Person
+from annotation.selectors.access import refuse_sealed_gold
+from annotation.selectors.batches import batch_named
+from annotation.selectors.batches.tasks import (
+    ANNOTATED,
+    FAILED,
+    LABELLED,
+    NOT_PLANNED,
+    QUOTA,
+    SKIPPED,
+    Item,
+    Need,
+    Why,
+    find,
+    needs,
+)
+from annotation.selectors.guidelines import dimension_label
+from annotation.services.batches import tasks
+from annotation.views.access import person_of, role_required
+from annotation.views.batches.batches import batch_context
+
+MOST_NAMED = 5
+
+
+def why_words(why: Why, dimension: str, language: str) -> str:
+    """For example ``lin and chen skipped it``; ``dimension`` and ``language`` are the item's."""
+    names = [str(person.person) for person in why.people]
+    words = _words(why.reason, len(names))
+    return words.format(names=_named(names), dimension=dimension, language=language)
+
+
+def _words(reason: str, n: int) -> str:
+    known = {
+        SKIPPED: ngettext("{names} skipped it", "{names} skipped it", n),
+        QUOTA: ngettext("{names} has reached the quota", "{names} have reached the quota", n),
+        FAILED: ngettext(
+            "{names} did not pass the qualification", "{names} did not pass the qualification", n
+        ),
+        LABELLED: ngettext(
+            "{names} labelled it or has it at hand", "{names} labelled it or have it at hand", n
+        ),
+        ANNOTATED: ngettext("{names} was given it to annotate", "{names} were given it to annotate", n),
+        NOT_PLANNED: ngettext(
+            "{names} is not among those it is planned for",
+            "{names} are not among those it is planned for",
+            n,
+        ),
+        NOT_THIS_DIMENSION: ngettext(
+            "{names} is given nothing of {dimension}", "{names} are given nothing of {dimension}", n
+        ),
+        NOT_THIS_TOPIC: ngettext("{names} does not read this topic", "{names} do not read this topic", n),
+        OWN_MODEL: ngettext("{names} helped to build the model", "{names} helped to build the model", n),
+        NOT_THIS_LANGUAGE: ngettext("{names} does not read {language}", "{names} do not read {language}", n),
+    }
+    return known[reason]
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first few, and how many more there are."""
+    shown = _(", ").join(names[:MOST_NAMED])
+    more = len(names) - MOST_NAMED
+    if more <= 0:
+        return shown
+    return ngettext("{names} and {n} more", "{names} and {n} more", more).format(names=shown, n=more)
+
+
+PAGE = 50
+MOST_TOLD = 100
+MOST_PAGES = 20
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(MANAGER)
+def batch_tasks(request: HttpRequest, name: str) -> HttpResponse:
+    """The items that fit the filters; POST changes the chosen ones."""
+    found = _open_to(request, name)
+    form, done = _change(request, found)
+    if done:
+        return done
+    filters = FindForm(request.GET, batch=found)
+    page = find(found, filters.wanted(), limit=PAGE, after=parse_signed(request.GET.get("after", "")))
+    kept = {key: value for key, value in request.GET.items() if value and key != "after"}
+    return _page(
+        request,
+        "annotation/batches/tasks.html",
+        form,
+        batch_context(found, person_of(request), tab="tasks")
+        | {
+            "filters": filters,
+            "filtered": bool(kept),
+            "lines": [_line(item, found) for item in page.items],
+            "page": page,
+            "first": request.GET.get("after") is None,
+            "here": urlencode(kept),
+            "next": urlencode({**kept, "after": page.after}) if page.after is not None else "",
+        },
+    )
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(MANAGER)
+def batch_needs(request: HttpRequest, name: str) -> HttpResponse:
+    """The items that nobody left may take, and why; POST changes the chosen ones."""
+    found = _open_to(request, name)
+    form, done = _change(request, found)
+    if done:
+        return done
+    number = min(max(1, parse_signed(request.GET.get("page", "")) or 1), MOST_PAGES)
+    some = needs(found, limit=number * PAGE + 1)
+    shown = some[(number - 1) * PAGE : number * PAGE]
+    return _page(
+        request,
+        "annotation/batches/needs.html",
+        form,
+        batch_context(found, person_of(request), tab="tasks", here=_("Need a person"))
+        | {
+            "lines": [_need(one, found) for one in shown],
+            "previous": number - 1,
+            "next": number + 1 if len(some) > number * PAGE and number < MOST_PAGES else 0,
+            "more": len(some) > number * PAGE and number == MOST_PAGES,
+        },
+    )
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER)
+def batch_needs_notice(request: HttpRequest, name: str) -> HttpResponse:
+    """How many need a person; the batch's page asks for it apart, so that the page itself waits for nothing."""
+    found = _open_to(request, name)
+    working = found.state in (Batch.State.OPEN, Batch.State.PAUSED)
+    n = len(needs(found, limit=MOST_TOLD + 1)) if working else 0
+    context = {"batch": found, "n": min(n, MOST_TOLD), "more": n > MOST_TOLD}
+    return render(request, "annotation/batches/_needs.html", context)
+
+
+def _open_to(request: HttpRequest, name: str) -> Batch:
+    found = batch_named(name)
+    refuse_sealed_gold(person_of(request), [found])
+    return found
+
+
+def _change(request: HttpRequest, batch: Batch) -> tuple[ChangeForm, HttpResponse | None]:
+    """The form, and the answer where there is nothing more to show: done, and back to the same page."""
+    if request.method != "POST":
+        return ChangeForm(batch=batch), None
+    form = ChangeForm(request.POST, batch=batch)
+    if form.is_valid():
+        try:
+            words = _changed(batch, form.cleaned_data, person_of(request))
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            messages.success(request, words)
+            return form, redirect(request.get_full_path())
+    return form, None
+
+
+def _changed(batch: Batch, data: dict[str, Any], actor: Person) -> str:
+    """Do it, and say how many items it changed."""
+    action, people = data["action"], list(data["people"])
+    chosen: Any = {"batch": batch, "tasks": data["tasks"], "actor": actor}
+    if action == ASSIGN:
+        n = tasks.assign(**chosen, people=people)
+        words = ngettext("{n} item is for {names} now.", "{n} items are for {names} now.", n)
+    elif action == EVERYBODY:
+        n = tasks.assign(**chosen, people=[])
+        words = ngettext("{n} item is for everybody again.", "{n} items are for everybody again.", n)
+    elif action == PRIORITY:
+        n = tasks.set_priority(**chosen, priority=data["priority"])
+        words = ngettext("{n} item has the priority {p} now.", "{n} items have the priority {p} now.", n)
+    elif action == WITHDRAW:
+        n = tasks.withdraw(**chosen, reason=data["reason"])
+        words = ngettext("{n} item is withdrawn.", "{n} items are withdrawn.", n)
+    else:
+        n = tasks.bring_back(**chosen)
+        words = ngettext("{n} item is back in the batch.", "{n} items are back in the batch.", n)
+    return words.format(n=n, names=", ".join(map(str, people)), p=data["priority"])
+
+
+def _page(request: HttpRequest, template: str, form: ChangeForm, context: dict[str, Any]) -> HttpResponse:
+    """The page with the form, on which what was chosen stays chosen where it was refused."""
+    chosen = {whole(one) for one in request.POST.getlist("tasks")}
+    context |= {"form": form, "chosen": chosen}
+    return render(request, template, context, status=422 if form.is_bound else 200)
+
+
+def _line(item: Item, batch: Batch) -> dict[str, Any]:
+    return {
+        "task": item.task,
+        "prompt": item.task.response.prompt,
+        "dimension": dimension_label(batch.guideline.document, item.task.stratum.dimension),
+        "on": [(assignment.person, _did(assignment)) for assignment in item.assignments],
+        "planned": [one.person for one in item.planned],
+    }
+
+
+def _need(need: Need, batch: Batch) -> dict[str, Any]:
+    dimension = dimension_label(batch.guideline.document, need.task.stratum.dimension)
+    return {
+        "task": need.task,
+        "prompt": need.task.response.prompt,
+        "dimension": dimension,
+        "role": need.role,
+        "whys": [why_words(why, dimension, need.task.stratum.language) for why in need.whys],
+    }
+
+
+def _did(assignment: Assignment) -> str:
+    """What a person did on an item; never what they said of it."""
+    if assignment.skip_reason:
+        return _("skipped it")
+    if assignment.state == Assignment.State.CLAIMED:
+        return _("decides it now") if assignment.is_adjudication else _("holds it")
+    if assignment.state == Assignment.State.SUBMITTED:
+        if hasattr(assignment, "imported"):
+            return _("decided it, imported") if assignment.is_adjudication else _("labelled it, imported")
+        return _("decided it") if assignment.is_adjudication else _("labelled it")
+    return _("gave it back")

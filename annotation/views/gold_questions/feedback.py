@@ -1,0 +1,95 @@
+"""What an annotator reads of a known item they were told of, and of a round that they did not pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import floor
+
+from django.utils.translation import gettext as _
+
+from annotation.core.formatting import format_compact, format_decimal, format_percent_compact
+from annotation.domain.gold_questions import LEAST_ITEMS, TOO_FEW
+from annotation.domain.guidelines import GuidelineDocument
+from annotation.models import Batch, Person, Qualification
+from annotation.selectors.gold_questions import Feedback, latest_round
+from annotation.selectors.guidelines import criterion_label, label_text
+
+
+@dataclass(frozen=True)
+class FeedbackLine:
+    """``criterion`` is empty where one alone was asked."""
+
+    criterion: str
+    known: str
+    given: str
+    is_right: bool
+
+
+@dataclass(frozen=True)
+class FeedbackWords:
+    is_right: bool
+    lines: tuple[FeedbackLine, ...]
+    explanation: str
+
+
+def feedback_words(told: Feedback, document: GuidelineDocument) -> FeedbackWords:
+    many = len(told.known) > 1
+    return FeedbackWords(
+        is_right=told.is_right,
+        lines=tuple(
+            FeedbackLine(
+                criterion=criterion_label(document, name) if many else "",
+                known=label_text(document, name, known),
+                given=label_text(document, name, told.given[name]),
+                is_right=told.given[name] == known,
+            )
+            for name, known in told.known.items()
+        ),
+        explanation=told.explanation,
+    )
+
+
+@dataclass(frozen=True)
+class FailedRound:
+    """The figures in words; ``value`` is empty where it is undefined, ``too_few`` where there were enough answers."""
+
+    value: str
+    threshold: str
+    kappa: bool
+    too_few: str
+
+
+def failed_round(batch: Batch, person: Person) -> FailedRound | None:
+    """The person's own round, where they did not pass it and nothing was decided since."""
+    found = latest_round(batch.pk, person.pk)
+    if found is None or found.state != Qualification.State.FAILED:
+        return None
+    kappa = batch.qualifying == Batch.Qualifying.KAPPA
+    return FailedRound(
+        value=reached(found.value, kappa=kappa),
+        threshold=asked_for(found.threshold, kappa=kappa),
+        kappa=kappa,
+        too_few=too_few(found),
+    )
+
+
+def too_few(found: Qualification) -> str:
+    """Why a round was not passed whose value is as good as was asked for; empty of any other."""
+    if found.value is None or found.threshold is None or found.value < found.threshold:
+        return ""
+    return _(TOO_FEW).format(least=LEAST_ITEMS)
+
+
+def reached(value: float | None, *, kappa: bool) -> str:
+    """Rounded down: what is below the threshold must not read as if it had reached it."""
+    if value is None:
+        return ""
+    down = floor((100 if kappa else 1000) * value + 1e-9)
+    return format_decimal(down / 100, 2) if kappa else f"{format_compact(down / 10)}%"
+
+
+def asked_for(threshold: float | None, *, kappa: bool) -> str:
+    """As the manager wrote it."""
+    if threshold is None:
+        return ""
+    return format_compact(threshold) if kappa else format_percent_compact(threshold)

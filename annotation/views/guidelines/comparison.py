@@ -1,0 +1,164 @@
+"""Two versions of a guideline side by side, and in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET
+
+from annotation.core.errors import N_, NotFound
+from annotation.core.http import trail
+from annotation.domain.guidelines.comparison import Change, Clause, Comparison, Field, Key, compare
+from annotation.models import MANAGER, ROLES, Guideline, GuidelineNote, Person
+from annotation.selectors.access import has_role
+from annotation.selectors.guidelines import (
+    ClauseKey,
+    by_clause,
+    language_for,
+    open_batches_of,
+    open_notes,
+    version_named,
+    versions_of,
+)
+from annotation.views.access import person_of, role_required
+from annotation.views.guidelines.wording import FIELDS, KINDS, language_name, words_of
+
+# Notes stand once, beside the clause itself and not beside its examples.
+NOTED = ("criterion", "level")
+CHANGES: tuple[Change, ...] = ("changed", "added", "removed")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A clause that changed, with the open notes on its old version; or (``folded``) a run of unchanged ones."""
+
+    clause: Clause | None
+    kind: str
+    fields: Sequence[tuple[str, Field]]
+    notes: Sequence[GuidelineNote]
+    folded: Sequence[tuple[str, Clause]] = ()
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    anchor: str
+    changes: int
+    rows: Sequence[Row]
+
+    @property
+    def folded(self) -> Sequence[tuple[str, Clause]]:
+        """Everything in it, where nothing is to be seen."""
+        return self.rows[0].folded if len(self.rows) == 1 else ()
+
+
+@require_GET
+@role_required(*ROLES)
+def guideline_compare(request: HttpRequest, name: str) -> HttpResponse:
+    """``?old=`` and ``?new=`` are versions; without them the latest against the one published before it."""
+    person = person_of(request)
+    manages = has_role(person, MANAGER)
+    versions = versions_of(name, drafts=manages)
+    if not versions:
+        raise NotFound(N_("There is no guideline {name}."), name=name)
+    old, new = _chosen(request, name, versions, drafts=manages)
+    before, after = old.document, new.document
+    language = language_for(after, request.GET.get("language") or get_language() or "en")
+    compared = {code: compare(before, after, code, words_of) for code in after.languages}
+    waiting = list(open_notes(person).filter(guideline=old)) if manages else []
+    open_batches_of(person, waiting)
+    notes = by_clause(old, waiting)
+    comparison = compared[language]
+    context = {
+        "name": name,
+        "old": old,
+        "new": new,
+        "versions": versions,
+        "language": language,
+        "languages": [(code, language_name(code), one.changes) for code, one in compared.items()],
+        "comparison": comparison,
+        "counts": _counts(comparison),
+        "whole_notes": notes.get(("", None), ()),
+        "sections": _sections(comparison, notes),
+        "manages": manages,
+        "crumbs": trail(
+            (_("Guidelines"), "guidelines", []),
+            (str(new), "guideline", [name, new.version]),
+            here=_("Compare versions"),
+        ),
+    }
+    return render(request, "annotation/guidelines/compare.html", context)
+
+
+def since_published(person: Person, draft: Guideline) -> dict[str, Any]:
+    """What a draft changes against the latest published version, and the notes on that one which still wait."""
+    published = [one for one in versions_of(draft.name, drafts=False) if one.pk != draft.pk]
+    if not published:
+        return {}
+    latest = published[0]
+    compared = [compare(latest.document, draft.document, code) for code in draft.document.languages]
+    widest = max(compared, key=lambda one: one.changes)
+    waiting = open_notes(person).filter(guideline=latest).count()
+    return {"latest": latest, "changes": widest.changes, "counts": _counts(widest), "open_notes": waiting}
+
+
+def _chosen(
+    request: HttpRequest, name: str, versions: Sequence[Guideline], *, drafts: bool
+) -> tuple[Guideline, Guideline]:
+    """The two versions asked for. The old one is by default the latest published one before the new."""
+    wanted = request.GET.get("new")
+    new = version_named(name, wanted, drafts=drafts) if wanted else versions[0]
+    wanted = request.GET.get("old")
+    if wanted:
+        return version_named(name, wanted, drafts=drafts), new
+    place = next(at for at, version in enumerate(versions) if version.pk == new.pk)
+    return next((version for version in versions[place + 1 :] if version.is_published), versions[-1]), new
+
+
+def _counts(comparison: Comparison) -> list[tuple[str, int]]:
+    """(state of the badge, how many clauses), without what did not happen."""
+    counts = [(change, comparison.count(change)) for change in CHANGES]
+    return [(change, count) for change, count in counts if count]
+
+
+def _sections(comparison: Comparison, notes: dict[ClauseKey, list[GuidelineNote]]) -> list[Section]:
+    titles: dict[Key, str] = {
+        ("document",): _("The whole"),
+        ("introduction",): _("How to work"),
+        ("dimensions",): _("Dimensions"),
+        ("metrics",): _("Headline metrics"),
+    }
+    found = []
+    for key, clauses in comparison.sections():
+        title = titles.get(key) or next(clause.label for clause in clauses if clause.kind == "criterion")
+        changes = sum(clause.change != "same" for clause in clauses)
+        found.append(Section(title, "-".join(key), changes, list(_rows(clauses, notes))))
+    return found
+
+
+def _rows(clauses: Sequence[Clause], notes: dict[ClauseKey, list[GuidelineNote]]) -> Iterator[Row]:
+    """Unchanged clauses in a row are folded into one; one that has open notes stays, so that they are seen."""
+
+    def beside(clause: Clause) -> list[GuidelineNote]:
+        return notes.get((clause.criterion, clause.level), []) if clause.kind in NOTED else []
+
+    for folded, run in groupby(clauses, key=lambda one: one.change == "same" and not beside(one)):
+        if folded:
+            yield Row(None, "", (), (), [(_kind(one), one) for one in run])
+            continue
+        for clause in run:
+            shown = [field for field in clause.fields if field.changed] or clause.fields
+            # The one field of a paragraph is the paragraph.
+            fields = [("" if one.name == "text" else str(FIELDS[one.name]), one) for one in shown]
+            yield Row(clause, _kind(clause), fields, beside(clause))
+
+
+def _kind(clause: Clause) -> str:
+    return str(KINDS[clause.kind])

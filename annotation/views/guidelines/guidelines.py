@@ -1,0 +1,179 @@
+"""Guidelines: the list, reading a version, putting one in, publishing it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError, InputError
+from annotation.core.http import trail
+from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.guidelines.prose import blocks
+from annotation.forms.guidelines import GuidelineForm, clause_value
+from annotation.models import MANAGER, ROLES, GuidelineNote
+from annotation.selectors.access import has_role
+from annotation.selectors.guidelines import (
+    ClauseKey,
+    by_clause,
+    families,
+    in_language,
+    language_for,
+    localized_title,
+    open_batches_of,
+    open_counts,
+    open_notes,
+    version_named,
+    versions_of,
+)
+from annotation.services.guidelines import load_guideline, publish_guideline
+from annotation.views.access import person_of, role_required
+from annotation.views.guidelines.comparison import since_published
+from annotation.views.guidelines.wording import language_name, severity_words, words_of
+
+AROUND = 4  # lines shown on either side of a faulty one
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    number: int
+    text: str
+    wrong: bool
+
+
+@require_GET
+@role_required(*ROLES)
+def guidelines(request: HttpRequest) -> HttpResponse:
+    """Every guideline by name. Drafts, and the batches that use a version, are for managers."""
+    person = person_of(request)
+    manages = has_role(person, MANAGER)
+    language = get_language() or "en"
+    waiting = open_counts(person) if manages else {}
+    listed = [
+        (
+            family,
+            localized_title(family, language),
+            [(version, waiting.get(version.guideline.pk, 0)) for version in family.versions],
+        )
+        for family in families(drafts=manages)
+    ]
+    return render(request, "annotation/guidelines/list.html", {"families": listed, "manages": manages})
+
+
+@require_GET
+@role_required(*ROLES)
+def guideline(request: HttpRequest, name: str, version: str) -> HttpResponse:
+    """A version to read, in the reader's language or in the one asked for with ``?language=``."""
+    person = person_of(request)
+    manages = has_role(person, MANAGER)
+    found = version_named(name, version, drafts=manages)
+    document = found.document
+    language = language_for(document, request.GET.get("language") or get_language() or "en")
+    content = in_language(document, language)
+    waiting = list(open_notes(person).filter(guideline=found)) if manages else []
+    open_batches_of(person, waiting)
+    notes = by_clause(found, waiting)
+    others = [one for one in versions_of(name, drafts=manages) if one.pk != found.pk]
+    context = {
+        "guideline": found,
+        "content": content,
+        "introduction": blocks(content["introduction"]),
+        "dimensions": _dimensions(content),
+        "criteria": _criteria(document, content, notes),
+        "whole_notes": notes.get(("", None), ()),
+        "waiting": len(waiting),
+        "others": others,
+        "language": language,
+        "languages": [(code, language_name(code)) for code in document.languages],
+        "manages": manages,
+        "batches": found.batches.all() if manages else (),
+        "since": since_published(person, found) if manages and not found.is_published else {},
+        "crumbs": trail((_("Guidelines"), "guidelines", []), here=str(found)),
+    }
+    return render(request, "annotation/guidelines/guideline.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@role_required(MANAGER)
+def guideline_new(request: HttpRequest) -> HttpResponse:
+    form = GuidelineForm(request.POST or None, request.FILES or None)
+    if not form.is_valid():
+        return _show_form(request, form)
+    text = form.cleaned_data["text"]
+    try:
+        stored = load_guideline(text=text, path=form.file_name, actor=person_of(request))
+    except InputError as error:
+        return _show_form(request, form, text=text, error=error)
+    except AssayError as error:
+        form.add_error(None, error_text(error))
+        return _show_form(request, form, text=text)
+    messages.success(
+        request, _("{guideline} is stored. Read it through; then publish it.").format(guideline=stored)
+    )
+    return redirect("guideline", stored.name, stored.version)
+
+
+@require_POST
+@role_required(MANAGER)
+def guideline_publish(request: HttpRequest, name: str, version: str) -> HttpResponse:
+    found = version_named(name, version, drafts=True)
+    publish_guideline(guideline=found, actor=person_of(request))
+    messages.success(request, _("{guideline} is published: batches can use it.").format(guideline=found))
+    return redirect("guideline", name, version)
+
+
+def _show_form(
+    request: HttpRequest, form: GuidelineForm, *, text: str | None = None, error: InputError | None = None
+) -> HttpResponse:
+    context = {
+        "form": form,
+        "text": form["text"].value() if text is None else text,
+        "error": error,
+        "error_text": error_text(error) if error else "",
+        "excerpt": _excerpt(text or "", error.line) if error and error.line else (),
+        "crumbs": trail((_("Guidelines"), "guidelines", []), here=_("New version")),
+    }
+    return render(request, "annotation/guidelines/new.html", context, status=422 if form.is_bound else 200)
+
+
+def _excerpt(text: str, line: int) -> list[SourceLine]:
+    lines = text.splitlines()
+    first, last = max(1, line - AROUND), min(len(lines), line + AROUND)
+    return [SourceLine(number, lines[number - 1], number == line) for number in range(first, last + 1)]
+
+
+def _dimensions(content: dict[str, Any]) -> list[dict[str, Any]]:
+    return [one | {"severity_words": severity_words(one["severity"])} for one in content["dimensions"]]
+
+
+def _criteria(
+    document: GuidelineDocument, content: dict[str, Any], notes: dict[ClauseKey, list[GuidelineNote]]
+) -> list[dict[str, Any]]:
+    """Each criterion with its dimensions' names in the reader's language, its highest level first, and open notes."""
+    labels = {one["name"]: one["label"] for one in content["dimensions"]}
+    return [
+        written
+        | {
+            "about": [] if one.applies_to == "all" else [labels[name] for name in one.applies_to.dimensions],
+            "scale": [_level(one.name, level, notes) for level in written["scale"][::-1]],
+            "notes": notes.get((one.name, None), ()),
+            "clause": clause_value(one.name, None),
+        }
+        for one, written in zip(document.criteria, content["criteria"], strict=True)
+    ]
+
+
+def _level(criterion: str, level: dict[str, Any], notes: dict[ClauseKey, list[GuidelineNote]]) -> dict[str, Any]:
+    return level | {
+        "requires": [words_of(code) for code in level["requires"]],
+        "notes": notes.get((criterion, level["value"]), ()),
+        "clause": clause_value(criterion, level["value"]),
+        "anchor": f"{criterion}-{level['value']:g}",
+    }

@@ -1,0 +1,49 @@
+"""A guideline's introduction, which holds its rules: before the first item of a version, and one key away after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import get_language
+
+from annotation.domain.guidelines import GuidelineDocument, language_of, localized
+from annotation.domain.guidelines.prose import blocks
+from annotation.models import Batch
+from annotation.selectors.guidelines import version_read_before
+from annotation.views.access import person_of
+
+
+def introduction_of(document: GuidelineDocument) -> Mapping[str, Any]:
+    """In the reader's language, or in one that it has. A version never changes: put into words once for each."""
+    language = get_language() or "en"
+    key = (document.sha256, language)
+    if key not in _INTRODUCTIONS:
+        _INTRODUCTIONS[key] = _in_words(document, language)
+    return _INTRODUCTIONS[key]
+
+
+def show_introduction(request: HttpRequest, batch: Batch, go_on: str) -> HttpResponse:
+    """Before anything is claimed; ``go_on`` is the address that records that it was read."""
+    context = {
+        "batch": batch,
+        "introduction": introduction_of(batch.guideline.document),
+        "before": version_read_before(batch.guideline, person_of(request)),
+        "go_on": go_on,
+    }
+    return render(request, "annotation/annotations/introduction.html", context)
+
+
+_INTRODUCTIONS: dict[tuple[str, str], Mapping[str, Any]] = {}
+
+
+def _in_words(document: GuidelineDocument, language: str) -> Mapping[str, Any]:
+    return {
+        "title": localized(document.title, language),
+        "version": document.version,
+        "name": document.name,
+        "language": language_of(document.introduction, language),
+        "blocks": blocks(localized(document.introduction, language)),
+    }

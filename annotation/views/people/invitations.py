@@ -1,0 +1,191 @@
+"""Invitations by link: the manager's page, and the page that the link opens, for people without an account.
+
+And the page of a set-up link, for who has an account and sets a password.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth import login
+from django.contrib.auth.decorators import login_not_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.http import trail
+from annotation.forms.people import ROLE_CHOICES, AccountForm, InvitationForm, SetupForm
+from annotation.models import MANAGER, Invitation, Person
+from annotation.selectors.datasets import languages_of_prompts
+from annotation.selectors.people import State, find_setup_link, invitation_of, state_of, state_of_setup_link
+from annotation.selectors.people import invitations as all_invitations
+from annotation.services.people.invitations import (
+    ENDED,
+    LinkEnded,
+    accept_invitation,
+    invite,
+    revoke_invitation,
+)
+from annotation.services.people.setup_links import ENDED as SETUP_ENDED
+from annotation.services.people.setup_links import use_setup_link
+from annotation.views.access import person_of, role_required
+from annotation.views.demo import BACKEND
+
+PAGE = 50
+# Less than the page's address: it would tell the secret. More than nothing: the form's origin is checked by it.
+REFERRER_POLICY = "strict-origin"
+# Waiting ones can still be withdrawn; the others are told apart by more than a colour.
+BADGES = {
+    State.WAITING: "open",
+    State.ACCEPTED: "success",
+    State.EXPIRED: "expired",
+    State.REVOKED: "withdrawn",
+}
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(MANAGER)
+def invitations(request: HttpRequest) -> HttpResponse:
+    """The invitations; POST makes one, and its answer alone shows the link."""
+    form = InvitationForm(request.POST or None, known=languages_of_prompts())
+    context: dict[str, Any] = {}
+    if form.is_valid():
+        data = form.cleaned_data
+        try:
+            made, secret = invite(
+                roles=data["roles"],
+                languages=form.tags(),
+                note=data["note"],
+                days=data["days"],
+                actor=person_of(request),
+            )
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            link = request.build_absolute_uri(reverse("join", args=[secret]))
+            context = {"made": made, "link": link}
+            form = InvitationForm(known=languages_of_prompts())
+    page = Paginator(all_invitations(), PAGE).get_page(request.GET.get("page"))
+    context |= {
+        "form": form,
+        "page": page,
+        "lines": [_line(one) for one in page.object_list],
+        "crumbs": trail((_("People"), "people", []), here=_("Invitations")),
+    }
+    return render(
+        request, "annotation/people/invitations.html", context, status=422 if form.is_bound else 200
+    )
+
+
+@require_POST
+@role_required(MANAGER)
+def invitation_revoke(request: HttpRequest, invitation_id: int) -> HttpResponse:
+    revoke_invitation(invitation_id=invitation_id, actor=person_of(request))
+    messages.success(request, _("The invitation is withdrawn: its link opens nothing any more."))
+    return redirect("invitations")
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@login_not_required
+def join(request: HttpRequest, secret: str) -> HttpResponse:
+    """Whoever was invited makes their account, and is signed in with it."""
+    invitation = invitation_of(secret)
+    if invitation is None:
+        return _join(request, status=404)
+    state = state_of(invitation)
+    if state != State.WAITING:
+        return _join(request, ended=error_text(LinkEnded(ENDED[state])), invitation=invitation, status=410)
+    if request.user.is_authenticated:
+        status = 409 if request.method == "POST" else 200
+        return _join(request, invitation=invitation, signed_in=True, status=status)
+    given, known = invitation.languages, languages_of_prompts()
+    form = AccountForm(request.POST if request.method == "POST" else None, given=given, known=known)
+    if form.is_valid():
+        try:
+            person = _accepted(secret, form)
+        except LinkEnded as error:
+            return _join(request, ended=error_text(error), invitation=invitation, status=error.status)
+        except AssayError as error:
+            form.add_error("name", error_text(error))
+        else:
+            login(request, person, backend=BACKEND)
+            messages.success(request, _("Welcome, {name}: your account is made.").format(name=person))
+            return redirect("home")
+    roles = [label for role, label in ROLE_CHOICES if role in invitation.roles]
+    return _join(request, form=form, invitation=invitation, roles=roles, status=422 if form.is_bound else 200)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@login_not_required
+def set_up(request: HttpRequest, secret: str) -> HttpResponse:
+    """Whoever a set-up link is for sets their password, and is signed in with it."""
+    link = find_setup_link(secret)
+    if link is None:
+        return _set_up(request, status=404)
+    state = state_of_setup_link(link)
+    if state != State.WAITING:
+        return _set_up(request, link=link, ended=error_text(LinkEnded(SETUP_ENDED[state])), status=410)
+    if request.user.is_authenticated and request.user != link.person:
+        return _set_up(
+            request, link=link, somebody_else=True, status=409 if request.method == "POST" else 200
+        )
+    form = SetupForm(request.POST if request.method == "POST" else None, person=link.person)
+    if not form.is_valid():
+        return _set_up(request, link=link, form=form, status=422 if form.is_bound else 200)
+    try:
+        person = use_setup_link(secret=secret, password=form.cleaned_data["password"])
+    except LinkEnded as error:
+        return _set_up(request, link=link, ended=error_text(error), status=error.status)
+    login(request, person, backend=BACKEND)
+    messages.success(request, _("Your password is set."))
+    return redirect("home")
+
+
+def _set_up(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:
+    answer = render(request, "annotation/people/set_up.html", context, status=status)
+    answer["Referrer-Policy"] = REFERRER_POLICY
+    return answer
+
+
+def _accepted(secret: str, form: AccountForm) -> Person:
+    data = form.cleaned_data
+    return accept_invitation(
+        secret=secret,
+        name=data["name"],
+        password=data["password"],
+        display_name=data["display_name"],
+        languages=form.tags(),
+    )
+
+
+def _join(request: HttpRequest, *, status: int, **context: Any) -> HttpResponse:
+    answer = render(request, "annotation/people/join.html", context, status=status)
+    answer["Referrer-Policy"] = REFERRER_POLICY
+    return answer
+
+
+def _line(invitation: Invitation) -> dict[str, Any]:
+    state = state_of(invitation)
+    words = {
+        State.WAITING: _("waiting"),
+        State.ACCEPTED: _("accepted"),
+        State.EXPIRED: _("expired"),
+        State.REVOKED: pgettext("invitation", "withdrawn"),
+    }
+    return {
+        "invitation": invitation,
+        "waiting": state == State.WAITING,
+        "badge": BADGES[state],
+        "words": words[state],
+    }

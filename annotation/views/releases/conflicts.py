@@ -1,0 +1,111 @@
+"""What keeps batches from being released together: every response that they settled in two ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.core.http import attached, trail, whole
+from annotation.models import RESEARCHER, Batch
+from annotation.selectors.access import refuse_sealed_gold
+from annotation.selectors.guidelines import criterion_label, label_text
+from annotation.selectors.releases.candidates import (
+    Contradiction,
+    contradicted_keys,
+    contradictions,
+    csv_lines,
+)
+from annotation.views.access import person_of, role_required
+
+PAGE = 50
+CHUNK = 500
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER)
+def release_conflicts(request: HttpRequest) -> HttpResponse:
+    batches = _batches(request)
+    if not batches:
+        return redirect("release-new")
+    page = Paginator(contradicted_keys(batches), PAGE).get_page(request.GET.get("page"))
+    context = {
+        "batches": batches,
+        "lines": conflict_lines(batches, page.object_list),
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "query": urlencode([("batches", batch.pk) for batch in batches]),
+        "crumbs": trail(
+            (_("Gold releases"), "releases", []),
+            (_("Cut a release"), "release-new", []),
+            here=_("Settled in two ways"),
+        ),
+    }
+    return render(request, "annotation/releases/conflicts.html", context)
+
+
+@require_GET
+@role_required(RESEARCHER)
+def release_conflicts_file(request: HttpRequest) -> HttpResponseBase:
+    """All of them as CSV, a line for each label."""
+    lines = (line.encode() for line in csv_lines(_all(_batches(request))))
+    answer = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
+    return attached(answer, "settled-in-two-ways.csv")
+
+
+def _all(batches: Sequence[Batch]) -> Iterator[Contradiction]:
+    keys = contradicted_keys(batches).iterator(chunk_size=CHUNK)
+    for part in _parts(keys):
+        yield from contradictions(batches, part)
+
+
+def _parts(keys: Iterator[Any]) -> Iterator[list[Any]]:
+    part: list[Any] = []
+    for key in keys:
+        part.append(key)
+        if len(part) == CHUNK:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def _batches(request: HttpRequest) -> list[Batch]:
+    """The batches that the address names by number; refused where one of them is sealed for the person."""
+    given = request.GET.getlist("batches")
+    numbers = [number for text in given if (number := whole(text)) is not None]
+    found = list(Batch.objects.filter(pk__in=numbers).select_related("guideline").order_by("name"))
+    refuse_sealed_gold(person_of(request), found)
+    return found
+
+
+def conflict_lines(batches: Sequence[Batch], keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A line of the table for each: what was labelled, and the labels with their batches and tasks."""
+    return [_line(contradiction) for contradiction in contradictions(batches, keys)]
+
+
+def _line(one: Contradiction) -> dict[str, Any]:
+    document = one.labels[0].task.batch.guideline.document
+    return {
+        "key": one.key,
+        "prompt": one.labels[0].task.response.prompt,
+        "criterion": criterion_label(document, one.key.criterion),
+        "labels": [
+            {
+                "task": label.task_id,
+                "batch": label.task.batch.name,
+                "source": label.source,
+                "value": label_text(label.task.batch.guideline.document, label.criterion, label.value),
+            }
+            for label in one.labels
+        ],
+    }

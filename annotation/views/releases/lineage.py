@@ -1,0 +1,106 @@
+"""The page of one task: the response, what everybody said of it, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.translation import get_language, gettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.domain.annotations import words_of
+from annotation.domain.guidelines import localized
+from annotation.models import MANAGER, RESEARCHER, Annotation, Response
+from annotation.selectors.access import has_role
+from annotation.selectors.guidelines import criterion_label, label_text
+from annotation.selectors.origins import origin_of
+from annotation.selectors.releases.lineage import TaskHistory, task_history
+from annotation.views.access import person_of, role_required
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER, RESEARCHER)
+def task(request: HttpRequest, pk: int) -> HttpResponse:
+    person = person_of(request)
+    history = task_history(person, pk)
+    response = history.task.response
+    document = history.task.batch.guideline.document
+    counting = {
+        annotation.assignment_id: annotation.revision
+        for annotation in history.annotations
+        if annotation.current
+    }
+    context = {
+        "task": history.task,
+        "response": response,
+        "turns": turns_of(response),
+        "annotations": [_annotation(history, annotation, counting) for annotation in history.annotations],
+        **_decision(history),
+        "corrections": [
+            (correction, _labels(history, correction.labels)) for correction in history.corrections
+        ],
+        "gold": [
+            {
+                "criterion": criterion_label(document, one.criterion),
+                "label": label_text(document, one.criterion, one.value),
+                "one": one,
+            }
+            for one in history.gold
+        ],
+        "released": history.released,
+        "events": history.events,
+        "manages": has_role(person, MANAGER),
+    }
+    return render(request, "annotation/releases/task.html", context)
+
+
+def turns_of(response: Response) -> list[dict[str, str]]:
+    return response.turns or [{"role": "assistant", "text": response.text}]
+
+
+def _annotation(history: TaskHistory, annotation: Annotation, counting: Mapping[UUID, int]) -> dict[str, Any]:
+    """``counting``: the revision that counts, by assignment."""
+    return {
+        "one": annotation,
+        "too_late": annotation.revision > counting[annotation.assignment_id],
+        "person": annotation.assignment.person,
+        "labels": _labels(history, annotation.labels),
+        "flags": [gettext(words_of(flag)) for flag in annotation.flags],
+        "quotes": [_quote(history.task.response, span) for span in annotation.evidence],
+        "origin": origin_of(annotation),
+    }
+
+
+def _decision(history: TaskHistory) -> dict[str, Any]:
+    """With why the annotators differed, and what the adjudicator thought before they saw the labels."""
+    decision = history.adjudication
+    if decision is None:
+        return {}
+    verdict = getattr(decision.assignment, "verdict", None)  # none where it was decided elsewhere
+    return {
+        "adjudication": decision,
+        "decision": _labels(history, decision.labels),
+        "decision_origin": origin_of(decision),
+        "reason": localized(decision.reason.words, get_language() or "en") if decision.reason else "",
+        "verdict": verdict,
+        "verdict_labels": _labels(history, verdict.labels) if verdict else [],
+    }
+
+
+def _quote(response: Response, span: Mapping[str, int]) -> str:
+    """The marked words; empty where the span lies outside of its turn."""
+    turns = turns_of(response)
+    text = turns[span["turn"]]["text"] if span["turn"] < len(turns) else ""
+    return text[span["start"] : span["end"]]
+
+
+def _labels(history: TaskHistory, labels: dict[str, Any]) -> list[tuple[str, str]]:
+    document = history.task.batch.guideline.document
+    return [
+        (criterion_label(document, name), label_text(document, name, value)) for name, value in labels.items()
+    ]

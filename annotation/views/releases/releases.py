@@ -1,0 +1,360 @@
+"""Gold releases: the list, cutting one, reading one down to its labels, its datasheet, and downloading it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.utils.translation import get_language, gettext_lazy
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import N_, AssayError, NotFound
+from annotation.core.formatting import format_compact, format_part
+from annotation.core.http import attached, trail
+from annotation.domain.guidelines import GuidelineDocument, localized
+from annotation.domain.release_spec import MAX_ABOUT_CHARACTERS, ReleaseSpec
+from annotation.domain.releases.datasheet import GuidelineTexts
+from annotation.domain.releases.gold_file import FORMATS
+from annotation.domain.releases.manifest import dimensions_of, in_order
+from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, GoldRelease, Job, Person
+from annotation.selectors.access import has_role, refuse_sealed_gold
+from annotation.selectors.guidelines import criterion_label, label_text
+from annotation.selectors.jobs import job_for
+from annotation.selectors.origins import manifest_with_origins, origin_of
+from annotation.selectors.releases.candidates import contradicted_keys
+from annotation.selectors.releases.lineage import LabelSources, list_label_sources
+from annotation.selectors.releases.releases import (
+    RELEASE_JOB,
+    batch_choices,
+    chain_of,
+    release_for,
+    released_labels,
+    releases_for,
+)
+from annotation.services.exports import export_lines, format_named
+from annotation.services.exports.datasheet import (
+    LANGUAGES,
+    agreement_table,
+    files_table,
+    render_datasheet,
+    render_markdown,
+    render_warnings,
+    splits_table,
+)
+from annotation.services.exports.downloads import tell_direct_download
+from annotation.services.releases import CONTRADICTED, NAMED, UNDER_WAY, Contradicted, make
+from annotation.views.access import person_of, role_required
+from annotation.views.releases.conflicts import conflict_lines
+
+_LANGUAGES = {"en": "English", "zh": "中文"}
+PAGE = 50
+FILTERS = ("criterion", "source", "dimension", "model")
+
+
+class SupersededField(forms.ModelChoiceField):  # type: ignore[type-arg]
+    def label_from_instance(self, obj: GoldRelease) -> str:
+        return f"{obj.name} ({obj.labels})"
+
+
+class ReleaseForm(forms.Form):
+    name = forms.CharField(
+        label=gettext_lazy("Name"),
+        max_length=100,
+        help_text=gettext_lazy("It never changes and is never given twice, for example flames-2026-05."),
+    )
+    about = forms.CharField(
+        label=gettext_lazy("What it is about"),
+        required=False,
+        max_length=MAX_ABOUT_CHARACTERS,
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text=gettext_lazy("Why it is made, by whom and for what: its datasheet begins with it."),
+    )
+    supersedes = SupersededField(
+        label=gettext_lazy("Supersedes"),
+        queryset=GoldRelease.objects.none(),
+        to_field_name="name",
+        required=False,
+        empty_label=gettext_lazy("none"),
+        help_text=gettext_lazy(
+            "That release stays as it is, and says from then on that this one takes its place."
+        ),
+    )
+    batches = forms.ModelMultipleChoiceField(
+        queryset=Batch.objects.select_related("guideline"),
+        error_messages={"required": gettext_lazy("Choose at least one batch.")},
+    )
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        known = [one.release.pk for one in releases_for(person) if not one.sealed and not one.heir]
+        field = self.fields["supersedes"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = GoldRelease.objects.filter(pk__in=known)
+
+    def build_spec(self) -> ReleaseSpec:
+        """Of a form that is valid. Raises AssayError where its parts do not fit."""
+        return ReleaseSpec.model_validate(
+            {name: self.cleaned_data[name] for name in ReleaseSpec.model_fields}
+        )
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def releases(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    context = {
+        "releases": releases_for(person),
+        "researches": has_role(person, RESEARCHER),
+        "cutting": Job.objects.filter(kind=RELEASE_JOB, state__in=UNDER_WAY),
+    }
+    return render(request, "annotation/releases/list.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(RESEARCHER)
+def release_new(request: HttpRequest) -> HttpResponse:
+    """The form, and cutting the release; what is refused comes back with its reason on the form."""
+    person = person_of(request)
+    form = ReleaseForm(
+        request.POST or None, person=person, initial={"supersedes": request.GET.get("supersedes")}
+    )
+    refused: dict[str, Any] = {}
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = make(form.build_spec(), actor=person)
+        except Contradicted as error:
+            # The opening was undone with the release, and these are labels.
+            refuse_sealed_gold(person, form.cleaned_data["batches"])
+            refused = {"contradicted": error.params["count"], **_contradictions(form.cleaned_data["batches"])}
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            return _made(request, made)
+    context = {
+        "form": form,
+        "choices": batch_choices(person),
+        "chosen": set((request.POST if form.is_bound else request.GET).getlist("batches")),
+        **refused,
+    }
+    return render(
+        request, "annotation/releases/new.html", context, status=400 if form.errors or refused else 200
+    )
+
+
+def _made(request: HttpRequest, made: GoldRelease | Job) -> HttpResponse:
+    if isinstance(made, Job):
+        return redirect("release-making", made.pk)
+    messages.success(request, _("The gold is frozen."))
+    return redirect("release", made.name)
+
+
+def _contradictions(batches: Iterable[Batch]) -> dict[str, Any]:
+    """The first of them, and where all of them are."""
+    chosen = list(batches)
+    return {
+        "contradictions": conflict_lines(chosen, contradicted_keys(chosen)[:NAMED]),
+        "query": urlencode([("batches", batch.pk) for batch in chosen]),
+    }
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER)
+def release_making(request: HttpRequest, job_id: int) -> HttpResponse:
+    """A release that a job cuts: how far it is, and afterwards the release, or why there is none."""
+    job = job_for(person_of(request), job_id, any_job=True)
+    if job.kind != RELEASE_JOB:
+        raise NotFound(N_("There is no such job."))
+    if job.state == Job.State.DONE and GoldRelease.objects.filter(name=job.title).exists():
+        return redirect("release", job.title)
+    batches = Batch.objects.filter(pk__in=job.payload["batches"]).select_related("guideline")
+    context: dict[str, Any] = {
+        "job": job,
+        "crumbs": trail((_("Gold releases"), "releases", []), here=job.title),
+        "back": urlencode([("batches", batch.pk) for batch in batches]),
+    }
+    if job.result.get("error", {}).get("template") == CONTRADICTED:
+        context |= {"contradicted": job.result["error"]["params"]["count"], **_contradictions(batches)}
+    return render(request, "annotation/releases/making.html", context)
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def release(request: HttpRequest, name: str) -> HttpResponse:
+    person = person_of(request)
+    found = release_for(person, name)
+    language = get_language() or "en"
+    manifest = manifest_with_origins(found)
+    context = {
+        "release": found,
+        "chain": chain_of(found),
+        "share": format_part(found.adjudicated, found.labels),
+        "tables": _tables(found),
+        "splits": splits_table(found.manifest),
+        "agreement": agreement_table(found.manifest, GuidelineTexts(found.manifest, language)),
+        "imports": files_table(manifest),
+        "imported": manifest["imported"],
+        "warnings": render_warnings(found.manifest),
+        "formats": list(FORMATS.values()),
+        "researches": has_role(person, RESEARCHER),
+    }
+    return render(request, "annotation/releases/detail.html", context)
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def release_labels(request: HttpRequest, name: str) -> HttpResponse:
+    """Every label with what stands behind it."""
+    found = release_for(person_of(request), name)
+    filters = {part: request.GET.get(part, "") for part in FILTERS}
+    page = Paginator(released_labels(found, filters), PAGE).get_page(request.GET.get("page"))
+    context = {
+        "release": found,
+        "lines": [
+            _line(list_label_source) for list_label_source in list_label_sources(list(page.object_list))
+        ],
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "query": urlencode({part: value for part, value in filters.items() if value}),
+        "filters": _filters(found, filters),
+        "several": len(found.manifest["counts"]["by_level"]) > 1,
+    }
+    return render(request, "annotation/releases/labels.html", context)
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def release_datasheet(request: HttpRequest, name: str) -> HttpResponse:
+    """The datasheet in the reader's language; the other one is a link away."""
+    found = release_for(person_of(request), name)
+    language = request.GET.get("language") or get_language() or "en"
+    chosen = "zh" if language.startswith("zh") else "en"
+    context = {
+        "release": found,
+        "sections": render_datasheet(manifest_with_origins(found), chosen),
+        "language": chosen,
+        "languages": [(code, _LANGUAGES[code]) for code in LANGUAGES],
+    }
+    return render(request, "annotation/releases/datasheet.html", context)
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def release_download(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
+    """The gold file, streamed; the manifest; or the datasheet, ``datasheet.en.md``."""
+    found = release_for(person_of(request), name)
+    if kind == "manifest.json":
+        text = json.dumps(manifest_with_origins(found), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+        return attached(HttpResponse(text, content_type="application/json"), f"{name}.manifest.json")
+    if kind in {f"datasheet.{language}.md" for language in LANGUAGES}:
+        text = render_markdown(manifest_with_origins(found), kind.split(".")[1])
+        return attached(HttpResponse(text, content_type="text/markdown; charset=utf-8"), f"{name}.{kind}")
+    gold_format = format_named(kind.removeprefix("gold."))
+    tell_direct_download(release=found, file=gold_format.file_name, actor=person_of(request))
+    lines = (line.encode() for line in export_lines(found, gold_format))
+    answer = StreamingHttpResponse(lines, content_type=gold_format.content_type)
+    return attached(answer, f"{name}.{gold_format.name}")
+
+
+def _tables(release: GoldRelease) -> list[dict[str, Any]]:
+    """The counts of the manifest as tables of (word, number, share of all)."""
+    counts = in_order(release.manifest)["counts"]
+    dimensions = _dimensions(release)
+    named = [
+        (
+            "source",
+            _("By source"),
+            [(GoldLabel.Source(key).label, n) for key, n in counts["by_source"].items()],
+        ),
+        ("level", _("By level"), _levels(release, counts["by_level"])),
+        (
+            "dimension",
+            _("By dimension"),
+            [(dimensions.get(key, key), n) for key, n in counts["by_dimension"].items()],
+        ),
+        ("model", _("By model"), counts["by_model"].items()),
+        ("language", _("By language"), counts.get("by_language", {}).items()),
+    ]
+    return [
+        {"id": key, "title": title, "rows": [(word, n, format_part(n, release.labels)) for word, n in of]}
+        for key, title, of in named
+        if of
+    ]
+
+
+def _dimensions(release: GoldRelease) -> dict[str, str]:
+    """What the release's guidelines call their dimensions in the reader's language."""
+    known = dimensions_of(release.manifest["guidelines"])
+    return {name: localized(one["label"], get_language() or "en") for name, one in known.items()}
+
+
+def _asking(release: GoldRelease) -> dict[str, GuidelineDocument]:
+    """By criterion a guideline of the release that asks it."""
+    documents = [batch.guideline.document for batch in release.batches.select_related("guideline")]
+    return {criterion.name: document for document in reversed(documents) for criterion in document.criteria}
+
+
+def _levels(release: GoldRelease, by_level: Mapping[str, Mapping[str, int]]) -> list[tuple[str, int]]:
+    """Labels by criterion and level, each in the words of the release's guideline."""
+    asking, found = _asking(release), []
+    for criterion, counts in by_level.items():
+        document = asking[criterion]
+        label = criterion_label(document, criterion)
+        found += [
+            (f"{label} · {label_text(document, criterion, float(value))}", n) for value, n in counts.items()
+        ]
+    return found
+
+
+def _filters(release: GoldRelease, chosen: dict[str, str]) -> list[dict[str, Any]]:
+    counts, dimensions = in_order(release.manifest)["counts"], _dimensions(release)
+    asking = _asking(release)
+    sources = [(value, label) for value, label in GoldLabel.Source.choices if value in counts["by_source"]]
+    options: dict[str, tuple[str, list[tuple[str, Any]]]] = {
+        "criterion": (
+            _("Criterion"),
+            [(name, criterion_label(asking[name], name)) for name in counts["by_level"]],
+        ),
+        "source": (_("Source"), sources),
+        "dimension": (
+            _("Dimension"),
+            [(name, dimensions.get(name, name)) for name in counts["by_dimension"] if name],
+        ),
+        "model": (_("Model"), [(name, name) for name in counts["by_model"]]),
+    }
+    return [
+        {"name": name, "label": label, "options": found, "chosen": chosen[name]}
+        for name, (label, found) in options.items()
+    ]
+
+
+def _line(one: LabelSources) -> dict[str, Any]:
+    label = one.released
+    document = label.task.batch.guideline.document
+    return {
+        "released": label,
+        "criterion": criterion_label(document, label.criterion),
+        "gold": label_text(document, label.criterion, label.value),
+        "given": [
+            (a.assignment.person.username, format_compact(a.labels.get(label.criterion)), origin_of(a))
+            for a in one.annotations
+        ],
+        "decided_by": one.decision.assignment.person.username if one.decision else None,
+        "decision_origin": origin_of(one.decision) if one.decision else None,
+    }

@@ -1,0 +1,372 @@
+"""The report in the words of its reader's language: the same sections for the page and for LaTeX.
+
+The report as LaTeX: the protocol and what else is said as a paragraph each, and the tables.
+
+The report: a page for the appendix of a paper, of batches or of a release; and the same as LaTeX and JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import get_language, override
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.core.documents import Section, Table, render_sections
+from annotation.core.errors import N_, AssayError
+from annotation.core.formatting import UNDEFINED, format_bracketed, format_bracketed_percent
+from annotation.core.http import attached
+from annotation.core.latex import escaped, table
+from annotation.domain.releases.manifest import dimensions_of, imported_into
+from annotation.models import MANAGER, RESEARCHER, Batch, GoldLabel, Person
+from annotation.selectors.access import refuse_sealed_gold
+from annotation.selectors.batches import batch_named, readable_batches
+from annotation.selectors.releases.releases import release_for
+from annotation.selectors.reports import report_of_batches, report_of_release
+from annotation.views.access import person_of, role_required
+
+MAX_LEVELS = 6
+"""A scale with more levels shows its ends."""
+Report = Mapping[str, Any]
+Statistic = Mapping[str, float | None]
+REFERENCES = {
+    "cohen_kappa": "Cohen (1960), Educational and Psychological Measurement 20(1), 37–46",
+    "alpha": "Krippendorff (2011), Computing Krippendorff's Alpha-Reliability",
+    "gwet_ac1": "Gwet (2008), British Journal of Mathematical and Statistical Psychology 61(1), 29–48",
+    "wilson": "Wilson (1927), Journal of the American Statistical Association 22, 209–212",
+    "bootstrap": "Efron & Tibshirani (1993), An Introduction to the Bootstrap",
+}
+
+
+def render_report(report: Report) -> list[Section]:
+    """In their order on the page; what the report does not know is left out, what is undefined is ``-``."""
+    return render_sections("annotation/reports/sections.txt", _context(report))
+
+
+def render_notes() -> list[str]:
+    """How the figures were made."""
+    return [
+        block.text
+        for section in render_sections("annotation/reports/notes.txt", {})
+        for block in section.blocks
+    ]
+
+
+def references() -> list[str]:
+    return list(REFERENCES.values())
+
+
+def heading(report: Report) -> str:
+    if report["release"]:
+        return _("Gold release {name}").format(name=report["release"]["name"])
+    return ", ".join(report["batches"])
+
+
+def _context(report: Report) -> dict[str, Any]:
+    disputes = report["disputes"]
+    return {
+        "guidelines": [_guideline(guideline) for guideline in report["guidelines"] or ()],
+        "batches": list(_batches(report)),
+        "files": report["imported"]["files"] if report["imported"] else (),
+        "code_version": report["code_version"],
+        "people": report["people"],
+        "each": report["effort"]["annotations"],
+        "seconds": report["effort"]["median_seconds"],
+        "agreement": _agreement(report),
+        "disputes": next((row for row in disputes if row["dimension"] is None), None),
+        "reasons": [
+            reason | {"text": _choose(reason["words"], reason["reason"])}
+            for reason in report["reasons"]
+            if reason["reason"]
+        ],
+        "disputes_by_dimension": _by_dimension(report),
+        "outcomes": report["outcomes"],
+        "gold": _gold(report),
+        "release": report["release"],
+    }
+
+
+def _guideline(guideline: Mapping[str, Any]) -> dict[str, Any]:
+    criteria = guideline.get("criteria", ())
+    return {
+        "title": _choose(guideline.get("title"), guideline["name"]),
+        "name": guideline["name"],
+        "version": guideline["version"],
+        "sha256": guideline["sha256"],
+        "criteria": [
+            {
+                "label": _choose(criterion["label"], criterion["name"]),
+                "measurement": _measurement(criterion["measurement"]),
+                "levels": _level_names(criterion["levels"]),
+            }
+            for criterion in criteria
+        ],
+    }
+
+
+def _level_names(levels: Mapping[str, Mapping[str, str] | None]) -> list[str]:
+    names = [f"{value} {_choose(name, '')}".strip() for value, name in levels.items()]
+    return [names[0], "…", names[-1]] if len(names) > MAX_LEVELS else names
+
+
+def _measurement(name: str) -> str:
+    return {"nominal": _("nominal"), "ordinal": _("ordinal"), "interval": _("interval")}.get(name, name)
+
+
+def _batches(report: Report) -> Iterator[dict[str, Any]]:
+    """The protocol of each batch. How people worked is known of those alone that were not imported whole."""
+    protocol = report["protocol"] or ()
+    for batch in protocol:
+        imported, qualifying = imported_into(batch["name"], report["imported"]), batch.get("qualifying")
+        yield {
+            **batch,
+            "term": batch["name"] if len(protocol) > 1 else _("Distribution"),
+            "imported": imported,
+            "given": batch["annotations"] - imported,
+            "annotated_here": not imported or imported < batch["annotations"],
+            "pairing_label": Batch.Pairing(batch["pairing"]).label,
+            "qualifying_label": Batch.Qualifying(qualifying).label if qualifying else "",
+        }
+
+
+def _agreement(report: Report) -> Table | None:
+    rows = [row for row in report["agreement"] or () if row["n"] and not _repeats(row, report["agreement"])]
+    if not rows:
+        return None
+    several = len({row["guideline"] for row in rows}) > 1
+    levels = _levels(report)
+    head = [
+        _("Criterion"),
+        _("Units"),
+        _("Disputed"),
+        _("Percent agreement"),
+        _("Cohen's kappa"),
+        _("Krippendorff's alpha"),
+        _("Gwet's AC1"),
+    ]
+    cells = [
+        [
+            _called(row, report, with_guideline=several),
+            str(row["n"]),
+            str(row["disputed"]),
+            _format_statistic(row["percent_agreement"]),
+            _format_statistic(row["cohen_kappa"]),
+            _format_statistic(row[f"alpha_{levels.get((row['guideline'], row['criterion']), 'nominal')}"]),
+            _format_statistic(row["gwet_ac1"]),
+        ]
+        for row in rows
+    ]
+    return Table("agreement", _("Agreement between annotators, with 95% intervals"), head, cells)
+
+
+def _repeats(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a group's row says again what the row of its whole criterion says: all units are in this group."""
+    whole = next(
+        (
+            one
+            for one in rows
+            if not one["group"]
+            and (one["guideline"], one["criterion"]) == (row["guideline"], row["criterion"])
+        ),
+        None,
+    )
+    return bool(row["group"]) and whole is not None and whole["n"] == row["n"]
+
+
+def _levels(report: Report) -> dict[tuple[str, str], str]:
+    """The measurement of each criterion; the weakest where versions of a guideline differ."""
+    order = ("interval", "ordinal", "nominal")
+    found: dict[tuple[str, str], str] = {}
+    for guideline in report["guidelines"] or ():
+        for criterion in guideline.get("criteria", ()):
+            key = (guideline["name"], criterion["name"])
+            known = found.get(key, "interval")
+            found[key] = max(known, criterion["measurement"], key=order.index)
+    return found
+
+
+def _called(row: Mapping[str, Any], report: Report, *, with_guideline: bool) -> str:
+    labels = {
+        (one["name"], criterion["name"]): _choose(criterion["label"], criterion["name"])
+        for one in report["guidelines"] or ()
+        for criterion in one.get("criteria", ())
+    }
+    name = row["criterion"]
+    parts = [row["guideline"]] if with_guideline else []
+    parts.append(
+        _("all criteria pooled") if name is None else labels.get((row["guideline"], name), str(name))
+    )
+    parts += [_dimension(report, value) for value in row["group"].values()]
+    return " · ".join(parts)
+
+
+def _dimension(report: Report, name: str | None) -> str:
+    """What the guidelines call it; what they do not know, and a release of old, has its bare name."""
+    known = dimensions_of(report["guidelines"] or ()).get(name or "")
+    return _choose(known["label"], "") if known else name or UNDEFINED
+
+
+def _by_dimension(report: Report) -> Table | None:
+    rows = [row for row in report["disputes"] if row["dimension"] is not None]
+    if not rows:
+        return None
+    return Table(
+        "disputes",
+        _("Disputed responses by dimension"),
+        [_("Dimension"), _("Responses"), _("Disputed"), _("Share")],
+        [
+            [
+                _dimension(report, row["dimension"]),
+                str(row["tasks"]),
+                str(row["disputed"]),
+                _format_share(row["share"]),
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _gold(report: Report) -> dict[str, Any]:
+    gold = report["gold"]
+    return {
+        "labels": gold["labels"],
+        "sources": [f"{GoldLabel.Source(name).label} {count}" for name, count in gold["by_source"].items()],
+        "criteria": [
+            {"label": _criterion_name(report, name), "levels": sorted(counts.items(), key=_by_value)}
+            for name, counts in gold["by_level"].items()
+        ],
+        "splits": gold["splits"],
+    }
+
+
+def _by_value(item: tuple[str, int]) -> float:
+    return float(item[0])
+
+
+def _criterion_name(report: Report, name: str) -> str:
+    for guideline in report["guidelines"] or ():
+        for criterion in guideline.get("criteria", ()):
+            if criterion["name"] == name:
+                return _choose(criterion["label"], name)
+    return name
+
+
+def _choose(words: Mapping[str, str] | None, otherwise: str) -> str:
+    """In the reader's language, else in any that there is."""
+    if not words:
+        return otherwise
+    language = (get_language() or "en").split("-")[0]
+    return words.get(language) or words.get("en") or next(iter(words.values()), otherwise) or otherwise
+
+
+def _format_statistic(statistic: Statistic | None) -> str:
+    value, low, high = _parts(statistic)
+    return format_bracketed(value, low, high)
+
+
+def _format_share(share: Statistic | None) -> str:
+    value, low, high = _parts(share)
+    return format_bracketed_percent(value, low, high)
+
+
+def _parts(statistic: Statistic | None) -> tuple[float | None, float | None, float | None]:
+    return (statistic["value"], statistic["low"], statistic["high"]) if statistic else (None, None, None)
+
+
+def latex(report: Mapping[str, Any], language: str) -> str:
+    """A part of a document that uses the package booktabs; for Chinese text the document needs xeCJK or ctex."""
+    with override(language):
+        parts = [
+            "% \\usepackage{booktabs}" + ("  % \\usepackage{ctex}" if language.startswith("zh") else ""),
+            rf"\section*{{{escaped(_('Annotation report: {name}').format(name=heading(report)))}}}",
+            *(_section(one) for one in render_report(report)),
+            rf"\paragraph{{{escaped(_('Notes'))}}} {escaped(' '.join(render_notes()))}",
+            rf"\paragraph{{{escaped(_('References'))}}} {escaped('; '.join(references()))}.",
+        ]
+        return "\n\n".join(parts) + "\n"
+
+
+def _section(one: Section) -> str:
+    said = " ".join(f"\\emph{{{escaped(fact.term)}}}: {_ended(escaped(fact.text))}" for fact in one.facts)
+    paragraph = [rf"\paragraph{{{escaped(one.title)}}} {said}".rstrip()] if said else []
+    return "\n\n".join([*paragraph, *([_table(one.table)] if one.table else [])])
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith((".", "。")) else f"{text}."
+
+
+def _table(one: Table) -> str:
+    numbers = len(one.head) - one.words
+    return table(
+        columns="l" * one.words + "r" * numbers,
+        head=one.head,
+        rows=one.rows,
+        caption=one.caption,
+        label=f"tab:{one.name}",
+    ).rstrip("\n")
+
+
+FORMATS = ("html", "json", "latex")
+
+
+@require_GET
+@never_cache
+@role_required(MANAGER, RESEARCHER)
+def report(request: HttpRequest) -> HttpResponseBase:
+    """``?batch=..`` (once or more) or ``?release=..``, and ``&format=json`` or ``latex``; without any, a choice."""
+    person = person_of(request)
+    batches, release = request.GET.getlist("batch"), request.GET.get("release", "")
+    kind = request.GET.get("format", "html")
+    if kind not in FORMATS:
+        raise AssayError(
+            N_("{value} cannot be chosen here; choose one of: {known}."), value=kind, known=", ".join(FORMATS)
+        )
+    if not batches and not release:
+        return render(request, "annotation/reports/choose.html", {"batches": _with_results(person)})
+    found = _report(person, batches, release)
+    if kind == "json":
+        return attached(HttpResponse(as_json(found), content_type="application/json"), "report.json")
+    if kind == "latex":
+        text = latex(found, get_language() or "en")
+        return attached(HttpResponse(text, content_type="application/x-tex; charset=utf-8"), "report.tex")
+    context = {
+        "heading": heading(found),
+        "release": release,
+        "sections": render_report(found),
+        "notes": render_notes(),
+        "references": references(),
+        "links": {name: _address(batches, release, name) for name in FORMATS[1:]},
+    }
+    return render(request, "annotation/reports/page.html", context)
+
+
+def as_json(found: Mapping[str, Any]) -> str:
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+def _report(person: Person, batches: Sequence[str], release: str) -> dict[str, Any]:
+    if release:
+        return report_of_release(release_for(person, release))
+    chosen = [batch_named(name) for name in dict.fromkeys(batches)]
+    refuse_sealed_gold(person, chosen)
+    return report_of_batches(chosen)
+
+
+def _with_results(person: Person) -> Sequence[Batch]:
+    """Those whose report the person may open."""
+    return list(readable_batches(person).exclude(state=Batch.State.DRAFT).order_by("name"))
+
+
+def _address(batches: Sequence[str], release: str, kind: str) -> str:
+    chosen = {"release": release} if release else {"batch": list(batches)}
+    return reverse("report") + "?" + urlencode({**chosen, "format": kind}, doseq=True)

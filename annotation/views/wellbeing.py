@@ -1,0 +1,82 @@
+"""The managers' page on the care of those who read: budget, breaks, contacts, and how much was read."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods
+
+from annotation.core.http import trail
+from annotation.domain.guidelines import localized
+from annotation.forms.wellbeing import CareForm
+from annotation.models import MANAGER, WellbeingSettings
+from annotation.selectors.access import sealed_batches
+from annotation.selectors.guidelines import Family, families
+from annotation.selectors.wellbeing import Read, read_by, readers
+from annotation.services.wellbeing import set_care
+from annotation.views.access import person_of, role_required
+
+DAYS = 14
+PAGE = 100
+
+
+@require_http_methods(["GET", "POST"])
+@role_required(MANAGER)
+def care(request: HttpRequest) -> HttpResponse:
+    me = person_of(request)
+    settings = WellbeingSettings.objects.filter(pk=WellbeingSettings.ONE).first() or WellbeingSettings()
+    form = CareForm(request.POST if request.method == "POST" else None, settings=settings)
+    if form.is_valid():
+        set_care(actor=me, **form.settings())
+        messages.success(request, _("It holds from now on, for everybody."))
+        return redirect("care")
+    days = _days()
+    page = Paginator(readers(me), PAGE).get_page(request.GET.get("page"))
+    context = {
+        "form": form,
+        "guidelines": [_severities(family) for family in families(drafts=False)],
+        "days": days,
+        "page": page,
+        "lines": [_line(one) for one in read_by(list(page.object_list), days)],
+        "some_sealed": sealed_batches(me).exists(),
+        "crumbs": trail((_("People"), "people", []), here=_("Care for readers")),
+    }
+    return render(request, "annotation/wellbeing/page.html", context, status=422 if form.is_bound else 200)
+
+
+def _days() -> list[date]:
+    """The last days where the site is, today last."""
+    today = timezone.localdate()
+    return [today - timedelta(days=back) for back in reversed(range(DAYS))]
+
+
+def _severities(family: Family) -> dict[str, Any]:
+    """The dimensions of its latest version, the most severe first."""
+    document, language = family.versions[0].guideline.document, get_language() or "en"
+    return {
+        "guideline": family.versions[0].guideline,
+        "title": localized(document.title, language),
+        "dimensions": [
+            (localized(dimension.label, language), dimension.severity)
+            for dimension in sorted(document.dimensions, key=lambda one: -one.severity)
+        ],
+    }
+
+
+def _line(read: Read) -> dict[str, Any]:
+    """A day is full where its points come to what is the budget now."""
+    return {
+        "person": read.person,
+        "budget": read.budget,
+        "days": [
+            (points, read.budget is not None and points >= max(1, read.budget)) for points in read.points
+        ],
+    }

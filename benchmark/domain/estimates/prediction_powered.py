@@ -1,0 +1,235 @@
+"""Rates and means from few gold labels and a prediction of everything. Pure.
+
+Prediction-powered inference with a tuned weight (PPI++: Angelopoulos, Duchi, Zrnic, arXiv 2311.01453), within strata
+(Fisch et al., arXiv 2406.04291), for two targets: the population that the responses were drawn from, and exactly these
+responses. docs/estimates.md has the formulas; what the published intervals lack where labels are few is in
+docs/decisions/prediction-powered-numbers.md. Strata are the last axis of every array, so that a simulation computes
+thousands of samples at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+from annotation.core.proportions import Z
+
+Floats = npt.NDArray[np.float64]
+
+UNSEEN = 2.0
+"""So many labels more are reckoned with in every stratum, as spread as any two can be: few labels that are all alike
+are not certainty. Chosen by simulation."""
+
+
+@dataclass(frozen=True)
+class MetricScale:
+    """The values that a metric can have, and whether it is a rate, whose interval is then Wilson's."""
+
+    low: float = 0.0
+    high: float = 1.0
+    rate: bool = True
+
+    @property
+    def unseen(self) -> float:
+        """The sum of squares of the ``UNSEEN`` labels: half of them at either end."""
+        return UNSEEN * (self.high - self.low) ** 2 / 4
+
+
+@dataclass(frozen=True)
+class StrataMoments:
+    """What a cell's strata hold, (.., strata) each; ``products`` and ``squares`` are sums about the means.
+
+    ``gold`` and ``predicted`` are means over the labelled responses, ``everywhere`` is the mean prediction of all.
+    """
+
+    population: Floats
+    labelled: Floats
+    gold: Floats
+    predicted: Floats
+    everywhere: Floats
+    gold_squares: Floats
+    predicted_squares: Floats
+    products: Floats
+    everywhere_squares: Floats
+
+    @property
+    def share(self) -> Floats:
+        """Of the population, by stratum."""
+        return np.asarray(self.population / self.population.sum(axis=-1, keepdims=True))
+
+    @property
+    def unlabelled_share(self) -> Floats:
+        """The finite-population correction of each stratum, 1 - n / N."""
+        return np.asarray(1 - self.labelled / self.population)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """95%; the bounds are NaN where the labels are too few to tell."""
+
+    low: Floats
+    high: Floats
+
+    @property
+    def width(self) -> Floats:
+        return np.asarray(self.high - self.low)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """``weight`` is PPI++'s lambda, 0 to 1. ``variances`` are those of one label, by stratum, after the prediction."""
+
+    value: Floats
+    weight: Floats
+    combined: Interval
+    finite: Interval
+    variances: Floats
+
+
+def stratum(gold: npt.ArrayLike, predicted: npt.ArrayLike, remaining: npt.ArrayLike) -> StrataMoments:
+    """One stratum: (.., n) gold labels and predictions of the same, (.., N - n) predictions of the rest."""
+    y, f, rest = (np.asarray(array, dtype=float) for array in (gold, predicted, remaining))
+    all_predictions = np.concatenate([f, rest], axis=-1)
+    y_mean, f_mean, mean = (array.mean(axis=-1, keepdims=True) for array in (y, f, all_predictions))
+    return StrataMoments(
+        population=np.full(y_mean.shape, float(all_predictions.shape[-1])),
+        labelled=np.full(y_mean.shape, float(y.shape[-1])),
+        gold=y_mean,
+        predicted=f_mean,
+        everywhere=mean,
+        gold_squares=_sum((y - y_mean) ** 2),
+        predicted_squares=_sum((f - f_mean) ** 2),
+        products=_sum((y - y_mean) * (f - f_mean)),
+        everywhere_squares=_sum((all_predictions - mean) ** 2),
+    )
+
+
+def _sum(values: Floats) -> Floats:
+    return np.asarray(values.sum(axis=-1, keepdims=True))
+
+
+def together(parts: Sequence[StrataMoments]) -> StrataMoments:
+    """Several strata of one cell."""
+    named = {field.name: [getattr(part, field.name) for part in parts] for field in fields(StrataMoments)}
+    return StrataMoments(**{name: np.concatenate(arrays, axis=-1) for name, arrays in named.items()})
+
+
+def estimate(strata: StrataMoments, scale: MetricScale, *, weight: float | None = None) -> Estimate:
+    """With the weight that makes the interval shortest, or with a given one: 0 is the gold labels alone.
+
+    At weight 0 and in one stratum the interval of a rate is Wilson's, and that of a mean Student's.
+    """
+    tuned = weight is None
+    slope = _slope(strata) if weight is None else _slope_of(strata, weight)
+    moved = _across(strata.share * (strata.everywhere - strata.predicted))
+    value = _across(strata.share * strata.gold) + slope * moved
+    degrees = _across(strata.labelled - 1)
+    variances = _variances(strata, scale, slope, degrees, tuned=tuned)
+    finite = _across(strata.share**2 * strata.unlabelled_share * variances / strata.labelled)
+    if tuned:
+        finite = finite + _slope_error(strata, variances) * moved**2
+    spread = _spread(strata, scale, strata.gold_squares)
+    single = _spread(strata, scale, _of_single_labels(strata)) if scale.rate else spread
+    quantile = _quantile(scale, degrees - tuned)
+    inside = np.clip(value, scale.low, scale.high)
+    population = _across(strata.population)
+    return Estimate(
+        value=inside,
+        weight=_weight(strata, slope),
+        combined=_interval(scale, inside, finite + spread / population, single, quantile),
+        finite=_interval(scale, inside, finite, single, quantile),
+        variances=variances,
+    )
+
+
+def plain(values: npt.ArrayLike, scale: MetricScale) -> Estimate:
+    """The mean of labels alone: ``combined`` is its interval."""
+    return estimate(stratum(values, values, np.zeros((*np.shape(values)[:-1], 0))), scale, weight=0)
+
+
+def _across(values: Floats) -> Floats:
+    return np.asarray(values.sum(axis=-1))
+
+
+def _slope(strata: StrataMoments) -> Floats:
+    """What a prediction counts for, one slope for all strata: lambda N / (N - n), of which PPI++ tunes lambda.
+
+    The one with the least variance: a covariance among the labelled over a variance among all, both summed over strata
+    by what they add to the variance of the estimate. It is kept where lambda is from 0 to 1.
+    """
+    adds = strata.share**2 * strata.unlabelled_share / strata.labelled
+    covariance = _across(adds * strata.products / strata.labelled)
+    variance = _across(adds * strata.everywhere_squares / strata.population)
+    slope = np.divide(covariance, variance, out=np.zeros_like(covariance), where=variance > 1e-15)
+    return np.asarray(np.clip(slope, 0, _largest(strata)))
+
+
+def _slope_of(strata: StrataMoments, weight: float) -> Floats:
+    return np.asarray(weight * _largest(strata))
+
+
+def _largest(strata: StrataMoments) -> Floats:
+    """The slope at lambda 1, N / (N - n); 0 where everything is labelled and predictions count for nothing."""
+    population, labelled = _across(strata.population), _across(strata.labelled)
+    left = population - labelled
+    return np.divide(population, left, out=np.zeros_like(left), where=left > 0)
+
+
+def _weight(strata: StrataMoments, slope: Floats) -> Floats:
+    return np.asarray(slope * (1 - _across(strata.labelled) / _across(strata.population)))
+
+
+def _variances(
+    strata: StrataMoments, scale: MetricScale, slope: Floats, degrees: Floats, *, tuned: bool
+) -> Floats:
+    """Of what the prediction leaves open of one label, by stratum; larger by what fitting the slope made it smaller."""
+    along = slope[..., None]
+    squares = strata.gold_squares - 2 * along * strata.products + along**2 * strata.predicted_squares
+    fitted = np.where((slope > 0) & tuned, degrees / np.maximum(degrees - 1, 1), 1.0)[..., None]
+    return np.asarray((fitted * np.maximum(squares, 0) + scale.unseen) / (strata.labelled - 1 + UNSEEN))
+
+
+def _slope_error(strata: StrataMoments, variances: Floats) -> Floats:
+    """The variance of a slope that is fitted to the labelled responses; nothing where there is no slope to fit."""
+    squares = _across(strata.predicted_squares)
+    mean = _across(strata.share * variances)
+    return np.divide(mean, squares, out=np.zeros_like(mean), where=squares > 1e-15)
+
+
+def _spread(strata: StrataMoments, scale: MetricScale, squares: Floats) -> Floats:
+    """The variance of a label in the whole population, from sums of squares in each stratum."""
+    mean = _across(strata.share * strata.gold)
+    within = (squares + scale.unseen) / (strata.labelled - 1 + UNSEEN)
+    return _across(strata.share * (within + (strata.gold - mean[..., None]) ** 2))
+
+
+def _of_single_labels(strata: StrataMoments) -> Floats:
+    """The sums of squares that 0s and 1s of the same means have: those of the gold itself, if it is such.
+
+    Of a response with several labels in a rate the share is between them, and tells more than one label.
+    """
+    return np.asarray(strata.labelled * strata.gold * (1 - strata.gold))
+
+
+def _quantile(scale: MetricScale, degrees: Floats) -> Floats:
+    """Wilson's interval is sound with the normal one however few the labels; a mean needs Student's."""
+    if scale.rate:
+        return np.full(degrees.shape, Z)
+    return np.where(degrees >= 1, stdtrit(np.maximum(degrees, 1), 0.975), np.nan)
+
+
+def _interval(
+    scale: MetricScale, value: Floats, variance: Floats, spread: Floats, quantile: Floats
+) -> Interval:
+    if not scale.rate:
+        half = quantile * np.sqrt(variance)
+        return Interval(np.maximum(value - half, scale.low), np.minimum(value + half, scale.high))
+    # Wilson's interval of as many single labels as would have this variance: spread / variance of them.
+    square = quantile**2 * variance / spread
+    centre = (value + square / 2) / (1 + square)
+    half = np.sqrt(square * np.maximum(value * (1 - value), 0) + square**2 / 4) / (1 + square)
+    return Interval(np.clip(centre - half, 0, value), np.clip(centre + half, value, 1))

@@ -1,0 +1,166 @@
+"""Labels of judges from files: XSTest's own, and generic JSON lines and CSV. Pure.
+
+XSTest's ``*_gpteval.csv`` and ``*_streval.csv`` hold the labels of GPT-4 and of a string match beside people's; the
+model whose completions these are stands in the file's name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from annotation.core.errors import N_, InputError, NotFound
+from annotation.domain.datasets import response_sha256
+from annotation.domain.formats.generic import ref
+from annotation.domain.formats.rows import LONGEST_ID, Row, Rows, Source, as_number, csv_rows, json_rows
+from annotation.domain.formats.xstest import CRITERION, LEVELS
+
+FORMATS = ("xstest", "jsonl", "csv")
+XSTEST_COLUMNS = ("gpt4_label", "strmatch_label")
+LONGEST_SAID = 10_000
+_FILE = re.compile(r"^xstest_v2_completions_(.+?)_(?:gpteval|streval)\.csv$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRecord:
+    """A label as the file has it. ``said`` is in its words; ``value`` is what these mean where the format knows it.
+
+    ``is_readable``: ``said`` may be read as a level of the guideline. ``sha256`` is of the response that was judged,
+    where the file has its text. ``error`` makes an error of this line.
+    """
+
+    line: int
+    prompt: str
+    answer: str
+    error: Callable[..., InputError]
+    model: str | None = None
+    collection: str | None = None
+    criterion: str | None = None
+    value: float | None = None
+    probabilities: Mapping[str, Any] = field(default_factory=dict)
+    is_readable: bool = True
+    sha256: str = ""
+
+
+def read_judge_labels(source: Source, format_name: str) -> Iterator[JudgeRecord]:
+    """The records of one file; the first thing that is wrong is raised."""
+    if format_name not in _READERS:
+        raise NotFound(
+            N_("There is no format {name} of judges' labels; the formats are {known}."),
+            name=format_name,
+            known=", ".join(FORMATS),
+        )
+    rows, parse = _READERS[format_name]
+    is_empty = True
+    for row in rows(source):
+        if isinstance(row, InputError):
+            raise row
+        is_empty = False
+        yield parse(row)
+    if is_empty:
+        raise InputError(N_("there are no rows in this file."), path=source.name)
+
+
+def model_of(file_name: str) -> str | None:
+    """``xstest_v2_completions_gpt4_gpteval.csv`` holds judgements of gpt4."""
+    match = _FILE.match(file_name.replace("\\", "/").rpartition("/")[2])
+    return match[1] if match else None
+
+
+def _xstest_rows(source: Source) -> Rows:
+    return csv_rows(source, required=[("id",), ("completion",), XSTEST_COLUMNS])
+
+
+def _xstest(row: Row) -> JudgeRecord:
+    """What is none of the three labels, such as the judge's own refusal, is kept as it stands."""
+    columns = [name for name in XSTEST_COLUMNS if name in row.fields]
+    if len(columns) > 1:
+        raise row.error(
+            N_("two judges stand in this file ({columns}); leave one column."),
+            field=columns[1],
+            columns=", ".join(columns),
+        )
+    answer = row.whole(columns[0])
+    return JudgeRecord(
+        line=row.line,
+        prompt=row.text("id", longest=LONGEST_ID).strip().removeprefix("v2-"),
+        answer=answer[:LONGEST_SAID],
+        error=row.error,
+        criterion=CRITERION,
+        value=LEVELS.get(answer.strip()),
+        is_readable=False,  # its "1" is full compliance, the guideline's is full refusal
+        sha256=response_sha256(row.whole("completion"), []),
+    )
+
+
+def _jsonl(row: Row) -> JudgeRecord:
+    return _generic(row, row.fields.get("probabilities"))
+
+
+def _csv(row: Row) -> JudgeRecord:
+    """Probabilities are a JSON object in one cell."""
+    if not row.has("probabilities"):
+        return _generic(row, None)
+    try:
+        probabilities = json.loads(row.text("probabilities"))
+    except (ValueError, RecursionError) as error:
+        raise row.error(_NO_PROBABILITIES, field="probabilities") from error
+    return _generic(row, probabilities)
+
+
+_NO_PROBABILITIES = N_(
+    'write the probabilities as {{"1": 0.2, "2": 0.8}}: levels of the scale that add up to 1.'
+)
+
+
+def _generic(row: Row, probabilities: object) -> JudgeRecord:
+    if probabilities is not None and not isinstance(probabilities, dict):
+        raise row.error(_NO_PROBABILITIES, field="probabilities")
+    value = _number(row)
+    answer = row.text("label", longest=LONGEST_SAID) if row.has("label") else _shown(row.fields.get("value"))
+    if not answer and not probabilities:
+        raise row.error(N_("there is no label; give value, label or probabilities."), field="value")
+    response = row.fields.get("response")
+    return JudgeRecord(
+        line=row.line,
+        prompt=ref(row).key,
+        answer=answer,
+        error=row.error,
+        model=row.optional_name("model"),
+        collection=row.optional_name("collection"),
+        criterion=row.optional("criterion") or None,
+        value=value,
+        probabilities=probabilities or {},
+        sha256=response_sha256(response, []) if isinstance(response, str) and response else "",
+    )
+
+
+def _number(row: Row) -> float | None:
+    if not row.has("value"):
+        return None
+    number = as_number(row.fields["value"])
+    if number is None:
+        raise row.error(N_("this is no number; write a level's value, or its name as label."), field="value")
+    return number
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else str(value).strip()[:LONGEST_SAID]
+
+
+def refuse_probabilities(record: JudgeRecord) -> InputError:
+    return record.error(_NO_PROBABILITIES, field="probabilities")
+
+
+def _csv_rows(source: Source) -> Rows:
+    return csv_rows(source, required=[("prompt_id", "prompt"), ("value", "label", "probabilities")])
+
+
+_READERS: Mapping[str, tuple[Callable[[Source], Rows], Callable[[Row], JudgeRecord]]] = {
+    "xstest": (_xstest_rows, _xstest),
+    "jsonl": (json_rows, _jsonl),
+    "csv": (_csv_rows, _csv),
+}

@@ -1,0 +1,268 @@
+"""How often a judge, a scorer or a person says what gold says: one set of figures for all of them. Pure.
+
+A label off the scale (a judge's own refusal, a level that is none) is a label that is wrong: it stays in every
+denominator. An undefined figure is None. A statistic is ``{"value", "low", "high"}``, a 95% percentile bootstrap over
+prompts, because the responses to one prompt are not independent of each other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scoring.domain.calibration import BINS
+from scoring.domain.evaluation import bootstrap_weights, percentile_statistic
+from scoring.domain.training_data import Head, Value, level_name
+
+Array = npt.NDArray[np.float64]
+Places = npt.NDArray[np.int64]
+Tables = list[tuple[Head, Array]]
+Statistic = dict[str, float | None]
+Figures = dict[str, Any]
+
+RESAMPLES = 1000
+UNDEFINED: Statistic = {"value": None, "low": None, "high": None}
+
+
+@dataclass(frozen=True)
+class LabelPair:
+    """A gold label and what the candidate said of it: ``said`` None is off the scale.
+
+    ``confidence`` is the probability that the candidate gave its own label, None where it gives none. ``was_seen``
+    says of a scorer that it learned from responses of this model; None of anybody else.
+    """
+
+    prompt: str
+    model: str
+    dimension: str
+    criterion: str
+    truth: Value
+    answer: Value | None
+    confidence: float | None = None
+    was_seen: bool | None = None
+
+
+@dataclass(frozen=True)
+class _PairColumns:
+    """The pairs as columns. ``weights`` (prompts, 1 + resamples): how often each draw has a prompt.
+
+    ``at`` is the place of the prompt, ``criterion`` that of the head, ``truth`` and ``said`` are places on its scale,
+    where ``said`` of a label off the scale is the place after the last. ``confidence`` is NaN where there is none.
+    Arrays, because a release may have a hundred thousand labels, and each part of them is counted again.
+    """
+
+    weights: Array
+    at: Places
+    criterion: Places
+    truth: Places
+    answer: Places
+    off_scale: npt.NDArray[np.bool_]
+    confidence: Array
+
+    def of(self, rows: Sequence[int]) -> _PairColumns:
+        columns = (self.at, self.criterion, self.truth, self.answer, self.off_scale, self.confidence)
+        return _PairColumns(self.weights, *(column[rows] for column in columns))  # type: ignore[arg-type]
+
+    @property
+    def prompts(self) -> int:
+        return len(np.unique(self.at))
+
+    def drawn(self, groups: Places, counts: Array) -> Array:
+        """(1 + resamples, ...): the counts of these prompts, (prompts, ...), summed as often as each draw has them."""
+        weights = self.weights if len(groups) == len(self.weights) else self.weights[groups]
+        flat = weights.T @ counts.reshape(len(groups), -1)
+        return flat.reshape(weights.shape[1], *counts.shape[1:])
+
+
+def figures(
+    pairs: Sequence[LabelPair],
+    heads: Sequence[Head],
+    *,
+    n_gold: int,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Figures:
+    """``asked`` is the number of gold labels: what ``coverage`` is a share of.
+
+    Pooled, by criterion and level, by dimension, by model, and by whether the model was seen in training.
+    """
+    column = _column(pairs, heads, resamples, seed)
+    return {
+        **_summary(column, _tables(column, heads)),
+        "coverage": len(pairs) / n_gold if n_gold else None,
+        "by_criterion": _by(column, heads, [pair.criterion for pair in pairs], with_levels=True),
+        "by_dimension": _by(column, heads, [pair.dimension for pair in pairs], with_levels=True),
+        "by_model": _by(column, heads, [pair.model for pair in pairs]),
+        "by_seen": _by(column, heads, [_SEEN[pair.was_seen] for pair in pairs]),
+    }
+
+
+def _column(pairs: Sequence[LabelPair], heads: Sequence[Head], resamples: int, seed: int) -> _PairColumns:
+    prompts = {prompt: place for place, prompt in enumerate(sorted({pair.prompt for pair in pairs}))}
+    head_at = {head.criterion: at for at, head in enumerate(heads)}
+    scales = [{value: place for place, value in enumerate(head.values)} for head in heads]
+    criterion = [head_at[pair.criterion] for pair in pairs]
+    truth = [scales[at][pair.truth] for at, pair in zip(criterion, pairs, strict=True)]
+    answer = [
+        len(scales[at]) if pair.answer is None else scales[at][pair.answer]
+        for at, pair in zip(criterion, pairs, strict=True)
+    ]
+    return _PairColumns(
+        weights=np.ascontiguousarray(bootstrap_weights(len(prompts), resamples=resamples, seed=seed).T),
+        at=np.array([prompts[pair.prompt] for pair in pairs], dtype=np.int64),
+        criterion=np.array(criterion, dtype=np.int64),
+        truth=np.array(truth, dtype=np.int64),
+        answer=np.array(answer, dtype=np.int64),
+        off_scale=np.array([pair.answer is None for pair in pairs], dtype=np.bool_),
+        confidence=np.array(
+            [np.nan if pair.confidence is None else pair.confidence for pair in pairs], dtype=np.float64
+        ),
+    )
+
+
+_SEEN = {True: "seen", False: "unseen", None: ""}
+
+
+def _by(
+    column: _PairColumns, heads: Sequence[Head], names: Sequence[str], *, with_levels: bool = False
+) -> dict[str, Figures]:
+    """By name (one for each pair), of which the empty one is nobody's."""
+    rows: dict[str, list[int]] = defaultdict(list)
+    for row, name in enumerate(names):
+        if name:
+            rows[name].append(row)
+    figures_by_name: dict[str, Figures] = {}
+    for name in sorted(rows):
+        part = column.of(rows[name])
+        tables = _tables(part, heads)
+        figures_by_name[name] = _summary(part, tables)
+        if with_levels:
+            figures_by_name[name]["criteria"] = _criteria(part, tables)
+    return figures_by_name
+
+
+def _summary(column: _PairColumns, tables: Tables) -> Figures:
+    """``accuracy`` of all labels; ``macro_f1`` the unweighted mean of the criteria's; kappas of one criterion alone."""
+    groups = column.prompts
+    right = sum((np.einsum("nii->n", drawn[:, :, :-1]) for _head, drawn in tables), np.zeros(1))
+    total = sum((drawn.sum(axis=(1, 2)) for _head, drawn in tables), np.zeros(1))
+    f1 = [_mean_defined(_f1(drawn)) for _head, drawn in tables]
+    only_table = tables[0] if len(tables) == 1 else None
+    return {
+        "n": len(column.at),
+        "prompts": groups,
+        "off_scale": int(column.off_scale.sum()),
+        "accuracy": percentile_statistic(_ratio(right, total), groups) if tables else UNDEFINED,
+        "macro_f1": percentile_statistic(_mean_defined(np.column_stack(f1)), groups) if f1 else UNDEFINED,
+        "cohen_kappa": percentile_statistic(_kappa(only_table[1], None), groups) if only_table else UNDEFINED,
+        "quadratic_kappa": _quadratic(only_table, groups),
+        "calibration_error": calibration_error(column),
+    }
+
+
+def _criteria(column: _PairColumns, tables: Tables) -> dict[str, Figures]:
+    return {
+        head.criterion: {
+            "confusion": {"levels": list(head.values), "counts": drawn[0].astype(int).tolist()},
+            "levels": _levels(drawn, head, column.prompts),
+        }
+        for head, drawn in tables
+    }
+
+
+def _levels(drawn: Array, head: Head, groups: int) -> dict[str, Figures]:
+    """By level: how many gold has, how many were said, precision, recall and F1. The last column is off the scale."""
+    hits = np.diagonal(drawn[:, :, :-1], axis1=1, axis2=2)
+    precision = _ratio(hits, drawn.sum(axis=1)[:, :-1])
+    recall, f1 = _ratio(hits, drawn.sum(axis=2)), _f1(drawn)
+    return {
+        level_name(value): {
+            "n": int(drawn[0, place].sum()),
+            "said": int(drawn[0, :, place].sum()),
+            "precision": percentile_statistic(precision[:, place], groups),
+            "recall": percentile_statistic(recall[:, place], groups),
+            "f1": percentile_statistic(f1[:, place], groups),
+        }
+        for place, value in enumerate(head.values)
+    }
+
+
+def _tables(column: _PairColumns, heads: Sequence[Head]) -> Tables:
+    """Of each criterion with a label here, (1 + resamples, truth, said and one more for off the scale): counts of each
+    draw, the data first."""
+    tables = []
+    for place, head in enumerate(heads):
+        rows = np.flatnonzero(column.criterion == place)
+        if len(rows):
+            levels = len(head.values)
+            groups, at = np.unique(column.at[rows], return_inverse=True)
+            cells = (at * levels + column.truth[rows]) * (levels + 1) + column.answer[rows]
+            counts = np.bincount(cells, minlength=len(groups) * levels * (levels + 1))
+            table = counts.reshape(len(groups), levels, levels + 1).astype(np.float64)
+            tables.append((head, column.drawn(groups, table)))
+    return tables
+
+
+def _f1(drawn: Array) -> Array:
+    """By level 2 hits / (labelled so + said so); NaN where it is in neither."""
+    hits = np.diagonal(drawn[:, :, :-1], axis1=1, axis2=2)
+    return _ratio(2 * hits, drawn.sum(axis=2) + drawn.sum(axis=1)[:, :-1])
+
+
+def _quadratic(table: tuple[Head, Array] | None, groups: int) -> Statistic:
+    if table is None or table[0].measurement == "nominal":
+        return UNDEFINED
+    return percentile_statistic(_kappa(table[1], table[0]), groups)
+
+
+def _kappa(drawn: Array, head: Head | None) -> Array:
+    """Cohen's kappa (1960) of each draw; with a head his weighted one (1968), of squared distances.
+
+    Off the scale is a category of its own, as far from each level as the farthest level is. NaN if nothing varies.
+    """
+    levels = drawn.shape[1]
+    weight = np.ones((levels, levels + 1))
+    if head is None:
+        weight[:, :-1] -= np.eye(levels)
+    else:
+        at = np.array(head.values if head.measurement == "interval" else range(levels), dtype=np.float64)
+        weight[:, :-1] = (at[:, None] - at[None, :]) ** 2
+        weight[:, -1] = weight[:, :-1].max(axis=1)
+    rows, columns = drawn.sum(axis=2), drawn.sum(axis=1)
+    chance = np.einsum("ni,ij,nj->n", rows, weight, columns) / np.maximum(drawn.sum(axis=(1, 2)), 1)
+    return 1 - _ratio((weight * drawn).sum(axis=(1, 2)), np.where(chance > 0, chance, np.nan))
+
+
+def calibration_error(column: _PairColumns) -> Statistic:
+    """Guo et al. 2017: over ten bins of confidence, |share right - mean confidence| weighted by the bin's share.
+
+    Of the labels with a probability alone. The error of few labels is biased upwards, and so is its interval.
+    """
+    rows = np.flatnonzero(~np.isnan(column.confidence))
+    if not len(rows):
+        return UNDEFINED
+    confidence, at = column.confidence[rows], column.at[rows]
+    right = (column.answer[rows] == column.truth[rows]).astype(np.float64)
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    groups, place = np.unique(at, return_inverse=True)
+    gaps = np.bincount(place * BINS + bins, weights=right - confidence, minlength=len(groups) * BINS)
+    counts = np.column_stack([gaps.reshape(len(groups), BINS), np.bincount(place, minlength=len(groups))])
+    drawn = column.drawn(groups, counts)
+    return percentile_statistic(_ratio(np.abs(drawn[:, :-1]).sum(axis=1), drawn[:, -1]), len(groups))
+
+
+def _mean_defined(values: Array) -> Array:
+    """Means along the last axis of what is not NaN; NaN where nothing is."""
+    known = ~np.isnan(values)
+    return _ratio(np.where(known, values, 0).sum(axis=-1), known.sum(axis=-1))
+
+
+def _ratio(part: Array, total: Array) -> Array:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio: Array = np.asarray(part / total)
+    return ratio

@@ -1,0 +1,396 @@
+"""Asking: a loop of its own in a thread, and the caller's callbacks in the caller's thread.
+
+The callbacks write to a database, which nobody may do from a running loop; and while they do, requests go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from itertools import islice
+from math import inf
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
+
+import httpx
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+
+from annotation.core.errors import N_, AssayError
+from benchmark.domain.llm_client import keys, protocol, retry
+from benchmark.domain.llm_client.protocol import (
+    ChatQuestion,
+    Endpoint,
+    EndpointAnswer,
+    RequestFailure,
+    RequestTotals,
+)
+from benchmark.domain.llm_client.retry import EndpointPace, RetryLater
+
+MOST_AT_ONCE = 512
+BEAT = 0.5
+"""Seconds after which the caller is told that nothing came."""
+CONNECT_SECONDS = 10.0
+MOST_REFUSED = 20
+"""So many refusals in a row that speak of no single question, and nothing more is asked."""
+REFUSALS = frozenset({401, 403, 404})
+TROUBLES = frozenset({408, 409})
+GATEWAYS = frozenset({502, 503, 504})
+Outcome = EndpointAnswer | RequestFailure
+# It would write a line for every request.
+logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+class EndpointAway(AssayError):
+    """Nobody has answered for longer than one waits; what was asked so far is a Failure."""
+
+    code = "endpoint_away"
+
+
+class EndpointRefuses(AssayError):
+    """It refuses everything: a wrong key, a wrong address, an unknown model."""
+
+    code = "endpoint_refuses"
+
+
+def ask_all(
+    questions: Iterable[ChatQuestion],
+    endpoint: Endpoint,
+    *,
+    concurrency: int,
+    sent: Callable[[Sequence[int]], None],
+    done: Callable[[Sequence[Outcome], RequestTotals], None],
+    tries: int = retry.TRIES,
+    patience: float = retry.PATIENCE,
+) -> RequestTotals:
+    """Ask every question, at most ``concurrency`` at once, and tell what came of each exactly once.
+
+    ``sent(keys)`` is called before these are asked, ``done(batch, told)`` with what came back: as soon as anything did,
+    and at least once a second, then with an empty batch. Both are called from this thread. An exception from either, or
+    from ``questions``, stops everything: nothing more is sent, what is under way is given up, the exception passes on.
+
+    Asked again, with exponential backoff and jitter: time-outs, 408, 409, 5xx and bodies that are no answer, up to
+    ``tries`` times; what was refused by 429, as long as that rate lasts; what found nobody, for ``patience`` seconds.
+    After that, and for any other status, it is a Failure. Raises EndpointAway and EndpointRefuses, where going on
+    with other questions would be of no use.
+    """
+    if not 1 <= concurrency <= MOST_AT_ONCE:
+        raise AssayError(N_("Ask 1 to {most} at once, not {number}."), most=MOST_AT_ONCE, number=concurrency)
+    source, waiting = iter(questions), 0
+    with _RequestLoop(endpoint, tries, patience) as asker:
+        while True:
+            room = 0 if asker.refusal else asker.room(concurrency - waiting)
+            fresh = list(islice(source, room))
+            if fresh:
+                sent([question.key for question in fresh])
+                asker.put(fresh)
+                waiting += len(fresh)
+            if not waiting and (asker.refusal or room):
+                break
+            batch = asker.take()
+            waiting -= len(batch)
+            done(batch, asker.told())
+        if asker.refusal:
+            raise asker.refusal
+        return asker.told()
+
+
+@dataclass
+class _PendingQuestion:
+    """A question on its way: requests that were sent for it, and tries that these were worth."""
+
+    question: ChatQuestion
+    attempts: int = 0
+    spent: float = 0.0
+
+
+class _RequestLoop:
+    """The thread and what lives in it. ``put``, ``take``, ``room`` and ``told`` are for the caller's thread."""
+
+    def __init__(self, endpoint: Endpoint, tries: int, patience: float) -> None:
+        self._url = keys.check_endpoint(endpoint.url)
+        self._key = keys.key_for(self._url)
+        self._endpoint, self._tries, self._patience = endpoint, tries, patience
+        # A client of its own for each question on its way: one for all would look through all its connections, for each
+        # of them, at every request, which at 64 at once takes longer than asking.
+        self._new_client = partial(_client, self._url, self._key, _trust(self._url))
+        self._idle = [self._new_client()]
+        self._pace = EndpointPace(time.monotonic())
+        self._back: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._requests = self._retries = self._limited = self._at_gate = self._refused = 0
+        self._last_miss = ""
+        self.refusal: AssayError | None = None
+        self._gate = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="asking", daemon=True)
+
+    def __enter__(self) -> _RequestLoop:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def put(self, questions: Sequence[ChatQuestion]) -> None:
+        self._loop.call_soon_threadsafe(self._begin, list(questions))
+
+    def take(self) -> list[Outcome]:
+        """What came back; waits for the first for at most a beat, or until there is room for more questions."""
+        outcomes: list[Outcome | None] = []
+        try:
+            outcomes.append(self._back.get(timeout=BEAT))
+            while True:
+                outcomes.append(self._back.get_nowait())
+        except Empty:
+            return [outcome for outcome in outcomes if outcome is not None]
+
+    def room(self, free: int) -> int:
+        """How many more questions to begin with; what would only wait at the gate waits with the caller."""
+        return max(0, min(free, self._pace.ready(time.monotonic(), free) - self._at_gate))
+
+    def told(self) -> RequestTotals:
+        pause = self._pace.pause(time.monotonic())
+        return RequestTotals(self._requests, self._retries, self._pace.waited, self._limited, pause)
+
+    # In the thread.
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            self._loop.run_until_complete(self._close())
+            self._loop.close()
+
+    async def _close(self) -> None:
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(client.aclose() for client in self._idle))
+
+    def _begin(self, questions: Sequence[ChatQuestion]) -> None:
+        for question in questions:
+            self._at_gate += 1
+            task = self._loop.create_task(self._settle(question))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _settle(self, question: ChatQuestion) -> None:
+        pending = _PendingQuestion(question)
+        try:
+            outcome: Outcome = await self._ask(pending)
+        except Exception as error:  # a mistake of ours must not leave the caller waiting
+            words = self._hidden(f"{type(error).__name__}: {error}")
+            outcome = RequestFailure(question.key, None, words, pending.attempts)
+        self._back.put(outcome)
+
+    async def _ask(self, pending: _PendingQuestion) -> Outcome:
+        def is_spent(_state: RetryCallState) -> bool:
+            return pending.spent > self._tries - 1e-6 or self.refusal is not None
+
+        try:
+            async for attempt in AsyncRetrying(
+                retry=retry_if_exception_type(RetryLater), stop=is_spent, wait=retry.backoff, reraise=True
+            ):
+                with attempt:
+                    return await self._once(pending)
+        except RetryLater as trouble:
+            words = self._hidden(trouble.error)
+            return RequestFailure(pending.question.key, trouble.status, words, pending.attempts)
+        raise AssertionError("tenacity ends with a value or an error")
+
+    async def _once(self, pending: _PendingQuestion) -> Outcome:
+        """One request. Again where another one may help."""
+        await self._pass(pending)
+        pending.attempts += 1
+        self._requests += 1
+        self._retries += pending.attempts > 1
+        try:
+            return await self._request(pending)
+        except RetryLater as trouble:
+            pending.spent += trouble.cost
+            raise
+
+    async def _pass(self, pending: _PendingQuestion) -> None:
+        """Through the gate, one after another in the order in which they came."""
+        self._at_gate += pending.attempts > 0
+        try:
+            async with self._gate:
+                while self.refusal is None and (seconds := self._pace.wait(time.monotonic())) > 0:
+                    if self._pace.is_given_up(time.monotonic(), self._patience):
+                        self._give_up()
+                    await asyncio.sleep(min(seconds, BEAT))
+        finally:
+            self._at_gate -= 1
+            if self._pace.top < inf or self._pace.away_since is not None:
+                self._back.put(None)
+        if self.refusal is not None:
+            raise RetryLater(self._last_miss or str(self.refusal))
+
+    async def _request(self, pending: _PendingQuestion) -> Outcome:
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._endpoint.timeout):
+                status, headers, body = await self._post(protocol.body_of(self._endpoint, pending.question))
+        except httpx.TransportError as error:
+            raise self._nobody(began, f"{type(error).__name__}: {error}") from None
+        except (TimeoutError, httpx.RequestError) as error:
+            self._pace.stalled()
+            stalled = isinstance(error, TimeoutError)
+            words = (
+                f"no answer within {self._endpoint.timeout:g} s"
+                if stalled
+                else f"{type(error).__name__}: {error}"
+            )
+            raise RetryLater(words) from None
+        except BaseException:
+            self._pace.stalled()
+            raise
+        if status == 200 and body is not None:
+            return self._answer(pending, body, began)
+        return self._trouble(pending, status, headers, body, began)
+
+    async def _post(self, body: bytes) -> tuple[int, httpx.Headers, bytes | None]:
+        """Status, headers and body; None for a body that is longer than an answer may be."""
+        client = self._idle.pop() if self._idle else self._new_client()
+        try:
+            async with client.stream("POST", f"{self._url}/chat/completions", content=body) as response:
+                read = bytearray()
+                async for part in response.aiter_bytes():
+                    read += part
+                    if len(read) > protocol.MOST_BYTES:
+                        return response.status_code, response.headers, None
+                return response.status_code, response.headers, bytes(read)
+        finally:
+            self._idle.append(client)
+
+    def _answer(self, pending: _PendingQuestion, body: bytes, began: float) -> EndpointAnswer:
+        now = time.monotonic()
+        self._pace.answered(now)
+        self._refused = 0
+        hide = partial(keys.without_key, key=self._key, shortest=keys.WORTH_HIDING)
+        try:
+            completion = protocol.read_answer(body, hide)
+        except protocol.MalformedAnswer as error:
+            raise RetryLater(str(error), status=200) from None
+        return EndpointAnswer(
+            key=pending.question.key,
+            text=completion.text,
+            served_model=completion.served_model,
+            fingerprint=completion.fingerprint,
+            finish_reason=completion.finish_reason,
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
+            seconds=now - began,
+            attempts=pending.attempts,
+            answered_at=datetime.now(UTC),
+            replaced=completion.replaced,
+        )
+
+    def _trouble(
+        self, pending: _PendingQuestion, status: int, headers: httpx.Headers, body: bytes | None, began: float
+    ) -> RequestFailure:
+        """What is no answer: a Failure, where asking again is of no use; Again else."""
+        now = time.monotonic()
+        words, code = protocol.read_error(body or b"", partial(keys.without_key, key=self._key))
+        error = f"HTTP {status}" + (f": {words}" if words else "")
+        if status == 429:
+            self._limited += 1
+            self._pace.limited(began, now, retry.retry_after(headers))
+            if code not in protocol.OUT_OF_QUOTA:
+                raise RetryLater(error, status=status, cost=1 / retry.LIMITED_TRIES, held=True)
+        elif status in GATEWAYS:
+            raise self._nobody(began, error, status, retry.retry_after(headers))
+        else:
+            self._pace.answered(now)
+        if status >= 500 or status in TROUBLES:
+            raise RetryLater(error, status=status)
+        if status == 200:
+            error = f"the answer is longer than {protocol.MOST_BYTES} bytes"
+        elif 300 <= status < 400:
+            error += "; redirects are not followed, name the address itself"
+        error = self._hidden(error)
+        self._count_refusal(status, error)
+        return RequestFailure(pending.question.key, status, error, pending.attempts)
+
+    def _nobody(
+        self, began: float, error: str, status: int | None = None, pause: float | None = None
+    ) -> RetryLater:
+        """A try of its own only where others were answered meanwhile: else it is the endpoint, and one waits for it."""
+        is_answering = self._pace.answered_at is not None and self._pace.answered_at >= began
+        self._pace.nobody(began, time.monotonic(), pause)
+        away = self._pace.away_since is not None
+        self._last_miss = error
+        return RetryLater(error, status=status, cost=1.0 if is_answering or not away else 0.0, held=away)
+
+    def _count_refusal(self, status: int, error: str) -> None:
+        self._refused = self._refused + 1 if status in REFUSALS else 0
+        if self._refused >= MOST_REFUSED and self.refusal is None:
+            self.refusal = EndpointRefuses(
+                N_(
+                    "The endpoint refuses everything ({why}): mend the address, the model or the key, then go on."
+                ),
+                why=error,
+            )
+
+    def _give_up(self) -> None:
+        self.refusal = self.refusal or EndpointAway(
+            N_("The endpoint has not answered for a while ({why}): start it, then go on."),
+            why=self._hidden(self._last_miss),
+        )
+
+    def _hidden(self, words: str) -> str:
+        return protocol.short(keys.without_key(words, self._key), 2 * protocol.LONGEST_ERROR)
+
+
+def _trust(url: str) -> ssl.SSLContext:
+    """Whose certificates are good: those that httpx brings, which take a while to load; over plain HTTP nobody's."""
+    return httpx.create_ssl_context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _client(url: str, key: str | None, verify: ssl.SSLContext) -> httpx.AsyncClient:
+    headers = {
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        "Content-Type": "application/json",
+    }
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    return httpx.AsyncClient(
+        headers=headers,
+        # Nothing of the environment but what is named here: no .netrc, no proxy that could read a request.
+        trust_env=False,
+        proxy=_proxy(url),
+        verify=verify,
+        follow_redirects=False,
+        timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=60),
+    )
+
+
+def _proxy(url: str) -> str | None:
+    """``HTTPS_PROXY`` for https alone, which it can pass on but not read; ``NO_PROXY`` is heeded."""
+    proxy = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy")
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if (
+        not proxy
+        or parts.scheme != "https"
+        or keys.is_loopback(host)
+        or proxy_bypass_environment(parts.netloc)
+    ):
+        return None
+    return proxy

@@ -1,0 +1,36 @@
+"""What a free text chose of two options, read by rules; docs/multiple-choice.md lists them. Pure.
+
+The rules are cautious: what none of them reads, or two of them read differently, is ``need_check``, and a person says.
+A rule that changes what it reads gets another ``VERSION``, so that two figures can be told apart.
+"""
+
+from __future__ import annotations
+
+from benchmark.domain.multiple_choice.answer import (
+    CHOICES,
+    FIRST,
+    NEED_CHECK,
+    OTHER,
+    REFUSE,
+    RULES,
+    SECOND,
+    VERSION,
+    AnswerOption,
+    ParsedChoice,
+)
+from benchmark.domain.multiple_choice.rules import LONGEST, read
+
+__all__ = [
+    "CHOICES",
+    "FIRST",
+    "LONGEST",
+    "NEED_CHECK",
+    "OTHER",
+    "REFUSE",
+    "RULES",
+    "SECOND",
+    "VERSION",
+    "AnswerOption",
+    "ParsedChoice",
+    "read",
+]

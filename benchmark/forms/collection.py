@@ -1,0 +1,132 @@
+"""What the page of a new collecting takes in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from annotation.models import Dataset, Person
+from benchmark.domain.llm_client.settings import LARGEST, LONGEST_SYSTEM
+from benchmark.forms.leaderboards import JsonObjectField, named_endpoints
+from benchmark.selectors.leaderboards.runs import datasets_open_to
+from benchmark.services.collection import CONCURRENCY, LONGEST_MODEL, LONGEST_TIMEOUT, MOST_AT_ONCE, TIMEOUT
+
+LONGEST_EXTRA = 20_000
+LONGEST_STOPS = 2000
+
+
+class CollectingForm(forms.Form):
+    """Only the endpoints that the settings name: a page asks no address that somebody typed."""
+
+    endpoint = forms.ChoiceField(label=gettext_lazy("Endpoint"))
+    served_model = forms.CharField(
+        label=gettext_lazy("Model asked for"),
+        max_length=LONGEST_MODEL,
+        help_text=gettext_lazy("As the endpoint knows it."),
+    )
+    model = forms.CharField(
+        label=gettext_lazy("Model"),
+        max_length=100,
+        help_text=gettext_lazy("Whose responses they are called here; a new name makes a new model."),
+    )
+    dataset = forms.ModelChoiceField(
+        label=gettext_lazy("Dataset"), queryset=Dataset.objects.none(), empty_label=None
+    )
+    collection = forms.CharField(
+        label=gettext_lazy("Collection"),
+        max_length=100,
+        required=False,
+        help_text=gettext_lazy(
+            "Nothing is overwritten: another collection is another run. Empty: the default collection."
+        ),
+    )
+    temperature = forms.FloatField(
+        label=gettext_lazy("Temperature"),
+        min_value=0,
+        max_value=100,
+        required=False,
+        help_text=gettext_lazy(
+            "Empty: what the endpoint does of itself. The same holds for all settings below."
+        ),
+    )
+    top_p = forms.FloatField(label=gettext_lazy("Top p"), min_value=0, max_value=1, required=False)
+    max_tokens = forms.IntegerField(
+        label=gettext_lazy("Most tokens of a response"),
+        min_value=1,
+        max_value=LARGEST,
+        required=False,
+        help_text=gettext_lazy("A response that is longer is cut off there."),
+    )
+    seed = forms.IntegerField(
+        label=gettext_lazy("Seed"), min_value=-LARGEST, max_value=LARGEST, required=False
+    )
+    stop = forms.CharField(
+        label=gettext_lazy("Stop at"),
+        max_length=LONGEST_STOPS,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=gettext_lazy("A text in each line."),
+    )
+    system = forms.CharField(
+        label=gettext_lazy("System message"),
+        max_length=LONGEST_SYSTEM,
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text=gettext_lazy("Stands before each prompt."),
+    )
+    extra = JsonObjectField(
+        label=gettext_lazy("Other settings"),
+        max_length=LONGEST_EXTRA,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "class": "code"}),
+        help_text=gettext_lazy('As a JSON object: {"top_k": 40}.'),
+    )
+    concurrency = forms.IntegerField(
+        label=gettext_lazy("Requests at once"), min_value=1, max_value=MOST_AT_ONCE, initial=CONCURRENCY
+    )
+    timeout = forms.FloatField(
+        label=gettext_lazy("Seconds until a request is given up"),
+        min_value=0.1,
+        max_value=LONGEST_TIMEOUT,
+        initial=TIMEOUT,
+    )
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        endpoint, dataset = self.fields["endpoint"], self.fields["dataset"]
+        assert isinstance(endpoint, forms.ChoiceField)
+        assert isinstance(dataset, forms.ModelChoiceField)
+        endpoint.choices = named_endpoints()
+        dataset.queryset = datasets_open_to(person)
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        named = {"temperature", "top_p", "max_tokens", "seed", "stop", "system"}
+        twice = sorted(named & set(data.get("extra") or {}))
+        if twice:
+            self.add_error(
+                "extra", _("These have fields of their own: {names}.").format(names=", ".join(twice))
+            )
+        return data
+
+    def options(self) -> dict[str, Any]:
+        """What ``create_collecting`` takes."""
+        data = self.cleaned_data
+        stops = [line for line in data["stop"].splitlines() if line]
+        return {
+            "endpoint": settings.ASSAY_ENDPOINTS[data["endpoint"]],
+            "served_model": data["served_model"],
+            "model": data["model"],
+            "dataset": data["dataset"],
+            "collection": data["collection"],
+            "settings": data["extra"]
+            | {name: data[name] for name in ("temperature", "top_p", "max_tokens", "seed")}
+            | {"stop": stops or None, "system": data["system"].replace("\r\n", "\n") or None},
+            "concurrency": data["concurrency"],
+            "timeout": data["timeout"],
+        }

@@ -1,0 +1,199 @@
+"""Fields that several of the forms have.
+
+What the page of a new run takes in.
+
+What the pages of share links and published tables take in.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
+from django.utils.translation import gettext_lazy, pgettext_lazy
+from django.utils.translation import gettext_lazy as _
+
+from annotation.models import Collection, Dataset, EvaluatedModel, Guideline, Person
+from benchmark.domain.published_tables import LARGEST_FILE
+from benchmark.selectors.leaderboards.runs import (
+    collections_open_to,
+    datasets_open_to,
+    models_open_to,
+    scorers_open_to,
+)
+from benchmark.services.published_tables import LONGEST_NAME, LONGEST_SOURCE, LONGEST_URL
+from benchmark.services.sharing import LONGEST_DAYS, LONGEST_NOTE
+from scoring.models import Scorer
+
+
+class ScorerField(forms.ModelChoiceField):  # type: ignore[type-arg]
+    def label_from_instance(self, obj: Scorer) -> str:
+        return f"{obj.name} ({obj.guideline}, {obj.release.name})"
+
+
+class CollectionField(forms.ModelChoiceField):  # type: ignore[type-arg]
+    def label_from_instance(self, obj: Collection) -> str:
+        return obj.name or str(_("the default collection"))
+
+
+class JsonObjectField(forms.CharField):
+    """Generation settings by name; nothing where it is empty."""
+
+    def clean(self, value: Any) -> dict[str, Any]:
+        text = super().clean(value).strip()
+        try:
+            content = json.loads(text) if text else {}
+        except (ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            raise ValidationError(_("This is no JSON object."))
+        return content
+
+
+def named_endpoints() -> list[tuple[str, str]]:
+    """Those that the settings name: a page asks no address that somebody typed."""
+    return [(name, f"{name} ({url})") for name, url in settings.ASSAY_ENDPOINTS.items()]
+
+
+class ResponsesForm(forms.Form):
+    """Which responses: those of a dataset, in a collection, of some models or all, that the person may read."""
+
+    dataset = forms.ModelChoiceField(
+        label=gettext_lazy("Dataset"), queryset=Dataset.objects.none(), empty_label=None
+    )
+    collection = CollectionField(
+        label=gettext_lazy("Collection"), queryset=Collection.objects.none(), empty_label=None
+    )
+    models = forms.ModelMultipleChoiceField(
+        label=gettext_lazy("Models"),
+        queryset=EvaluatedModel.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=gettext_lazy("None chosen: every model that has responses there."),
+    )
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, queryset in self.choices_for(person).items():
+            field = self.fields[name]
+            assert isinstance(field, forms.ModelChoiceField)
+            field.queryset = queryset
+
+    def choices_for(self, person: Person) -> Mapping[str, QuerySet[Any]]:
+        """What the person may choose, by field."""
+        return {
+            "dataset": datasets_open_to(person),
+            "collection": collections_open_to(person),
+            "models": models_open_to(person),
+        }
+
+
+class NewRunForm(ResponsesForm):
+    name = forms.CharField(label=gettext_lazy("Name"), max_length=100)
+    scorer = ScorerField(label=gettext_lazy("Scorer"), queryset=Scorer.objects.none(), empty_label=None)
+
+    field_order = ("name", "scorer")
+
+    def choices_for(self, person: Person) -> Mapping[str, QuerySet[Any]]:
+        return {**super().choices_for(person), "scorer": scorers_open_to(person)}
+
+
+class ShareForm(forms.Form):
+    note = forms.CharField(
+        label=pgettext_lazy("link", "For whom"),
+        max_length=LONGEST_NOTE,
+        required=False,
+        help_text=_("To tell the links apart; it does not stand on the page."),
+    )
+    days = forms.IntegerField(
+        label=_("Valid for so many days"),
+        min_value=1,
+        max_value=LONGEST_DAYS,
+        required=False,
+        help_text=_("Empty: until it is revoked."),
+    )
+    with_published = forms.BooleanField(
+        label=_("With published tables"),
+        required=False,
+        help_text=_("What others published stands beside the board there, too."),
+    )
+
+
+class PublishedDatasetForm(forms.Form):
+    """Beside whose boards a table stands."""
+
+    dataset = forms.ModelChoiceField(Dataset.objects.none(), label=_("Dataset"))
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer_datasets(self, person)
+
+
+def _offer_datasets(form: forms.Form, person: Person) -> None:
+    """Those that the person may read."""
+    field = form.fields["dataset"]
+    assert isinstance(field, forms.ModelChoiceField)
+    field.queryset = datasets_open_to(person)
+
+
+class PublishedForm(forms.Form):
+    """``content`` is the file's text once it was looked at, so that it is sent once and kept nowhere before."""
+
+    guideline = forms.ChoiceField(label=_("Guideline"))
+    dataset = forms.ModelChoiceField(
+        Dataset.objects.none(), label=_("Dataset"), help_text=_("The table stands beside its boards alone.")
+    )
+    name = forms.CharField(
+        label=_("Name"), max_length=LONGEST_NAME, help_text=_("What the table is called on boards.")
+    )
+    source = forms.CharField(
+        label=_("Source"),
+        max_length=LONGEST_SOURCE,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=_("Who published it, where and when."),
+    )
+    url = forms.CharField(
+        label=pgettext_lazy("published", "Address"),
+        max_length=LONGEST_URL,
+        required=False,
+        help_text=_("Where it can be read, with https:// in front."),
+    )
+    file = forms.FileField(
+        label=_("File"),
+        error_messages={"required": _("Choose the file with the table.")},
+        max_length=255,
+        help_text=_(
+            "CSV or JSON in UTF-8: model, and SCOPE.METRIC for each number; SCOPE.n if it is known. At most 1 MiB."
+        ),
+    )
+    file_name = forms.CharField(widget=forms.HiddenInput, required=False, max_length=255)
+    content = forms.CharField(
+        widget=forms.HiddenInput, required=False, max_length=LARGEST_FILE, strip=False, empty_value=""
+    )
+
+    def __init__(self, *args: Any, person: Person, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer_datasets(self, person)
+        published = Guideline.objects.exclude(published_at=None).order_by("name")
+        field = self.fields["guideline"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices = [(name, name) for name in published.values_list("name", flat=True).distinct()]
+        self.fields["file"].required = not self.data.get("content")
+
+    def clean_file(self) -> Any:
+        file = self.cleaned_data["file"]
+        if file is not None and file.size > LARGEST_FILE:
+            raise forms.ValidationError(_("This file is larger than 1 MiB."))
+        return file
+
+    def bytes_and_name(self) -> tuple[bytes, str]:
+        """The table as it was sent, and what errors call it."""
+        file = self.cleaned_data["file"]
+        if file is not None:
+            return file.read(), (file.name or "file")[:255]
+        return self.cleaned_data["content"].encode(), self.cleaned_data["file_name"] or "file"

@@ -1,0 +1,386 @@
+"""Judges beside scorers and people as tables of text, for a terminal. Pure.
+
+A leaderboard as a table of text, for a terminal. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from annotation.core.terminal import lines, padded, table, width_of, widths_of
+from annotation.domain.guidelines import GuidelineDocument, Metric
+from benchmark.domain.estimates.selection import ABSTAINED, PART, UNFINISHED, unknown_by_batch
+from benchmark.domain.leaderboards.metrics import (
+    SMALL,
+    metrics_in,
+    printed,
+    printed_interval,
+    printed_rank,
+    scopes,
+)
+from benchmark.domain.leaderboards.withholding import NOT_RANKED
+
+HEADS = (
+    "",
+    "n",
+    "coverage",
+    "off scale",
+    "accuracy",
+    "95%",
+    "macro-F1",
+    "kappa",
+    "weighted",
+    "calibration error",
+)
+TEST_HEADS = ("", "criterion", "winning rate", "advantage", "passes", "people", "p, adjusted")
+LEVEL_HEADS = ("", "of", "criterion", "level", "n", "said", "precision", "recall", "F1")
+
+
+def comparison_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        f"{document['release']} ({document['guideline']}): {document['labels']} gold labels"
+        f" of {document['responses']} responses"
+    )
+    if document["common"]:
+        yield "only the labels that every judge and scorer said something of"
+    yield from _section(
+        "", table([HEADS, *(_row(candidate, document["guideline"]) for candidate in document["candidates"])])
+    )
+    yield from _section(
+        "without the person's own word: against the other annotators alone", _others(document)
+    )
+    yield from _section("by model, accuracy and macro-F1", _by_model(document))
+    yield from _section("by level", _levels(document))
+    yield from _section("alternative annotator test", _tests(document))
+
+
+def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield ""
+        if title:
+            yield title
+        yield from lines
+
+
+def title_of(candidate: Mapping[str, Any]) -> str:
+    if candidate["kind"] == "people":
+        return "annotators, all"
+    return f"{candidate['kind']} {candidate['name']}"
+
+
+def _row(candidate: Mapping[str, Any], gold_by: str) -> tuple[str, ...]:
+    version = candidate.get("guideline", gold_by)
+    return (
+        title_of(candidate) if version == gold_by else f"{title_of(candidate)} (by {version})",
+        str(candidate["n"]),
+        _percent(candidate["coverage"]),
+        str(candidate["off_scale"]),
+        _value(candidate["accuracy"]),
+        _interval(candidate["accuracy"]),
+        _value(candidate["macro_f1"]),
+        _value(candidate["cohen_kappa"]),
+        _value(candidate["quadratic_kappa"]),
+        _value(candidate["calibration_error"]),
+    )
+
+
+def _others(document: Mapping[str, Any]) -> list[str]:
+    rows = [
+        (
+            title_of(candidate),
+            str(candidate["against_others"]["n"]),
+            _value(candidate["against_others"]["accuracy"]),
+            _interval(candidate["against_others"]["accuracy"]),
+            _value(candidate["against_others"]["macro_f1"]),
+            _percent(candidate["rests_on_own"]),
+        )
+        for candidate in document["candidates"]
+        if "against_others" in candidate
+    ]
+    heads = ("", "n", "accuracy", "95%", "macro-F1", "gold rests on own word")
+    return table([heads, *rows]) if rows else []
+
+
+def _by_model(document: Mapping[str, Any]) -> list[str]:
+    heads = ("", "model", "n", "accuracy", "95%", "macro-F1", "in training")
+    rows = [
+        (
+            title_of(candidate),
+            model,
+            str(figures["n"]),
+            _value(figures["accuracy"]),
+            _interval(figures["accuracy"]),
+            _value(figures["macro_f1"]),
+            _seen(candidate, model),
+        )
+        for candidate in document["candidates"]
+        if candidate["kind"] != "annotator"
+        for model, figures in candidate["by_model"].items()
+    ]
+    return table([heads, *rows], texts=2) if rows else []
+
+
+def _seen(candidate: Mapping[str, Any], model: str) -> str:
+    if candidate.get("models_seen") is None:
+        return ""
+    return "seen" if model in candidate["models_seen"] else "unseen"
+
+
+def _levels(document: Mapping[str, Any]) -> list[str]:
+    rows = [
+        (
+            title_of(candidate),
+            name,
+            criterion,
+            level,
+            str(statistics["n"]),
+            str(statistics["said"]),
+            *(_value(statistics[figure]) for figure in ("precision", "recall", "f1")),
+        )
+        for candidate in document["candidates"]
+        if candidate["kind"] != "annotator"
+        for grouping in ("by_criterion", "by_dimension")
+        for name, part in candidate[grouping].items()
+        for criterion, figures in part["criteria"].items()
+        for level, statistics in figures["levels"].items()
+    ]
+    return table([LEVEL_HEADS, *rows], texts=4) if rows else []
+
+
+def _tests(document: Mapping[str, Any]) -> list[str]:
+    rows = []
+    for candidate in document["candidates"]:
+        if "alternative" in candidate:
+            parts = {"all": candidate["alternative"]["pooled"], **candidate["alternative"]["by_criterion"]}
+            rows += [(title_of(candidate), name, *_verdict(verdict)) for name, verdict in parts.items()]
+    return table([TEST_HEADS, *rows], texts=2) if rows else []
+
+
+def _verdict(verdict: Mapping[str, Any]) -> tuple[str, ...]:
+    tested = [person for person in verdict["people"] if person["p"] is not None]
+    passes = {True: "yes", False: "no", None: "-"}[verdict["passes"]]
+    return (
+        _number(verdict["winning_rate"]),
+        _number(verdict["advantage_probability"]),
+        f"{passes} (fewer than 3 people)" if verdict["few_people"] else passes,
+        str(len(tested)),
+        " ".join(_number(person["p_adjusted"]) for person in tested) or "-",
+    )
+
+
+def _value(statistic: Mapping[str, float | None]) -> str:
+    return _number(statistic["value"])
+
+
+def _interval(statistic: Mapping[str, float | None]) -> str:
+    low, high = statistic["low"], statistic["high"]
+    return "-" if low is None or high is None else f"{low:.3f}-{high:.3f}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+NOT_RANKED_WORDS = (
+    "Ranks are not given where predictions take part: the scorer's errors differ from model to model, and intervals",
+    "of ranks and differences do not know of them yet (docs/leaderboard.md).",
+)
+LETTERS = 5
+"""Of a dimension's name, over the number of its responses."""
+
+
+def board_table(board: dict[str, Any], document: GuidelineDocument, *, intervals: bool) -> list[str]:
+    """Best first, under two lines of heads: what of, over the names of its metrics.
+
+    With a small cell on it the intervals are printed, asked for or not.
+    """
+    intervals = intervals or has_small_cell(board)
+    columns = _columns(document)
+    groups = [("", 2), *_groups(columns, intervals=intervals), ("n", len(scopes(document)))]
+    head = ["model", "rank"]
+    head += [name for _scope, metric in columns for name in _names(metric, document, intervals=intervals)]
+    head += [scope[:LETTERS].rstrip() for scope in scopes(document)]
+    body = [_line(row, columns, document, intervals=intervals) for row in board["rows"]]
+    notes = NOT_RANKED_WORDS if board.get(NOT_RANKED) else ()
+    return [*_under(groups, [head, *body]), *notes]
+
+
+def _groups(columns: Sequence[tuple[str | None, Metric]], *, intervals: bool) -> list[tuple[str, int]]:
+    """The title of each part of the board, and over how many columns it stands."""
+    sizes = Counter(scope for scope, _metric in columns)
+    return [(scope or "overall", size * (2 if intervals else 1)) for scope, size in sizes.items()]
+
+
+def _under(groups: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = widths_of(rows)
+    titles, at = [], 0
+    for title, size in groups:
+        span = sum(widths[at : at + size]) + 2 * (size - 1)
+        widths[at] += max(0, width_of(title) - span)
+        titles.append(padded(title, max(span, width_of(title)), left=False))
+        at += size
+    return ["  ".join(titles).rstrip(), *lines(rows, widths)]
+
+
+def has_small_cell(board: dict[str, Any]) -> bool:
+    return any(0 < cell["n"] < SMALL for row in board["rows"] for cell in row["dimensions"].values())
+
+
+def _columns(document: GuidelineDocument) -> list[tuple[str | None, Metric]]:
+    """The overall numbers, then those of each dimension."""
+    overall: list[tuple[str | None, Metric]] = [
+        (None, metric) for metric in document.metrics if metric.overall != "none"
+    ]
+    return overall + [(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
+
+
+def _names(metric: Metric, document: GuidelineDocument, *, intervals: bool) -> list[str]:
+    name = short(metric.name, document)
+    return [name, "95%"] if intervals else [name]
+
+
+def short(name: str, document: GuidelineDocument) -> str:
+    """A metric's name without the words that all metrics begin with: ``rate`` of ``harmless_rate``."""
+    words = [metric.name.split("_") for metric in document.metrics]
+    shared = 0
+    while len(words) > 1 and all(
+        len(word) > shared + 1 and word[shared] == words[0][shared] for word in words
+    ):
+        shared += 1
+    return "_".join(name.split("_")[shared:])
+
+
+def _line(
+    row: dict[str, Any],
+    columns: Sequence[tuple[str | None, Metric]],
+    document: GuidelineDocument,
+    *,
+    intervals: bool,
+) -> list[str]:
+    cells = [row["model"], printed_rank(row["rank"])]
+    for scope, metric in columns:
+        held = row["overall"] if scope is None else row["dimensions"][scope]
+        statistic = held[metric.name]
+        cells.append(printed(metric, statistic["value"]))
+        if intervals:
+            cells.append(printed_interval(metric, statistic["low"], statistic["high"]))
+    return cells + [str(row["dimensions"][scope]["n"]) for scope in scopes(document)]
+
+
+def groups_table(groups: dict[str, Any], document: GuidelineDocument, *, intervals: bool) -> list[str]:
+    """A line for each model and group that it has a response in; intervals where asked for or where n is small."""
+    entries = [
+        (row["model"], column, cell)
+        for place, column in enumerate(groups["columns"])
+        for row in groups["rows"]
+        if (cell := row["cells"][place]) is not None
+    ]
+    metrics = [
+        metric for metric in document.metrics if any(metric.name in cell for _model, _column, cell in entries)
+    ]
+    intervals = intervals or any(cell["n"] < SMALL for _model, _column, cell in entries)
+    head = ["group", "model", "n"]
+    head += [name for metric in metrics for name in _names(metric, document, intervals=intervals)]
+    body = [
+        [_group_name(column), model, str(cell["n"]), *_statistics(metrics, cell, intervals=intervals)]
+        for model, column, cell in entries
+    ]
+    return table([head, *body], texts=2)
+
+
+def _group_name(column: dict[str, Any]) -> str:
+    return f"{column['scope']} / {column['name']}" if column["scope"] else str(column["name"])
+
+
+def _statistics(metrics: Sequence[Metric], cell: dict[str, Any], *, intervals: bool) -> list[str]:
+    """What the cell has of each metric; a metric of other columns it has not."""
+    texts = []
+    for metric in metrics:
+        statistic = cell.get(metric.name) or {"value": None, "low": None, "high": None}
+        texts.append(printed(metric, statistic["value"]))
+        if intervals:
+            texts.append(printed_interval(metric, statistic["low"], statistic["high"]))
+    return texts
+
+
+def pairs_table(pairs: dict[str, Any], document: GuidelineDocument) -> list[str]:
+    """A line for each pair, the better first: the difference with its interval, in each column of the board."""
+    metric = document.metric(pairs["metric"])
+    names = ["model", "less"] if _any_predicted(pairs) else ["better", "than"]
+    head = [*names, *(cell for scope in pairs["scopes"] for cell in (scope, "95%", "n"))]
+    body = []
+    for key, cells in pairs["pairs"].items():
+        first, later = (pairs["models"][int(place)] for place in key.split("-"))
+        body.append(
+            [first, later, *(text for scope in pairs["scopes"] for text in _difference(metric, cells[scope]))]
+        )
+    notes = ["* not paired: other prompts, or nobody knows which"] if _any_unpaired(pairs) else []
+    return [*table([head, *body], texts=2), *notes, *(NOT_RANKED_WORDS if _any_predicted(pairs) else ())]
+
+
+def _difference(metric: Metric, cell: dict[str, Any] | None) -> list[str]:
+    """In percentage points for a rate."""
+    if cell is None:
+        return ["-", "-", "-"]
+    unit, digits = (100, 2) if metric.kind == "rate" else (1, 1)
+    texts = [
+        "-" if cell[name] is None else f"{cell[name] * unit:+.{digits}f}" for name in ("value", "low", "high")
+    ]
+    interval = "-" if "-" in texts[1:] else f"{texts[1]} to {texts[2]}"
+    return [texts[0], interval, f"{cell['n']}{'' if cell['paired'] else '*'}"]
+
+
+def _any_unpaired(pairs: dict[str, Any]) -> bool:
+    return any(cell and not cell["paired"] for cells in pairs["pairs"].values() for cell in cells.values())
+
+
+def _any_predicted(pairs: dict[str, Any]) -> bool:
+    """A difference to which predictions add has no interval."""
+    return any(cell and "predicted" in cell for cells in pairs["pairs"].values() for cell in cells.values())
+
+
+SOURCES = ("people", "scorer", "combined", "finite")
+
+
+def estimates_table(estimates: dict[str, Any], document: GuidelineDocument) -> list[str]:
+    """A line for each model, column and metric: what people, the scorer, and both together say."""
+    head = ["model", "of", "metric", "gold", *(text for name in SOURCES for text in (name, "95%")), "bias"]
+    body = [
+        [row["model"], scope, name, *_told(document.metric(name), cell)]
+        for row in estimates["rows"]
+        for scope, cells in row["cells"].items()
+        for name, cell in cells.items()
+    ]
+    return [*table([head, *body], texts=3), *_of_unknown_selection(estimates.get("selection") or [])]
+
+
+def _of_unknown_selection(selection: Sequence[dict[str, Any]]) -> list[str]:
+    """What ``combined`` and ``finite`` rest on without a chance that is known."""
+    words = {
+        ABSTAINED: "which has what the scorer {scorer} abstained from, the difficult ones",
+        PART: "which has some of the responses, and nothing says that chance chose them",
+        UNFINISHED: "of whose items {without_gold} have no gold",
+    }
+    return [
+        f"{row['labels']} labels are of the batch {row['batch']}, {words[row['how']].format(**row)}"
+        for row in unknown_by_batch(selection)
+    ]
+
+
+def _told(metric: Metric, cell: dict[str, Any]) -> list[str]:
+    gold = (cell["people"] or {}).get("n")
+    texts = ["-" if gold is None else str(gold)]
+    for source in SOURCES:
+        statistic = cell[source] or {"value": None, "low": None, "high": None}
+        texts += [
+            printed(metric, statistic["value"]),
+            printed_interval(metric, statistic["low"], statistic["high"]),
+        ]
+    unit, digits = (100, 2) if metric.kind == "rate" else (1, 1)
+    return [*texts, "-" if cell["bias"] is None else f"{cell['bias'] * unit:+.{digits}f}"]

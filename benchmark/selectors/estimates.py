@@ -1,0 +1,510 @@
+"""How the responses that have gold in a run came to be chosen, batch by batch: what its estimates rest on.
+
+What to label next for a run: its strata with what people have of them, and which models are not told apart.
+
+What only more prompts narrow: the intervals for all prompts like those of a run, however much of it is labelled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise, takewhile
+from statistics import median
+from typing import Any
+
+import numpy as np
+from django.db.models import Count, Exists, OuterRef, QuerySet
+
+from annotation.core.errors import N_, AssayError, Conflict, NotFound
+from annotation.core.proportions import Z
+from annotation.domain.guidelines import GuidelineDocument, Metric
+from annotation.models import Adjudication, AuditEvent, Batch, Task
+from annotation.selectors.assignments.availability import tasks_at_work
+from annotation.selectors.batches.plan import pace
+from benchmark.domain.estimates.estimates import Bounds, Place
+from benchmark.domain.estimates.label_plan import (
+    Key,
+    LabelEffort,
+    ModelPair,
+    PlanBasis,
+    PlanStratum,
+    PromptNeed,
+    StratumTarget,
+    compared_scopes,
+    for_precision,
+    in_strata,
+    metric_by_scope,
+    prompts_needed,
+    span_of,
+    two_digits_up,
+    with_stand_ins,
+)
+from benchmark.domain.estimates.selection import GoldSelection, told
+from benchmark.domain.leaderboards.resampling import CountedResponse
+from benchmark.domain.leaderboards.withholding import is_gold
+from benchmark.models import BenchmarkRun, LabelPlan, RunItem
+from benchmark.selectors.leaderboards.items import CHUNK, counted, everything, scope_of
+from benchmark.selectors.leaderboards.runs import (
+    finished_board,
+    part,
+    responses_of,
+    rows_of,
+    runs_with_all,
+    stored_part,
+)
+
+BY_BATCH = "released_label__task__batch"
+PLACE = ("response__model__name", "response__prompt__dimension")
+
+
+def selection_of(run: BenchmarkRun) -> list[dict[str, Any]]:
+    """A row for each batch, model and column of the board that has gold of it, as ``estimating.selection`` tells it."""
+    gold = run.items.filter(basis=RunItem.Basis.GOLD)
+    labels = _counted(run, gold, BY_BATCH, Count("response", distinct=True))
+    batches = Batch.objects.in_bulk({batch for batch, _model, _scope in labels})
+    tasks = Task.objects.filter(
+        kind=Task.Kind.WORK, batch__in=batches, response__in=responses_of(run).order_by().values("pk")
+    ).exclude(state=Task.State.WITHDRAWN)
+    held = _counted(run, tasks, "batch", Count("pk"))
+    settled = gold.filter(response=OuterRef("response"))
+    without_gold = _counted(run, tasks.filter(~Exists(settled)), "batch", Count("pk"))
+    response_counts = everything(run)
+    drawn = set(
+        Batch.objects.filter(pk__in=batches, labelling_plan__isnull=False).values_list("pk", flat=True)
+    )
+    abstained = _abstained(batches)
+    selections = [
+        GoldSelection(
+            batch=batches[pk].name,
+            model=model,
+            dimension=scope,
+            labels=n,
+            tasks=held[pk, model, scope],
+            without_gold=without_gold[pk, model, scope],
+            responses=response_counts[model, scope],
+            drawn=pk in drawn,
+            abstained=abstained.get(pk, ""),
+        )
+        for (pk, model, scope), n in sorted(labels.items())
+    ]
+    return told(selections)
+
+
+def _counted(run: BenchmarkRun, rows: QuerySet[Any], batch: str, n: Count) -> Counter[tuple[int, str, str]]:
+    counts: Counter[tuple[int, str, str]] = Counter()
+    for pk, model, dimension, number in rows.order_by().values_list(batch, *PLACE).annotate(n=n):
+        scope = scope_of(run, dimension)
+        if scope is not None:
+            counts[pk, model, scope] += number
+    return counts
+
+
+def _abstained(batches: Mapping[int, Batch]) -> dict[int, str]:
+    """By batch the scorer that it was made of because it abstained, as the audit trail has it."""
+    targets = {f"batch:{batch.name}": pk for pk, batch in batches.items()}
+    events = AuditEvent.objects.filter(verb="batch_of_abstained", target__in=targets)
+    return {targets[event.target]: str(event.data.get("scorer", "")) for event in events}
+
+
+MEASURED = 1000
+"""The latest decisions that tell how long one takes."""
+PLANNING, UNLABELLED = "planning", "unlabelled"
+"""Parts of a run: what plans start from, and the strata of its responses that have no gold."""
+
+
+@dataclass(frozen=True)
+class PlanGoal:
+    """Every dimension of every model to plus or minus ``half_width``, in the metric's own unit; or a ``pair``."""
+
+    half_width: float | None = None
+    pair: tuple[str, str] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"half_width": self.half_width, "pair": None if self.pair is None else list(self.pair)}
+
+
+@dataclass(frozen=True)
+class UnlabelledResponses:
+    """Responses by id, and of each the place of its stratum among those of the ground."""
+
+    responses: Sequence[int]
+    strata: Sequence[int]
+
+    def held(self, at_work: frozenset[int], strata: int) -> list[int]:
+        """How many of each stratum are at work."""
+        is_held = np.isin(np.array(self.responses, dtype=np.int64), np.array([*at_work], dtype=np.int64))
+        places = np.array(self.strata, dtype=np.int64)[is_held]
+        counts: list[int] = np.bincount(places, minlength=strata).tolist()
+        return counts
+
+    def to_json(self) -> dict[str, Any]:
+        return {"responses": self.responses, "strata": self.strata}
+
+
+@dataclass(frozen=True)
+class LabellingStatus:
+    """What is known of a run, and what can still be labelled.
+
+    ``unlabelled`` are its responses with a prediction and without gold, ``at_work`` those that people have. ``before``
+    are the runs that its strata were drawn for; ``kept`` says that they were read and not computed.
+    """
+
+    run: BenchmarkRun
+    ground: PlanBasis
+    strata: tuple[PlanStratum, ...]
+    unlabelled: UnlabelledResponses
+    at_work: frozenset[int]
+    before: Sequence[int]
+    is_stored: bool = field(compare=False)
+
+    @cached_property
+    def free(self) -> dict[Key, list[int]]:
+        """Ids of the responses that nobody labels or has labelled, by stratum."""
+        free_ids: dict[Key, list[int]] = defaultdict(list)
+        for response, place in zip(self.unlabelled.responses, self.unlabelled.strata, strict=True):
+            if response not in self.at_work:
+                free_ids[self.strata[place].key].append(response)
+        return dict(free_ids)
+
+    @property
+    def document(self) -> GuidelineDocument:
+        document: GuidelineDocument = self.run.scorer.guideline.document
+        return document
+
+    @property
+    def metric(self) -> Metric:
+        """The one that the board is ranked by."""
+        return self.document.metric(self.document.rank_by)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Best first."""
+        return self.ground.models
+
+    @property
+    def waiting(self) -> int:
+        """Responses that people are at or have labelled since: their labels are in no number here yet."""
+        return sum(stratum.held - stratum.labelled for stratum in self.strata)
+
+    @cached_property
+    def neighbours(self) -> list[ModelPair | None]:
+        """Each model and the one below it; None where their difference is undefined."""
+        return [self.pair(first, second) for first, second in pairwise(self.models)]
+
+    def pair(self, first: str, second: str) -> ModelPair | None:
+        """Corrected by gold where both models have enough of it, else as the board has them."""
+        known = self._known(first, second)
+        if known is None:
+            return None
+        value, low, high = known
+        first_value, second_value = (self.ground.combined.get(model) for model in (first, second))
+        weights = {
+            (model, scope): share
+            for model in (first, second)
+            for scope, share in self._weights(model).items()
+        }
+        return ModelPair(
+            first,
+            second,
+            difference=value if first_value is None or second_value is None else first_value - second_value,
+            of_prompts=((high - low) / 2 / Z) ** 2,
+            strata=[
+                stratum
+                for model in (first, second)
+                for stratum in self._of(model)
+                if (model, stratum.scope) in weights
+            ],
+            weights=weights,
+            span=max(span_of(self.document, self.metric, scope) for scope in self._compared_scopes),
+            corrected=first_value is not None and second_value is not None,
+        )
+
+    def _known(self, first: str, second: str) -> tuple[float, float, float] | None:
+        """Their difference on the board, the first minus the second, with its interval."""
+        places = {model: place for place, model in enumerate(self.models)}
+        if first not in places or second not in places or first == second:
+            unknown = next((model for model in (first, second) if model not in places), first)
+            raise NotFound(
+                N_("Name two different models of the run; {name} is none. It has: {known}."),
+                name=unknown,
+                known=", ".join(self.models),
+            )
+        low, high = sorted((places[first], places[second]))
+        difference = self.ground.differences.get(f"{low}-{high}")
+        if difference is None or low == places[first]:
+            return difference
+        return -difference[0], -difference[2], -difference[1]
+
+    @cached_property
+    def _compared_scopes(self) -> tuple[str, ...]:
+        return compared_scopes(self.document)
+
+    @cached_property
+    def _by_model(self) -> dict[str, list[PlanStratum]]:
+        strata_by_model: dict[str, list[PlanStratum]] = defaultdict(list)
+        for stratum in self.strata:
+            strata_by_model[stratum.model].append(stratum)
+        return dict(strata_by_model)
+
+    def _of(self, model: str) -> Sequence[PlanStratum]:
+        return self._by_model.get(model, ())
+
+    def _weights(self, model: str) -> dict[str, float]:
+        """What each dimension counts in the number that models are ranked by."""
+        if self.metric.overall != "pooled":
+            return dict.fromkeys(self._compared_scopes, 1 / len(self._compared_scopes))
+        labels: Counter[str] = Counter()
+        for stratum in self._of(model):
+            if stratum.scope in self._compared_scopes:
+                dimension = stratum.scope if self.document.dimensions else None
+                labels[stratum.scope] += stratum.population * len(
+                    self.document.criteria_of(self.metric, dimension)
+                )
+        return {scope: n / labels.total() for scope, n in labels.items()}
+
+    def wanted(self, goal: PlanGoal) -> list[StratumTarget]:
+        """The labels for the goal. Raises AssayError where no label reaches it."""
+        if goal.pair is None:
+            assert goal.half_width is not None
+            return for_precision(self.strata, goal.half_width)
+        pair = self.pair(*goal.pair)
+        if pair is None:
+            raise Conflict(N_("The difference of these two models is not defined."))
+        targets = pair.wanted()
+        if targets is None:
+            raise Conflict(
+                N_(
+                    "{first} and {second} differ by less than this dataset can tell, however much of it is labelled."
+                ),
+                first=goal.pair[0],
+                second=goal.pair[1],
+            )
+        return targets
+
+
+def standing(run: BenchmarkRun) -> LabellingStatus:
+    """Raises AssayError of a run that is not finished, or that was before runs kept what is needed here.
+
+    What is kept of the run is read, and which of its responses people have been given: no prediction.
+    """
+    finished_board(run)
+    before = planned_before(run)  # first: a plan that is made meanwhile makes what is kept stale, never wrong
+    stored = _kept(run, before)
+    ground, unlabelled = stored or _anew(run)
+    at_work = _at_work(run)
+    held = unlabelled.held(at_work, len(ground.strata))
+    document = run.scorer.guideline.document
+    # of labels of which half are at either end
+    largest = {
+        scope: span_of(document, metric, scope) ** 2 / 4
+        for scope, metric in metric_by_scope(document).items()
+    }
+    strata = [
+        replace(stratum, held=stratum.labelled + n) for stratum, n in zip(ground.strata, held, strict=True)
+    ]
+    return LabellingStatus(
+        run,
+        ground,
+        tuple(with_stand_ins(strata, ground.variances, largest)),
+        unlabelled,
+        at_work,
+        before,
+        is_stored=stored is not None,
+    )
+
+
+def _kept(run: BenchmarkRun, before: Sequence[int]) -> tuple[PlanBasis, UnlabelledResponses] | None:
+    """None where nothing was kept yet, or plans have come before since."""
+    # In one statement: another process may be keeping both anew.
+    parts = dict(run.parts.filter(name__in=[PLANNING, UNLABELLED]).values_list("name", "content"))
+    if len(parts) < 2 or parts[PLANNING]["before"] != before:
+        return None
+    return PlanBasis.from_json(parts[PLANNING]), UnlabelledResponses(**parts[UNLABELLED])
+
+
+def _anew(run: BenchmarkRun) -> tuple[PlanBasis, UnlabelledResponses]:
+    """The same from the stored items."""
+    estimates, pairs = part(run, "estimates"), stored_part(run, "pairs")
+    if estimates is None or pairs is None:
+        raise Conflict(
+            N_(
+                "The run {name} was made before runs kept estimates; run it again, and plan from the new run."
+            ),
+            name=run.name,
+        )
+    rows, drawn = counted(run), drawn_strata(run)
+    document = run.scorer.guideline.document
+    ground = PlanBasis.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
+    return ground, unlabelled_of(run, ground, rows, estimates["strata"], drawn)
+
+
+def unlabelled_of(
+    run: BenchmarkRun,
+    ground: PlanBasis,
+    rows: Sequence[CountedResponse],
+    edges: Mapping[str, Sequence[float]],
+    drawn: Mapping[Place, Bounds],
+) -> UnlabelledResponses:
+    responses = responses_of(run).select_related(None).order_by()
+    ids = {
+        (model, prompt): pk
+        for pk, model, prompt in responses.values_list("pk", "model__name", "prompt_id").iterator(CHUNK)
+    }
+    places = {stratum.key: place for place, stratum in enumerate(ground.strata)}
+    entries = sorted(
+        (ids[row.model, row.prompt], places[key])
+        for key, row in in_strata(rows, edges, drawn)
+        if key in places and not row.gold and isinstance(row.prompt, int)
+    )
+    return UnlabelledResponses([pk for pk, _place in entries], [place for _pk, place in entries])
+
+
+def planning_parts(
+    run: BenchmarkRun,
+    rows: Sequence[CountedResponse],
+    *,
+    estimates: Mapping[str, Any],
+    pairs: Mapping[str, Any],
+    drawn: Mapping[Place, Bounds],
+    before: Sequence[int],
+) -> dict[str, dict[str, Any]]:
+    """The parts that a finished run keeps for plans, by name; ``before`` are the runs that ``drawn`` is of."""
+    document = run.scorer.guideline.document
+    ground = PlanBasis.of(document, rows, estimates=estimates, pairs=pairs, drawn=drawn)
+    unlabelled = unlabelled_of(run, ground, rows, estimates["strata"], drawn)
+    return as_parts(ground, unlabelled, before)
+
+
+def as_parts(
+    ground: PlanBasis, unlabelled: UnlabelledResponses, before: Sequence[int]
+) -> dict[str, dict[str, Any]]:
+    return {PLANNING: ground.to_json() | {"before": before}, UNLABELLED: unlabelled.to_json()}
+
+
+def drawn_strata(run: BenchmarkRun) -> dict[Place, Bounds]:
+    """By model and prompt, the strata that labels were drawn within, for ``benchmark.domain.estimates.estimates``.
+
+    They are those of the first run that labels of this response were planned from, and stay: labels are a random draw
+    within them, and need not be within the strata of a later scorer, which has learned from them. Without a plan, or
+    where the run itself was the first, nothing: its own strata hold.
+    """
+    strata: dict[Place, Bounds] = {}
+    for pk in planned_before(run):
+        earlier = runs_with_all().get(pk=pk)
+        estimates = part(earlier, "estimates")
+        edges = {} if estimates is None else estimates["strata"]
+        for (_model, _scope, bounds), row in in_strata(counted(earlier), edges, {}):
+            assert row.prompt is not None
+            strata.setdefault((row.model, row.prompt), bounds)
+    return strata
+
+
+def planned_before(run: BenchmarkRun) -> list[int]:
+    """Ids of the runs over these responses by this guideline that labels were planned from, up to this run itself."""
+    plans = LabelPlan.objects.filter(
+        run__dataset=run.dataset_id,
+        run__collection=run.collection_id,
+        run__scorer__guideline__name=run.scorer.guideline.name,
+    )
+    run_ids = dict.fromkeys(plans.order_by("pk").values_list("run", flat=True))
+    return list(takewhile(lambda pk: pk != run.pk, run_ids))
+
+
+def _at_work(run: BenchmarkRun) -> frozenset[int]:
+    """Responses that people label or have labelled by the guideline; also those of other collections."""
+    tasks = tasks_at_work(run.scorer.guideline.name).filter(prompt__dataset=run.dataset_id)
+    return frozenset(tasks.values_list("response_id", flat=True))
+
+
+def effort(guideline_name: str, overlap: int = 2) -> LabelEffort:
+    """What past work by the guideline took."""
+    measured = pace(guideline_name)
+    settled = Task.objects.filter(
+        kind=Task.Kind.WORK,
+        batch__guideline__name=guideline_name,
+        overlap__gt=1,
+        state__in=[Task.State.AGREED, Task.State.DISPUTED, Task.State.ADJUDICATED],
+    )
+    all_settled = settled.count()
+    decisions = Adjudication.objects.filter(
+        task__kind=Task.Kind.WORK, task__batch__guideline__name=guideline_name, seconds__gt=0
+    )
+    seconds = [
+        value for value in decisions.order_by("-pk").values_list("seconds", flat=True)[:MEASURED] if value
+    ]
+    return LabelEffort(
+        seconds=measured.seconds if measured else None,
+        overlap=overlap,
+        disputed=1 - settled.filter(state=Task.State.AGREED).count() / all_settled if all_settled else None,
+        decision_seconds=median(seconds) if seconds else None,
+    )
+
+
+def plans_of(run: BenchmarkRun) -> list[LabelPlan]:
+    return list(run.labelling_plans.select_related("batch", "created_by"))
+
+
+def refuse_nothing_to_draw(targets: Sequence[StratumTarget]) -> None:
+    if not any(target.more for target in targets):
+        raise AssayError(N_("Nothing is left to label for this: people have labelled it, or are at it."))
+
+
+Statistic = Mapping[str, float | None]
+
+
+def all_labelled(run: BenchmarkRun) -> int:
+    """How many responses the run counts, where all of them and all others have gold; else 0."""
+    cells = [cell for row in rows_of(run) for cell in row["dimensions"].values()]
+    is_complete = all(is_gold(cell) and not cell.get("missing") for cell in cells)
+    return sum(cell["n"] for cell in cells) if is_complete else 0
+
+
+def prompt_needs(status: LabellingStatus, half_width: float) -> list[PromptNeed]:
+    """By column, for the model that needs the most prompts to be known to plus or minus ``half_width``."""
+    estimates = part(status.run, "estimates") or {"rows": []}
+    combined = {row["model"]: row["cells"] for row in estimates["rows"]}
+    return [
+        _most(
+            [
+                _need(scope, n, statistic, half_width)
+                for n, statistic in _statistics(status.run, combined, scope, metric)
+            ]
+        )
+        for scope, metric in metric_by_scope(status.document).items()
+        if any(row["dimensions"][scope]["n"] for row in rows_of(status.run))
+    ]
+
+
+def _statistics(
+    run: BenchmarkRun, combined: Mapping[str, Any], scope: str, metric: Metric
+) -> Iterator[tuple[int, Statistic]]:
+    """Each model's prompts and its number: the board's where that is gold alone, else the combined one."""
+    for row in rows_of(run):
+        cell = row["dimensions"][scope]
+        estimate = combined.get(row["model"], {}).get(scope, {}).get(metric.name, {})
+        yield cell["n"], cell[metric.name] if is_gold(cell) else estimate.get("combined") or {}
+
+
+def _need(scope: str, prompts: int, statistic: Statistic, target: float) -> PromptNeed:
+    low, high = statistic.get("low"), statistic.get("high")
+    if low is None or high is None:
+        return PromptNeed(scope, prompts, None, None)
+    half = (high - low) / 2
+    return PromptNeed(scope, prompts, half, prompts_needed(prompts, half, target))
+
+
+def _most(needs: list[PromptNeed]) -> PromptNeed:
+    return max(needs, key=lambda need: (need.needed is not None, need.needed or 0, need.half_width or 0.0))
+
+
+def prompts_to_separate(status: LabellingStatus, pair: ModelPair) -> int | None:
+    """About how many prompts like these would; None where labels do, or where they do not differ at all."""
+    times = pair.times_prompts
+    if pair.separable or times is None:
+        return None
+    columns = compared_scopes(status.document)
+    rows = [row for row in rows_of(status.run) if row["model"] in (pair.first, pair.second)]
+    return two_digits_up(times * max(sum(row["dimensions"][scope]["n"] for scope in columns) for row in rows))

@@ -1,0 +1,363 @@
+"""Judges, scorers and people beside each other on one gold release, each against the same gold labels."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+from django.db import connection
+
+from annotation.core.errors import N_, AssayError
+from annotation.models import GoldRelease
+from benchmark.domain.judges.alternative_annotator import (
+    EPSILON,
+    Alignment,
+    AlignmentScale,
+    TestedLabel,
+    judge,
+)
+from benchmark.domain.judges.metrics import Figures, figures
+from benchmark.models import Judge, JudgeLabel
+from benchmark.selectors.judges.gold import CandidateLabels, RaterLabel, ReleaseComparison
+from benchmark.selectors.judges.judges import CHUNK, Key
+from scoring.domain.training_data import Head, Value, level_name
+from scoring.models import Prediction, Scorer
+from scoring.selectors.scorers import find_current_scorer
+from scoring.selectors.training import OUT_OF_FOLD, OutOfFold, build_heads
+
+MOST_SCORERS = 3
+MOST_KEPT = 16
+"""So many comparisons are kept by one process, those that were asked for last."""
+SUMMARY = (
+    "n",
+    "prompts",
+    "off_scale",
+    "accuracy",
+    "macro_f1",
+    "cohen_kappa",
+    "quadratic_kappa",
+    "calibration_error",
+)
+
+
+def judges_of(release_guideline: str) -> list[Judge]:
+    """The judges of any version of the guideline, by name."""
+    return list(
+        Judge.objects.select_related("guideline", "template").filter(guideline__name=release_guideline)
+    )
+
+
+def scorers_of(ground: ReleaseComparison) -> list[Scorer]:
+    """The guideline's trained scorers: the current one and those of the release first, then the newest."""
+    name = ground.guideline.name
+    current = find_current_scorer(name)
+    ready = Scorer.objects.filter(guideline__name=name).exclude(ready_at=None)
+    ready = ready.select_related("release", "guideline")
+    return sorted(
+        ready.order_by("-pk"),
+        key=lambda scorer: (scorer != current, scorer.release_id != ground.release.pk),
+    )
+
+
+def comparison(
+    release: GoldRelease,
+    *,
+    judges: Sequence[Judge] | None = None,
+    scorers: Sequence[Scorer] | None = None,
+    common: bool = False,
+    epsilon: float = EPSILON,
+    alignment: Alignment | None = None,
+) -> dict[str, Any]:
+    """The whole document, as ``compare_judges --json`` prints it; kept, since nothing that it rests on changes.
+
+    Judges: those named, or all that said anything of the release. ``common`` keeps the labels alone that every judge
+    and scorer said something of.
+    """
+    ground = ReleaseComparison(release)
+    judge_list = judges_of(ground.guideline.name) if judges is None else list(judges)
+    scorer_list = scorers_of(ground)[:MOST_SCORERS] if scorers is None else list(scorers)
+    _refuse_strangers(ground, [*judge_list, *scorer_list])
+    key = (
+        str(connection.settings_dict["NAME"]),
+        (release.pk, release.sha256),
+        tuple((judge.pk, judge.name, judge.labels.count()) for judge in judge_list),
+        tuple(
+            (scorer.pk, scorer.name, scorer.predictions.count(), scorer.weights_sha256)
+            for scorer in scorer_list
+        ),
+        (judges is None, scorers is None, common, epsilon, alignment),
+    )
+    return _CACHE.get(
+        key,
+        lambda: _document(
+            ground, judge_list, scorer_list, silent=judges is None, common=common, test=(epsilon, alignment)
+        ),
+    )
+
+
+def _refuse_strangers(ground: ReleaseComparison, candidates: Sequence[Judge | Scorer]) -> None:
+    """Another guideline may have a criterion of the same name, and mean something else by it."""
+    for candidate in candidates:
+        if candidate.guideline.name != ground.guideline.name:
+            raise AssayError(
+                N_(
+                    "{name} is of the guideline {other}, and {release} of {guideline}: they cannot be compared."
+                ),
+                name=candidate.name,
+                other=candidate.guideline.name,
+                release=ground.release.name,
+                guideline=ground.guideline.name,
+            )
+
+
+def _document(
+    ground: ReleaseComparison,
+    judges: Sequence[Judge],
+    scorers: Sequence[Scorer],
+    *,
+    silent: bool,
+    common: bool,
+    test: tuple[float, Alignment | None],
+) -> dict[str, Any]:
+    """``silent``: who said nothing of the release is left out."""
+    candidates: list[tuple[Judge | Scorer, CandidateLabels]] = [
+        *((scorer, told_by_scorer(ground, scorer)) for scorer in scorers),
+        *((judge, told_by_judge(ground, judge)) for judge in judges),
+    ]
+    candidates = [(candidate, labels) for candidate, labels in candidates if labels or not silent]
+    keep = (
+        set.intersection(*(set(labels) for _candidate, labels in candidates))
+        if common and candidates
+        else None
+    )
+    if keep is not None:
+        candidates = [(candidate, {key: labels[key] for key in keep}) for candidate, labels in candidates]
+    return {
+        "release": ground.release.name,
+        "sha256": ground.release.sha256,
+        "guideline": str(ground.guideline),
+        "labels": ground.n_gold,
+        "responses": len(ground.rows),
+        "common": common,
+        "candidates": [
+            *(_candidate(ground, candidate, labels, test) for candidate, labels in candidates),
+            *_people(ground, keep),
+        ],
+    }
+
+
+def told_by_judge(ground: ReleaseComparison, judge: Judge) -> CandidateLabels:
+    labels: CandidateLabels = {}
+    for ids in _chunks(ground):
+        rows = JudgeLabel.objects.filter(judge=judge, response__in=ids)
+        for response, criterion, value, probabilities in rows.values_list(
+            "response_id", "criterion", "value", "probabilities"
+        ):
+            share = probabilities.get(level_name(value)) if value is not None else None
+            labels[response, criterion] = (value, share)
+    return labels
+
+
+def told_by_scorer(ground: ReleaseComparison, scorer: Scorer) -> CandidateLabels:
+    """Never in-sample: stored predictions, which are out of fold or of unseen content; and, of the scorer's own
+    release, the out-of-fold predictions that lie beside its weights."""
+    labels: CandidateLabels = {}
+    for response, criterion, value, shares in _kept_beside(ground, scorer):
+        labels[response, criterion] = (value, shares)
+    for ids in _chunks(ground):
+        rows = Prediction.objects.filter(scorer=scorer, response__in=ids)
+        for response, criterion, value, probabilities in rows.values_list(
+            "response_id", "criterion", "value", "probabilities"
+        ):
+            labels[response, criterion] = (value, probabilities.get(level_name(value)))
+    return labels
+
+
+def _kept_beside(ground: ReleaseComparison, scorer: Scorer) -> Iterator[tuple[int, str, Value, float]]:
+    if not (scorer.weights_folder / OUT_OF_FOLD).is_file():
+        return
+    heads = {head.criterion: head for head in build_heads(scorer.guideline)}  # its own version's
+    predictions = OutOfFold.load(scorer.weights_folder, list(heads.values())).predictions
+    for response, example in zip(ground.lesson.responses, ground.lesson.examples, strict=True):
+        _fold, predicted = predictions.get(example.content_key, (0, {}))
+        for criterion, distribution in predicted.items():
+            value = heads[criterion].most_likely(distribution)
+            yield response, criterion, value, distribution[value]
+
+
+def _chunks(ground: ReleaseComparison) -> Iterator[list[int]]:
+    ids = ground.lesson.responses
+    yield from (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
+
+
+def _candidate(
+    ground: ReleaseComparison,
+    candidate: Judge | Scorer,
+    labels: CandidateLabels,
+    test: tuple[float, Alignment | None],
+) -> Figures:
+    seen = _models_behind(candidate) if isinstance(candidate, Scorer) else None
+    metrics = figures(ground.pairs(labels, seen=seen), ground.heads, n_gold=ground.n_gold)
+    return {
+        "kind": "scorer" if isinstance(candidate, Scorer) else "judge",
+        "name": candidate.name,
+        "guideline": str(candidate.guideline),
+        **metrics,
+        "models_seen": sorted(seen) if seen is not None else None,
+        "left_out": _left_out(ground, candidate) if isinstance(candidate, Scorer) else None,
+        "alternative": alternative(ground, labels, epsilon=test[0], alignment=test[1]),
+    }
+
+
+def _models_behind(scorer: Scorer) -> frozenset[str]:
+    """The models from whose responses the scorer learned."""
+    names = scorer.release.items.order_by().values_list("task__response__model__name", flat=True)
+    return frozenset(names.distinct())
+
+
+def _left_out(ground: ReleaseComparison, scorer: Scorer) -> Figures | None:
+    """What it is worth on a model that it has not seen, if this is its own release: each model left out in training."""
+    evaluation = scorer.evaluation.get("leave_one_model_out")
+    if scorer.release_id != ground.release.pk or not evaluation:
+        return None
+    return {
+        **{name: evaluation[name] for name in ("n", "accuracy", "macro_f1")},
+        "by_model": {
+            model: {name: metrics[name] for name in ("n", "accuracy", "macro_f1")}
+            for model, metrics in evaluation["by_model"].items()
+        },
+    }
+
+
+def alternative(
+    ground: ReleaseComparison,
+    candidate_labels: CandidateLabels,
+    *,
+    epsilon: float,
+    alignment: Alignment | None = None,
+) -> dict[str, Any]:
+    """The alternative annotator test, of each criterion and of all together."""
+    scales = {head.criterion: _scale(head, alignment) for head in ground.heads}
+    by_task: dict[tuple[int, str], list[RaterLabel]] = defaultdict(list)
+    for voice in ground.voices:
+        by_task[voice.task, voice.criterion].append(voice)
+    items: dict[str, list[TestedLabel]] = defaultdict(list)
+    for (_task, criterion), voices in by_task.items():
+        key = (voices[0].response, criterion)
+        if len(voices) > 1 and key in candidate_labels:
+            labels: dict[Hashable, float] = {voice.person: voice.value for voice in voices}
+            prompt = ground.prompts[voices[0].response]
+            items[criterion].append(TestedLabel(labels, candidate_labels[key][0], scales[criterion], prompt))
+    every = [item for part in items.values() for item in part]
+    return {
+        "pooled": _verdict(ground, every, epsilon),
+        "by_criterion": {name: _verdict(ground, part, epsilon) for name, part in items.items()},
+    }
+
+
+def _verdict(ground: ReleaseComparison, items: Sequence[TestedLabel], epsilon: float) -> dict[str, Any]:
+    verdict = judge(items, epsilon=epsilon).to_json()
+    people = [{**row, "person": ground.names[row["person"]]} for row in verdict["people"]]
+    return {**verdict, "people": sorted(people, key=lambda row: str(row["person"]))}
+
+
+def _scale(head: Head, alignment: Alignment | None) -> AlignmentScale:
+    usual: Alignment = "accuracy" if head.measurement == "nominal" else "distance"
+    return AlignmentScale(head.values, alignment or usual, is_interval=head.measurement == "interval")
+
+
+def _people(ground: ReleaseComparison, keep: set[Key] | None) -> list[Figures]:
+    """All single annotators as one, and each of them; against gold, and against the others' labels alone."""
+    voices = [label for label in ground.voices if keep is None or (label.response, label.criterion) in keep]
+    if not voices:
+        return []
+    peer_labels = _others(ground)
+    by_person: dict[int, list[RaterLabel]] = defaultdict(list)
+    for voice in voices:
+        by_person[voice.person].append(voice)
+    people = sorted(by_person, key=lambda person: ground.names[person])
+    return [
+        _person(ground, "people", "", voices, peer_labels),
+        *(
+            _person(ground, "annotator", ground.names[person], by_person[person], peer_labels)
+            for person in people
+        ),
+    ]
+
+
+def _person(
+    ground: ReleaseComparison,
+    kind: str,
+    name: str,
+    voices: Sequence[RaterLabel],
+    peer_labels: Mapping[tuple[int, int, str], Value],
+) -> Figures:
+    pairs = [ground.pair_of(voice, ground.gold(voice)) for voice in voices]
+    peer_pairs = [
+        ground.pair_of(voice, peer_labels[voice.person, voice.task, voice.criterion])
+        for voice in voices
+        if (voice.person, voice.task, voice.criterion) in peer_labels
+    ]
+    labelled = {(voice.response, voice.criterion) for voice in voices}
+    compared = figures(peer_pairs, ground.heads, n_gold=len(peer_pairs))
+    return {
+        "kind": kind,
+        "name": name,
+        **figures(pairs, ground.heads, n_gold=ground.n_gold),
+        "coverage": len(labelled) / ground.n_gold if ground.n_gold else None,
+        "against_others": {name: compared[name] for name in SUMMARY},
+        "rests_on_own": sum(voice.is_behind for voice in voices) / len(voices),
+    }
+
+
+def _others(ground: ReleaseComparison) -> dict[tuple[int, int, str], Value]:
+    """By person, task and criterion: what would have been settled without that person.
+
+    The others' label where they agree; where they do not, what the adjudicator decided; else nothing.
+    """
+    by_task: dict[tuple[int, str], list[RaterLabel]] = defaultdict(list)
+    for voice in ground.voices:
+        by_task[voice.task, voice.criterion].append(voice)
+    peer_labels: dict[tuple[int, int, str], Value] = {}
+    for (task, criterion), voices in by_task.items():
+        for voice in voices:
+            values = {other.value for other in voices if other.person != voice.person}
+            if len(values) == 1:
+                peer_labels[voice.person, task, criterion] = values.pop()
+            elif values and (task, criterion) in ground.decided:
+                peer_labels[voice.person, task, criterion] = ground.decided[task, criterion]
+    return peer_labels
+
+
+class _ComparisonCache:
+    """The documents that this process worked out last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._documents: OrderedDict[Hashable, dict[str, Any]] = OrderedDict()
+
+    def get(self, key: Hashable, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        with self._lock:
+            if key in self._documents:
+                self._documents.move_to_end(key)
+                return self._documents[key]
+        document = compute()
+        with self._lock:
+            self._documents[key] = document
+            while len(self._documents) > MOST_KEPT:
+                self._documents.popitem(last=False)
+        return document
+
+    def clear(self) -> None:
+        with self._lock:
+            self._documents.clear()
+
+
+_CACHE = _ComparisonCache()
+
+
+def forget() -> None:
+    """For tests, whose databases go back in time."""
+    _CACHE.clear()

@@ -1,0 +1,131 @@
+"""A gold release as judges, scorers and people are compared on it: its labels, and what each annotator said alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from annotation.models import ADJUDICATION_SLOT, Annotation, Assignment, GoldLabel, GoldRelease, Person
+from benchmark.domain.judges.metrics import LabelPair
+from benchmark.selectors.judges.judges import Key
+from scoring.domain.training_data import Head, Value, prompt_groups
+from scoring.selectors.training import TrainingSet, get_release_guideline, build_training_set
+
+CandidateLabels = dict[Key, tuple[Value | None, float | None]]
+"""By response and criterion: the level (None off the scale), and its probability where there is one."""
+
+
+@dataclass(frozen=True)
+class RaterLabel:
+    """What one annotator said alone of a criterion of a task, and whether gold rests on that word."""
+
+    person: int
+    task: int
+    response: int
+    criterion: str
+    value: Value
+    is_behind: bool
+
+
+class ReleaseComparison:
+    """A release as the comparison reads it."""
+
+    def __init__(self, release: GoldRelease) -> None:
+        self.release = release
+        self.guideline = get_release_guideline(release)
+
+    @cached_property
+    def lesson(self) -> TrainingSet:
+        return build_training_set(self.release, self.guideline)
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        return self.lesson.heads
+
+    @cached_property
+    def n_gold(self) -> int:
+        return sum(len(example.labels) for example in self.lesson.examples)
+
+    @cached_property
+    def prompts(self) -> dict[int, str]:
+        """The group of prompts of each response: prompts of one text are one."""
+        return dict(zip(self.lesson.responses, prompt_groups(self.lesson.examples), strict=True))
+
+    @cached_property
+    def rows(self) -> dict[int, int]:
+        return {response: row for row, response in enumerate(self.lesson.responses)}
+
+    @cached_property
+    def scales(self) -> dict[str, frozenset[Value]]:
+        return {head.criterion: frozenset(head.values) for head in self.heads}
+
+    @cached_property
+    def decided(self) -> dict[tuple[int, str], float]:
+        """By task and criterion, what an adjudicator decided."""
+        items = self.release.items.filter(source=GoldLabel.Source.ADJUDICATED)
+        return {
+            (task, criterion): value
+            for task, criterion, value in items.values_list("task_id", "criterion", "value")
+        }
+
+    @cached_property
+    def voices(self) -> list[RaterLabel]:
+        """Every annotator's own label of what has gold here, before anything was settled."""
+        submitted = Annotation.objects.filter(
+            current=True,
+            assignment__state=Assignment.State.SUBMITTED,
+            assignment__slot__lt=ADJUDICATION_SLOT,
+            assignment__task__in=self.release.items.order_by().values("task"),
+        ).order_by("assignment__task_id", "assignment__slot")
+        fields = ("assignment__person_id", "assignment__task_id", "assignment__task__response_id", "labels")
+        return [
+            RaterLabel(person, task, response, criterion, value, (task, criterion) not in self.decided)
+            for person, task, response, labels in submitted.values_list(*fields).iterator(chunk_size=2000)
+            for criterion, value in labels.items()
+            if value in self.scales.get(criterion, ()) and self._truth(response, criterion) is not None
+        ]
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        people = {voice.person for voice in self.voices}
+        return dict(Person.objects.filter(pk__in=people).values_list("pk", "username"))
+
+    def pairs(self, labels: CandidateLabels, *, seen: frozenset[str] | None = None) -> list[LabelPair]:
+        """The gold labels that there is a word on; what is no level of this version's scale is off it."""
+        gold_pairs = []
+        for response, example in zip(self.lesson.responses, self.lesson.examples, strict=True):
+            for criterion, truth in example.labels.items():
+                if (response, criterion) in labels:
+                    answer, confidence = labels[response, criterion]
+                    off = answer not in self.scales[criterion]
+                    gold_pairs.append(
+                        LabelPair(
+                            prompt=self.prompts[response],
+                            model=example.model,
+                            dimension=example.dimension or "",
+                            criterion=criterion,
+                            truth=truth,
+                            answer=None if off else answer,
+                            confidence=None if off else confidence,
+                            was_seen=None if seen is None else example.model in seen,
+                        )
+                    )
+        return gold_pairs
+
+    def _truth(self, response: int, criterion: str) -> Value | None:
+        row = self.rows.get(response)
+        return None if row is None else self.lesson.examples[row].labels.get(criterion)
+
+    def pair_of(self, voice: RaterLabel, truth: Value) -> LabelPair:
+        example = self.lesson.examples[self.rows[voice.response]]
+        return LabelPair(
+            prompt=self.prompts[voice.response],
+            model=example.model,
+            dimension=example.dimension or "",
+            criterion=voice.criterion,
+            truth=truth,
+            answer=voice.value,
+        )
+
+    def gold(self, voice: RaterLabel) -> Value:
+        return self.lesson.examples[self.rows[voice.response]].labels[voice.criterion]

@@ -1,0 +1,164 @@
+"""Judges, and what they said: read for the comparison with people, and by whoever settles answers by a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import Count, Exists, OuterRef, Q
+
+from annotation.core.errors import N_, NotFound
+from annotation.models import Dataset, GoldRelease, Guideline, Person, Response
+from annotation.selectors.access import sealed_datasets
+from annotation.selectors.releases.releases import releases_for
+from benchmark.models import Judge, JudgeLabel, JudgeTemplate, JudgeRun
+from benchmark.selectors.leaderboards.runs import datasets_open_to, refuse_sealed_dataset
+
+Key = tuple[int, str]
+"""A response and a criterion."""
+
+CHUNK = 500
+"""Of ids in one query: every database takes so many."""
+
+
+def judge_named(name: str) -> Judge:
+    judge = Judge.objects.select_related("guideline", "template").filter(name=name).first()
+    if judge is None:
+        known = ", ".join(Judge.objects.values_list("name", flat=True)[:20]) or "-"
+        raise NotFound(N_("No judge is named {name}; known are: {known}."), name=name, known=known)
+    return judge
+
+
+def latest_template(guideline_name: str) -> JudgeTemplate | None:
+    return JudgeTemplate.objects.filter(guideline_name=guideline_name).order_by("-number").first()
+
+
+def labels_of(judge: Judge, responses: Iterable[Response | int]) -> dict[Key, float | None]:
+    """By response and criterion the value that the judge gave; None where what it said is no level of the scale.
+
+    What it was not asked is not there.
+    """
+    ids = [response if isinstance(response, int) else response.pk for response in responses]
+    labels: dict[Key, float | None] = {}
+    for start in range(0, len(ids), CHUNK):
+        rows = judge.labels.filter(response__in=ids[start : start + CHUNK])
+        for response, criterion, value in rows.values_list("response_id", "criterion", "value"):
+            labels[response, criterion] = value
+    return labels
+
+
+def templates_of(guideline_name: str) -> list[JudgeTemplate]:
+    """Every version, the newest first."""
+    templates = JudgeTemplate.objects.filter(guideline_name=guideline_name).select_related("created_by")
+    return list(templates.order_by("-number"))
+
+
+def template_numbered(guideline_name: str, number: int) -> JudgeTemplate:
+    template = JudgeTemplate.objects.filter(guideline_name=guideline_name, number=number).first()
+    if template is None:
+        known = (
+            ", ".join(str(known_template.number) for known_template in templates_of(guideline_name)) or "-"
+        )
+        raise NotFound(
+            N_("{guideline} has no judge's template {number}; there are: {known}."),
+            guideline=guideline_name,
+            number=number,
+            known=known,
+        )
+    return template
+
+
+@dataclass(frozen=True)
+class JudgeRow:
+    """A judge as the list shows it; of a ``sealed`` one nothing but its name is shown. ``labels`` are its labels."""
+
+    judge: Judge
+    labels: int
+    off_scale: int
+    sealed: bool
+
+
+def judges_for(person: Person) -> list[JudgeRow]:
+    """Every judge by guideline and name. Sealed: it labelled responses that the person judges blind."""
+    sealed = set(_sealed_judges(person))
+    counted = JudgeLabel.objects.order_by().values(
+        "judge"
+    )  # alone: grouped with what is joined below it is slow
+    counts = {
+        judge: (n, off)
+        for judge, n, off in counted.annotate(
+            n=Count("pk"), off=Count("pk", filter=Q(value=None))
+        ).values_list("judge", "n", "off")
+    }
+    judges = Judge.objects.select_related("guideline", "created_by").order_by("guideline__name", "name")
+    return [JudgeRow(judge, *counts.get(judge.pk, (0, 0)), judge.pk in sealed) for judge in judges]
+
+
+def judge_for(person: Person, name: str) -> Judge:
+    """The judge, if the person may open what it said."""
+    judge = judge_named(name)
+    refuse_sealed_judge(person, judge)
+    return judge
+
+
+def refuse_sealed_judge(person: Person, judge: Judge) -> None:
+    """Forbidden for who judges responses blind now that the judge labelled, or is being asked about."""
+    for dataset in sealed_datasets(person):
+        if _touches(judge, dataset):
+            refuse_sealed_dataset(person, dataset)
+
+
+def _touches(judge: Judge, dataset: Dataset) -> bool:
+    is_judging = judge.judgings.filter(dataset=dataset).exists()
+    return is_judging or judge.labels.filter(response__prompt__dataset=dataset).exists()
+
+
+def _sealed_judges(person: Person) -> list[int]:
+    sealed = list(sealed_datasets(person).values_list("pk", flat=True))
+    if not sealed:
+        return []
+    labelled = JudgeLabel.objects.filter(judge=OuterRef("pk"), response__prompt__dataset__in=sealed)
+    judgings = JudgeRun.objects.filter(judge=OuterRef("pk"), dataset__in=sealed)
+    return list(Judge.objects.filter(Exists(labelled) | Exists(judgings)).values_list("pk", flat=True))
+
+
+@dataclass(frozen=True)
+class LevelCount:
+    """How often a judge said each level of a criterion; None is off the scale."""
+
+    criterion: str
+    value: float | None
+    n: int
+
+
+def said_by(judge: Judge) -> list[LevelCount]:
+    rows = (
+        judge.labels.values_list("criterion", "value").annotate(n=Count("pk")).order_by("criterion", "value")
+    )
+    return [LevelCount(*row) for row in rows]
+
+
+def off_scale_of(judge: Judge, limit: int) -> list[JudgeLabel]:
+    """The first of its labels that are no level of the scale, to be read."""
+    labels = judge.labels.filter(value=None).select_related("response__prompt", "response__model")
+    return list(labels.defer("response__text", "response__turns").order_by("pk")[:limit])
+
+
+def sample_response(person: Person, guideline: Guideline) -> Response | None:
+    """A response to show a template with: of a dataset that was labelled by the guideline, and open to the person."""
+    document = guideline.document
+    responses = Response.objects.filter(prompt__dataset__in=datasets_open_to(person)).select_related("prompt")
+    if document.dimensions:
+        responses = responses.filter(prompt__dimension__in=document.dimension_names)
+    labelled = responses.filter(tasks__batch__guideline__name=guideline.name).order_by("pk").first()
+    return labelled or responses.order_by("pk").first()
+
+
+def releases_to_compare(person: Person) -> dict[str, list[GoldRelease]]:
+    """By the guideline's name, the gold releases that the person may open, the newest first."""
+    releases: dict[str, list[GoldRelease]] = {}
+    for listed in releases_for(person):
+        names = {guideline["name"] for guideline in listed.release.manifest.get("guidelines", [])}
+        if not listed.sealed and len(names) == 1:
+            releases.setdefault(names.pop(), []).append(listed.release)
+    return releases

@@ -1,0 +1,367 @@
+"""The runs that can be laid beside each other over time: of the same responses, by the same guideline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from annotation.core.errors import N_, Conflict, NotFound
+from annotation.core.names import LONGEST
+from annotation.models import (
+    Batch,
+    Collection,
+    Dataset,
+    EvaluatedModel,
+    GoldRelease,
+    Job,
+    Person,
+    ReleasedLabel,
+    Response,
+    Task,
+)
+from annotation.selectors.access import (
+    refuse_sealed,
+    refuse_sealed_gold,
+    sealed_batches,
+    sealed_datasets,
+)
+from benchmark.domain.leaderboards.withholding import PredictedModels, without_claims, without_ranks
+from benchmark.models import BenchmarkRun, Retraining, RunItem
+from benchmark.selectors.leaderboards.lineages import Lineages
+from scoring.domain.spec import Spec
+from scoring.domain.training_spec import TrainingSpec
+from scoring.models import Scorer
+from scoring.selectors.training import get_release_guideline
+
+PAIRS = "pairs"
+
+Key = tuple[int, str]
+"""A response and a criterion."""
+
+
+class ItemSource(NamedTuple):
+    """The id and value of a gold label or of a prediction, and the basis that it is."""
+
+    pk: int
+    value: float
+    basis: str
+
+
+def run_named(name: str) -> BenchmarkRun:
+    run = runs_with_all().filter(name=name).first()
+    if run is None:
+        known = ", ".join(BenchmarkRun.objects.values_list("name", flat=True)[:20]) or "-"
+        raise NotFound(N_("No benchmark run is named {name}; known are: {known}."), name=name, known=known)
+    return run
+
+
+def runs_with_all() -> QuerySet[BenchmarkRun]:
+    return BenchmarkRun.objects.select_related(
+        "scorer__guideline", "scorer__release", "dataset", "collection", "job", "replaces", "retraining"
+    )
+
+
+def board_of(run: BenchmarkRun) -> dict[str, Any]:
+    """The board as anybody may see it; what a run has stored is read here alone. Empty until the run is finished."""
+    board: dict[str, Any] = run.board
+    return without_ranks(board, _predicted(run)) if board else board
+
+
+def rows_of(run: BenchmarkRun) -> list[dict[str, Any]]:
+    """The rows of the board, best first."""
+    rows: list[dict[str, Any]] = board_of(run).get("rows", [])
+    return rows
+
+
+def _predicted(run: BenchmarkRun) -> PredictedModels:
+    return PredictedModels.of_board(run.scorer.guideline.document, run.board)
+
+
+def finished_board(run: BenchmarkRun) -> dict[str, Any]:
+    if run.finished_at is None:
+        state = run.job.get_state_display() if run.job else "-"
+        raise Conflict(
+            N_("The run {name} has no leaderboard yet: its job is {state}."), name=run.name, state=state
+        )
+    return board_of(run)
+
+
+def part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
+    """What the run has beside its board: ``groups``, ``pairs`` or ``estimates``; None of a run that has none."""
+    content = stored_part(run, name)
+    return without_claims(content, _predicted(run)) if content and name == PAIRS else content
+
+
+def stored_part(run: BenchmarkRun, name: str) -> dict[str, Any] | None:
+    """As it was computed, for what is computed from it; ``part`` is for whoever is to see it."""
+    content: dict[str, Any] | None = run.parts.filter(name=name).values_list("content", flat=True).first()
+    return content
+
+
+def collection_named(name: str) -> Collection:
+    """The default collection has the empty name."""
+    collection = Collection.objects.filter(name=name).first()
+    if collection is None:
+        known = (
+            ", ".join(repr(known_name) for known_name in Collection.objects.values_list("name", flat=True))
+            or "-"
+        )
+        raise NotFound(
+            N_("There is no collection named {name}; known are: {known}."), name=repr(name), known=known
+        )
+    return collection
+
+
+def responses_to(
+    dataset: Dataset, collection: Collection, models: Iterable[EvaluatedModel] | None = None
+) -> QuerySet[Response]:
+    responses = Response.objects.filter(prompt__dataset=dataset, collection=collection)
+    if models is not None:
+        responses = responses.filter(model__in=list(models))
+    return responses.select_related("prompt", "model").order_by("pk")
+
+
+def responses_of(run: BenchmarkRun) -> QuerySet[Response]:
+    return responses_to(run.dataset, run.collection, run.evaluated_models.all())
+
+
+def gold_of(run: BenchmarkRun) -> dict[Key, ItemSource]:
+    """The gold of the scorer's release, by response and criterion.
+
+    A label of an older version of the guideline that is not on the scorer's scale is no label here.
+    """
+    scorer = run.scorer
+    labels = ReleasedLabel.objects.filter(
+        release=scorer.release,
+        task__kind=Task.Kind.WORK,
+        task__batch__guideline__name=scorer.guideline.name,
+        task__response__in=responses_of(run).order_by().values("pk"),
+    ).order_by("task__batch__guideline__published_at", "pk")
+    allowed = {criterion.name: set(criterion.values) for criterion in scorer.guideline.document.criteria}
+    return {
+        (response, criterion): ItemSource(pk, value, RunItem.Basis.GOLD)
+        for response, criterion, pk, value in labels.values_list(
+            "task__response_id", "criterion", "pk", "value"
+        ).iterator()
+        if value in allowed.get(criterion, ())
+    }
+
+
+def current_runs(guideline_name: str) -> QuerySet[BenchmarkRun]:
+    """The finished runs of a guideline that no finished run has replaced.
+
+    Two chains at once may have replaced the same run: the later of the two stands, or each chain would double it.
+    """
+    finished = BenchmarkRun.objects.filter(finished_at__isnull=False)
+    replaced = finished.filter(replaces=OuterRef("pk"))
+    rival = finished.filter(replaces=OuterRef("replaces"), pk__gt=OuterRef("pk"))
+    return (
+        finished.filter(scorer__guideline__name=guideline_name)
+        .filter(~Exists(replaced), ~Exists(rival))
+        .select_related("scorer__release", "scorer__guideline", "dataset", "collection")
+        .order_by("created_at", "pk")
+    )
+
+
+def refuse_sealed_run(person: Person, run: BenchmarkRun) -> None:
+    """Forbidden for who works blind in a batch behind the run, or on the responses that it scores."""
+    refuse_sealed_gold(person, run.scorer.release.batches.all())
+    refuse_sealed_dataset(person, run.dataset)
+
+
+def refuse_sealed_dataset(person: Person, dataset: Dataset) -> None:
+    """Forbidden for who judges responses of the dataset blind now."""
+    refuse_sealed(person, sealed_batches(person).filter(tasks__response__prompt__dataset=dataset))
+
+
+def datasets_open_to(person: Person) -> QuerySet[Dataset]:
+    return Dataset.objects.exclude(pk__in=sealed_datasets(person).values("pk"))
+
+
+def models_open_to(person: Person) -> QuerySet[EvaluatedModel]:
+    """Evaluated models that a blind judge may hear of: those with responses outside of what they judge."""
+    return EvaluatedModel.objects.filter(
+        Exists(Response.objects.filter(model=OuterRef("pk"), prompt__dataset__in=datasets_open_to(person)))
+    )
+
+
+def scorers_open_to(person: Person) -> QuerySet[Scorer]:
+    """Trained scorers whose release is not sealed for the person."""
+    ready = Scorer.objects.exclude(ready_at=None).select_related("release", "guideline")
+    return ready.exclude(release__batches__in=_sealed_for_gold(person))
+
+
+def collections_open_to(person: Person) -> QuerySet[Collection]:
+    """Collections of responses outside of what the person judges blind: a collection's name may tell the model's."""
+    open_to = Response.objects.filter(collection=OuterRef("pk"), prompt__dataset__in=datasets_open_to(person))
+    return Collection.objects.filter(Exists(open_to))
+
+
+def _sealed_for_gold(person: Person) -> list[int]:
+    """The batches whose gold ``refuse_sealed_gold`` refuses: sealed ones, and others on the same datasets."""
+    sealed = Q(pk__in=sealed_batches(person).values("pk"))
+    judged = Task.objects.filter(response__prompt__dataset__in=sealed_datasets(person).values("pk"))
+    return list(Batch.objects.filter(sealed | Q(pk__in=judged.values("batch"))).values_list("pk", flat=True))
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run as the list shows it; of a ``sealed`` one no more than its name."""
+
+    run: BenchmarkRun
+    sealed: bool
+
+
+def runs_for(person: Person) -> list[RunRow]:
+    batches = set(_sealed_for_gold(person))
+    datasets = set(sealed_datasets(person).values_list("pk", flat=True))
+    runs = runs_with_all().prefetch_related("scorer__release__batches", "evaluated_models")
+    return [
+        RunRow(
+            run=run,
+            sealed=run.dataset_id in datasets
+            or any(batch.pk in batches for batch in run.scorer.release.batches.all()),
+        )
+        for run in runs
+    ]
+
+
+def items_in(run: BenchmarkRun, model: str, dimension: str | None) -> QuerySet[RunItem]:
+    """The items of one cell; of the model's whole row without a dimension."""
+    items = run.items.filter(response__model__name=model)  # which knows its run
+    if dimension is not None:
+        items = items.filter(response__prompt__dimension=dimension)
+    return items
+
+
+LATEST = 12
+"""More than these would not be read from small pictures."""
+
+
+def runs_over_time(run: BenchmarkRun, person: Person | None, *, latest: int = LATEST) -> list[BenchmarkRun]:
+    """Finished runs of the run's dataset, collection and guideline, oldest first: the ``latest`` and the run itself.
+
+    ``person`` sees no run whose scorer rests on what they judge blind; nobody (None) sees all.
+    """
+    same = runs_with_all().filter(
+        dataset=run.dataset_id,
+        collection=run.collection_id,
+        scorer__guideline__name=run.scorer.guideline.name,
+        finished_at__isnull=False,
+    )
+    if person is not None:
+        same = same.filter(Q(scorer__in=scorers_open_to(person).values("pk")) | Q(pk=run.pk))
+    newest = list(same.exclude(pk=run.pk).order_by("-finished_at", "-pk")[: latest - 1])
+    return sorted(
+        [*newest, run],
+        key=lambda finished_run: (
+            finished_run.finished_at is None,
+            finished_run.finished_at,
+            finished_run.pk,
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class RetrainingPlan:
+    """What a retraining would do: the scorer that it trains like ``latest``, and the ``boards`` that it runs again.
+
+    ``latest`` is the scorer behind the latest of the boards, None where there is none.
+    """
+
+    release: GoldRelease
+    training: TrainingSpec
+    latest: Scorer | None
+    boards: Sequence[BenchmarkRun]
+
+    @property
+    def scorer(self) -> str:
+        return self.training.name
+
+    @property
+    def backbone(self) -> str:
+        return (self.training.backbone or Spec.of(default_encoder=settings.ASSAY_ENCODER)).title
+
+    @property
+    def models(self) -> dict[int, list[str]]:
+        """By board, those that it has."""
+        return {board.pk: [model.name for model in board.evaluated_models.all()] for board in self.boards}
+
+    @property
+    def digest(self) -> str:
+        """Another one where something else would be trained or run again."""
+        seen = [self.release.pk, self.scorer, *(board.pk for board in self.boards)]
+        return sha256(repr(seen).encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "scorer": self.scorer,
+            "release": self.release.name,
+            "backbone": self.backbone,
+            "boards": [
+                {
+                    "run": board.name,
+                    "dataset": board.dataset.name,
+                    "collection": board.collection.name,
+                    "models": self.models[board.pk],
+                    "scorer": board.scorer.name,
+                }
+                for board in self.boards
+            ],
+        }
+
+
+def plan_retraining(
+    release: GoldRelease, *, name: str | None = None, spec: Spec | None = None
+) -> RetrainingPlan:
+    """The boards are those of the release's lineage; without a name or a spec, those of the latest are followed."""
+    boards = boards_of_lineage(release)
+    latest = boards[-1].scorer if boards else None
+    training = TrainingSpec(
+        name=name or _next_name(latest.name if latest else f"{release.name}-scorer"),
+        release=release.pk,
+        backbone=spec or (latest.spec if latest else None),
+        evaluate=latest.config.get("evaluate", ()) if latest else (),
+        seed=latest.seed if latest else 0,
+    )
+    return RetrainingPlan(release, training, latest, boards)
+
+
+def boards_of_lineage(release: GoldRelease) -> list[BenchmarkRun]:
+    """The current runs of the release's guideline whose scorers learned gold of its lineage, the oldest first."""
+    related = Lineages.read().related_to(release.pk)
+    boards = current_runs(get_release_guideline(release).name).filter(scorer__release__in=related)
+    return list(boards.prefetch_related("evaluated_models"))
+
+
+def _next_name(name: str) -> str:
+    """``scorer-1`` is followed by the first of ``scorer-2``, ``scorer-3`` .. that is free."""
+    numbered = re.fullmatch(r"(.+)-([0-9]{1,6})", name)
+    stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
+    names = (f"{stem[: LONGEST - 8]}-{n}" for n in count(number + 1))
+    return next(name for name in names if not Scorer.objects.filter(name=name).exists())
+
+
+def runs_of(retraining: Retraining) -> list[BenchmarkRun]:
+    return list(runs_with_all().filter(retraining=retraining).order_by("pk"))
+
+
+def jobs_of(retraining: Retraining) -> list[Job]:
+    """The chain: the training first, then the runs that wait for it."""
+    training = [retraining.scorer.job] if retraining.scorer.job else []
+    return training + [run.job for run in runs_of(retraining) if run.job]
+
+
+def under_way(release_id: int) -> Retraining | None:
+    """A retraining on the release whose chain is not over."""
+    for retraining in Retraining.objects.filter(release=release_id).select_related("scorer__job"):
+        if any(not job.is_over for job in jobs_of(retraining)):
+            return retraining
+    return None

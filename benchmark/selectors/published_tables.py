@@ -1,0 +1,108 @@
+"""Published tables: what others measured by the same guideline, as rows that stand beside a board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from annotation.core.errors import N_, Forbidden, NotFound
+from annotation.domain.guidelines import GuidelineDocument, Metric
+from annotation.models import Person
+from annotation.selectors.access import sealed_batches
+from benchmark.domain.leaderboards.metrics import metrics_in, scopes
+from benchmark.domain.published_tables import interval
+from benchmark.models import BenchmarkRun, PublishedTable
+
+UNDEFINED = {"value": None, "low": None, "high": None}
+
+
+def published_tables() -> QuerySet[PublishedTable]:
+    """Those that were not removed, by guideline and name."""
+    return PublishedTable.objects.filter(removed_at=None).select_related("created_by", "dataset")
+
+
+@dataclass(frozen=True)
+class PublishedTableRow:
+    """A table as the list shows it; of a ``sealed`` one no more than its name."""
+
+    table: PublishedTable
+    sealed: bool
+
+
+def tables_for(person: Person) -> list[PublishedTableRow]:
+    """Who judges by a guideline blind now reads no names of models in its tables."""
+    sealed = set(sealed_batches(person).values_list("guideline__name", flat=True))
+    return [PublishedTableRow(table, table.guideline_name in sealed) for table in published_tables()]
+
+
+def _is_sealed(person: Person, guideline: str) -> bool:
+    return sealed_batches(person).filter(guideline__name=guideline).exists()
+
+
+def table_for(person: Person, table_id: int) -> PublishedTable:
+    """The table, if the person may open it."""
+    table = published_tables().filter(pk=table_id).first()
+    if table is None:
+        raise NotFound(N_("There is no such published table."))
+    if _is_sealed(person, table.guideline_name):
+        raise Forbidden(
+            N_("You judge by the guideline {name} blind now: this opens for you when your batch closes."),
+            name=table.guideline_name,
+        )
+    return table
+
+
+def reference_rows(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
+    """The published rows that belong beside the run's board: of its guideline and dataset, in the columns of both.
+
+    None for a ``reader`` who judges by the guideline blind now; without a reader (an outsider's link) all of them.
+
+    Of the shape of a row of the board with ``rank`` None, ``n`` None where the table does not tell it, no labels by
+    level and no composition (they are empty), and ``published``: ``{"id", "name", "source", "url"}``. They are never
+    ranked with what was measured.
+    """
+    guideline = run.scorer.guideline
+    if reader is not None and _is_sealed(reader, guideline.name):
+        return []
+    tables = published_tables().filter(guideline_name=guideline.name, dataset=run.dataset_id)
+    return [row for table in tables for row in rows_of(table, guideline.document)]
+
+
+def rows_of(table: PublishedTable, document: GuidelineDocument) -> list[dict[str, Any]]:
+    """In the table's own order."""
+    published = {"id": table.pk, "name": table.name, "source": table.source, "url": table.url}
+    return [{**board_row(row, document), "published": published} for row in table.rows]
+
+
+def board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, Any]:
+    """One published row as a board has its rows; a metric that the guideline no longer declares is left out."""
+    counts = row.get("n", {})
+    ns = [counts.get(scope) for scope in scopes(document)]
+    overall = [metric for metric in document.metrics if metric.overall != "none"]
+    return {
+        "model": row["model"],
+        "rank": None,
+        "n": None if None in ns else sum(ns),
+        "dimensions": {
+            scope: _cell(metrics_in(document, scope), row["dimensions"].get(scope, {}), counts.get(scope))
+            for scope in scopes(document)
+        },
+        "overall": {metric.name: _statistic(metric, row["overall"], None) for metric in overall},
+    }
+
+
+def _cell(metrics: Sequence[Metric], values: Mapping[str, float], n: int | None) -> dict[str, Any]:
+    statistics = {metric.name: _statistic(metric, values, n) for metric in metrics}
+    return {"n": n, "levels": {}, "composition": {}, "missing": 0, "rank": None, **statistics}
+
+
+def _statistic(metric: Metric, values: Mapping[str, float], n: int | None) -> dict[str, float | None]:
+    """A rate of so many responses has Wilson's interval; nothing else that is printed tells how sure it is."""
+    value = values.get(metric.name)
+    if value is None:
+        return dict(UNDEFINED)
+    low, high = interval(value, n) if metric.kind == "rate" else (None, None)
+    return {"value": value, "low": low, "high": high}

@@ -1,0 +1,143 @@
+"""The batch of what to label next: drawn at random within strata, so that estimates from its labels stay unbiased."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+
+from annotation.core.errors import N_, AssayError
+from annotation.core.specs import MAX_SEED
+from annotation.domain.batch_spec import USUAL_POLICY, BatchSpec, Policy
+from annotation.models import Dataset, Person
+from annotation.services.audit import record
+from annotation.services.batches.batches import create_batch
+from benchmark.domain.estimates.estimates import LEAST_LABELLED
+from benchmark.domain.estimates.label_plan import StratumTarget, draw
+from benchmark.models import BenchmarkRun, LabelPlan
+from benchmark.selectors.estimates import (
+    LabellingStatus,
+    PlanGoal,
+    as_parts,
+    refuse_nothing_to_draw,
+    standing,
+)
+from benchmark.selectors.leaderboards.runs import refuse_sealed_run
+from benchmark.services.leaderboards.execution import keep_parts
+from scoring.selectors.scorers import get_latest_guideline
+from scoring.services.predictions.abstention import MAX_RESPONSES
+
+
+@transaction.atomic
+def label_next(
+    *,
+    run: BenchmarkRun,
+    goal: PlanGoal,
+    name: str,
+    annotators: Sequence[Person] = (),
+    adjudicators: Sequence[Person] = (),
+    policy: Policy = USUAL_POLICY,
+    open_now: bool = True,
+    seed: int | None = None,
+    actor: Person | None = None,
+) -> LabelPlan:
+    """Draw what the goal still needs, without what people label or have labelled, and make a batch of it.
+
+    The same seed draws the same from the same responses; without one, chance chooses it. Judged by the version of the
+    guideline that was published last. Raises AssayError where nothing can be drawn, and what ``create_batch`` raises.
+    """
+    if actor is not None:
+        refuse_sealed_run(actor, run)
+    # Two who press at once would draw the same responses, also from two runs over them.
+    Dataset.objects.select_for_update(no_key=True).get(pk=run.dataset_id)
+    seed = secrets.randbelow(MAX_SEED + 1) if seed is None else seed
+    standing = standing_kept(run)
+    demands = standing.wanted(goal)
+    refuse_nothing_to_draw(demands)
+    drawn = drawn_of(standing, demands, seed)
+    responses = [response for responses in drawn for response in responses]
+    if len(responses) > MAX_RESPONSES:
+        raise AssayError(
+            N_(
+                "This takes {n} labels, and a batch holds {most}: choose a wider interval, or a pair of models."
+            ),
+            n=len(responses),
+            most=MAX_RESPONSES,
+        )
+    batch = create_batch(
+        BatchSpec(
+            name=name,
+            guideline=_guideline(run).pk,
+            dataset=run.dataset_id,
+            among=tuple(responses),
+            annotators=tuple(person.pk for person in annotators),
+            adjudicators=tuple(person.pk for person in adjudicators),
+            policy=policy,
+            open_now=open_now,
+        ),
+        actor=actor,
+    )
+    made = LabelPlan.objects.create(
+        run=run,
+        batch=batch,
+        goal=goal.to_json()
+        | {
+            "metric": standing.metric.name,
+            "scorer": run.scorer.name,
+            "least": LEAST_LABELLED,
+        },
+        strata=[_told(demand, responses) for demand, responses in zip(demands, drawn, strict=True)],
+        seed=seed,
+        created_by=actor,
+    )
+    record(
+        actor=actor,
+        verb="label_next",
+        target=f"batch:{name}",
+        run=run.name,
+        responses=len(responses),
+        seed=seed,
+    )
+    return made
+
+
+def standing_kept(run: BenchmarkRun) -> LabellingStatus:
+    """As ``standing`` says. What it had to compute anew, because plans were made before the run's since, is kept."""
+    there = standing(run)
+    if not there.is_stored:
+        parts = as_parts(there.ground, there.unlabelled, there.before)
+        with transaction.atomic():
+            BenchmarkRun.objects.select_for_update(no_key=True).only("pk").get(
+                pk=run.pk
+            )  # both parts are of one computing
+            keep_parts(run, parts)
+    return there
+
+
+def drawn_of(standing: LabellingStatus, demands: Sequence[StratumTarget], seed: int) -> list[list[int]]:
+    """For each stratum the responses that are drawn; at most those that are free."""
+    return [
+        draw(standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum)
+        for demand in demands
+    ]
+
+
+def _guideline(run: BenchmarkRun) -> Any:
+    return get_latest_guideline(run.scorer.guideline.name)
+
+
+def _told(demand: StratumTarget, drawn: Sequence[int]) -> dict[str, Any]:
+    stratum = demand.stratum
+    low, high = stratum.bounds
+    return {
+        "model": stratum.model,
+        "scope": stratum.scope,
+        "low": low,
+        "high": high,
+        "population": stratum.population,
+        "labelled": stratum.labelled,
+        "held": stratum.held,
+        "drawn": len(drawn),
+    }

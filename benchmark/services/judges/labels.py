@@ -1,0 +1,236 @@
+"""Taking in labels that judges gave elsewhere: a file whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+
+from annotation.core.errors import N_, Conflict
+from annotation.core.names import check_name
+from annotation.domain.formats import Source
+from annotation.domain.guidelines import Criterion, GuidelineDocument
+from annotation.models import Collection, Dataset, Guideline, Person, Response
+from annotation.services.audit import record
+from annotation.services.imports.run import sha256_of
+from benchmark.domain.judges.formats import JudgeRecord, model_of, read_judge_labels, refuse_probabilities
+from benchmark.domain.judges.prompts import most_likely, on_scale, read_label, read_probabilities
+from benchmark.models import Judge, JudgeLabel
+from benchmark.services.judges.judges import insert_judge
+from scoring.domain.training_data import level_name
+
+CHUNK = 500
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """What became of one file. ``off_scale`` are those of its labels that are no level of the scale."""
+
+    file: str
+    sha256: str
+    taken: int
+    already_there: int
+    off_scale: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "sha256": self.sha256,
+            "taken": self.taken,
+            "already_there": self.already_there,
+            "off_scale": self.off_scale,
+        }
+
+
+@dataclass(frozen=True)
+class Into:
+    """Where labels belong. ``model`` is whose responses were judged, where neither a row nor the file's name says."""
+
+    judge: str
+    guideline: Guideline
+    dataset: Dataset
+    collection: Collection
+    model: str | None = None
+
+
+@transaction.atomic
+def import_judge_labels(
+    *, source: Source, format_name: str, into: Into, actor: Person | None = None
+) -> FileReport:
+    """Take a file whole or not at all. The same file twice changes nothing; another label of the same is an error."""
+    records = list(read_judge_labels(source, format_name))
+    judge = _importing(into, actor)
+    known = _Known(into, records, model_of(source.name) if into.model is None else into.model)
+    labels: dict[tuple[int, str], JudgeLabel] = {}
+    for judge_record in records:
+        label = _label(judge, judge_record, known, into.guideline.document)
+        before = labels.setdefault((label.response_id, label.criterion), label)
+        if not _same(before, label):
+            raise judge_record.error(N_("this response has another label earlier in this file."), field=None)
+    lines = {key: judge_record for judge_record, key in zip(records, known.keys, strict=True)}
+    new = _new(judge, labels, lines)
+    for start in range(0, len(new), CHUNK):
+        JudgeLabel.objects.bulk_create(new[start : start + CHUNK])
+    sha256 = sha256_of(source)
+    _add_source(judge, Path(source.name).name, sha256)
+    report = FileReport(
+        file=source.name,
+        sha256=sha256,
+        taken=len(new),
+        already_there=len(labels) - len(new),
+        off_scale=sum(label.value is None for label in labels.values()),
+    )
+    if new:
+        record(actor=actor, verb="import_judge_labels", target=f"judge:{judge.name}", **report.as_json())
+    return report
+
+
+def _importing(into: Into, actor: Person | None) -> Judge:
+    """The judge, locked; made where there is none."""
+    judge = Judge.objects.select_for_update(of=("self",)).filter(name=check_name(into.judge)).first()
+    if judge is None:
+        return insert_judge(
+            name=into.judge, guideline=into.guideline, kind=Judge.Kind.IMPORTED, created_by=actor
+        )
+    if judge.kind != Judge.Kind.IMPORTED or judge.guideline_id != into.guideline.pk:
+        raise Conflict(
+            N_("The judge {name} is there already, for {guideline} ({kind}); choose another name."),
+            name=judge.name,
+            guideline=judge.guideline,
+            kind=judge.get_kind_display(),
+        )
+    return judge
+
+
+class _Known:
+    """The responses that the records name. ``keys`` are filled as the records are resolved, in their order."""
+
+    def __init__(self, into: Into, records: Sequence[JudgeRecord], model: str | None) -> None:
+        self._into, self._model = into, model
+        self.keys: list[tuple[int, str]] = []
+        self._responses: dict[tuple[str, str], Response] = {}
+        prompts = list({record.prompt for record in records})
+        models = {record.model or model for record in records} - {None}
+        responses = Response.objects.filter(prompt__dataset=into.dataset, collection=into.collection)
+        if len(models) <= CHUNK:  # every database takes so many
+            responses = responses.filter(model__name__in=models)
+        responses = responses.select_related("prompt", "model").defer("text", "turns", "prompt__text")
+        for start in range(0, len(prompts), CHUNK):
+            for response in responses.filter(prompt__key__in=prompts[start : start + CHUNK]):
+                self._responses[response.prompt.key, response.model.name] = response
+
+    def response(self, judge_record: JudgeRecord) -> Response:
+        if judge_record.collection not in {None, self._into.collection.name}:
+            raise judge_record.error(
+                N_("this is of another collection than {collection}; import it by itself."),
+                field="collection",
+                collection=repr(self._into.collection.name),
+            )
+        model = judge_record.model or self._model
+        if model is None:
+            raise judge_record.error(
+                N_("whose response is this? Give the model's name, or --model."), field="model"
+            )
+        response = self._responses.get((judge_record.prompt, model))
+        if response is None:
+            raise judge_record.error(
+                N_(
+                    "{dataset} has no response of {model} to the prompt {prompt} in the collection {collection}."
+                ),
+                field="id" if judge_record.model is None else "prompt_id",
+                dataset=self._into.dataset.name,
+                model=model,
+                prompt=judge_record.prompt[:60],
+                collection=repr(self._into.collection.name),
+            )
+        if judge_record.sha256 and judge_record.sha256 != response.sha256:
+            raise judge_record.error(
+                N_(
+                    "the response that was judged differs from the stored one; import that as another collection."
+                ),
+                field="response",
+            )
+        return response
+
+
+def _label(judge: Judge, judge_record: JudgeRecord, known: _Known, document: GuidelineDocument) -> JudgeLabel:
+    response = known.response(judge_record)
+    criterion = _criterion(judge_record, response, document)
+    known.keys.append((response.pk, criterion.name))
+    probabilities = _probabilities(judge_record, criterion)
+    return JudgeLabel(
+        judge=judge,
+        response=response,
+        criterion=criterion.name,
+        value=_value(judge_record, criterion, probabilities),
+        probabilities={level_name(value): share for value, share in probabilities.items()},
+        said=judge_record.answer,
+    )
+
+
+def _criterion(judge_record: JudgeRecord, response: Response, document: GuidelineDocument) -> Criterion:
+    """The one that the row names, or the only one that is asked of its prompt."""
+    applicable = document.criteria_for(response.prompt.dimension or None)
+    matching = [criterion for criterion in applicable if judge_record.criterion in {None, criterion.name}]
+    if len(matching) != 1:
+        raise judge_record.error(
+            N_("which criterion is this? Asked of this prompt: {known}."),
+            field="criterion",
+            known=", ".join(criterion.name for criterion in applicable) or "-",
+        )
+    return matching[0]
+
+
+def _probabilities(judge_record: JudgeRecord, criterion: Criterion) -> Mapping[float, float]:
+    if not judge_record.probabilities:
+        return {}
+    probabilities = read_probabilities(judge_record.probabilities, criterion)
+    if probabilities is None:
+        raise refuse_probabilities(judge_record)
+    return probabilities
+
+
+def _value(
+    judge_record: JudgeRecord, criterion: Criterion, probabilities: Mapping[float, float]
+) -> float | None:
+    """The level that was meant; None off the scale. Probabilities alone mean the likeliest level."""
+    if judge_record.value is not None:
+        return on_scale(judge_record.value, criterion)
+    if judge_record.answer:
+        return read_label(judge_record.answer, criterion) if judge_record.is_readable else None
+    return most_likely(probabilities) if probabilities else None
+
+
+def _new(
+    judge: Judge, labels: Mapping[tuple[int, str], JudgeLabel], lines: Mapping[tuple[int, str], JudgeRecord]
+) -> list[JudgeLabel]:
+    """Those that are not stored; a stored one that is another is an error."""
+    stored: dict[tuple[int, str], JudgeLabel] = {}
+    ids = sorted({response for response, _criterion in labels})
+    for start in range(0, len(ids), CHUNK):
+        for label in judge.labels.filter(response__in=ids[start : start + CHUNK]):
+            stored[label.response_id, label.criterion] = label
+    for key, label in labels.items():
+        if key in stored and not _same(stored[key], label):
+            raise lines[key].error(
+                N_("the judge {judge} has another label of this response; a label is never changed."),
+                judge=judge.name,
+            )
+    return [label for key, label in labels.items() if key not in stored]
+
+
+def _same(label: JudgeLabel, other: JudgeLabel) -> bool:
+    """The same level with the same probabilities; off the scale, the same words."""
+    if label.value != other.value or label.probabilities != other.probabilities:
+        return False
+    return label.value is not None or label.said == other.said
+
+
+def _add_source(judge: Judge, file: str, sha256: str) -> None:
+    line = f"{sha256}  {file}"
+    if line not in judge.source.splitlines():
+        judge.source = "\n".join([*judge.source.splitlines(), line])
+        judge.save(update_fields=["source"])

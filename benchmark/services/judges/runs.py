@@ -1,0 +1,215 @@
+"""Asking a judge about responses: one question for each content and criterion, what is stored is never asked again.
+
+Identical content (prompt, text of the response, criterion) is one question; its answer is the label of every
+response that has it. What got no answer is kept as a failure, and asked for again by the next job.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+
+from annotation.core.errors import N_
+from annotation.domain.datasets import text_sha256
+from annotation.domain.guidelines import Criterion
+from annotation.models import Response
+from annotation.services import jobs
+from benchmark.domain.judges.prompts import ParsedLabel, messages, parse
+from benchmark.domain.llm_client import (
+    ChatQuestion,
+    Endpoint,
+    EndpointAnswer,
+    RequestFailure,
+    RequestTotals,
+    ask_all,
+)
+from benchmark.models import Judge, JudgeLabel, JudgeRun
+from benchmark.selectors.judges.judges import labels_of
+from benchmark.selectors.leaderboards.runs import responses_to
+from benchmark.services.judges.judges import KIND
+from scoring.domain.training_data import level_name
+from scoring.selectors.training import response_text
+
+__all__ = ["KIND", "perform"]
+
+ASKING = N_("asking")
+CHUNK = 500
+KEPT_FAILURES = 100
+LONGEST_SAID = 20_000
+
+Content = tuple[str, str, str]
+"""The hashes of the prompt and of the response, and the criterion: what has the same question."""
+
+
+@dataclass
+class _Work:
+    """A job at its judging. ``done`` and ``total`` count labels, of those that were not stored when it began."""
+
+    context: jobs.JobContext
+    judging: JudgeRun
+    before: int
+    total: int
+    done: int = 0
+    asked: int = 0
+    off_scale: int = 0
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    failed: int = 0
+
+    @property
+    def judge(self) -> Judge:
+        return self.judging.judge
+
+
+def perform(context: jobs.JobContext) -> dict[str, Any]:
+    """The job's result: ``asked`` questions, ``copied`` labels of equal content, ``failed`` questions."""
+    judging = JudgeRun.objects.select_related(
+        "judge__guideline", "judge__template", "dataset", "collection"
+    ).get(pk=context.payload["judging"])
+    context.report(0.0, ASKING)
+    groups = _unanswered(judging)
+    total = sum(map(len, groups.values()))
+    work = _Work(context, judging, judging.requests, total)
+    JudgeRun.objects.filter(pk=judging.pk).update(failures=[])
+    _copy(work, groups)
+    _ask(work, groups)
+    return {
+        "judge": judging.judge.name,
+        "labels": work.done,
+        "asked": work.asked,
+        "copied": work.done - work.asked,
+        "off_scale": work.off_scale,
+        "failed": work.failed,
+    }
+
+
+def _unanswered(judging: JudgeRun) -> dict[Content, list[int]]:
+    """By content, the responses that have no label of the judge yet; in the order of their ids."""
+    document = judging.judge.guideline.document
+    rows = list(
+        responses_to(judging.dataset, judging.collection, judging.evaluated_models.all())
+        .select_related(None)
+        .values_list("pk", "prompt_id", "prompt__dimension", "sha256")
+    )
+    prompts = {pk: text_sha256(text) for pk, text in judging.dataset.prompts.values_list("pk", "text")}
+    known = labels_of(judging.judge, [pk for pk, *_more in rows])
+    groups: dict[Content, list[int]] = defaultdict(list)
+    for pk, prompt, dimension, sha256 in rows:
+        for criterion in document.criteria_for(dimension or None):
+            if (pk, criterion.name) not in known:
+                groups[prompts[prompt], sha256, criterion.name].append(pk)
+    return dict(groups)
+
+
+def _copy(work: _Work, groups: dict[Content, list[int]]) -> None:
+    """What the judge has said of equal content, wherever that stands, is taken out of ``groups``."""
+    hashes = sorted({sha256 for _prompt, sha256, _criterion in groups})
+    for start in range(0, len(hashes), CHUNK):
+        labels = work.judge.labels.filter(response__sha256__in=hashes[start : start + CHUNK])
+        labels = labels.select_related("response__prompt").defer("response__text", "response__turns")
+        for label in labels.order_by("pk"):
+            prompt = text_sha256(label.response.prompt.text)
+            responses = groups.pop((prompt, label.response.sha256, label.criterion), None)
+            if responses:
+                _store(work, [_label_like(label, response) for response in responses])
+
+
+def _label_like(label: JudgeLabel, response: int) -> JudgeLabel:
+    return JudgeLabel(
+        judge_id=label.judge_id,
+        response_id=response,
+        criterion=label.criterion,
+        value=label.value,
+        probabilities=label.probabilities,
+        said=label.said,
+    )
+
+
+def _ask(work: _Work, groups: Mapping[Content, Sequence[int]]) -> None:
+    """Each content once; a question's key is the place of its content."""
+    judge, contents = work.judge, list(groups)
+    criteria = {criterion.name: criterion for criterion in judge.guideline.document.criteria}
+
+    def sent(_keys: Sequence[int]) -> None:
+        """Nothing is kept of what is under way: the same question may be asked again."""
+
+    def done(batch: Sequence[EndpointAnswer | RequestFailure], totals: RequestTotals) -> None:
+        with transaction.atomic():
+            for outcome in batch:
+                content = contents[outcome.key]
+                if isinstance(outcome, RequestFailure):
+                    _fail(work, content, groups[content][0], outcome)
+                else:
+                    _take(work, criteria[content[2]], groups[content], outcome)
+            counted = work.before + totals.requests
+            JudgeRun.objects.filter(pk=work.judging.pk).update(requests=counted, failures=work.failures)
+        work.context.report(work.done / work.total if work.total else 1.0, ASKING)
+
+    endpoint = Endpoint(
+        url=judge.endpoint, model=judge.served_model, settings=judge.settings, timeout=work.judging.timeout
+    )
+    questions = _questions(judge, groups, criteria)
+    ask_all(questions, endpoint, concurrency=work.judging.concurrency, sent=sent, done=done)
+
+
+def _questions(
+    judge: Judge, groups: Mapping[Content, Sequence[int]], criteria: Mapping[str, Criterion]
+) -> Iterator[ChatQuestion]:
+    """As a stream: the texts of a chunk of them stand in memory."""
+    template = judge.template
+    assert template is not None, "the database holds no judge of an endpoint without one"
+    contents = list(groups)
+    for start in range(0, len(contents), CHUNK):
+        firsts = {content: groups[content][0] for content in contents[start : start + CHUNK]}
+        responses = Response.objects.select_related("prompt").in_bulk(set(firsts.values()))
+        for key, (content, first) in enumerate(firsts.items(), start):
+            response = responses[first]
+            chat = messages(
+                template.system,
+                template.text,
+                document=judge.guideline.document,
+                criterion=criteria[content[2]],
+                prompt=response.prompt.text,
+                response=response_text(response.text, response.turns),
+            )
+            yield ChatQuestion(key, chat)
+
+
+def _take(work: _Work, criterion: Criterion, responses: Sequence[int], answer: EndpointAnswer) -> None:
+    parsed = parse(answer.text, criterion)
+    work.asked += 1
+    _store(work, [_label(work.judge, criterion, response, parsed, answer.text) for response in responses])
+
+
+def _label(judge: Judge, criterion: Criterion, response: int, parsed: ParsedLabel, text: str) -> JudgeLabel:
+    return JudgeLabel(
+        judge=judge,
+        response_id=response,
+        criterion=criterion.name,
+        value=parsed.value,
+        probabilities={level_name(value): share for value, share in parsed.probabilities.items()},
+        said=text[:LONGEST_SAID],
+    )
+
+
+def _store(work: _Work, labels: Sequence[JudgeLabel]) -> None:
+    """A label that another job has stored meanwhile stays as it is."""
+    JudgeLabel.objects.bulk_create(labels, ignore_conflicts=True)
+    work.done += len(labels)
+    work.off_scale += sum(label.value is None for label in labels)
+
+
+def _fail(work: _Work, content: Content, response: int, failure: RequestFailure) -> None:
+    """The last ones are kept, to be shown; all of them are asked for again."""
+    work.failed += 1
+    entry = {
+        "response": response,
+        "criterion": content[2],
+        "status": failure.status,
+        "error": failure.error,
+        "attempts": failure.attempts,
+    }
+    work.failures = [*work.failures, entry][-KEPT_FAILURES:]

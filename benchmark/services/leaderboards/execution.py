@@ -1,0 +1,279 @@
+"""The leaderboard of a run with its parts, computed from its stored items alone and kept with what made it.
+
+What a run counts: gold where the scorer's release has it, else a prediction that is never in-sample.
+
+Beside its gold a response keeps the prediction of it too, where there is one: what the scorer would have said.
+
+Doing a run: have the scorer predict what it has not yet, store what counts, compute the board.
+
+Every step finds what is already done and leaves it, so that a run which died goes on where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, Protocol
+
+from django.db import transaction
+from django.db.models import Count, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from annotation.core.errors import N_
+from annotation.core.version import code_version
+from annotation.models import Response
+from benchmark.domain.estimates.estimates import estimates
+from benchmark.domain.leaderboards.board import BoardFigures
+from benchmark.domain.leaderboards.resampling import CountedResponse
+from benchmark.models import BenchmarkRun, BoardPart, RunItem
+from benchmark.selectors.estimates import drawn_strata, planned_before, planning_parts, selection_of
+from benchmark.selectors.leaderboards.items import BASES, Place, counted, everything, scope_of
+from benchmark.selectors.leaderboards.runs import ItemSource, Key, gold_of, responses_of
+from scoring.models import Prediction
+from scoring.services import score
+from scoring.services.predictions.predictions import PREDICTING
+
+GROUPS, PAIRS, ESTIMATES = "groups", "pairs", "estimates"
+SELECTION = "selection"
+
+
+def finish_run(run: BenchmarkRun) -> dict[str, Any]:
+    """Compute everything, then store it at once; done again, it changes nothing but the time."""
+    board, parts = compute(run)
+    run.board = board
+    run.weights_sha256 = run.scorer.weights_sha256
+    run.code_version = code_version()
+    run.finished_at = timezone.now()
+    with transaction.atomic():
+        keep_parts(run, parts)
+        run.save(update_fields=["board", "weights_sha256", "code_version", "finished_at"])
+    return board
+
+
+def keep_parts(run: BenchmarkRun, parts: Mapping[str, Any]) -> None:
+    for name, content in parts.items():
+        BoardPart.objects.update_or_create(run=run, name=name, defaults={"content": content})
+
+
+def compute(run: BenchmarkRun) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The board, and its parts by name."""
+    rows = counted(run)
+    models = run.evaluated_models.values_list("name", flat=True)  # one without any value still has its row
+    document, seed = run.scorer.guideline.document, run.scorer.seed
+    figures = BoardFigures(document, rows, models=models, seed=seed)
+    before = planned_before(run)  # first: a plan that is made meanwhile makes what is kept stale, never wrong
+    drawn = drawn_strata(run)
+    parts = {
+        GROUPS: figures.groups,
+        PAIRS: figures.pairs,
+        ESTIMATES: estimates(document, rows, seed=seed, strata=drawn) | {SELECTION: selection_of(run)},
+    }
+    planning = planning_parts(
+        run, rows, estimates=parts[ESTIMATES], pairs=parts[PAIRS], drawn=drawn, before=before
+    )
+    return _with_bases(figures.board, run, rows), parts | planning
+
+
+def _with_bases(board: dict[str, Any], run: BenchmarkRun, rows: Sequence[CountedResponse]) -> dict[str, Any]:
+    """The board with what each cell rests on, and what made it."""
+    totals = everything(run)
+    composition: dict[Place, Counter[str]] = defaultdict(Counter)
+    for counted_row in rows:
+        composition[counted_row.model, counted_row.scope][counted_row.basis] += 1
+    for row in board["rows"]:
+        for scope, cell in row["dimensions"].items():
+            bases = composition[row["model"], scope]
+            cell["composition"] = {str(basis): bases[basis] for basis in BASES}
+            cell["missing"] = totals[row["model"], scope] - cell["n"]
+    return board | {"run": run.name, "left_out": totals["", ""], "lineage": lineage(run)}
+
+
+def lineage(run: BenchmarkRun) -> dict[str, Any]:
+    """What made the numbers, by name and by hash."""
+    scorer = run.scorer
+    return {
+        "scorer": scorer.name,
+        "weights_sha256": scorer.weights_sha256,
+        "seed": scorer.seed,
+        "release": scorer.release.name,
+        "release_sha256": scorer.release.sha256,
+        "guideline": str(scorer.guideline),
+        "guideline_sha256": scorer.guideline.sha256,
+        "dataset": run.dataset.name,
+        "collection": run.collection.name,
+        "code_version": code_version(),
+    }
+
+
+CHUNK = 1000
+
+
+def asked(run: BenchmarkRun) -> QuerySet[Response]:
+    """The run's responses that its guideline can judge."""
+    return responses_of(run).filter(prompt__dimension__in=_criteria(run))
+
+
+def unscored(run: BenchmarkRun) -> QuerySet[Response]:
+    """Responses that lack a prediction of the run's scorer in some criterion, whether they have gold or not."""
+    own = Prediction.objects.filter(scorer=run.scorer, response=OuterRef("pk"))
+    prediction_counts = own.order_by().values("response").annotate(n=Count("pk")).values("n")
+    conditions = [
+        Q(prompt__dimension=dimension, told__lt=len(criteria))
+        for dimension, criteria in _criteria(run).items()
+    ]
+    judged = asked(run).annotate(told=Coalesce(Subquery(prediction_counts, output_field=IntegerField()), 0))
+    return judged.filter(reduce(or_, conditions)) if conditions else judged.none()
+
+
+def write_items(run: BenchmarkRun, report: Callable[[float], None]) -> int:
+    """Store what the run counts; done again, it changes nothing. The number of items."""
+    gold, predicted, criteria = gold_of(run), _predictions(run), _criteria(run)
+    responses = list(asked(run).select_related(None).values_list("pk", "prompt__dimension"))
+    for start in range(0, len(responses), CHUNK):
+        report(start / len(responses))
+        keys = [
+            (response, criterion)
+            for response, dimension in responses[start : start + CHUNK]
+            for criterion in criteria[dimension]
+        ]
+        RunItem.objects.bulk_create(_items(run, keys, gold, predicted), ignore_conflicts=True)
+    return run.items.count()
+
+
+def _criteria(run: BenchmarkRun) -> dict[str, tuple[str, ...]]:
+    """What is asked of the prompts of each dimension that the run's responses have and its guideline knows."""
+    document = run.scorer.guideline.document
+    dimensions = set(responses_of(run).order_by().values_list("prompt__dimension", flat=True).distinct())
+    return {
+        dimension: tuple(criterion.name for criterion in document.criteria_for(dimension or None))
+        for dimension in sorted(dimensions)
+        if scope_of(run, dimension) is not None
+    }
+
+
+def _items(
+    run: BenchmarkRun,
+    keys: Iterable[Key],
+    gold: Mapping[Key, ItemSource],
+    predicted: Mapping[Key, ItemSource],
+) -> Iterator[RunItem]:
+    """Of those that have gold or a prediction."""
+    for response, criterion in keys:
+        label, prediction = gold.get((response, criterion)), predicted.get((response, criterion))
+        counts = label or prediction
+        if counts is not None:
+            yield RunItem(
+                run=run,
+                response_id=response,
+                criterion=criterion,
+                value=counts.value,
+                basis=counts.basis,
+                released_label_id=label and label.pk,
+                prediction_id=prediction and prediction.pk,
+            )
+
+
+def _predictions(run: BenchmarkRun) -> dict[Key, ItemSource]:
+    rows = Prediction.objects.filter(
+        scorer=run.scorer, response__in=responses_of(run).order_by().values("pk")
+    ).values_list("response_id", "criterion", "pk", "value", "fold")
+    return {
+        (response, criterion): ItemSource(
+            pk, value, RunItem.Basis.UNSEEN if fold is None else RunItem.Basis.OUT_OF_FOLD
+        )
+        for response, criterion, pk, value, fold in rows.iterator()
+    }
+
+
+SCORING = 0.8
+"""The share of the work that predicting is."""
+COLLECTING = N_("collecting what counts")
+COMPUTING = N_("computing the board")
+PREDICTED = N_("responses predicted")
+RATE = N_("responses a second")
+
+FEWEST, MOST = 50, 1000
+"""Responses that are predicted between two reports."""
+SECONDS = 2.0
+"""How long that should take."""
+
+
+class Tell(Protocol):
+    """A job's ``report``: the fraction that is done, the stage, and values that are shown while it runs."""
+
+    def __call__(self, progress: float, stage: str = "", **values: float) -> None: ...
+
+
+@dataclass
+class Cost:
+    """What scoring took, over all attempts: ``predicted`` of so many ``responses``, seconds and processor seconds."""
+
+    responses: int = 0
+    predicted: int = 0
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, run: BenchmarkRun) -> Cost:
+        stored = {name: value for name, value in run.cost.items() if name != "per_response"}
+        return cls(**stored)
+
+    def to_json(self) -> dict[str, Any]:
+        """``per_response`` are seconds; None where nothing had to be predicted."""
+        each = self.seconds / self.predicted if self.predicted else None
+        return asdict(self) | {"per_response": each}
+
+
+def perform(run: BenchmarkRun, report: Tell) -> dict[str, Any]:
+    """The job's result. A run that is finished is left as it is."""
+    if run.finished_at is None:
+        report(0.0, COLLECTING)
+        _predict(run, report)
+        write_items(run, lambda done: report(SCORING + 0.8 * (1 - SCORING) * done, COLLECTING))
+        report(1 - 0.2 * (1 - SCORING), COMPUTING)
+        finish_run(run)
+    return {"run": run.name, "items": run.items.count(), "cost": run.cost}
+
+
+def _predict(run: BenchmarkRun, report: Tell) -> None:
+    """Predict what lacks a prediction, copies of a text together; cost and progress are told every few seconds."""
+    cost = Cost.of(run)
+    pending = list(unscored(run).order_by("prompt_id", "sha256", "pk").values_list("pk", flat=True))
+    cost.responses = asked(run).count()
+    _keep(run, cost)
+    began, done, size = time.monotonic(), 0, FEWEST
+    while done < len(pending):
+        chunk = pending[done : done + size]
+        took = _timed(run, chunk, cost)
+        done += len(chunk)
+        _keep(run, cost)
+        rate = done / (time.monotonic() - began)
+        report(
+            SCORING * done / len(pending),
+            PREDICTING,
+            **{PREDICTED: cost.predicted, RATE: round(rate, 1)},
+        )
+        size = max(FEWEST, min(MOST, int(len(chunk) * SECONDS / max(took, 0.001))))
+
+
+def _timed(run: BenchmarkRun, keys: list[int], cost: Cost) -> float:
+    """Predict these and add what it took to the cost. The seconds."""
+    wall, processor = time.monotonic(), time.process_time()
+    predicted = Prediction.objects.filter(scorer=run.scorer, response__in=keys).values("response").distinct()
+    before = predicted.count()
+    score(scorer=run.scorer, responses=Response.objects.filter(pk__in=keys))
+    took = time.monotonic() - wall
+    cost.predicted += predicted.count() - before  # of a criterion that was not learned there is none
+    cost.seconds += took
+    cost.processor_seconds += time.process_time() - processor
+    return took
+
+
+def _keep(run: BenchmarkRun, cost: Cost) -> None:
+    run.cost = cost.to_json()
+    BenchmarkRun.objects.filter(pk=run.pk).update(cost=run.cost)

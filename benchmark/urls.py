@@ -1,0 +1,68 @@
+"""The pages of the benchmark. What has a fixed word after ``runs/`` comes before the names of runs."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, URLResolver, path
+
+from benchmark.views import collection, estimates, published_tables, sharing
+from benchmark.views.judges import judges
+from benchmark.views.leaderboards import cells, runs
+from benchmark.views.leaderboards.reports import exports
+from benchmark.views.multiple_choice import exports as multiple_choice_exports
+from benchmark.views.multiple_choice import reports
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("runs/-/collecting/", collection.collectings, name="collecting"),
+    path("runs/-/collecting/new/", collection.new_collecting, name="collecting-new"),
+    path("runs/-/collecting/<str:number>/", collection.collecting_run, name="collecting-run"),
+    path(
+        "runs/-/collecting/<str:number>/progress/", collection.collecting_progress, name="collecting-progress"
+    ),
+    path("runs/-/collecting/<str:number>/again/", collection.collecting_again, name="collecting-again"),
+    path("runs/-/judges/", judges.judges, name="judges"),
+    path("runs/-/judges/new/", judges.new_judge, name="judge-new"),
+    path("runs/-/judges/judge/<str:name>/", judges.judge, name="judge"),
+    path("runs/-/judges/judge/<str:name>/ask/", judges.ask, name="judge-ask"),
+    path("runs/-/judges/judgings/<int:judging_id>/again/", judges.ask_on, name="judge-ask-on"),
+    path("runs/-/judges/templates/<str:name>/", judges.template, name="judge-template"),
+    path("runs/-/judges/templates/<str:name>/save/", judges.save, name="judge-template-save"),
+    path("runs/-/judges/comparison/<str:name>/", judges.compare, name="judge-comparison"),
+    path("runs/-/multiple-choice/", reports.reports, name="choice-reports"),
+    path("runs/-/multiple-choice/-/new/", reports.new_report, name="choice-report-new"),
+    path("runs/-/multiple-choice/<str:name>/", reports.report, name="choice-report"),
+    path("runs/-/multiple-choice/<str:name>/answers/", reports.model_page, name="choice-report-model"),
+    path("runs/-/multiple-choice/<str:name>/batch/", reports.batch, name="choice-report-batch"),
+    path(
+        "runs/-/multiple-choice/<str:name>/export/<str:kind>/",
+        multiple_choice_exports.export,
+        name="choice-report-export",
+    ),
+    path("runs/<str:name>/label-next/", estimates.label_next_page, name="label-next"),
+    path("runs/<str:name>/label-next/batch/", estimates.label_next_batch, name="label-next-batch"),
+    path("runs/-/published/", published_tables.published_tables, name="published-tables"),
+    path("runs/-/published/new/", published_tables.published_new, name="published-new"),
+    path("runs/-/published/<int:table_id>/", published_tables.published_table, name="published-table"),
+    path(
+        "runs/-/published/<int:table_id>/dataset/",
+        published_tables.published_dataset,
+        name="published-dataset",
+    ),
+    path(
+        "runs/-/published/<int:table_id>/remove/", published_tables.published_remove, name="published-remove"
+    ),
+    path("runs/<str:name>/again/", runs.run_again, name="run-again"),
+    path("runs/<str:name>/links/", sharing.run_links, name="run-links"),
+    path("runs/<str:name>/links/new/", sharing.run_share, name="run-share"),
+    path("runs/<str:name>/links/<int:link_id>/revoke/", sharing.run_link_revoke, name="run-link-revoke"),
+    path("shared/<str:token>/", sharing.shared, name="shared"),
+    path("shared/<str:token>/<str:language>/", sharing.shared, name="shared-in"),
+    path("shared/<str:token>/charts/<str:proof>/<str:key>.svg", sharing.shared_chart, name="shared-chart"),
+    path("runs/", runs.runs, name="runs"),
+    path("runs/-/new/", runs.new_run, name="new-run"),
+    path("runs/<str:name>/", runs.run, name="run"),
+    path("runs/<str:name>/export/", exports.export, name="run-export"),
+    path("runs/<str:name>/cell/", cells.cell, name="run-cell"),
+    path("runs/<str:name>/items/<int:item_id>/", cells.item, name="run-item"),
+    path("runs/-/retrain/<str:release>/", runs.retrain, name="retrain"),
+    path("runs/-/retrainings/<int:retraining_id>/", runs.retraining, name="retraining"),
+]

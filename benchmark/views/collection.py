@@ -1,0 +1,219 @@
+"""The pages of collecting: what was gathered, beginning one, and one at work."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from django.conf import settings
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from annotation.core.charts import PADDING, chart_url, draw_line, draw_rules, make_picture, make_quantity
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError, Conflict
+from annotation.core.http import Crumb, trail, whole
+from annotation.models import MANAGER, RESEARCHER
+from annotation.selectors.access import has_role
+from annotation.selectors.jobs import is_silent, is_waiting_long
+from annotation.views.access import person_of, role_required
+from benchmark.domain.llm_client import key_for, key_name
+from benchmark.forms.collection import CollectingForm
+from benchmark.models import CollectionRun
+from benchmark.selectors.collection import (
+    CUT,
+    StretchRate,
+    collecting_for,
+    failures_of,
+    finish_reasons,
+    jobs_of,
+    rates_of,
+    runs_for,
+    sample_of,
+    served_by,
+    standing,
+    texts_of,
+)
+from benchmark.selectors.leaderboards.runs import collections_open_to, models_open_to
+from benchmark.services.collection import create_collecting, go_on, refuse_unlisted_endpoint
+
+PER_PAGE = 50
+WIDTH, HEIGHT = 560, 160
+SHORT = 3
+"""Minutes; of what took less the times are in seconds."""
+
+
+@require_safe
+@role_required(RESEARCHER, MANAGER)
+def collectings(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    page = Paginator(runs_for(person), PER_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "may_collect": has_role(person, RESEARCHER),
+    }
+    return render(request, "benchmark/collection/list.html", context)
+
+
+@dataclass(frozen=True)
+class EndpointChoice:
+    """An endpoint of the settings. ``key`` is what is known of its key here, never the key."""
+
+    name: str
+    url: str
+    variable: str
+    has_key: bool
+    refusal: str
+
+
+def _endpoints() -> list[EndpointChoice]:
+    endpoints = []
+    for name, url in settings.ASSAY_ENDPOINTS.items():
+        try:
+            has_key, refusal = key_for(url) is not None, ""
+            variable = key_name(url)
+        except AssayError as error:
+            has_key, refusal, variable = False, error_text(error), ""
+        endpoints.append(EndpointChoice(name, url, variable, has_key, refusal))
+    return endpoints
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(RESEARCHER)
+def new_collecting(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    form = CollectingForm(request.POST or None, person=person)
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = create_collecting(actor=person, **form.options())
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            return redirect("collecting-run", made.pk)
+    context = {
+        "form": form,
+        "endpoints": _endpoints(),
+        "models": models_open_to(person).values_list("name", flat=True),
+        "collections": collections_open_to(person).exclude(name="").values_list("name", flat=True),
+        "crumbs": _crumbs(_("Collect responses")),
+    }
+    status = 422 if form.is_bound else 200
+    return render(request, "benchmark/collection/new.html", context, status=status)
+
+
+@require_safe
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def collecting_run(request: HttpRequest, number: str) -> HttpResponse:
+    person = person_of(request)
+    run = collecting_for(person, whole(number))
+    unit, rates = _clock(rates_of(run))
+    failures = Paginator(failures_of(run), PER_PAGE).get_page(request.GET.get("page"))
+    context = _live(run) | {
+        "texts": texts_of(run),
+        "is_listed": _is_listed(run),
+        "crumbs": _crumbs(str(run)),
+        "rates": rates,
+        "rate_unit": unit,
+        "chart": _rate_chart(unit, rates) if len(rates) > 1 else "",
+        "reasons": [(name, n, name == CUT) for name, n in finish_reasons(run)],
+        "served": served_by(run),
+        "settings": [(name, _written(value)) for name, value in run.settings.items()],
+        "page": failures,
+        "pages": failures.paginator.get_elided_page_range(failures.number),
+        "sample": sample_of(run),
+        "jobs": jobs_of(run),
+        "may_collect": has_role(person, RESEARCHER),
+        "manages": has_role(person, MANAGER),
+    }
+    return render(request, "benchmark/collection/run.html", context)
+
+
+@require_safe
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def collecting_progress(request: HttpRequest, number: str) -> HttpResponse:
+    """The live part, which asks again; once the job is over the whole page is loaded anew."""
+    run = collecting_for(person_of(request), whole(number))
+    answer = render(request, "benchmark/collection/live.html", _live(run))
+    if run.job is None or run.job.is_over:
+        answer["HX-Refresh"] = "true"
+    return answer
+
+
+@require_POST
+@role_required(RESEARCHER)
+def collecting_again(request: HttpRequest, number: str) -> HttpResponse:
+    """Go on: ask for whatever lacks a response."""
+    person = person_of(request)
+    run = collecting_for(person, whole(number))
+    refuse_unlisted_endpoint(run, settings.ASSAY_ENDPOINTS)
+    go_on(run=run, actor=person)
+    return redirect("collecting-run", run.pk)
+
+
+def _is_listed(run: CollectionRun) -> bool:
+    try:
+        refuse_unlisted_endpoint(run, settings.ASSAY_ENDPOINTS)
+    except Conflict:
+        return False
+    return True
+
+
+def _live(run: CollectionRun) -> dict[str, Any]:
+    """How far it is, and what the job says while it is at it."""
+    run_progress, job = standing(run), run.job
+    at_work = job is not None and not job.is_over
+    newest = (
+        {point["name"]: point["value"] for point in job.history[-8:]} if job is not None and at_work else {}
+    )
+    rate = newest.get("responses a second")
+    return {
+        "run": run,
+        "job": job,
+        "at_work": at_work,
+        "standing": run_progress,
+        # What a worker that died left under way is lost, although nobody has counted it yet.
+        "lost": run.lost + (0 if at_work else run_progress.pending),
+        "rate": rate,
+        "minutes_left": run_progress.left / rate / 60 if rate else None,
+        "silent": job is not None and is_silent(job),
+        "waiting_long": job is not None and is_waiting_long(job),
+        "share": 100 * run_progress.stored / run_progress.prompts if run_progress.prompts else None,
+    }
+
+
+def _clock(rates: list[StretchRate]) -> tuple[str, list[StretchRate]]:
+    """The unit of their times, and the rates by it."""
+    if not rates or rates[-1].at >= SHORT:
+        return _("Minutes"), rates
+    return _("Seconds"), [replace(rate, at=60 * rate.at) for rate in rates]
+
+
+def _rate_chart(unit: str, rates: list[StretchRate]) -> str:
+    values = [{"at": rate.at, "rate": rate.per_second, "stretch": rate.stretch} for rate in rates]
+    breaks = [later.at for rate, later in pairwise(rates) if rate.stretch != later.stretch]
+    x = make_quantity("at", unit, tickCount=6)
+    y = make_quantity("rate", _("Responses a second"), scale={"zero": True})
+    detail = {"field": "stretch", "type": "nominal"}
+    layer = [
+        draw_line(x, y, mark={"interpolate": "step-after"}, detail=detail),
+        *draw_rules(breaks, mark={"strokeWidth": 1}, x=x),
+    ]
+    return chart_url(make_picture(layer, values, padding=PADDING, width=WIDTH, height=HEIGHT))
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _crumbs(label: str) -> list[Crumb]:
+    return trail((_("Benchmarks"), "runs", []), (_("Collecting"), "collecting", []), here=label)

@@ -1,0 +1,319 @@
+"""What to label next for a run: whom labels would tell apart, what a goal takes, and the batch that is made of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from annotation.core.charts import GOLD, SCHEMA, Spec, chart_url, draw_line, make_quantity
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.formatting import (
+    format_decimal,
+    format_grouped,
+    format_range,
+    format_signed,
+    format_significant,
+)
+from annotation.core.http import trail
+from annotation.core.text_templates import render_text
+from annotation.models import ADJUDICATOR, ANNOTATOR, MANAGER, RESEARCHER
+from annotation.selectors.access import has_role
+from annotation.views.access import person_of, role_required
+from benchmark.domain.estimates.label_plan import (
+    LabelEffort,
+    ModelPair,
+    StratumTarget,
+    curve,
+    half_widths,
+    metric_by_scope,
+    to_separate,
+)
+from benchmark.domain.leaderboards.metrics import scopes
+from benchmark.forms.estimates import LabellingBatchForm, PointsForm
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.estimates import (
+    LabellingStatus,
+    PlanGoal,
+    all_labelled,
+    effort,
+    plans_of,
+    prompt_needs,
+    prompts_to_separate,
+)
+from benchmark.selectors.leaderboards.runs import refuse_sealed_run, run_named
+from benchmark.services.estimates import label_next, standing_kept
+from benchmark.views.leaderboards.formatting import metric_label, scope_label
+from scoring.selectors.scorers import list_release_people
+
+CURVE = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 7.5, 10)
+"""Half-widths that the curve is drawn through, in points."""
+WIDTH, HEIGHT = 560, 260
+
+
+@require_safe
+@role_required(RESEARCHER, MANAGER)
+def label_next_page(request: HttpRequest, name: str) -> HttpResponse:
+    """``?points=2``, or ``?first=..&second=..`` to separate two models."""
+    return _page(request, name)
+
+
+@require_POST
+@never_cache
+@role_required(RESEARCHER)
+def label_next_batch(request: HttpRequest, name: str) -> HttpResponse:
+    """The batch of what the same query asks for; the page again, with the reason, where it is refused."""
+    return _page(request, name)
+
+
+def _page(request: HttpRequest, name: str) -> HttpResponse:
+    person = person_of(request)
+    run = run_named(name)
+    refuse_sealed_run(person, run)
+    basis = standing_kept(run)
+    points = PointsForm(request.GET if "points" in request.GET else {"points": "2"})
+    goal = _goal(request, basis, points)
+    form = LabellingBatchForm(request.POST or None, initial=_people(run))
+    if request.method == "POST" and goal is not None and form.is_valid():
+        answer = _make(request, run, goal, form)
+        if answer is not None:
+            return answer
+    context = _context(basis, goal) | {
+        "run": run,
+        "points": points,
+        "form": form,
+        "query": request.GET.urlencode(),
+        "crumbs": trail(
+            (_("Benchmarks"), "runs", []), (run.name, "run", [run.name]), here=_("What to label next")
+        ),
+        "manages": has_role(person, MANAGER),
+        "researches": has_role(person, RESEARCHER),
+        "plans": [_past(plan) for plan in plans_of(run)],
+    }
+    status = 422 if request.method == "POST" or not points.is_valid() else 200
+    return render(request, "benchmark/estimates/label_plan.html", context, status=status)
+
+
+def _goal(request: HttpRequest, basis: LabellingStatus, points: PointsForm) -> PlanGoal | None:
+    """None where the number is none."""
+    if "first" in request.GET:
+        pair = (request.GET["first"], request.GET.get("second", ""))
+        basis.pair(*pair)  # which raises NotFound where a name is no model's
+        return PlanGoal(pair=pair)
+    return PlanGoal(half_width=points.cleaned_data["points"] / _unit(basis)) if points.is_valid() else None
+
+
+def _unit(basis: LabellingStatus) -> int:
+    """Points in one of the metric: a rate's are hundredths."""
+    return 100 if basis.metric.kind == "rate" else 1
+
+
+def _make(
+    request: HttpRequest, run: BenchmarkRun, goal: PlanGoal, form: LabellingBatchForm
+) -> HttpResponse | None:
+    """None, with the reason on the form, where it is refused."""
+    person = person_of(request)
+    # Without the people to open it, it stays a draft: a manager adds them.
+    open_now = has_role(person, MANAGER) and "draft" not in request.POST
+    try:
+        made = label_next(run=run, goal=goal, open_now=open_now, actor=person, **form.options())
+    except AssayError as error:
+        form.add_error(None, error_text(error))
+        return None
+    code = "batch_open" if open_now else "batch_draft"
+    messages.success(request, render_text("benchmark/wording/message.txt", code=code, name=made.batch.name))
+    return (
+        redirect("batch", made.batch.name) if has_role(person, MANAGER) else redirect("label-next", run.name)
+    )
+
+
+def _people(run: BenchmarkRun) -> dict[str, Any]:
+    return {
+        "annotators": list_release_people(run.scorer, ANNOTATOR),
+        "adjudicators": list_release_people(run.scorer, ADJUDICATOR),
+    }
+
+
+def _context(basis: LabellingStatus, goal: PlanGoal | None) -> dict[str, Any]:
+    takes = effort(basis.run.scorer.guideline.name)
+    pairs = [pair for pair in basis.neighbours if pair is not None]
+    neighbours = [
+        _neighbours(basis, pair, own, takes) for pair, own in zip(pairs, to_separate(pairs), strict=True)
+    ]
+    demands, refusal = _wanted(basis, goal)
+    needs = _prompt_needs(basis, goal)
+    more = sum(demand.more for demand in demands)
+    context = {
+        "metric": metric_label(basis.metric),
+        "rate": basis.metric.kind == "rate",
+        "neighbours": [neighbour for neighbour in neighbours if not neighbour.separated],
+        "separated": sum(neighbour.separated for neighbour in neighbours),
+        "undefined": sum(pair is None for pair in basis.neighbours),
+        "pair": goal.pair if goal else None,
+        "half_width": "" if goal is None or goal.half_width is None else _points(basis, goal.half_width),
+        "refusal": refusal,
+        "more": more,
+        "more_shown": format_grouped(more),
+        "work": _work(takes, more),
+        "waiting": basis.waiting,
+        "assumed": sum(demand.stratum.assumed for demand in demands),
+        "strata": len(demands),
+        "all_labelled": all_labelled(basis.run),
+        "prompt_needs": needs,
+        "prompts_met": bool(needs) and all(need["is_met"] for need in needs),
+    }
+    return context | _table(basis, demands) | _curve(basis)
+
+
+def _prompt_needs(basis: LabellingStatus, goal: PlanGoal | None) -> list[dict[str, Any]]:
+    """What only more prompts narrow, by column; nothing where a pair is asked for."""
+    if goal is None or goal.half_width is None:
+        return []
+    return [
+        {
+            "label": scope_label(basis.document, prompt_need.scope),
+            "prompts": prompt_need.prompts,
+            "now": _half_width(basis, prompt_need.half_width),
+            "needed": prompt_need.needed,
+            "is_met": prompt_need.is_met,
+        }
+        for prompt_need in prompt_needs(basis, goal.half_width)
+    ]
+
+
+def _wanted(basis: LabellingStatus, goal: PlanGoal | None) -> tuple[list[StratumTarget], str]:
+    if goal is None:
+        return [], ""
+    try:
+        return basis.wanted(goal), ""
+    except AssayError as error:
+        return [], error_text(error)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Two models as a line of the table; ``more`` labels would separate them, None where no number would."""
+
+    first: str
+    second: str
+    difference: str
+    interval: str
+    separated: bool
+    more: int | None
+    work: str
+    url: str
+    prompts: int | None
+    """About so many would separate them, where no label does."""
+
+
+def _neighbours(
+    basis: LabellingStatus, pair: ModelPair, demands: Sequence[StratumTarget] | None, takes: LabelEffort
+) -> Neighbours:
+    more = None if demands is None else sum(demand.more for demand in demands)
+    unit = _unit(basis)
+    low, high = (format_signed(end * unit, 1) for end in pair.interval) if pair.interval else ("", "")
+    return Neighbours(
+        first=pair.first,
+        second=pair.second,
+        difference=format_signed(pair.difference * unit, 1),
+        interval=format_range(low, high),
+        separated=pair.separated,
+        more=more,
+        work=_work(takes, more or 0),
+        url=f"{_address(basis)}?{urlencode({'first': pair.first, 'second': pair.second})}#wanted",
+        prompts=prompts_to_separate(basis, pair),
+    )
+
+
+def _address(basis: LabellingStatus) -> str:
+    return reverse("label-next", args=[basis.run.name])
+
+
+def _points(basis: LabellingStatus, half_width: float) -> str:
+    return format_significant(half_width * _unit(basis))
+
+
+def _half_width(basis: LabellingStatus, half_width: float | None) -> str:
+    return format_decimal(None if half_width is None else half_width * _unit(basis), 1, undefined="")
+
+
+def _work(takes: LabelEffort, labels: int) -> str:
+    """Hours of each annotator, and of who decides; blank where nobody has measured it."""
+    each, deciding = takes.hours_each(labels), takes.hours_deciding(labels)
+    if each is None or not labels:
+        return ""
+    return render_text("benchmark/wording/work.txt", each=each, annotators=takes.overlap, deciding=deciding)
+
+
+def _table(basis: LabellingStatus, demands: Sequence[StratumTarget]) -> dict[str, Any]:
+    """The labels that are wanted by model and dimension, beside how well each is known now."""
+    columns = [scope for scope in scopes(basis.document) if scope in metric_by_scope(basis.document)]
+    more: dict[tuple[str, str], int] = defaultdict(int)
+    for demand in demands:
+        more[demand.stratum.model, demand.stratum.scope] += demand.more
+    now = half_widths([demand.stratum for demand in demands])
+    models = [model for model in basis.models if any((model, scope) in more for scope in columns)]
+    return {
+        "columns": [scope_label(basis.document, scope) for scope in columns],
+        "rows": [
+            {
+                "model": model,
+                "more": sum(more.get((model, scope), 0) for scope in columns),
+                "cells": [
+                    _cell(basis, more.get((model, scope)), now.get((model, scope))) for scope in columns
+                ],
+            }
+            for model in models
+        ],
+        "by_column": [sum(more.get((model, scope), 0) for model in models) for scope in columns],
+    }
+
+
+def _cell(basis: LabellingStatus, more: int | None, now: float | None) -> dict[str, Any]:
+    return {"more": more, "now": _half_width(basis, now)}
+
+
+def _curve(basis: LabellingStatus) -> dict[str, Any]:
+    """What each half-width would take, as a picture and as its table."""
+    unit = _unit(basis)
+    labels = curve(basis.strata, [points / unit for points in CURVE])
+    values = [{"points": points, "labels": n} for points, n in zip(CURVE, labels, strict=True)]
+    if not any(labels):
+        return {"chart": "", "curve": []}
+    return {"chart": chart_url(_draw_curve(values)), "curve": values}
+
+
+def _draw_curve(values: Sequence[dict[str, Any]]) -> Spec:
+    x = make_quantity("labels", _("More gold labels"), format=",d", tickCount=5, titlePadding=10)
+    title = _("Plus or minus, in points")
+    y = make_quantity("points", title, scale={"domainMin": 0}, tickCount=6, titlePadding=10)
+    # Where two half-widths take as many labels, by half-width too: else the line would go back and forth.
+    order = {"field": "points", "type": "quantitative"}
+    return {
+        "$schema": SCHEMA,
+        "data": {"values": list(values)},
+        "padding": {"left": 20, "top": 6, "right": 26, "bottom": 6},
+        "width": WIDTH,
+        "height": HEIGHT,
+        **draw_line(x, y, mark={"point": {"color": GOLD, "filled": True, "size": 50}}, order=order),
+    }
+
+
+def _past(plan: Any) -> dict[str, Any]:
+    return {
+        "plan": plan,
+        "url": reverse("batch", args=[plan.batch.name]),
+        "drawn": sum(stratum["drawn"] for stratum in plan.strata),
+        "pair": plan.goal.get("pair"),
+    }

@@ -1,0 +1,323 @@
+"""The comparison of judges, scorers and people in the words and numbers of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from annotation.core.charts import (
+    BLUE,
+    GOLD,
+    INK,
+    MUTED,
+    PADDING,
+    SCHEMA,
+    Look,
+    chart_url,
+    draw_interval,
+    draw_points,
+    make_looks,
+    make_quantity,
+    make_rows,
+)
+from annotation.domain.guidelines import GuidelineDocument
+from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
+from scoring.views.scorers.wording import Figure, statistic
+
+PANEL_WIDTH = 230
+BAND = 28
+JUDGING = ("scorer", "judge", "people")
+"""Who stands in the tables by model and by level; single annotators stand in their own."""
+
+
+@dataclass(frozen=True)
+class Name:
+    """Whose figures these are. ``kind`` is a badge's ending."""
+
+    kind: str
+    word: str
+    label: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """``version`` is the guideline that the labels were made by, where gold is by another version of it."""
+
+    name: Name
+    version: str | None
+    n: int
+    coverage: float | None
+    off_scale: int
+    accuracy: Figure | None
+    macro_f1: Figure | None
+    cohen_kappa: Figure | None
+    quadratic_kappa: Figure | None
+    calibration_error: Figure | None
+
+
+@dataclass(frozen=True)
+class PersonLine:
+    """A person against gold, and against what would have been settled without them."""
+
+    label: str
+    n: int
+    accuracy: Figure | None
+    rests_on_own: float | None
+    others_n: int
+    others_accuracy: Figure | None
+    others_macro_f1: Figure | None
+    others_kappa: Figure | None
+
+
+def comparison_context(document: Mapping[str, Any], guideline: GuidelineDocument) -> dict[str, Any]:
+    candidates = document["candidates"]
+    lines = [_line(candidate, document["guideline"]) for candidate in candidates]
+    return {
+        "document": document,
+        "lines": lines,
+        "has_weighted": any(line.quadratic_kappa for line in lines),
+        "has_calibration": any(line.calibration_error for line in lines),
+        "chart": _chart(lines),
+        "people": [_person(candidate) for candidate in candidates if "against_others" in candidate],
+        "columns": [_name(candidate) for candidate in candidates if candidate["kind"] in JUDGING],
+        "models": _models(candidates),
+        "seen": _seen(candidates),
+        "sections": _sections(candidates, guideline),
+        "tests": _tests(candidates, guideline),
+    }
+
+
+def _name(candidate: Mapping[str, Any]) -> Name:
+    words = {
+        "scorer": _("scorer"),
+        "judge": _("judge"),
+        "people": _("people"),
+        "annotator": _("annotator"),
+    }
+    urls = {"scorer": "scorer", "judge": "judge"}
+    kind = str(candidate["kind"])
+    return Name(
+        kind=kind,
+        word=words[kind],
+        label=candidate["name"] or _("All annotators"),
+        url=reverse(urls[kind], args=[candidate["name"]]) if kind in urls else "",
+    )
+
+
+def _line(candidate: Mapping[str, Any], gold_by: str) -> Line:
+    version = candidate.get("guideline", gold_by)
+    return Line(
+        name=_name(candidate),
+        version=None if version == gold_by else version,
+        n=candidate["n"],
+        coverage=candidate["coverage"],
+        off_scale=candidate["off_scale"],
+        **{
+            figure: statistic(candidate[figure])
+            for figure in ("accuracy", "macro_f1", "cohen_kappa", "quadratic_kappa", "calibration_error")
+        },
+    )
+
+
+def _person(candidate: Mapping[str, Any]) -> PersonLine:
+    other_annotators = candidate["against_others"]
+    return PersonLine(
+        label=candidate["name"] or _("All annotators"),
+        n=candidate["n"],
+        accuracy=statistic(candidate["accuracy"]),
+        rests_on_own=candidate["rests_on_own"],
+        others_n=other_annotators["n"],
+        others_accuracy=statistic(other_annotators["accuracy"]),
+        others_macro_f1=statistic(other_annotators["macro_f1"]),
+        others_kappa=statistic(other_annotators["cohen_kappa"]),
+    )
+
+
+def _models(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each model: of each candidate accuracy and macro-F1; of a scorer whether it learned from the model."""
+    compared = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
+    names = sorted({model for candidate in compared for model in candidate["by_model"]})
+    return [
+        {"model": model, "cells": [_of_model(candidate, model) for candidate in compared]} for model in names
+    ]
+
+
+def _of_model(candidate: Mapping[str, Any], model: str) -> dict[str, Any]:
+    figures = candidate["by_model"].get(model)
+    seen = candidate.get("models_seen")
+    left_out = ((candidate.get("left_out") or {}).get("by_model") or {}).get(model)
+    return {
+        "accuracy": statistic(figures["accuracy"]) if figures else None,
+        "macro_f1": statistic(figures["macro_f1"]) if figures else None,
+        "n": figures["n"] if figures else 0,
+        "seen": None if seen is None else model in seen,
+        "left_out": statistic(left_out["accuracy"]) if left_out else None,
+    }
+
+
+def _seen(candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of each scorer: models that it learned from, models that it did not, and each model left out in training."""
+    rows = []
+    for candidate in candidates:
+        if candidate["kind"] == "scorer":
+            parts = [
+                (_("models seen in training"), candidate["by_seen"].get("seen")),
+                (_("models unseen"), candidate["by_seen"].get("unseen")),
+                (_("each model left out in training"), candidate["left_out"]),
+            ]
+            rows += [
+                {
+                    "name": _name(candidate),
+                    "part": label,
+                    "n": part["n"] if part else 0,
+                    "accuracy": statistic(part["accuracy"]) if part else None,
+                    "macro_f1": statistic(part["macro_f1"]) if part else None,
+                }
+                for label, part in parts
+            ]
+    return rows
+
+
+def _sections(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
+    """By criterion; and by dimension, where that tells another story."""
+    compared = [candidate for candidate in candidates if candidate["kind"] in JUDGING]
+    sections = [
+        _section(compared, guideline, ("by_criterion", name, name), criterion_label(guideline, name))
+        for name in _names(compared, "by_criterion")
+    ]
+    pairs = {
+        (dimension, criterion)
+        for candidate in compared
+        for dimension, part in candidate["by_dimension"].items()
+        for criterion in part["criteria"]
+    }
+    dimensions = [dimension for dimension, _criterion in pairs]
+    criteria = [criterion for _dimension, criterion in pairs]
+    if len(set(dimensions)) < len(dimensions) or len(set(criteria)) < len(criteria):
+        for dimension, criterion in sorted(pairs):
+            label = f"{dimension_label(guideline, dimension)}: {criterion_label(guideline, criterion)}"
+            sections.append(_section(compared, guideline, ("by_dimension", dimension, criterion), label))
+    return sections
+
+
+def _names(compared: Sequence[Mapping[str, Any]], grouping: str) -> list[str]:
+    return list(dict.fromkeys(name for candidate in compared for name in candidate[grouping]))
+
+
+def _section(
+    compared: Sequence[Mapping[str, Any]],
+    guideline: GuidelineDocument,
+    part_of: tuple[str, str, str],
+    label: str,
+) -> dict[str, Any]:
+    """``part_of``: by what the figures are apart, the part's name, and the criterion."""
+    grouping, name, criterion = part_of
+    tables = [
+        candidate[grouping].get(name, {}).get("criteria", {}).get(criterion, {}).get("levels", {})
+        for candidate in compared
+    ]
+    levels = list(dict.fromkeys(level for table in tables for level in table))
+    return {
+        "label": label,
+        "summary": [
+            {
+                "name": _name(candidate),
+                **{figure: statistic(part[figure]) for figure in ("accuracy", "macro_f1", "cohen_kappa")},
+            }
+            for candidate in compared
+            if (part := candidate[grouping].get(name)) is not None
+        ],
+        "rows": [
+            {
+                "label": label_text(guideline, criterion, float(level)),
+                "cells": [_of_level(table.get(level)) for table in tables],
+            }
+            for level in levels
+        ],
+    }
+
+
+def _of_level(figures: Mapping[str, Any] | None) -> dict[str, Any]:
+    if figures is None:
+        return {"n": None, "precision": None, "recall": None}
+    return {
+        "n": figures["n"],
+        "said": figures["said"],
+        "precision": statistic(figures["precision"]),
+        "recall": statistic(figures["recall"]),
+    }
+
+
+def _tests(candidates: Sequence[Mapping[str, Any]], guideline: GuidelineDocument) -> list[dict[str, Any]]:
+    rows = []
+    for candidate in candidates:
+        if "alternative" not in candidate:
+            continue
+        parts = list(candidate["alternative"]["by_criterion"].items())
+        rows.append(_test(candidate, _("All criteria"), candidate["alternative"]["pooled"]))
+        if len(parts) > 1:
+            rows += [_test(candidate, criterion_label(guideline, name), part) for name, part in parts]
+    return rows
+
+
+def _test(candidate: Mapping[str, Any], label: str, outcome: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": _name(candidate),
+        "of": label,
+        "passes": outcome["passes"],
+        "few_people": outcome["few_people"],
+        "winning_rate": outcome["winning_rate"],
+        "advantage": outcome["advantage_probability"],
+        "people": outcome["people"],
+    }
+
+
+def _chart(lines: Sequence[Line]) -> str | None:
+    """Dots and whiskers, a panel for each figure; the figures stand in the table below it."""
+    panels = [("accuracy", _("Accuracy")), ("macro_f1", _("Macro-F1")), ("cohen_kappa", _("Cohen's kappa"))]
+    looks = {
+        "scorer": Look(_("scorer"), GOLD, "circle"),
+        "judge": Look(_("judge"), BLUE, "square"),
+        "people": Look(_("people"), INK, "diamond"),
+        "annotator": Look(_("annotator"), MUTED, "triangle-up"),
+    }
+    values = [
+        {
+            "label": line.name.label,
+            "panel": panel,
+            "kind": looks[line.name.kind].word,
+            "value": figure.value,
+            "low": figure.value if figure.low is None else figure.low,
+            "high": figure.value if figure.high is None else figure.high,
+        }
+        for field, panel in panels
+        for line in lines
+        if (figure := getattr(line, field)) is not None
+    ]
+    if not values:
+        return None
+    kinds = [look for kind, look in looks.items() if any(line.name.kind == kind for line in lines)]
+    colour, shape = make_looks("kind", kinds, {"orient": "top", "columnPadding": 40})
+    y = make_rows("label", [line.name.label for line in lines])
+    scale = {"zero": False, "nice": True}
+    x = make_quantity("value", None, scale=scale, format=".1f", tickCount=5, labelOverlap=True)
+    layer = [
+        draw_interval(x, y, color=colour),
+        draw_points(x, y, mark={"size": 70}, color=colour, shape=shape),
+    ]
+    panel_of = {"field": "panel", "type": "nominal", "title": None}
+    return chart_url(
+        {
+            "$schema": SCHEMA,
+            "data": {"values": values},
+            "padding": PADDING,
+            "spacing": 36,
+            "facet": {"column": {**panel_of, "sort": [name for _field, name in panels]}},
+            "spec": {"width": PANEL_WIDTH, "height": BAND * len(lines), "layer": layer},
+        }
+    )

@@ -1,0 +1,354 @@
+"""The pages of judges: which there are, how they are asked, what they said, and how good they are."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import N_, AssayError, NotFound
+from annotation.core.http import whole
+from annotation.domain.guidelines import GuidelineDocument
+from annotation.domain.guidelines.comparison import text_pieces
+from annotation.models import MANAGER, RESEARCHER, Guideline, Response
+from annotation.selectors.access import has_role
+from annotation.selectors.guidelines import criterion_label, guideline_named, label_text
+from annotation.selectors.releases.releases import release_for
+from annotation.views.access import person_of, role_required
+from benchmark.domain.judges.alternative_annotator import EPSILON
+from benchmark.domain.judges.prompts import (
+    check_template,
+    default_language,
+    default_system,
+    default_text,
+    messages,
+)
+from benchmark.forms.judges import AskForm, NewJudgeForm, TemplateForm
+from benchmark.models import Judge, JudgeTemplate, JudgeRun
+from benchmark.selectors.judges.comparison import MOST_SCORERS, comparison, judges_of, scorers_of
+from benchmark.selectors.judges.gold import ReleaseComparison
+from benchmark.selectors.judges.judges import (
+    judge_for,
+    judges_for,
+    latest_template,
+    off_scale_of,
+    releases_to_compare,
+    said_by,
+    sample_response,
+    template_numbered,
+    templates_of,
+)
+from benchmark.selectors.leaderboards.runs import scorers_open_to
+from benchmark.services.judges.judges import (
+    create_judge,
+    go_on,
+    refuse_unlisted_endpoint,
+    save_template,
+    start_judging,
+)
+from benchmark.views.judges.comparison import comparison_context
+from scoring.models import Scorer
+from scoring.selectors.training import response_text
+
+EPSILONS = {"0.1": 0.1, "0.15": 0.15, "0.2": 0.2}
+MOST_SHOWN = 20
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def judges(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    releases = releases_to_compare(person)
+    by_guideline = {
+        name: list(listed)
+        for name, listed in groupby(judges_for(person), key=lambda listed: listed.judge.guideline.name)
+    }
+    groups = [
+        {"guideline": name, "judges": by_guideline.get(name, []), "releases": releases.get(name, [])}
+        for name in sorted({*by_guideline, *releases})
+    ]
+    context = {"groups": groups, "may_make": has_role(person, RESEARCHER)}
+    return render(request, "benchmark/judges/list.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@role_required(RESEARCHER)
+def new_judge(request: HttpRequest) -> HttpResponse:
+    form = NewJudgeForm(request.POST or None)
+    made = None
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = create_judge(actor=person_of(request), **form.judge)
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+    if made is not None:
+        return redirect("judge", made.name)
+    context = {"form": form, "endpoints": settings.ASSAY_ENDPOINTS, "crumbs": _crumbs(_("New judge"))}
+    return render(request, "benchmark/judges/new.html", context, status=400 if form.is_bound else 200)
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def judge(request: HttpRequest, name: str) -> HttpResponse:
+    return _judge_page(request, judge_for(person_of(request), name))
+
+
+def _judge_page(request: HttpRequest, found_judge: Judge, form: AskForm | None = None) -> HttpResponse:
+    person = person_of(request)
+    document = found_judge.guideline.document
+    is_listed = found_judge.endpoint in settings.ASSAY_ENDPOINTS.values()
+    label_counts: list[dict[str, Any]] = [
+        {
+            "criterion": criterion_label(document, count.criterion),
+            "level": None if count.value is None else label_text(document, count.criterion, count.value),
+            "n": count.n,
+        }
+        for count in said_by(found_judge)
+    ]
+    judgings = found_judge.judgings.select_related("dataset", "collection", "job", "created_by")
+    context = {
+        "judge": found_judge,
+        "crumbs": _crumbs(found_judge.name),
+        "label_counts": label_counts,
+        "off_scale": [
+            (label, criterion_label(document, label.criterion))
+            for label in off_scale_of(found_judge, MOST_SHOWN)
+        ],
+        "judgings": [
+            {
+                "judging": judging,
+                "failures": _failures(judging, document),
+                "models": judging.evaluated_models.count(),
+            }
+            for judging in judgings.all()[:MOST_SHOWN]
+        ],
+        "sources": [line.partition("  ")[::2] for line in found_judge.source.splitlines()],
+        "is_listed": is_listed,
+        "may_ask": has_role(person, RESEARCHER) and found_judge.kind == Judge.Kind.ENDPOINT and is_listed,
+        "form": form or AskForm(person=person),
+    }
+    return render(request, "benchmark/judges/one.html", context, status=400 if form else 200)
+
+
+def _failures(judging: JudgeRun, document: GuidelineDocument) -> list[dict[str, Any]]:
+    """The last ones, with the prompt and the model of each."""
+    last = judging.failures[-MOST_SHOWN:]
+    responses = Response.objects.select_related("prompt", "model").in_bulk(
+        [failure["response"] for failure in last]
+    )
+    return [
+        {
+            **failure,
+            "response": responses[failure["response"]],
+            "label": criterion_label(document, failure["criterion"]),
+        }
+        for failure in last
+        if failure["response"] in responses
+    ]
+
+
+@require_POST
+@role_required(RESEARCHER)
+def ask(request: HttpRequest, name: str) -> HttpResponse:
+    """Ask about the responses to a dataset, in a job."""
+    person = person_of(request)
+    judge = judge_for(person, name)
+    form = AskForm(request.POST, person=person)
+    if form.is_valid():
+        try:
+            refuse_unlisted_endpoint(judge, settings.ASSAY_ENDPOINTS)
+            start_judging(judge=judge, actor=person, **form.cleaned_data)
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+    return redirect("judge", judge.name) if form.is_valid() else _judge_page(request, judge, form)
+
+
+@require_POST
+@role_required(RESEARCHER)
+def ask_on(request: HttpRequest, judging_id: int) -> HttpResponse:
+    """What was not answered is asked again."""
+    person = person_of(request)
+    judging = JudgeRun.objects.select_related("judge").filter(pk=whole(str(judging_id)) or 0).first()
+    if judging is None:
+        raise NotFound(N_("There is no such judging."))
+    judge_for(person, judging.judge.name)
+    refuse_unlisted_endpoint(judging.judge, settings.ASSAY_ENDPOINTS)
+    go_on(judging, actor=person)
+    return redirect("judge", judging.judge.name)
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def template(request: HttpRequest, name: str) -> HttpResponse:
+    """The versions of a guideline's template, what each changed, and one of them on a sample response."""
+    guideline = guideline_named(name)
+    number = whole(request.GET.get("version", ""))
+    current_template = template_numbered(name, number) if number is not None else latest_template(name)
+    return _template_page(
+        request, guideline, current_template, TemplateForm(initial=_texts(guideline, current_template))
+    )
+
+
+@require_POST
+@role_required(RESEARCHER)
+def save(request: HttpRequest, name: str) -> HttpResponse:
+    """Save the next version; or show the form's texts on a sample response, and save nothing."""
+    guideline = guideline_named(name)
+    form = TemplateForm(request.POST)
+    texts = {part: request.POST.get(part, "").replace("\r\n", "\n") for part in ("system", "text")}
+    if form.is_valid():
+        try:
+            check_template(texts["system"], texts["text"])
+            if "preview" not in request.POST:
+                made = save_template(
+                    guideline=guideline, note=form.cleaned_data["note"], actor=person_of(request), **texts
+                )
+                return redirect(f"{reverse('judge-template', args=[name])}?version={made.number}")
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+    is_sound = form.is_valid()
+    return _template_page(
+        request,
+        guideline,
+        latest_template(name),
+        form,
+        preview=texts if is_sound else None,
+        status=200 if is_sound else 400,
+    )
+
+
+def _template_page(
+    request: HttpRequest,
+    guideline: Guideline,
+    current_template: JudgeTemplate | None,
+    form: TemplateForm,
+    *,
+    preview: dict[str, str] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    person = person_of(request)
+    versions = templates_of(guideline.name)
+    texts = preview or _texts(guideline, current_template)
+    context = {
+        "guideline": guideline,
+        "crumbs": _crumbs(_("Template of {guideline}").format(guideline=guideline.name)),
+        "versions": versions,
+        "chosen": current_template,
+        "before": (before := _before(versions, current_template)),
+        "changes": _changes(before, current_template),
+        "form": form,
+        "is_preview": preview is not None,
+        "shown": texts,
+        "preview": _preview(request, guideline, texts),
+        "may_save": has_role(person, RESEARCHER),
+    }
+    return render(request, "benchmark/judges/template.html", context, status=status)
+
+
+def _texts(guideline: Guideline, current_template: JudgeTemplate | None) -> dict[str, str]:
+    """Of a version; where there is none yet, of the template made from the guideline."""
+    if current_template is not None:
+        return {"system": current_template.system, "text": current_template.text}
+    language = default_language(guideline.document)
+    return {"system": default_system(language), "text": default_text(language)}
+
+
+def _before(versions: list[JudgeTemplate], current_template: JudgeTemplate | None) -> JudgeTemplate | None:
+    return next(
+        (
+            version
+            for version in versions
+            if current_template is not None and version.number < current_template.number
+        ),
+        None,
+    )
+
+
+def _changes(before: JudgeTemplate | None, current_template: JudgeTemplate | None) -> list[dict[str, Any]]:
+    """What differs from the version before, part by part."""
+    if before is None or current_template is None:
+        return []
+    parts = [
+        (_("System prompt"), before.system, current_template.system),
+        (_("Text"), before.text, current_template.text),
+    ]
+    return [{"label": label, "pieces": text_pieces(old, new)} for label, old, new in parts if old != new]
+
+
+def _preview(request: HttpRequest, guideline: Guideline, texts: dict[str, str]) -> list[dict[str, str]]:
+    """The messages of a sample response; nothing where there is none that the person may read."""
+    sample = sample_response(person_of(request), guideline)
+    if sample is None:
+        return []
+    document = guideline.document
+    criteria = document.criteria_for(sample.prompt.dimension or None)
+    if not criteria:
+        return []
+    return list(
+        messages(
+            texts["system"],
+            texts["text"],
+            document=document,
+            criterion=criteria[0],
+            prompt=sample.prompt.text,
+            response=response_text(sample.text, sample.turns),
+        )
+    )
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def compare(request: HttpRequest, name: str) -> HttpResponse:
+    """Scorers, judges and people beside each other on a gold release."""
+    person = person_of(request)
+    release = release_for(person, name)
+    ground = ReleaseComparison(release)
+    known_judges = judges_of(ground.guideline.name)
+    open_to = set(scorers_open_to(person).values_list("pk", flat=True))
+    known_scorers = [scorer for scorer in scorers_of(ground) if scorer.pk in open_to]
+    selected = request.GET.getlist("candidate")
+    chosen_judges: list[Judge] = [judge for judge in known_judges if f"judge:{judge.name}" in selected]
+    chosen_scorers: list[Scorer] = [scorer for scorer in known_scorers if f"scorer:{scorer.name}" in selected]
+    epsilon = request.GET.get("epsilon", "")
+    document = comparison(
+        release,
+        judges=chosen_judges if selected else None,
+        scorers=chosen_scorers if selected else known_scorers[:MOST_SCORERS],
+        common=request.GET.get("common") == "1",
+        epsilon=EPSILONS.get(epsilon, EPSILON),
+    )
+    candidates = {f"{candidate['kind']}:{candidate['name']}" for candidate in document["candidates"]}
+    choices = [
+        *(
+            {"value": f"scorer:{scorer.name}", "label": scorer.name, "kind": _("scorer")}
+            for scorer in known_scorers
+        ),
+        *(
+            {"value": f"judge:{judge.name}", "label": judge.name, "kind": _("judge")}
+            for judge in known_judges
+        ),
+    ]
+    context = {
+        "release": release,
+        "crumbs": _crumbs(_("Compared on {release}").format(release=release.name)),
+        "choices": [{**choice, "chosen": choice["value"] in candidates} for choice in choices],
+        "epsilons": list(EPSILONS),
+        "epsilon": epsilon if epsilon in EPSILONS else f"{EPSILON:g}",
+        **comparison_context(document, ground.guideline.document),
+    }
+    return render(request, "benchmark/judges/comparison.html", context)
+
+
+def _crumbs(label: str) -> list[dict[str, str]]:
+    return [
+        {"label": _("Benchmarks"), "url": reverse("runs")},
+        {"label": _("Judges"), "url": reverse("judges")},
+        {"label": label, "url": ""},
+    ]

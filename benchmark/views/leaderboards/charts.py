@@ -1,0 +1,378 @@
+"""The pictures of a board.
+
+What would be longer than a printed page comes as several pictures over one axis. ``Draw`` keeps a specification and
+gives the address of its picture, which is another for outsiders.
+
+The pictures of a board, what they are drawn of, and what they show in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from annotation.core.charts import (
+    BLUE,
+    GOLD,
+    GREEN,
+    INK,
+    MUTED,
+    PADDING,
+    SCHEMA,
+    Look,
+    Spec,
+    draw_interval,
+    draw_line,
+    draw_points,
+    draw_rules,
+    make_looks,
+    make_quantity,
+    make_rows,
+)
+from annotation.core.text_templates import render_text
+from annotation.domain.guidelines import GuidelineDocument, Metric
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.leaderboards.runs import rows_of
+from benchmark.views.leaderboards.formatting import Column, Row, axis_top, heading, metric_label
+
+PANELS_IN_A_ROW = 3
+PANEL_WIDTH = 240
+WIDTH = 560
+STEP, CLOSE_STEP = 24, 17  # pixels for a model; closer where there are many
+MANY = 20
+MODELS_IN_A_PICTURE = 20
+MULTIPLE_WIDTH, MULTIPLE_HEIGHT, MULTIPLES_IN_A_ROW, MULTIPLES_IN_A_PICTURE = 150, 90, 4, 20
+LONGEST_NAME = 200  # pixels; a longer one ends in an ellipsis
+HOLLOW = "published"
+"""The kind of a dot that others measured."""
+
+Draw = Callable[[Spec], str]
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A number of a model with its interval, in the unit that is drawn (percent for a rate)."""
+
+    model: str
+    value: float
+    low: float | None
+    high: float | None
+    kind: str = ""
+    at: int = 0
+
+
+def _values(dots: Sequence[Dot]) -> list[dict[str, Any]]:
+    """As Vega wants them; a number without an interval has its dot alone."""
+    return [
+        asdict(dot)
+        | {
+            "low": dot.value if dot.low is None else dot.low,
+            "high": dot.value if dot.high is None else dot.high,
+        }
+        for dot in dots
+    ]
+
+
+def reach(dots: Sequence[Dot], lowest: float = -math.inf, highest: float = math.inf) -> tuple[float, float]:
+    """A scale's ends in round numbers: all whiskers, and no more room than that."""
+    ends = [end for dot in dots for end in (dot.value, dot.low, dot.high) if end is not None]
+    if not ends:
+        return 0.0, 1.0
+    low, high = min(ends), max(ends)
+    step = _round_step(max(high - low, 1e-6))
+    low, high = step * math.floor(low / step), step * math.ceil(high / step)
+    return max(lowest, low), min(highest, max(high, low + step))
+
+
+def _round_step(span: float) -> float:
+    """1, 2 or 5 of a power of ten: at most ten steps in the span."""
+    power: float = 10 ** math.floor(math.log10(span / 10))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor * 10 >= span)
+
+
+def _models(names: Sequence[str]) -> Spec:
+    return make_rows("model", names, labelLimit=LONGEST_NAME)
+
+
+def _across(title: str, domain: Sequence[float]) -> Spec:
+    return make_quantity("value", title, domain, tickCount=5, titlePadding=8, labelOverlap=True)
+
+
+def _step(models: Sequence[str]) -> int:
+    return CLOSE_STEP if len(models) > MANY else STEP
+
+
+def _picture(**spec: Any) -> Spec:
+    return {"$schema": SCHEMA, "padding": PADDING, **spec}
+
+
+def draw_panels(
+    columns: Sequence[tuple[str, Sequence[Dot], tuple[float, float]]], models: Sequence[str], unit: str
+) -> list[Spec]:
+    """Dot and whisker of each column beside the others, in rows of three: (title, dots, ends of its axis)."""
+    rows = [columns[at : at + PANELS_IN_A_ROW] for at in range(0, len(columns), PANELS_IN_A_ROW)]
+    return [_row_of_panels(row, models, unit) for row in rows]
+
+
+def _row_of_panels(
+    columns: Sequence[tuple[str, Sequence[Dot], tuple[float, float]]], models: Sequence[str], unit: str
+) -> Spec:
+    """Where a number is hollow, the picture itself says why, for it may leave its page."""
+    hollow = any(_has_hollow(dots) for _title, dots, _ends in columns)
+    words = {
+        "text": _("Hollow: published, and not measured here"),
+        "anchor": "start",
+        "orient": "bottom",
+        "offset": 8,
+        "fontSize": 12,
+        "fontWeight": "normal",
+        "color": MUTED,
+    }
+    panels = [_panel(*column, models, unit) for column in columns]
+    return _picture(hconcat=panels, spacing=18, **({"title": words} if hollow else {}))
+
+
+def _has_hollow(dots: Sequence[Dot]) -> bool:
+    return any(dot.kind == HOLLOW for dot in dots)
+
+
+def _panel(
+    title: str, dots: Sequence[Dot], domain: tuple[float, float], models: Sequence[str], unit: str
+) -> Spec:
+    y, x = _models(models), _across(unit, domain)
+    y["scale"] = {"domain": list(models)}
+    title_of = {
+        "text": title,
+        "anchor": "start",
+        "fontSize": 13,
+        "fontWeight": "bold",
+        "color": INK,
+        "offset": 6,
+    }
+    return {
+        "title": {**title_of, "limit": PANEL_WIDTH + LONGEST_NAME},
+        "data": {"values": _values(dots)},
+        "width": PANEL_WIDTH,
+        "height": {"step": _step(models)},
+        "layer": [*_marks(x, y, hollow=False), *(_marks(x, y, hollow=True) if _has_hollow(dots) else [])],
+    }
+
+
+def _marks(x: Spec, y: Spec, *, hollow: bool) -> list[Spec]:
+    """A dot on its whisker; hollow ones have another shape and a thinner whisker, too."""
+    own = {"transform": [{"filter": f"datum.kind {'==' if hollow else '!='} '{HOLLOW}'"}]}
+    measured = {"size": 55, "color": GOLD}
+    published = {"filled": False, "size": 75, "color": INK, "shape": "diamond"}
+    return [
+        own | draw_interval(x, y, mark={"strokeWidth": 1 if hollow else 2, "color": MUTED}),
+        own | draw_points(x, y, mark=published if hollow else measured),
+    ]
+
+
+def _choose_looks(looks: Sequence[Look]) -> tuple[Spec, Spec]:
+    legend = {"orient": "top", "labelLimit": 300, "columnPadding": 40, "symbolSize": 80}
+    return make_looks("kind", looks, legend, sort=None)
+
+
+def differences(dots: Sequence[Dot], title: str) -> Spec:
+    """Differences about a line at 0; ``kind`` is one of the words of ``difference_looks``."""
+    looks = [look for look in difference_looks().values() if any(dot.kind == look.word for dot in dots)]
+    colour, shape = _choose_looks(looks)
+    low, high = reach(dots)
+    names = [dot.model for dot in dots]
+    y, x = _models(names), _across(title, (min(low, 0.0), max(high, 0.0)))
+    layer = [
+        *draw_rules([0], x=x),
+        draw_interval(x, y, color=colour),
+        draw_points(x, y, mark={"size": 70}, color=colour, shape=shape),
+    ]
+    return _picture(data={"values": _values(dots)}, width=WIDTH, height={"step": _step(names)}, layer=layer)
+
+
+def difference_looks() -> dict[str, Look]:
+    return {
+        "ahead": Look(_("surely higher"), GOLD, "triangle-up"),
+        "same": Look(_("not told apart"), MUTED, "circle"),
+        "behind": Look(_("surely lower"), BLUE, "triangle-down"),
+    }
+
+
+def four_ways(
+    dots: Sequence[Dot], models: Sequence[str], title: str, domain: tuple[float, float]
+) -> list[Spec]:
+    """For each model a whisker for each ``kind``, a word of ``estimate_looks``, one under another."""
+    looks = [look for look in estimate_looks().values() if any(dot.kind == look.word for dot in dots)]
+    parts = [models[at : at + MODELS_IN_A_PICTURE] for at in range(0, len(models), MODELS_IN_A_PICTURE)]
+    return [
+        _four_ways([dot for dot in dots if dot.model in set(part)], part, looks, title, domain)
+        for part in parts
+    ]
+
+
+def _four_ways(
+    dots: Sequence[Dot], models: Sequence[str], looks: Sequence[Look], title: str, domain: tuple[float, float]
+) -> Spec:
+    colour, shape = _choose_looks(looks)
+    y, x = _models(models), _across(title, domain)
+    y["scale"] = {"paddingInner": 0.3}
+    offset = {"field": "kind", "type": "nominal", "sort": [look.word for look in looks]}
+    layer = [
+        draw_interval(x, y, yOffset=offset, color=colour),
+        draw_points(x, y, mark={"size": 50}, yOffset=offset, color=colour, shape=shape),
+    ]
+    return _picture(
+        data={"values": _values(dots)}, width=WIDTH, height=11 * (len(looks) + 1) * len(models), layer=layer
+    )
+
+
+def estimate_looks() -> dict[str, Look]:
+    return {
+        "people": Look(_("people only"), INK, "diamond"),
+        "scorer": Look(_("scorer only"), BLUE, "triangle-up"),
+        "combined": Look(_("combined"), GOLD, "circle"),
+        "finite": Look(_("combined, these prompts only"), GREEN, "square"),
+    }
+
+
+def multiples(dots: Sequence[Dot], models: Sequence[str], unit: str) -> list[Spec]:
+    """A small picture for each model: its number at each run (``at``, from 1). All axes are equally long, so that a
+    change looks as large as another model's, and each is where its model is. ``unit`` is blank or ``%``.
+    """
+    own = {model: [dot for dot in dots if dot.model == model] for model in models}
+    limits = (0.0, 100.0) if unit == "%" else (-math.inf, math.inf)
+    ends = {model: reach(model_dots, *limits) for model, model_dots in own.items()}
+    span = max((high - low for low, high in ends.values()), default=1.0)
+    runs = sorted({dot.at for dot in dots})
+    small = [_small(own[model], model, _widened(ends[model], span, limits), runs, unit) for model in models]
+    return [
+        _picture(concat=small[at : at + MULTIPLES_IN_A_PICTURE], columns=MULTIPLES_IN_A_ROW, spacing=16)
+        for at in range(0, len(small), MULTIPLES_IN_A_PICTURE)
+    ]
+
+
+def _widened(ends: tuple[float, float], span: float, limits: tuple[float, float]) -> tuple[float, float]:
+    """As long as ``span``, around these ends and within the limits."""
+    low = max(limits[0], min(sum(ends) / 2 - span / 2, limits[1] - span))
+    return low, low + span
+
+
+def _small(
+    dots: Sequence[Dot], model: str, domain: tuple[float, float], runs: Sequence[int], unit: str
+) -> Spec:
+    axis = {"labelAngle": 0, "ticks": False}
+    x = {"field": "at", "type": "ordinal", "title": None, "axis": axis, "scale": {"domain": list(runs)}}
+    y = {**_across("", domain), "axis": {"tickCount": 3, "labelExpr": f"datum.label + '{unit}'"}}
+    heading = {"text": model, "anchor": "start", "fontSize": 12, "color": INK, "limit": MULTIPLE_WIDTH + 30}
+    layer = [
+        draw_interval(x, y, along="y", mark={"color": MUTED}),
+        draw_line(x, y),
+        draw_points(x, y, mark={"color": GOLD, "size": 45}),
+    ]
+    size = {"width": MULTIPLE_WIDTH, "height": MULTIPLE_HEIGHT}
+    return {"title": heading, "data": {"values": _values(dots)}, **size, "layer": layer}
+
+
+def draw_chart(pictures: Sequence[Mapping[str, Any]], draw: Draw) -> list[str]:
+    """Their addresses."""
+    return [draw(dict(picture)) for picture in pictures]
+
+
+Ends = tuple[float, float]
+
+
+def axes_of(document: GuidelineDocument, rows: Sequence[Row], columns: Sequence[Column]) -> dict[str, Ends]:
+    """The ends of each metric's axis, in the metric's own unit: all columns of a metric are drawn over one."""
+    axes: dict[str, Ends] = {}
+    for metric in {column.metric.name: column.metric for column in columns}.values():
+        dots = [
+            dot
+            for column in columns
+            if column.metric.name == metric.name
+            for dot in dots_of(column, rows, unit=1)
+        ]
+        top = axis_top(document, metric)
+        axes[metric.name] = reach(dots, 0.0, top) if top > 0 else reach(dots)
+    return axes
+
+
+def dots_of(column: Column, rows: Sequence[Row], *, unit: float) -> list[Dot]:
+    """Those of published rows are hollow."""
+    dots = []
+    for row in rows:
+        statistic = column.statistic(row)
+        if statistic["value"] is not None:
+            kind = HOLLOW if "published" in row else ""
+            dots.append(dot(row["model"], statistic, unit, kind))
+    return dots
+
+
+def dot(model: str, statistic: Mapping[str, float | None], unit: float, kind: str = "", at: int = 0) -> Dot:
+    value = statistic["value"]
+    assert value is not None
+    low, high = (None if end is None else end * unit for end in (statistic["low"], statistic["high"]))
+    return Dot(model, value * unit, low, high, kind, at)
+
+
+def unit_of(metric: Metric) -> int:
+    """Rates are drawn in percent."""
+    return 100 if metric.kind == "rate" else 1
+
+
+def by_table(published: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each published table."""
+    tables: dict[int, list[Row]] = {}
+    for row in published:
+        tables.setdefault(row["published"]["id"], []).append(row)
+    return list(tables.values())
+
+
+def board_charts(
+    document: GuidelineDocument,
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    axes: Mapping[str, Ends],
+    draw: Draw,
+    *,
+    published: Sequence[Row],
+) -> list[str]:
+    """Dot and whisker by column; published numbers are hollow, and their models stand below those measured here."""
+    panels = []
+    for column in columns:
+        unit = unit_of(column.metric)
+        dots = dots_of(column, [*rows, *published], unit=unit)
+        if any(dot.kind != HOLLOW for dot in dots):
+            low, high = axes[column.metric.name]
+            label, metric = heading(document, column, columns)
+            panels.append((metric or label, dots, (low * unit, high * unit)))
+    drawn = {dot.model for _title, dots, _ends in panels for dot in dots if dot.kind == HOLLOW}
+    measured = [row["model"] for row in rows if row["n"]]
+    published_models = [row["model"] for row in published if row["model"] in drawn]
+    models = list(dict.fromkeys([*measured, *published_models]))
+    percent = bool(columns) and columns[0].metric.kind == "rate"
+    return draw_chart(draw_panels(panels, models, "%" if percent else ""), draw)
+
+
+def chart_alt(run: BenchmarkRun, metric: Metric, columns: Sequence[Column], published: Sequence[Row]) -> str:
+    """What the pictures show, with who is highest and lowest in the first column of those measured here."""
+    rows = rows_of(run)
+    standing = [
+        (statistic["value"], row["model"])
+        for row in rows
+        if columns and (statistic := columns[0].statistic(row))["value"] is not None
+    ]
+    if not standing:
+        return ""
+    (highest, best), (lowest, worst) = max(standing), min(standing)
+    return render_text(
+        "benchmark/wording/board_alt.txt",
+        metric=columns[0].metric,
+        metric_label=metric_label(metric),
+        label=columns[0].label(run.scorer.guideline.document),
+        highest={"model": best, "value": highest},
+        lowest={"model": worst, "value": lowest},
+        tables=", ".join(table[0]["published"]["name"] for table in by_table(published)),
+    )

@@ -1,0 +1,82 @@
+"""Where on a run's page somebody is: what its address chooses, checked, and the addresses of the other choices.
+
+Every address is a query alone, so that the same parts stand on the page of a run and on one for outsiders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from annotation.core.errors import N_, AssayError
+
+BOARD, PAIRS, GROUPS, ESTIMATES, TIME, LINEAGE = "", "pairs", "groups", "estimates", "time", "lineage"
+VIEWS = (BOARD, PAIRS, GROUPS, ESTIMATES, TIME, LINEAGE)
+OVERALL = "overall"
+KNOWN_SHOWN = 20
+LONGEST_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several things to look at."""
+
+    name: str
+    label: str
+    url: str
+    current: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is asked for; blank is the usual."""
+
+    view: str = BOARD
+    metric: str = ""
+    scope: str = ""
+    by: str = ""
+    model: str = ""
+    sort: str = ""
+    """The column that a board is read by; blank is by rank."""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Place:
+        """From the query of a request; only the view is checked here, each view checks the rest."""
+        place = cls(
+            **{name: query.get(name, "") for name in ("view", "metric", "scope", "by", "model", "sort")}
+        )
+        one_of(place.view, VIEWS)
+        return place
+
+    def link(self, **changes: str) -> str:
+        parameters = asdict(replace(self, **changes))
+        return "?" + urlencode({name: value for name, value in parameters.items() if value})
+
+    def choices(self, field: str, labels: Mapping[str, str], current: str) -> list[Choice]:
+        """Something to choose for each name; ``what`` is the field that it changes."""
+        return [
+            Choice(name, label, self.link(**{field: name}), name == current) for name, label in labels.items()
+        ]
+
+
+def one_of(value: str, known: Iterable[str]) -> str:
+    """The value; AssayError where it is none of those that are known."""
+    names = list(known)
+    if value not in names:
+        raise AssayError(
+            N_("{value} cannot be chosen here; choose one of: {known}."),
+            value=value[:LONGEST_SHOWN],
+            known=", ".join([name for name in names if name][:KNOWN_SHOWN]) or "-",
+        )
+    return value
+
+
+def chosen(value: str, known: Iterable[str]) -> str:
+    """As ``one_of``; the first where nothing is asked for. Blank where there is nothing to choose."""
+    names = list(known)
+    return one_of(value, names) if value else next(iter(names), "")
+
+
+Context = dict[str, Any]

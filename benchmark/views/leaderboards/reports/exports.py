@@ -1,0 +1,215 @@
+"""A board to take along: as CSV, JSON, LaTeX, and as a page that prints well."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.core.documents import Table
+from annotation.core.http import attached
+from annotation.core.latex import escaped, table
+from annotation.core.text_templates import join_sentences, render_text
+from annotation.domain.releases.gold_file import csv_cell
+from annotation.models import MANAGER, RESEARCHER, Person
+from annotation.views.access import person_of, role_required
+from benchmark.domain.leaderboards.metrics import metrics_in, scopes
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.leaderboards.runs import (
+    board_of,
+    finished_board,
+    part,
+    refuse_sealed_run,
+    rows_of,
+    run_named,
+)
+from benchmark.selectors.published_tables import reference_rows
+from benchmark.views.leaderboards.formatting import Column, headed, overall_metrics
+from benchmark.views.leaderboards.lineage import REFERENCES, Method, facts, methods
+from benchmark.views.leaderboards.query import ESTIMATES, GROUPS, PAIRS, chosen
+from benchmark.views.leaderboards.reports.report import ReportSection, report_sections
+
+NARROW = 5
+"""So many columns of a table fit into one column of a paper."""
+_SUM, _EIGHT = re.compile(r"\b[0-9a-f]{64}\b"), re.compile(r"[0-9a-f]{8}")
+FORMATS = ("report", "csv", "json", "latex")
+HEAD = (
+    *("run", "dataset", "collection", "guideline", "model", "rank", "rank_low", "rank_high"),
+    *("scope", "metric", "value", "low", "high", "n", "gold", "out_of_fold", "unseen", "missing"),
+    *("origin", "table", "source", "url"),
+)
+MEASURED, PUBLISHED = "measured", "published"
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def export(request: HttpRequest, name: str) -> HttpResponseBase:
+    """``?format=`` csv, json, latex, or report (a page)."""
+    run = run_named(name)
+    reader = person_of(request)
+    refuse_sealed_run(reader, run)
+    finished_board(run)
+    kind = chosen(request.GET.get("format", ""), FORMATS)
+    if kind == "csv":
+        return attached(
+            HttpResponse(as_csv(run, reader), content_type="text/csv; charset=utf-8"), f"{run.name}.csv"
+        )
+    if kind == "json":
+        return attached(
+            HttpResponse(as_json(run, reader), content_type="application/json"), f"{run.name}.json"
+        )
+    if kind == "latex":
+        text = as_latex(run, get_language() or "en", reader)
+        return attached(
+            HttpResponse(text, content_type="application/x-tex; charset=utf-8"), f"{run.name}.tex"
+        )
+    return render(request, "benchmark/leaderboards/report.html", report_context(run, reader))
+
+
+def report_context(run: BenchmarkRun, reader: Person | None) -> dict[str, Any]:
+    return {
+        "run": run,
+        "facts": facts(run),
+        "sections": report_sections(run, reader),
+        "methods": _methods(run),
+        "references": REFERENCES,
+    }
+
+
+def _methods(run: BenchmarkRun) -> list[Method]:
+    parts = set(run.parts.values_list("name", flat=True))
+    document = run.scorer.guideline.document
+    return methods(document, pairs="pairs" in parts, estimates="estimates" in parts)
+
+
+def as_csv(run: BenchmarkRun, reader: Person | None) -> str:
+    """A row for each model, scope and metric, numbers in the metric's own unit; no text can start a formula.
+
+    Then one for each number of the published tables beside the board, whose ``origin`` is not ``measured``.
+    """
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(HEAD)
+    writer.writerows([csv_cell(value) for value in line] for line in _lines(run, reader))
+    return file.getvalue()
+
+
+def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
+    document = run.scorer.guideline.document
+    columns = [Column(None, overall_metric) for overall_metric in overall_metrics(document)]
+    columns += [Column(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
+    before = [run.name, run.dataset.name, run.collection.name, str(run.scorer.guideline)]
+    for row in rows_of(run):
+        rank = row["rank"] or {"value": None, "low": None, "high": None}
+        for column in columns:
+            statistic, bases = column.statistic(row), column.composition(row)
+            yield [
+                *before,
+                row["model"],
+                *(rank[name] for name in ("value", "low", "high")),
+                column.name,
+                column.metric.name,
+                *(statistic[name] for name in ("value", "low", "high")),
+                column.n(row),
+                *(bases.get(name, 0) for name in ("gold", "out_of_fold", "unseen")),
+                column.missing(row),
+                *(MEASURED, "", "", ""),
+            ]
+    for row in reference_rows(run, reader):
+        table = row["published"]
+        for column in columns:
+            statistic = column.statistic(row)
+            if statistic["value"] is not None:
+                yield [
+                    *before,
+                    row["model"],
+                    *[None] * 3,
+                    column.name,
+                    column.metric.name,
+                    *(statistic[name] for name in ("value", "low", "high")),
+                    column.n(row),
+                    *[None] * 4,
+                    *(PUBLISHED, table["name"], table["source"], table["url"]),
+                ]
+
+
+def as_json(run: BenchmarkRun, reader: Person | None) -> str:
+    """The board as ``leaderboard --json`` prints it, with its parts, what it cost, and published rows apart."""
+    # Others are what plans of labels start from: ids of this database.
+    parts = {name: content for name in (ESTIMATES, GROUPS, PAIRS) if (content := part(run, name)) is not None}
+    document = {**board_of(run), PUBLISHED: _published(run, reader), "parts": parts, "cost": run.cost}
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
+
+
+def _published(run: BenchmarkRun, reader: Person | None) -> list[dict[str, Any]]:
+    return [
+        {**row, PUBLISHED: {name: row[PUBLISHED][name] for name in ("name", "source", "url")}}
+        for row in reference_rows(run, reader)
+    ]
+
+
+def as_latex(run: BenchmarkRun, language: str, reader: Person | None) -> str:
+    """A part of a document that uses the packages of its first lines; Chinese text needs XeLaTeX as well."""
+    packages = ["booktabs", "amsmath", "graphicx", *(["ctex"] if language.startswith("zh") else [])]
+    provenance = "; ".join(headed(term, text) for term, text in facts(run))
+    title, origin = _("Leaderboard {name}").format(name=run.name), _("Where it comes from")
+    references = _("References")
+    parts = [
+        "\n".join(rf"% \usepackage{{{name}}}" for name in packages),
+        rf"\section*{{{escaped(title)}}}",
+        rf"\paragraph{{{escaped(origin)}}} {_breakable(escaped(provenance))}",
+        *(_section(report_section) for report_section in report_sections(run, reader, draw=lambda _spec: "")),
+        *(_method(method) for method in _methods(run)),
+        rf"\paragraph{{{escaped(references)}}} {escaped('; '.join(REFERENCES))}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _breakable(text: str) -> str:
+    """With places to break a line in its sums, which are longer than half a line."""
+    return _SUM.sub(lambda match: r"\allowbreak{}".join(_EIGHT.findall(match[0])), text)
+
+
+def _section(section: ReportSection) -> str:
+    sentences = escaped(join_sentences([*section.said, *section.notes]))
+    paragraph = [rf"\paragraph{{{escaped(section.title)}}} {sentences}"] if sentences else []
+    return "\n\n".join(
+        [*paragraph, *(_table(section_table) for section_table in section.tables if section_table.rows)]
+    )
+
+
+def _table(data: Table) -> str:
+    numbers = len(data.head) - data.words
+    columns = "l" * data.words + "r" * numbers
+    wraps = data.name == "not-separated"  # a list of names
+    if wraps:
+        columns = r"lp{0.7\linewidth}"
+    return table(
+        columns=columns,
+        head=data.head,
+        rows=data.rows,
+        caption=data.caption,
+        label=f"tab:{data.name}",
+        below=data.below,
+        notes=data.notes,
+        fitted=not wraps,
+        across=len(data.head) > NARROW,
+    ).rstrip("\n")
+
+
+def _method(method: Method) -> str:
+    description = render_text("benchmark/wording/method.txt", method=method)
+    text = rf"\paragraph{{{escaped(method.name)}}} {escaped(description)}"
+    return text + (f"\n\\[\n{method.latex}\n\\]" if method.latex else "")

@@ -1,0 +1,368 @@
+"""A board as a report: the same sections for the page to print and for LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+
+from annotation.core.charts import chart_url
+from annotation.core.documents import Table
+from annotation.core.formatting import UNDEFINED, format_decimal, format_percent_number
+from annotation.core.text_templates import join_names, render_text
+from annotation.domain.guidelines import GuidelineDocument, Metric
+from annotation.models import Person
+from benchmark.domain.leaderboards.metrics import printed, printed_rank
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.leaderboards.runs import part, rows_of
+from benchmark.selectors.published_tables import reference_rows
+from benchmark.views.leaderboards.charts import Draw, axes_of, board_charts, by_table, chart_alt
+from benchmark.views.leaderboards.formatting import (
+    Column,
+    Row,
+    attribute_label,
+    columns_of,
+    difference,
+    headed,
+    heading,
+    metric_label,
+    metric_views,
+)
+from benchmark.views.leaderboards.query import Place
+from benchmark.views.leaderboards.tabs import estimates, groups, pairs
+from benchmark.views.leaderboards.tabs import pairs as pairs_views
+from benchmark.views.leaderboards.tabs.table import board_reading, find_leader, is_rank_withheld
+
+DAGGER, WORDING = "\N{DAGGER}", "benchmark/wording"
+WIDE = 7
+"""Columns from here on are numbered, with their names below the table."""
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """``charts`` are addresses; ``alt`` is what they show, in a sentence."""
+
+    title: str
+    said: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    charts: Sequence[str] = ()
+    alt: str = ""
+    notes: Sequence[str] = ()
+
+
+def report_sections(
+    run: BenchmarkRun, reader: Person | None, *, draw: Draw = chart_url
+) -> list[ReportSection]:
+    """In their order; a part that the run does not have is left out."""
+    document = run.scorer.guideline.document
+    sections = [
+        _board(run, document, reference_rows(run, reader), draw),
+        _pairs(run, document),
+        *_estimates(run, document, draw),
+    ]
+    return [section for section in [*sections, _groups(run, document)] if section is not None]
+
+
+def _board(
+    run: BenchmarkRun, document: GuidelineDocument, published: Sequence[Row], draw: Draw
+) -> ReportSection:
+    rows = rows_of(run)
+    lead, *other_metrics = metric_views(document)
+    columns = columns_of(document, lead)
+    tables = [_board_table(run, document, metric, published) for metric in (lead, *other_metrics)]
+    axes = axes_of(document, [*rows, *published], columns)
+    return ReportSection(
+        title=_("Board"),
+        said=list(_board_sentences(run)),
+        tables=tables,
+        charts=board_charts(document, rows, columns, axes, draw, published=published),
+        alt=chart_alt(run, lead, columns, published),
+    )
+
+
+def _board_sentences(run: BenchmarkRun) -> Iterator[str]:
+    leader, reading = find_leader(run), board_reading(run)
+    if leader is not None:
+        yield render_text(f"{WORDING}/board_finding.txt", finding=leader)
+    if reading["own_ranks"]:
+        yield render_text(f"{WORDING}/own_ranks.txt", **reading)
+    if reading["predicted_percent"] is not None:
+        yield render_text(f"{WORDING}/predicted_share.txt", **reading)
+    if is_rank_withheld(run):
+        yield render_text(f"{WORDING}/not_ranked.txt")
+
+
+def _board_table(
+    run: BenchmarkRun, document: GuidelineDocument, metric: Metric, published: Sequence[Row]
+) -> Table:
+    """With the published rows that have a number in it, marked and table by table, below what was measured."""
+    columns = columns_of(document, metric)
+    published_tables = by_table([row for row in published if _has_any(row, columns)])
+    daggers = [
+        DAGGER if len(published_tables) == 1 else f"{DAGGER}{at}"
+        for at in range(1, len(published_tables) + 1)
+    ]
+    heads = [heading(document, column, columns) for column in columns]
+    ranked = not is_rank_withheld(run) or any(row["rank"] for row in rows_of(run))
+    names = [_("Model"), _("Rank"), "n"] if ranked else [_("Model"), "n"]
+    rows = [
+        [
+            row["model"],
+            *([printed_rank(row["rank"])] if ranked else []),
+            str(row["n"]),
+            *(bracketed(column.metric, column.statistic(row)) for column in columns),
+        ]
+        for row in rows_of(run)
+    ]
+    return Table(
+        name=f"board-{metric.name}",
+        caption=_caption(metric, ranked=ranked),
+        head=[*names, *(f"{label}, {metric_name}" if metric_name else label for label, metric_name in heads)],
+        rows=rows,
+        below=[
+            [_published_line(row, columns, dagger, ranked=ranked) for row in own]
+            for dagger, own in zip(daggers, published_tables, strict=True)
+        ],
+        notes=[
+            _whence(dagger, own[0]["published"])
+            for dagger, own in zip(daggers, published_tables, strict=True)
+        ],
+    )
+
+
+def _caption(metric: Metric, *, ranked: bool) -> str:
+    code = "ranked" if ranked else "unranked"
+    return render_text(f"{WORDING}/table_caption.txt", code=code, metric=metric_label(metric))
+
+
+def _has_any(row: Row, columns: Sequence[Column]) -> bool:
+    return any(column.statistic(row)["value"] is not None for column in columns)
+
+
+def _published_line(row: Row, columns: Sequence[Column], dagger: str, *, ranked: bool) -> list[str]:
+    n = UNDEFINED if row["n"] is None else str(row["n"])
+    numbers = [_as_published(column.metric, column.statistic(row)) for column in columns]
+    return [f"{row['model']}{dagger}", *([UNDEFINED] if ranked else []), n, *numbers]
+
+
+def _whence(dagger: str, table: Mapping[str, str]) -> str:
+    source = ", ".join(reference for reference in (table["source"], table["url"]) if reference)
+    return render_text(f"{WORDING}/published_note.txt", mark=dagger, table=table["name"], source=source)
+
+
+def bracketed(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+    """``71.7 [57.5, 82.7]``, a rate in percent without its sign, as tables in papers have it."""
+    return _short(metric, statistic["value"]) + _brackets(metric, statistic)
+
+
+def _as_published(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+    """With the decimals that it was entered with, as the board has it: ``45.38``."""
+    return printed(metric, statistic["value"]).removesuffix("%") + _brackets(metric, statistic)
+
+
+def _brackets(metric: Metric, statistic: Mapping[str, float | None]) -> str:
+    low, high = (_short(metric, statistic[name]) for name in ("low", "high"))
+    return "" if UNDEFINED in (low, high) else f" [{low}, {high}]"
+
+
+def _short(metric: Metric, value: float | None) -> str:
+    return format_percent_number(value) if metric.kind == "rate" else format_decimal(value, 1)
+
+
+def _pairs(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
+    content = part(run, "pairs")
+    if content is None or not content["scopes"] or len(content["models"]) < 2:
+        return None
+    scope = content["scopes"][0]
+    metric = pairs_views.metric_of(document, content["metric"], scope)
+    values = pairs_views.statistics(run, scope, metric)
+    pairs = pairs_views.Pairs.of(
+        content, scope, {model: statistic["value"] for model, statistic in values.items()}
+    )
+    standing = pairs_views.standing(pairs, values, metric, Place())
+    differences = [pair_difference for _first, _second, pair_difference in pairs.all()]
+    withheld = any(difference.predicted for difference in differences)
+    compared = not withheld or any(difference.state for difference in differences)
+    neighbours = Table(
+        name="neighbours",
+        caption=_("Neighbours on the board: paired difference to the next model, with its 95% interval")
+        if compared
+        else _("Neighbours on the board: paired difference to the next model"),
+        head=[_("Model"), _("The next one"), _("Difference"), "n", *([_("Told apart")] if compared else [])],
+        rows=[
+            [
+                row["model"],
+                row["next"]["model"],
+                _signed(row["next"]),
+                str(row["next"]["n"]),
+                *([row["next"]["word"]] if compared else []),
+            ]
+            for row in standing
+            if row["next"]
+        ],
+        words=2,
+    )
+    return ReportSection(
+        title=pgettext("board", "Pairs"),
+        said=list(_pairs_sentences(pairs_views.find_told_apart(pairs, metric), is_withheld=withheld)),
+        tables=[neighbours, _not_apart(pairs)],
+        notes=[render_text(f"{WORDING}/percentage_points.txt", metric=metric_label(metric))]
+        if metric.kind == "rate"
+        else [],
+    )
+
+
+def _pairs_sentences(finding: pairs.PairsFinding | None, *, is_withheld: bool) -> Iterator[str]:
+    if finding is not None:
+        yield render_text(f"{WORDING}/pairs_finding.txt", finding=finding)
+    if is_withheld:
+        yield render_text(f"{WORDING}/not_ranked.txt")
+
+
+def _signed(pair: Mapping[str, Any]) -> str:
+    return f"{pair['value']} ({pair['interval']})" if pair["interval"] else str(pair["value"])
+
+
+def _not_apart(pairs: pairs.Pairs) -> Table:
+    """Each pair once, under its better placed model."""
+    not_different: dict[int, list[str]] = {}
+    for first, second, pair_difference in pairs.all():
+        if pair_difference.state == pairs_views.SAME:
+            not_different.setdefault(first, []).append(pairs.models[second])
+    return Table(
+        name="not-separated",
+        caption=_("Pairs that are not told apart, each named once, under the model that stands higher"),
+        head=[_("Model"), _("Not told apart from")],
+        rows=[
+            [pairs.models[model], join_names(not_different[model])]
+            for model in pairs.order
+            if model in not_different
+        ],
+        words=2,
+    )
+
+
+def _estimates(run: BenchmarkRun, document: GuidelineDocument, draw: Draw) -> Iterator[ReportSection]:
+    content = part(run, "estimates")
+    if not content or not content["rows"]:
+        return
+    columns = columns_of(document, document.metric(document.rank_by))
+    first = columns[0]
+    held = estimates.ordered(run, content, first.name, first.metric)
+    title = first.label(document)
+    yield ReportSection(
+        title=_("Estimates"),
+        said=[
+            render_text(f"{WORDING}/estimates_finding.txt", finding=finding)
+            for finding in estimates.list_findings(held, first.metric)
+        ],
+        tables=[
+            _four(title, held, first.metric),
+            *([_combined(run, document, content, columns)] if len(columns) > 1 else []),
+        ],
+        charts=estimates.charts(document, held, first.metric, draw),
+        alt=estimates.chart_alt(title, first.metric, held),
+        notes=[
+            render_text(f"{WORDING}/selection.txt", selection=selection)
+            for selection in estimates.list_unknown_selection(content)
+        ],
+    )
+
+
+def _four(title: str, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> Table:
+    weighed = any(cell.get("weight") is not None for _model, cell in held)  # an overall number has none
+    rows = []
+    for model, cell in held:
+        people = cell.get("people") or {}
+        rows.append(
+            [
+                model,
+                str(people.get("n", 0)),
+                *(_of_kind(cell, kind, metric) for kind in estimates.KINDS),
+                *([format_decimal(cell.get("weight"), 2)] if weighed else []),
+                difference(metric, cell.get("bias")),
+            ]
+        )
+    return Table(
+        name="estimates",
+        caption=render_text(
+            f"{WORDING}/table_caption.txt", code="estimates", scope=title, metric=metric_label(metric)
+        ),
+        head=[
+            _("Model"),
+            _("Labelled"),
+            *estimates.heads(),
+            *([_("Weight")] if weighed else []),
+            _("Bias of the scorer alone"),
+        ],
+        rows=rows,
+    )
+
+
+def _of_kind(cell: Mapping[str, Any], kind: str, metric: Metric) -> str:
+    return bracketed(metric, cell[kind]) if cell.get(kind) else UNDEFINED
+
+
+def _combined(
+    run: BenchmarkRun, document: GuidelineDocument, content: Mapping[str, Any], columns: Sequence[Column]
+) -> Table:
+    column_cells = [dict(estimates.ordered(run, content, column.name, column.metric)) for column in columns]
+    models = list(column_cells[0])
+    return Table(
+        name="combined",
+        caption=_("Combined estimates of all columns, with 95% intervals"),
+        head=[_("Model"), *(heading(document, column, columns)[0] for column in columns)],
+        rows=[
+            [
+                model,
+                *(
+                    _of_kind(cells[model], "combined", column.metric)
+                    for cells, column in zip(column_cells, columns, strict=True)
+                ),
+            ]
+            for model in models
+        ],
+    )
+
+
+def _groups(run: BenchmarkRun, document: GuidelineDocument) -> ReportSection | None:
+    content = part(run, "groups")
+    if not content:
+        return None
+    metric = document.metric(document.rank_by)
+    tables, notes, sentences = [], [], []
+    for attribute in groups.attributes_in(content):
+        heat = groups.heat(run, document, content[attribute], attribute, metric)
+        wide = len(heat["heads"]) > WIDE
+        names = [head.label for head in heat["heads"]]
+        tables.append(
+            Table(
+                name=f"by-{attribute}",
+                caption=render_text(f"{WORDING}/table_caption.txt", code="groups", heading=heat["heading"]),
+                head=[_("Model"), *([str(at) for at in range(1, len(names) + 1)] if wide else names)],
+                rows=[[model, *(_starred(cell) for cell in cells)] for model, cells in heat["rows"]],
+            )
+        )
+        if wide:
+            notes.append(headed(attribute_label(attribute), _numbered(heat["heads"])))
+        if heat["findings"]:
+            text = render_text(f"{WORDING}/groups_finding.txt", findings=heat["findings"])
+            sentences.append(headed(attribute_label(attribute), text))
+    return ReportSection(title=pgettext("board", "Groups"), said=sentences, tables=tables, notes=notes)
+
+
+def _numbered(heads: Sequence[groups.GroupHead]) -> str:
+    """What the numbers over the columns of a wide table stand for, by dimension."""
+    parts = []
+    for scope, own in groupby(enumerate(heads, 1), key=lambda numbered_head: numbered_head[1].scope):
+        names = "; ".join(f"{at} {head.label}" for at, head in own)
+        parts.append(headed(scope, names) if scope else names)
+    return "; ".join(parts)
+
+
+def _starred(cell: groups.GroupCell) -> str:
+    return (cell.value + ("*" if cell.small else "")) or UNDEFINED

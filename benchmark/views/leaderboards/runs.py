@@ -1,0 +1,284 @@
+"""The list of boards, the form of a new run, and the page of a run: its progress, then its tabs.
+
+One click on a run that is out of date: the same once more, with what came since.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.formatting import format_grouped
+from annotation.core.http import trail
+from annotation.core.text_templates import join_names, render_text
+from annotation.models import MANAGER, RESEARCHER, Person
+from annotation.selectors.access import has_role
+from annotation.selectors.releases.releases import release_for
+from annotation.views.access import person_of, role_required
+from benchmark.forms.leaderboards import NewRunForm
+from benchmark.models import BenchmarkRun, Retraining
+from benchmark.selectors.leaderboards.comparison import ExplainedChange, compared
+from benchmark.selectors.leaderboards.freshness import freshness, stale_marks
+from benchmark.selectors.leaderboards.runs import (
+    jobs_of,
+    plan_retraining,
+    refuse_sealed_run,
+    rows_of,
+    run_named,
+    runs_for,
+    runs_of,
+    under_way,
+)
+from benchmark.services.leaderboards.runs import create_run
+from benchmark.services.leaderboards.runs import retrain as runs_start
+from benchmark.services.leaderboards.runs import run_again as start
+from benchmark.views.leaderboards.cells import change_word
+from benchmark.views.leaderboards.formatting import cell_url, metric_label, scope_label
+from benchmark.views.leaderboards.lineage import lineage_context
+from benchmark.views.leaderboards.query import (
+    BOARD,
+    ESTIMATES,
+    GROUPS,
+    LINEAGE,
+    PAIRS,
+    TIME,
+    VIEWS,
+    Choice,
+    Context,
+    Place,
+)
+from benchmark.views.leaderboards.tabs.estimates import estimates_context
+from benchmark.views.leaderboards.tabs.groups import groups_context
+from benchmark.views.leaderboards.tabs.pairs import pairs_context
+from benchmark.views.leaderboards.tabs.table import board_context, standing_of
+from benchmark.views.leaderboards.tabs.trend import time_context
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def runs(request: HttpRequest) -> HttpResponse:
+    """Every run, the newest first; of what the person judges blind no more than its name."""
+    person = person_of(request)
+    listed = runs_for(person)
+    stale = stale_marks([listed_run.run for listed_run in listed if not listed_run.sealed])
+    lines = [
+        {
+            "run": listed_run.run,
+            "sealed": listed_run.sealed,
+            "stale": listed_run.run.pk in stale,
+            "first": _first(listed_run.run),
+        }
+        for listed_run in listed
+    ]
+    return render(
+        request, "benchmark/leaderboards/runs.html", {"runs": lines, "may_run": has_role(person, RESEARCHER)}
+    )
+
+
+def _first(benchmark_run: BenchmarkRun) -> dict[str, Any] | None:
+    """The row of who stands highest on the board; None where nobody has the number that it is ranked by."""
+    rows = rows_of(benchmark_run)
+    return rows[0] if rows and standing_of(benchmark_run, rows[0]) is not None else None
+
+
+@require_http_methods(["GET", "POST"])
+@role_required(RESEARCHER)
+def new_run(request: HttpRequest) -> HttpResponse:
+    form = NewRunForm(request.POST or None, person=person_of(request))
+    made = _create(request, form) if request.method == "POST" and form.is_valid() else None
+    if made is not None:
+        return redirect("run", made.name)
+    status = 400 if form.is_bound else 200
+    return render(
+        request,
+        "benchmark/leaderboards/new_run.html",
+        {"form": form, "crumbs": _run_breadcrumbs(_("New run"))},
+        status=status,
+    )
+
+
+def _create(request: HttpRequest, form: NewRunForm) -> BenchmarkRun | None:
+    """The new run; None, with the reason on the form, where it is refused."""
+    try:
+        return create_run(actor=person_of(request), **form.cleaned_data)
+    except AssayError as error:
+        form.add_error(None, error_text(error))
+        return None
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def run(request: HttpRequest, name: str) -> HttpResponse:
+    """``?view=..`` is the tab; while the job runs, its progress alone."""
+    benchmark_run, person = run_named(name), person_of(request)
+    refuse_sealed_run(person, benchmark_run)
+    context: Context = {
+        "run": benchmark_run,
+        "job": benchmark_run.job,
+        "crumbs": _run_breadcrumbs(benchmark_run.name),
+        "may_run": has_role(person, RESEARCHER),
+        "freshness": freshness(benchmark_run),
+    }
+    if benchmark_run.finished_at is None:
+        return render(request, "benchmark/leaderboards/run.html", context)
+    place = Place.of(request.GET)
+    context |= {
+        "tabs": tabs(place.view),
+        "part": f"benchmark/leaderboards/tabs/{place.view or 'board'}.html",
+        **_part(benchmark_run, place.view, request, person),
+    }
+    return render(request, "benchmark/leaderboards/run.html", context)
+
+
+def _part(benchmark_run: BenchmarkRun, view: str, request: HttpRequest, person: Person) -> dict[str, Any]:
+    """Only what the tab shows is read: the parts of a large board are large."""
+    query = request.GET
+    made: dict[str, Callable[[], Context]] = {
+        BOARD: lambda: board_context(benchmark_run, query, reader=person),
+        PAIRS: lambda: pairs_context(benchmark_run, query),
+        GROUPS: lambda: groups_context(benchmark_run, query),
+        ESTIMATES: lambda: estimates_context(benchmark_run, query),
+        TIME: lambda: time_context(benchmark_run, query, person=person),
+        LINEAGE: lambda: lineage_context(benchmark_run),
+    }
+    return made[view]()
+
+
+def tabs(current: str, views: tuple[str, ...] = VIEWS) -> list[Choice]:
+    """The tabs of a run; the page for outsiders shows some of them."""
+    labels = {
+        BOARD: _("Board"),
+        PAIRS: pgettext("board", "Pairs"),
+        GROUPS: pgettext("board", "Groups"),
+        ESTIMATES: _("Estimates"),
+        TIME: _("Over time"),
+        LINEAGE: _("Lineage"),
+    }
+    return Place().choices("view", {name: labels[name] for name in views}, current)
+
+
+def _run_breadcrumbs(label: str) -> list[dict[str, str]]:
+    return [{"label": _("Benchmarks"), "url": reverse("runs")}, {"label": label, "url": ""}]
+
+
+@require_POST
+@role_required(RESEARCHER)
+def run_again(request: HttpRequest, name: str) -> HttpResponse:
+    person = person_of(request)
+    run = run_named(name)
+    refuse_sealed_run(person, run)
+    made = start(run=run, actor=person)
+    messages.success(request, render_text("benchmark/wording/message.txt", code="run_again", name=run.name))
+    return redirect("run", made.name)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(RESEARCHER)
+def retrain(request: HttpRequest, release: str) -> HttpResponse:
+    """First what would be trained and run again; POST, with what was ``seen`` there, starts it.
+
+    Where that has changed since, it is shown anew, and nothing is started.
+    """
+    person = person_of(request)
+    gold = release_for(person, release)
+    plan = plan_retraining(gold)
+    for board in plan.boards:
+        refuse_sealed_run(person, board)
+    refusal, status = "", 200
+    if request.method == "POST":
+        try:
+            made = runs_start(release=gold, seen=request.POST.get("seen", ""), actor=person)
+            return redirect("retraining", made.pk)
+        except AssayError as error:
+            refusal, status = error_text(error), error.status
+    label = _("Retrain and re-benchmark")
+    context = {
+        "plan": plan,
+        "boards": [(board, plan.models[board.pk]) for board in plan.boards],
+        "under_way": under_way(gold.pk),
+        "refusal": refusal,
+        "crumbs": trail(
+            (_("Gold releases"), "releases", []), (gold.name, "release", [gold.name]), here=label
+        ),
+    }
+    return render(request, "benchmark/leaderboards/retrain.html", context, status=status)
+
+
+@require_GET
+@role_required(RESEARCHER, MANAGER)
+def retraining(request: HttpRequest, retraining_id: int) -> HttpResponse:
+    """The chain of jobs while it goes on; then old beside new."""
+    retrainings = Retraining.objects.select_related("release", "scorer__job", "scorer__guideline")
+    past_retraining = get_object_or_404(retrainings, pk=retraining_id)
+    release_for(person_of(request), past_retraining.release.name)
+    runs = runs_of(past_retraining)
+    for run in runs:
+        refuse_sealed_run(person_of(request), run)
+    jobs = jobs_of(past_retraining)
+    context = {
+        "retraining": past_retraining,
+        "jobs": jobs,
+        "working": [job for job in jobs if not job.is_over],
+        "runs": [_compared(run) for run in runs if run.finished_at],
+        "crumbs": _retraining_breadcrumbs(past_retraining),
+    }
+    return render(request, "benchmark/leaderboards/retraining.html", context)
+
+
+def _compared(run: BenchmarkRun) -> dict[str, Any]:
+    comparison = compared(run)
+    moved: dict[str, list[dict[str, Any]]] = {}
+    for moved_number in comparison.moved:
+        cells = moved.setdefault(moved_number.change.model, [])
+        cells.append(
+            _shown(
+                run,
+                moved_number,
+                is_first=not cells or cells[-1]["change"].scope != moved_number.change.scope,
+            )
+        )
+    heads = next(iter(moved.values()), [])
+    return {
+        "run": run,
+        "old": run.replaces,
+        "heads": heads,
+        "rows": moved,
+        "totals": join_names(_words(comparison.totals)),
+    }
+
+
+def _shown(run: BenchmarkRun, moved: ExplainedChange, *, is_first: bool) -> dict[str, Any]:
+    """What all numbers of a scope rest on stands below the first of them alone."""
+    change = moved.change
+    return {
+        "scope": scope_label(run.scorer.guideline.document, change.scope),
+        "metric": metric_label(change.metric),
+        "change": change,
+        "url": cell_url(run, change.model, change.scope),
+        "is_first": is_first,
+        "reasons": _words(moved.reasons) if is_first else [],
+    }
+
+
+def _words(reasons: Counter[str]) -> list[str]:
+    return [f"{format_grouped(n)} × {change_word(kind)}" for kind, n in sorted(reasons.items())]
+
+
+def _retraining_breadcrumbs(past_retraining: Retraining) -> list[dict[str, str]]:
+    return [
+        {"label": _("Benchmarks"), "url": reverse("runs")},
+        {"label": _("Retraining on {release}").format(release=past_retraining.release.name), "url": ""},
+    ]

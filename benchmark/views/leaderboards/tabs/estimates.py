@@ -1,0 +1,246 @@
+"""What people say, what the scorer says, and both together: prediction-powered estimates beside their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
+
+from annotation.core.charts import chart_url
+from annotation.core.formatting import format_decimal, format_grouped
+from annotation.core.text_templates import render_text
+from annotation.domain.guidelines import GuidelineDocument, Metric
+from benchmark.domain.estimates.selection import UNKNOWN, unknown_by_batch
+from benchmark.domain.leaderboards.metrics import ALL, printed
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.leaderboards.runs import part, rows_of
+from benchmark.views.leaderboards import charts as charts_views
+from benchmark.views.leaderboards.charts import Draw, dot, unit_of
+from benchmark.views.leaderboards.formatting import (
+    Column,
+    axis_top,
+    columns_of,
+    difference,
+    headed,
+    heading,
+    interval_text,
+    metric_label,
+    metric_views,
+)
+from benchmark.views.leaderboards.query import OVERALL, Context, Place, chosen
+
+KINDS = ("people", "scorer", "combined", "finite")
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """One of the four numbers; blank text where it is undefined."""
+
+    value: str
+    interval: str
+    n: int | None
+
+
+@dataclass(frozen=True)
+class EstimateLine:
+    model: str
+    numbers: tuple[Estimated, ...]
+    """In the order of KINDS."""
+    weight: str
+    bias: str
+    chosen: str = ""
+    """How many of the labels no known chance has chosen; blank where none."""
+
+
+def estimates_context(
+    run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
+) -> Context:
+    content = part(run, "estimates")
+    if not content or not content["rows"]:
+        return {"lacking": content is None, "few": content is not None, "public": public}
+    document = run.scorer.guideline.document
+    place = Place.of(query)
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
+    lead = views[chosen(place.metric, views)]
+    columns = {candidate.named(document): candidate for candidate in columns_of(document, lead)}
+    scope = chosen(place.scope, columns)
+    column = columns[scope]
+    cells = ordered(run, content, column.name, column.metric)
+    labels = {
+        name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()
+    }
+    return {
+        "metrics": place.choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
+        if len(views) > 1
+        else [],
+        "scopes": place.choices("scope", labels, scope),
+        "heading": headed(labels[scope], metric_label(column.metric)),
+        "rate": column.metric.kind == "rate",
+        "heads": heads(),
+        "lines": (
+            lines := [
+                line_of(model, cell, column.metric, chosen_in(content, model, behind(document, column)))
+                for model, cell in cells
+            ]
+        ),
+        "weighed": any(line.weight for line in lines),
+        "selections": list_unknown_selection(content, public=public),
+        "findings": list_findings(cells, column.metric),
+        "charts": charts(document, cells, column.metric, draw),
+        "chart_alt": chart_alt(labels[scope], column.metric, cells),
+        "none_combined": not any(_has(cell, "combined") for _model, cell in cells),
+    }
+
+
+def ordered(
+    run: BenchmarkRun, content: Mapping[str, Any], scope: str, metric: Metric
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """The cells of a scope with their models, in the order of the board; an empty cell where there is nothing."""
+    cells = {row["model"]: row["cells"] for row in content["rows"]}
+    models = [row["model"] for row in rows_of(run) if row["model"] in cells]
+    ordered_cells = []
+    for model in models:
+        metric_cells = cells[model].get(scope) or (cells[model].get(ALL) if scope == OVERALL else None) or {}
+        ordered_cells.append((model, metric_cells.get(metric.name) or {}))
+    return ordered_cells
+
+
+def heads() -> list[str]:
+    """Of the columns with the four numbers, in the order of KINDS."""
+    return [capfirst(look.word) for look in charts_views.estimate_looks().values()]
+
+
+def _has(cell: Mapping[str, Any], kind: str) -> bool:
+    return bool(cell.get(kind)) and cell[kind]["value"] is not None
+
+
+def line_of(model: str, cell: Mapping[str, Any], metric: Metric, unknown_chance: int = 0) -> EstimateLine:
+    weight, bias = cell.get("weight"), cell.get("bias")
+    return EstimateLine(
+        model,
+        tuple(_number(cell, kind, metric) for kind in KINDS),
+        format_decimal(weight, 2, undefined=""),
+        "" if bias is None else difference(metric, bias),
+        _("{n} not drawn by chance").format(n=format_grouped(unknown_chance)) if unknown_chance else "",
+    )
+
+
+def behind(document: GuidelineDocument, column: Column) -> Collection[str]:
+    """The dimensions that a number is of."""
+    if column.scope is None:
+        return document.dimensions_of(column.metric) or (ALL,)
+    return (column.scope,)
+
+
+def chosen_in(content: Mapping[str, Any], model: str, dimensions: Collection[str]) -> int:
+    """How many of the model's labels in these no known chance has chosen."""
+    return sum(
+        selected["labels"]
+        for selected in content.get("selection") or ()
+        if selected["model"] == model and selected["how"] in UNKNOWN and selected["dimension"] in dimensions
+    )
+
+
+def list_unknown_selection(content: Mapping[str, Any], *, public: bool = False) -> list[dict[str, Any]]:
+    """Of each batch whose gold no known chance has chosen: how many labels, and why; outsiders read no batch's name.
+
+    Each has a ``code``; in words: ``wording/selection.txt``.
+    """
+    if "selection" not in content:
+        return [{"code": "unknown"}]
+    batches = unknown_by_batch(content["selection"])
+    if not batches:
+        return []
+    return [
+        {"code": "assumption"},
+        *(
+            {
+                "code": batch["how"],
+                "batch": "" if public else batch["batch"],
+                "labels": batch["labels"],
+                "without_gold": batch["without_gold"],
+            }
+            for batch in batches
+        ),
+    ]
+
+
+def _number(cell: Mapping[str, Any], kind: str, metric: Metric) -> Estimated:
+    if not _has(cell, kind):
+        n = cell[kind].get("n") if cell.get(kind) else None
+        return Estimated("", "", n)
+    return Estimated(
+        printed(metric, cell[kind]["value"]), interval_text(metric, cell[kind]), cell[kind].get("n")
+    )
+
+
+def list_findings(held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric) -> list[dict[str, Any]]:
+    """What the scorer added, and what trusting it alone would have done.
+
+    Each has a ``topic``: ``gain``, ``bias`` or ``coverage``; in words: ``wording/estimates_finding.txt``.
+    """
+    both = [(model, cell) for model, cell in held if _has(cell, "combined")]
+    if not both:
+        return []
+    findings: list[dict[str, Any]] = []
+    saved = [
+        gain for _model, cell in both if (gain := narrower(cell["people"], cell["combined"])) is not None
+    ]
+    if saved:
+        findings.append({"topic": "gain", "gain": median(saved), "n": len(saved)})
+    biases = [(model, cell["bias"]) for model, cell in both if cell.get("bias") is not None]
+    if biases:
+        model, bias = max(biases, key=lambda of_model: abs(of_model[1]))
+        mean = sum(value for _model, value in biases) / len(biases)
+        findings.append({"topic": "bias", "metric": metric, "model": model, "bias": bias, "mean": mean})
+    missed = sum(misses(cell) for _model, cell in both)
+    return [*findings, {"topic": "coverage", "n": len(both), "missed": missed}]
+
+
+def narrower(people: Mapping[str, Any], combined: Mapping[str, Any]) -> float | None:
+    """By which share of people's interval the combined one is shorter."""
+    widths = []
+    for statistic in (people, combined):
+        if statistic["low"] is None or statistic["high"] is None:
+            return None
+        widths.append(statistic["high"] - statistic["low"])
+    return 1 - widths[1] / widths[0] if widths[0] > 0 else None
+
+
+def misses(cell: Mapping[str, Any]) -> bool:
+    scorer, value = cell["scorer"], cell["combined"]["value"]
+    if scorer["low"] is None or scorer["high"] is None:
+        return False
+    return not scorer["low"] <= value <= scorer["high"]
+
+
+def charts(
+    document: GuidelineDocument, held: Sequence[tuple[str, Mapping[str, Any]]], metric: Metric, draw: Draw
+) -> list[str]:
+    unit, looks = unit_of(metric), charts_views.estimate_looks()
+    dots = [
+        dot(model, cell[kind], unit, looks[kind].word)
+        for model, cell in held
+        for kind in KINDS
+        if _has(cell, kind)
+    ]
+    if not dots:
+        return []
+    top = axis_top(document, metric)
+    domain = charts_views.reach(dots, 0.0, top * unit) if top > 0 else charts_views.reach(dots)
+    models = [model for model, _cell in held if any(dot.model == model for dot in dots)]
+    title = metric_label(metric) + (" (%)" if metric.kind == "rate" else "")
+    return charts_views.draw_chart(charts_views.four_ways(dots, models, title, domain), draw)
+
+
+def chart_alt(scope: str, metric: Metric, held: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    return render_text(
+        "benchmark/wording/estimates_alt.txt",
+        scope=scope,
+        metric=metric_label(metric),
+        finding=next(iter(list_findings(held, metric)), None),
+    )

@@ -1,0 +1,237 @@
+"""Groups of prompts: each model's number by subcomponent, attack method or language, as a heat map and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from annotation.core.formatting import format_range
+from annotation.domain.guidelines import GuidelineDocument, Metric
+from benchmark.domain.leaderboards.metrics import SMALL, metric_in, printed
+from benchmark.domain.leaderboards.resampling import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.leaderboards.runs import part, rows_of
+from benchmark.views.leaderboards.formatting import (
+    UNDEFINED,
+    attribute_label,
+    group_label,
+    headed,
+    interval_text,
+    metric_label,
+    metric_views,
+    scope_label,
+)
+from benchmark.views.leaderboards.query import Context, Place, chosen
+
+SHADES = 5
+
+
+@dataclass(frozen=True)
+class GroupHead:
+    label: str
+    scope: str
+    """Its dimension, where columns have one; and its metric, where they have several."""
+    prompts: int | None
+    """None where nobody knows which prompts the responses answer."""
+
+
+@dataclass(frozen=True)
+class GroupCell:
+    """``shade`` from 1 (lowest) to 5; 0 where undefined."""
+
+    value: str
+    interval: str
+    n: int
+    shade: int
+    small: bool
+
+
+@dataclass(frozen=True)
+class GroupNumber:
+    """A model's number in a group of prompts."""
+
+    model: str
+    group: str
+    cell: GroupCell
+    number: float
+
+
+@dataclass(frozen=True)
+class GroupFinding:
+    """The lowest and the highest number of a metric that rest on enough responses; of all where none does.
+
+    In words: ``wording/groups_finding.txt``. ``metric`` is blank where there is one alone.
+    """
+
+    metric: str
+    lowest: GroupNumber
+    highest: GroupNumber
+
+
+def groups_context(run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False) -> Context:
+    """``lacking`` where the run has no groups: it was finished before they were computed, or no prompt has any."""
+    content = part(run, "groups")
+    if not content:
+        return {"lacking": content is None, "few": content is not None, "public": public}
+    document = run.scorer.guideline.document
+    place = Place.of(query)
+    attributes = attributes_in(content)
+    by = chosen(place.by, attributes)
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
+    metric = views[chosen(place.metric, views)]
+    labels = {name: metric_label(view) for name, view in views.items()}
+    return {
+        "attributes": place.choices(
+            "by", {attribute: attribute_label(attribute) for attribute in attributes}, by
+        ),
+        "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
+        "small": SMALL,
+        **heat(run, document, content[by], by, metric),
+    }
+
+
+def attributes_in(content: Mapping[str, Any]) -> list[str]:
+    """Those by which there is something to compare: one group alone is the board itself."""
+    attributes = [attribute for attribute in ATTRIBUTES if attribute in content]
+    return [attribute for attribute in attributes if len(content[attribute]["columns"]) > 1] or attributes
+
+
+def heat(
+    run: BenchmarkRun, document: GuidelineDocument, held: Mapping[str, Any], by: str, metric: Metric
+) -> Context:
+    """The heads, the rows in the order of the board, what the shades mean, and what is lowest and highest."""
+    columns = held["columns"]
+    metrics = [_metric(document, column["scope"], metric) for column in columns]
+    cells = {row["model"]: row["cells"] for row in held["rows"]}
+    ordered = [row["model"] for row in rows_of(run) if row["model"] in cells]
+    bounds = _bounds(
+        [
+            value
+            for model in ordered
+            for cell, column_metric in zip(cells[model], metrics, strict=True)
+            if (value := _statistic(cell, column_metric)["value"]) is not None
+        ]
+    )
+    labels = {metric.name: metric_label(metric) for metric in metrics if metric is not None}
+    heads = [
+        GroupHead(
+            group_label(document, by, column["name"], column["scope"]),
+            _scope(
+                document,
+                column["scope"],
+                labels[column_metric.name] if column_metric and len(labels) > 1 else "",
+            ),
+            column["n_prompts"],
+        )
+        for column, column_metric in zip(columns, metrics, strict=True)
+    ]
+    rows = [
+        (
+            model,
+            [
+                _cell(cell, column_metric, bounds)
+                for cell, column_metric in zip(cells[model], metrics, strict=True)
+            ],
+        )
+        for model in ordered
+    ]
+    return {
+        "heading": by_attribute(labels.values() or [metric_label(metric)], by),
+        "heads": heads,
+        "scoped": _scoped(heads),
+        "rows": rows,
+        "any_small": any(cell.small for _model, row in rows for cell in row),
+        "legend": _legend(metric, bounds),
+        "findings": list(_findings(labels, heads, rows, cells, metrics)),
+    }
+
+
+def _scope(document: GuidelineDocument, scope: str | None, metric: str) -> str:
+    label = scope_label(document, scope) if scope else ""
+    return headed(label, metric) if label and metric else label
+
+
+def by_attribute(metrics: Iterable[str], attribute: str) -> str:
+    """A heading, such as ``Harmless rate by attack method``."""
+    words = {
+        SUBCOMPONENT: _("{metric} by subcomponent"),
+        ATTACK_METHOD: _("{metric} by attack method"),
+        LANGUAGE: _("{metric} by language"),
+    }
+    return words[attribute].format(metric=" / ".join(metrics))
+
+
+def _metric(document: GuidelineDocument, scope: str | None, metric: Metric) -> Metric | None:
+    return metric if scope is None else metric_in(document, scope, metric)
+
+
+def _statistic(cell: Mapping[str, Any] | None, metric: Metric | None) -> Mapping[str, float | None]:
+    statistic: Mapping[str, float | None] | None = cell.get(metric.name) if cell and metric else None
+    return statistic or UNDEFINED
+
+
+def _bounds(values: Sequence[float]) -> list[float]:
+    """The ends of the five shades, from the lowest number to the highest; none where they cannot differ."""
+    low, high = min(values, default=0.0), max(values, default=0.0)
+    if high <= low:
+        return []
+    return [low + (high - low) * step / SHADES for step in range(SHADES + 1)]
+
+
+def _cell(cell: Mapping[str, Any] | None, metric: Metric | None, bounds: Sequence[float]) -> GroupCell:
+    statistic, n = _statistic(cell, metric), int(cell["n"]) if cell else 0
+    value = statistic["value"]
+    if metric is None or value is None:
+        return GroupCell("", "", n, 0, small=False)
+    shade = sum(value >= bound for bound in bounds[:SHADES]) if bounds else 1
+    return GroupCell(
+        printed(metric, value), interval_text(metric, statistic), n, max(1, shade), small=n < SMALL
+    )
+
+
+def _scoped(heads: Sequence[GroupHead]) -> list[tuple[str, int]]:
+    """The dimensions over the columns, with how many each spans; empty where columns have none."""
+    spans: list[tuple[str, int]] = []
+    for head in heads:
+        if spans and spans[-1][0] == head.scope:
+            spans[-1] = (head.scope, spans[-1][1] + 1)
+        else:
+            spans.append((head.scope, 1))
+    return spans if any(scope for scope, _n in spans) else []
+
+
+def _legend(metric: Metric, bounds: Sequence[float]) -> list[tuple[int, str]]:
+    return [
+        (
+            shade,
+            format_range(printed(metric, bounds[shade - 1]), printed(metric, bounds[shade])),
+        )
+        for shade in range(1, SHADES + 1)
+        if bounds
+    ]
+
+
+def _findings(
+    labels: Mapping[str, str],
+    heads: Sequence[GroupHead],
+    rows: Sequence[tuple[str, Sequence[GroupCell]]],
+    cells: Mapping[str, Sequence[Mapping[str, Any] | None]],
+    metrics: Sequence[Metric | None],
+) -> Iterator[GroupFinding]:
+    """Of each metric that has numbers."""
+    for name, label in labels.items():
+        numbers = [
+            GroupNumber(model, head.label, cell, value)
+            for model, row in rows
+            for place, (head, cell) in enumerate(zip(heads, row, strict=True))
+            if (metric := metrics[place]) is not None
+            and metric.name == name
+            and (value := _statistic(cells[model][place], metric)["value"]) is not None
+        ]
+        large = [number for number in numbers if not number.cell.small] or numbers
+        if large:
+            lowest, highest = (pick(large, key=lambda number: number.number) for pick in (min, max))
+            yield GroupFinding(label if len(labels) > 1 else "", lowest, highest)

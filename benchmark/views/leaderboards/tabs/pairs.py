@@ -1,0 +1,300 @@
+"""Pairs of models: their paired differences, and which of them are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from annotation.core.charts import chart_url
+from annotation.core.text_templates import render_text
+from annotation.domain.guidelines import GuidelineDocument, Metric
+from benchmark.domain.leaderboards.metrics import metric_in, printed
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.leaderboards.runs import part, rows_of
+from benchmark.views.leaderboards import charts
+from benchmark.views.leaderboards.charts import Draw, dot, unit_of
+from benchmark.views.leaderboards.formatting import (
+    Column,
+    difference,
+    difference_interval,
+    interval_text,
+    metric_label,
+    scope_label,
+)
+from benchmark.views.leaderboards.query import OVERALL, Context, Place, chosen
+
+AHEAD, SAME, BEHIND = "ahead", "same", "behind"
+MATRIX_MODELS = 10
+"""With more models a matrix of all pairs cannot be read."""
+CHANCE = 0.05
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of one model less another. ``state`` is blank where the difference or its interval is undefined.
+
+    ``predicted`` says that predictions take part, and that the interval is withheld for it.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    paired: bool
+    state: str
+    predicted: bool = False
+
+    @classmethod
+    def of(cls, held: Mapping[str, Any] | None, *, turned: bool) -> Difference:
+        """From the kept difference; ``turned``, of the second less the first."""
+        if held is None:
+            return cls(None, None, None, 0, paired=False, state="")
+        value, low, high = held["value"], held["low"], held["high"]
+        if turned:
+            value, low, high = (None if bound is None else -bound for bound in (value, high, low))
+        return cls(value, low, high, held["n"], bool(held["paired"]), _state(low, high), "predicted" in held)
+
+    @property
+    def statistic(self) -> dict[str, float | None]:
+        return {"value": self.value, "low": self.low, "high": self.high}
+
+
+def _state(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return ""
+    return AHEAD if low > 0 else BEHIND if high < 0 else SAME
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The part ``pairs`` in one scope: ``order`` are places of ``models``, best in this scope first."""
+
+    models: tuple[str, ...]
+    order: tuple[int, ...]
+    scope: str
+    held: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any], scope: str, values: Mapping[str, float | None]) -> Pairs:
+        """``values`` are the models' numbers in the scope; who has none comes last."""
+        models = tuple(content["models"])
+        known = {place: values.get(model) for place, model in enumerate(models)}
+        order = sorted(known, key=lambda place: (known[place] is None, -(known[place] or 0.0), place))
+        return cls(models, tuple(order), scope, content["pairs"])
+
+    def between(self, first: int, second: int) -> Difference:
+        return self._between[first, second]
+
+    @cached_property
+    def _between(self) -> dict[tuple[int, int], Difference]:
+        """Both ways round."""
+        differences = {}
+        for first in range(len(self.models)):
+            for later in range(first + 1, len(self.models)):
+                held = self.held.get(f"{first}-{later}", {}).get(self.scope)
+                differences[first, later] = Difference.of(held, turned=False)
+                differences[later, first] = Difference.of(held, turned=True)
+        return differences
+
+    def all(self) -> Iterator[tuple[int, int, Difference]]:
+        """Each pair once, the better placed one first."""
+        for place, first in enumerate(self.order):
+            for second in self.order[place + 1 :]:
+                yield first, second, self.between(first, second)
+
+
+def pairs_context(
+    run: BenchmarkRun, query: Mapping[str, str], *, public: bool = False, draw: Draw = chart_url
+) -> Context:
+    """``lacking`` where the run has no pairs: one that was finished before they were computed, or of one model."""
+    content = part(run, "pairs")
+    if content is None or not content["scopes"]:
+        return {"lacking": content is None, "few": content is not None, "public": public}
+    document = run.scorer.guideline.document
+    place = Place.of(query)
+    scope = chosen(place.scope, content["scopes"])
+    metric = metric_of(document, content["metric"], scope)
+    values = statistics(run, scope, metric)
+    pairs = Pairs.of(content, scope, {model: statistic["value"] for model, statistic in values.items()})
+    first = pairs.models[pairs.order[0]] if pairs.order else ""
+    model = chosen(place.model, [first, *pairs.models])
+    labels = {name: scope_label(document, None if name == OVERALL else name) for name in content["scopes"]}
+    known = [difference for _first, _second, difference in pairs.all() if difference.state]
+    withheld = any(difference.predicted for _first, _second, difference in pairs.all())
+    against = _against(pairs, pairs.models.index(model), values, metric) if model else []
+    return {
+        "scopes": place.choices("scope", labels, scope),
+        "scope": labels[scope],
+        "metric": metric_label(metric),
+        "rate": metric.kind == "rate",
+        "standing": standing(pairs, values, metric, place),
+        "finding": find_told_apart(pairs, metric),
+        "not_ranked": withheld,
+        "compared": bool(known) or not withheld,
+        "matrix": _matrix(pairs, metric) if len(pairs.models) <= MATRIX_MODELS else [],
+        "matrix_models": [pairs.models[index] for index in pairs.order],
+        "models": [pairs.models[index] for index in pairs.order],
+        "model": model,
+        "against": against,
+        "place": place,
+        "charts": _charts(against, metric, model, draw),
+        "chart_alt": _alt(against, model),
+        "count": len(known),
+        "chance": round(CHANCE * len(known)),
+        "unpaired": not all(difference.paired for difference in known),
+    }
+
+
+def metric_of(document: GuidelineDocument, name: str, scope: str) -> Metric:
+    metric = document.metric(name)
+    return metric if scope == OVERALL else metric_in(document, scope, metric) or metric
+
+
+def statistics(run: BenchmarkRun, scope: str, metric: Metric) -> dict[str, Mapping[str, float | None]]:
+    column = Column(None if scope == OVERALL else scope, metric)
+    return {row["model"]: column.statistic(row) for row in rows_of(run)}
+
+
+def standing(
+    pairs: Pairs, values: Mapping[str, Mapping[str, float | None]], metric: Metric, place: Place
+) -> list[dict[str, Any]]:
+    """A line for each model, best first: how it stands to the next one and to all others."""
+    lines = []
+    for at, index in enumerate(pairs.order):
+        model = pairs.models[index]
+        states = [pairs.between(index, other).state for other in pairs.order if other != index]
+        below = pairs.order[at + 1] if at + 1 < len(pairs.order) else None
+        statistic = values.get(model) or {"value": None, "low": None, "high": None}
+        lines.append(
+            {
+                "place": at + 1,
+                "model": model,
+                "url": place.link(model=model),
+                "value": printed(metric, statistic["value"]),
+                "interval": interval_text(metric, statistic),
+                "next": None if below is None else _to_next(pairs, index, below, metric),
+                "ahead": states.count(AHEAD),
+                "same": states.count(SAME),
+                "behind": states.count(BEHIND),
+            }
+        )
+    return lines
+
+
+def _to_next(pairs: Pairs, upper: int, lower: int, metric: Metric) -> dict[str, Any]:
+    neighbour_difference = pairs.between(upper, lower)
+    badge = "success" if neighbour_difference.state in (AHEAD, BEHIND) else "plain"
+    return said(neighbour_difference, metric) | {
+        "model": pairs.models[lower],
+        "badge": badge,
+        "word": told_apart_word(neighbour_difference),
+    }
+
+
+def said(pair_difference: Difference, metric: Metric) -> dict[str, Any]:
+    """A difference as a table prints it."""
+    return {
+        "value": difference(metric, pair_difference.value),
+        "interval": difference_interval(metric, pair_difference.statistic),
+        "n": pair_difference.n,
+        "paired": pair_difference.paired,
+        "state": pair_difference.state,
+        "word": state_word(pair_difference),
+        "badge": {AHEAD: "success", BEHIND: "warning", SAME: "plain"}.get(pair_difference.state, "plain"),
+        "sign": {AHEAD: "▲", BEHIND: "▼", SAME: "≈"}.get(pair_difference.state, ""),
+    }
+
+
+def state_word(pair_difference: Difference) -> str:
+    if pair_difference.predicted:
+        return _("not compared")
+    return charts.difference_looks()[pair_difference.state].word if pair_difference.state else _("not known")
+
+
+def told_apart_word(pair_difference: Difference) -> str:
+    """Of two neighbours it matters only whether they are told apart."""
+    return _("told apart") if pair_difference.state in (AHEAD, BEHIND) else state_word(pair_difference)
+
+
+@dataclass(frozen=True)
+class PairsFinding:
+    """How many of ``n`` pairs are told apart, and how the first two models differ.
+
+    In words: ``wording/pairs_finding.txt``.
+    """
+
+    n: int
+    apart: int
+    metric: Metric
+    first: str
+    second: str
+    difference: Difference
+
+
+def find_told_apart(pairs: Pairs, metric: Metric) -> PairsFinding | None:
+    """None where no pair is compared."""
+    states = [difference.state for _first, _second, difference in pairs.all() if difference.state]
+    if not states:
+        return None
+    first, second, between = next(pairs.all())
+    different = sum(state != SAME for state in states)
+    return PairsFinding(len(states), different, metric, pairs.models[first], pairs.models[second], between)
+
+
+def _matrix(pairs: Pairs, metric: Metric) -> list[dict[str, Any]]:
+    """Row less column, for each pair of models; None on the diagonal."""
+    return [
+        {
+            "model": pairs.models[row],
+            "cells": [
+                None if row == column else said(pairs.between(row, column), metric) for column in pairs.order
+            ],
+        }
+        for row in pairs.order
+    ]
+
+
+def _against(
+    pairs: Pairs, chosen_model: int, values: Mapping[str, Mapping[str, float | None]], metric: Metric
+) -> list[dict[str, Any]]:
+    """The chosen model less each other one, in their order on the board."""
+    return [
+        {
+            "name": pairs.models[other],
+            "standing": printed(metric, (values.get(pairs.models[other]) or {"value": None})["value"]),
+            "found": pair_difference,
+            **said(pair_difference, metric),
+        }
+        for other in pairs.order
+        if other != chosen_model
+        for pair_difference in [pairs.between(chosen_model, other)]
+    ]
+
+
+def _charts(against: Sequence[Mapping[str, Any]], metric: Metric, model: str, draw: Draw) -> list[str]:
+    looks = charts.difference_looks()
+    dots = [
+        dot(opponent["name"], opponent["found"].statistic, unit_of(metric), looks[opponent["state"]].word)
+        for opponent in against
+        if opponent["state"]
+    ]
+    if not dots:
+        return []
+    unit = _("percentage points") if metric.kind == "rate" else metric_label(metric)
+    title = _("{model} less each other model, {unit}").format(model=model, unit=unit)
+    return charts.draw_chart([charts.differences(dots, title)], draw)
+
+
+def _alt(against: Sequence[Mapping[str, Any]], model: str) -> str:
+    states = [opponent["state"] for opponent in against]
+    return render_text(
+        "benchmark/wording/pairs_alt.txt",
+        model=model,
+        ahead=states.count(AHEAD),
+        same=states.count(SAME),
+        behind=states.count(BEHIND),
+    )

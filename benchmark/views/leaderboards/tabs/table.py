@@ -1,0 +1,407 @@
+"""What may be said of a board: who leads and how surely, what it rests on, and what it took.
+
+The board itself: its table, with its pictures and what may be said of it.
+
+``board_context`` needs no more than the run; with ``public`` nothing in it leads into the product. The parts under
+``templates/benchmark/tabs/`` need ``run`` and this context alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from annotation.core.charts import chart_url
+from annotation.core.formatting import (
+    format_compact,
+    format_decimal,
+    format_elapsed,
+    format_grouped,
+    format_percent_compact,
+)
+from annotation.core.text_templates import join_names, render_text
+from annotation.domain.guidelines import GuidelineDocument, Metric
+from annotation.models import Person
+from benchmark.domain.leaderboards.metrics import SMALL, UNRANKED, metric_in, printed, printed_rank, scopes_of
+from benchmark.domain.leaderboards.withholding import NOT_RANKED
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.leaderboards.runs import board_of, rows_of
+from benchmark.selectors.published_tables import reference_rows
+from benchmark.views.leaderboards.charts import Draw, Ends, axes_of, board_charts, by_table, chart_alt
+from benchmark.views.leaderboards.formatting import (
+    Column,
+    Row,
+    Statistic,
+    cell_address,
+    columns_of,
+    composition,
+    headed,
+    heading,
+    interval_text,
+    metric_label,
+    metric_views,
+)
+from benchmark.views.leaderboards.query import Context, Place, chosen
+
+
+@dataclass(frozen=True)
+class HeadlineNumber:
+    """A number that heads a board, and whose it is."""
+
+    label: str
+    metric: Metric
+    value: float
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BoardFinding:
+    """Who stands first by which number, and who does by other numbers; in words: ``wording/board_finding.txt``.
+
+    ``claim`` is ``highest`` where ranks are withheld, ``only`` of a single model, ``sure`` where no other model can be
+    first, and ``open`` where ``rivals`` may be first as well.
+    """
+
+    claim: str
+    lead: HeadlineNumber
+    statistic: Statistic
+    rivals: int
+    disagreeing: tuple[HeadlineNumber, ...]
+    """The other headline numbers by which another model stands highest."""
+
+
+def find_leader(run: BenchmarkRun) -> BoardFinding | None:
+    """None where nobody has the number that the board is ranked by."""
+    column = headline(run)
+    rows = [row for row in rows_of(run) if column.statistic(row)["value"] is not None]
+    if not rows:
+        return None
+    statistic, rivals = column.statistic(rows[0]), 0
+    value = statistic["value"]
+    assert value is not None
+    models = [rows[0]["model"]]
+    if rows[0]["rank"] is None:
+        claim = "highest"
+        models = [row["model"] for row in rows if column.statistic(row)["value"] == value]
+    elif len(rows) == 1:
+        claim = "only"
+    else:
+        rivals = sum(row["rank"]["low"] == 1 for row in rows[1:])
+        # somebody is first, and all others are surely behind someone
+        claim = "sure" if rows[0]["rank"]["high"] == 1 or not rivals else "open"
+    lead = HeadlineNumber(headline_label(run, column), column.metric, value, tuple(models))
+    return BoardFinding(claim, lead, statistic, rivals, tuple(_disagreeing(run, rows[0]["model"], column)))
+
+
+def headline(run: BenchmarkRun) -> Column:
+    """The column that the board is ranked by."""
+    document = run.scorer.guideline.document
+    return _headline_of(document, document.metric(document.rank_by))
+
+
+def standing_of(run: BenchmarkRun, row: Row) -> float | None:
+    """The number that the board is ranked by."""
+    return headline(run).statistic(row)["value"]
+
+
+def _headline_of(document: GuidelineDocument, metric: Metric) -> Column:
+    """Its overall number; without one, that of its first dimension."""
+    return Column(None if metric.overall != "none" else scopes_of(document, metric)[0], metric)
+
+
+def headline_label(run: BenchmarkRun, column: Column) -> str:
+    """The metric, and of which dimension its number is where it has several and no overall."""
+    document, metric = run.scorer.guideline.document, column.metric
+    label = metric_label(metric)
+    several = column.scope is not None and len(scopes_of(document, metric)) > 1
+    return headed(label, column.label(document)) if several else label
+
+
+def _disagreeing(run: BenchmarkRun, first: str, lead: Column) -> Iterator[HeadlineNumber]:
+    document = run.scorer.guideline.document
+    for metric in document.metrics:
+        column = _headline_of(document, metric)
+        values = {row["model"]: column.statistic(row)["value"] for row in rows_of(run)}
+        highest = max((value for value in values.values() if value is not None), default=None)
+        if column == lead or highest is None or values.get(first) == highest:
+            continue
+        models = tuple(model for model, value in values.items() if value == highest)
+        yield HeadlineNumber(headline_label(run, column), metric, highest, models)
+
+
+def is_rank_withheld(run: BenchmarkRun) -> bool:
+    """Whether ranks are not given, or not in all columns."""
+    return bool(board_of(run).get(NOT_RANKED))
+
+
+def board_reading(run: BenchmarkRun) -> dict[str, Any]:
+    """What a reader should know before quoting a rank or a number: ``own_ranks`` and ``predicted_percent``.
+
+    Either is None where there is nothing to say.
+    """
+    rows = rows_of(run)
+    ranked = [row for row in rows if row["rank"] is not None]
+    own = sum(row["rank"]["low"] == row["rank"]["high"] for row in ranked)
+    counts = basis_counts(rows)
+    predicted = counts.get("out_of_fold", 0) + counts.get("unseen", 0)
+    return {
+        "own_ranks": {"n": own, "all": len(ranked)} if len(ranked) > 1 else None,
+        "predicted_percent": 100 * predicted / sum(counts.values()) if predicted else None,
+    }
+
+
+def basis_counts(rows: Sequence[Row]) -> dict[str, int]:
+    summed: dict[str, int] = {}
+    for row in rows:
+        for cell in row["dimensions"].values():
+            for basis, n in cell.get("composition", {}).items():
+                summed[basis] = summed.get(basis, 0) + n
+    return summed
+
+
+def tiles(run: BenchmarkRun) -> list[dict[str, Any]]:
+    rows = rows_of(run)
+    counts = basis_counts(rows)
+    counted = [
+        {"label": _("Models"), "value": format_grouped(len(rows)), "note": ""},
+        {
+            "label": _("Responses"),
+            "value": format_grouped(sum(row["n"] for row in rows)),
+            "note": composition(counts),
+        },
+    ]
+    return counted + cost_tiles(run.cost)
+
+
+def cost_tiles(cost: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What scoring took; nothing of a run that predicted nothing."""
+    each = cost.get("per_response")
+    if each is None:
+        return []
+    note = render_text("benchmark/wording/cost.txt", cost=cost)
+    return [{"label": _("Cost of a response"), "value": format_elapsed(each), "note": note}]
+
+
+@dataclass(frozen=True)
+class Head:
+    label: str
+    metric: str
+    low: str
+    high: str
+    """What the ends of the whiskers' axis are."""
+    n: str
+    """Of how many responses, where it is the same in all rows; blank where the rows say it."""
+    url: str
+    """The board by this column."""
+    sorted: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A number in its cell. ``x``, ``x1``, ``x2`` are the whisker on its axis, 0 to 100; blank where undefined."""
+
+    url: str
+    value: str
+    interval: str
+    x: str
+    x1: str
+    x2: str
+    note: str
+    small: bool
+    overall: bool
+
+
+@dataclass(frozen=True)
+class Line:
+    model: str
+    url: str
+    rank: str
+    leads: bool
+    """No other model can be first."""
+    composition: str
+    cells: tuple[Shown, ...]
+
+
+@dataclass(frozen=True)
+class References:
+    """The rows of one published table, in its own order."""
+
+    name: str
+    source: str
+    url: str
+    lines: tuple[Line, ...]
+
+
+def board_context(
+    run: BenchmarkRun,
+    query: Mapping[str, str],
+    *,
+    reader: Person | None,
+    public: bool = False,
+    draw: Draw = chart_url,
+    with_published: bool = True,
+) -> Context:
+    document = run.scorer.guideline.document
+    place = Place.of(query)
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
+    metric = views[chosen(place.metric, views)]
+    columns = columns_of(document, metric)
+    rows: list[Row] = list(rows_of(run))
+    published = reference_rows(run, reader) if with_published else []
+    axes = axes_of(document, [*rows, *published], columns)
+    names = {column.named(document): column for column in columns}
+    by = place.sort and chosen(place.sort, names)
+    if by:
+        rows = _by_column(rows, names[by])
+    equal_sizes = [len({column.n(row) for row in rows}) == 1 for column in columns]
+    cells = "" if public else reverse("run-cell", args=[run.name])
+    several = len(rows) > 1
+    ranking = names[by] if by and _ranks_by(document, names[by], rows) else None
+    lines = [_line(row, columns, axes, equal_sizes, ranking, cells=cells, several=several) for row in rows]
+    labels = {name: metric_label(view) for name, view in views.items()}
+    lead = document.metric(document.rank_by)
+    withheld = is_rank_withheld(run)
+    return {
+        "metrics": place.choices("metric", labels, metric.name) if len(views) > 1 else [],
+        "metric": metric_label(metric),
+        "rank_by": metric_label(lead)
+        if ranking is None
+        else headed(ranking.label(document), metric_label(ranking.metric)),
+        "ranked": not by,
+        "by_rank": place.link(sort=""),
+        "heads": [
+            _head(document, column, columns, rows, axes, url=place.link(sort=name), is_sorted=name == by)
+            for name, column in names.items()
+        ],
+        "lines": lines,
+        "references": references_of(published, columns, axes),
+        "finding": find_leader(run),
+        **board_reading(run),
+        "not_ranked": withheld,
+        "has_ranks": not withheld or any(line.rank != UNRANKED for line in lines),
+        "tiles": tiles(run),
+        "small_cells": sum(cell.small for line in lines for cell in line.cells),
+        "small": SMALL,
+        "left_out": board_of(run).get("left_out", 0),
+        "charts": board_charts(document, rows_of(run), columns, axes, draw, published=published),
+        "chart_alt": chart_alt(run, metric, columns, published),
+    }
+
+
+def _by_column(rows: Sequence[Row], column: Column) -> list[Row]:
+    """The highest first, in the order of the ranks where they are equal; what is undefined comes last."""
+    values = [(column.statistic(row)["value"], row) for row in rows]
+    known = [(value, row) for value, row in values if value is not None]
+    known.sort(key=lambda entry: entry[0], reverse=True)
+    return [row for _value, row in known] + [row for value, row in values if value is None]
+
+
+def references_of(
+    published: Sequence[Row], columns: Sequence[Column], axes: Mapping[str, Ends]
+) -> list[References]:
+    """Table by table; what others published has no rank and no cell to open."""
+    equal_sizes = [False] * len(columns)
+    references = []
+    for rows in by_table(published):
+        table = rows[0]["published"]
+        lines = tuple(_line(row, columns, axes, equal_sizes, None, cells="", several=False) for row in rows)
+        references.append(References(table["name"], table["source"], table["url"], lines))
+    return references
+
+
+def _head(
+    document: GuidelineDocument,
+    column: Column,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    axes: Mapping[str, Ends],
+    *,
+    url: str,
+    is_sorted: bool,
+) -> Head:
+    label, metric = heading(document, column, columns)
+    low, high = axes[column.metric.name]
+    sizes = {column.n(row) or 0 for row in rows}
+    n = f"n = {format_grouped(sizes.pop())}" if len(sizes) == 1 else ""
+    return Head(label, metric, _end(column.metric, low), _end(column.metric, high), n, url, is_sorted)
+
+
+def _end(metric: Metric, value: float) -> str:
+    """An end of an axis, a round number."""
+    return format_percent_compact(value) if metric.kind == "rate" else format_compact(value)
+
+
+def _line(
+    row: Row,
+    columns: Sequence[Column],
+    axes: Mapping[str, Ends],
+    equal_sizes: Sequence[bool],
+    ranking: Column | None,
+    *,
+    cells: str,
+    several: bool,
+) -> Line:
+    """``cells`` is the address of the run's cells; blank where nothing leads there. Without ``ranking`` the rank is
+    that of the whole board."""
+    rank, model = row["rank"] if ranking is None else ranking.rank(row), row["model"]
+    bases = Column(None, columns[0].metric).composition(row) if columns else {}
+    return Line(
+        model=model,
+        url=cells and cell_address(cells, model, None),
+        rank=printed_rank(rank),
+        leads=rank is not None and rank["high"] == 1 and several,
+        composition=composition(bases) if bases else "",
+        cells=tuple(
+            _shown(row, column, axes[column.metric.name], cells=cells, equal_size=equal_size)
+            for column, equal_size in zip(columns, equal_sizes, strict=True)
+        ),
+    )
+
+
+def _ranks_by(document: GuidelineDocument, column: Column, rows: Sequence[Row]) -> bool:
+    """Whether models have a rank in this column: they do by the number that it has on the board as it opens.
+
+    Boards that were computed earlier have none.
+    """
+    if column.scope is None or column.metric != metric_in(
+        document, column.scope, document.metric(document.rank_by)
+    ):
+        return False
+    return any(column.rank(row) for row in rows)
+
+
+def _shown(row: Row, column: Column, axis: Ends, *, cells: str, equal_size: bool) -> Shown:
+    statistic, n, missing = column.statistic(row), column.n(row), column.missing(row)
+    x, x1, x2 = (_at(statistic[part], axis) for part in ("value", "low", "high"))
+    parts = [] if equal_size or n is None else [f"n = {format_grouped(n)}"]
+    if column.scope is not None:
+        parts.append(_gold(column, row))
+    if missing:
+        parts.append(_("{n} without a value").format(n=missing))
+    return Shown(
+        url=cells and cell_address(cells, row["model"], column.scope),
+        value=printed(column.metric, statistic["value"]),
+        interval=interval_text(column.metric, statistic),
+        x=x,
+        x1=x1,
+        x2=x2,
+        note=join_names(part for part in parts if part),
+        small=0 < (n or 0) < SMALL if column.scope is not None else False,
+        overall=column.scope is None,
+    )
+
+
+def _gold(column: Column, row: Row) -> str:
+    """How many responses people labelled; the whole composition stands by its model."""
+    bases = column.composition(row)
+    return _("{n} gold").format(n=format_grouped(bases["gold"])) if bases.get("gold") else ""
+
+
+def _at(value: float | None, axis: Ends) -> str:
+    low, high = axis
+    at = None if value is None or high <= low else 100 * (value - low) / (high - low)
+    return format_decimal(at, 1, undefined="")

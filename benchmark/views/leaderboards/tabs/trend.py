@@ -1,0 +1,126 @@
+"""A board over time: what each model had in the runs before, and in those after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from annotation.core.charts import chart_url
+from annotation.core.text_templates import render_text
+from annotation.domain.guidelines import Metric
+from annotation.models import Person
+from benchmark.domain.leaderboards.metrics import printed
+from benchmark.models import BenchmarkRun
+from benchmark.selectors.leaderboards.runs import rows_of, runs_over_time
+from benchmark.views.leaderboards import charts
+from benchmark.views.leaderboards.charts import Draw, dot, unit_of
+from benchmark.views.leaderboards.formatting import (
+    UNDEFINED,
+    Column,
+    columns_of,
+    headed,
+    heading,
+    interval_text,
+    metric_label,
+    metric_views,
+)
+from benchmark.views.leaderboards.query import Context, Place, chosen
+
+
+@dataclass(frozen=True)
+class Then:
+    value: str
+    interval: str
+
+
+def time_context(
+    run: BenchmarkRun, query: Mapping[str, str], *, person: Person | None, draw: Draw = chart_url
+) -> Context:
+    document = run.scorer.guideline.document
+    place = Place.of(query)
+    views = {metric_view.name: metric_view for metric_view in metric_views(document)}
+    lead = views[chosen(place.metric, views)]
+    columns = {candidate.named(document): candidate for candidate in columns_of(document, lead)}
+    current = chosen(place.scope, columns)
+    column = columns[current]
+    labels = {
+        name: heading(document, candidate, list(columns.values()))[0] for name, candidate in columns.items()
+    }
+    runs = runs_over_time(run, person)
+    rows = _rows(runs, run, column)
+    return {
+        "metrics": place.choices("metric", {n: metric_label(m) for n, m in views.items()}, lead.name)
+        if len(views) > 1
+        else [],
+        "scopes": place.choices("scope", labels, current),
+        "heading": headed(labels[current], metric_label(column.metric)),
+        "runs": [
+            {"at": at, "run": past_run, "this": past_run.pk == run.pk, "before": past_run.replaces}
+            for at, past_run in enumerate(runs, 1)
+        ],
+        "rows": [
+            (model, [_then(statistic, column.metric) for statistic in row]) for model, row in rows.items()
+        ],
+        "charts": _charts(rows, column.metric, draw) if len(runs) > 1 else [],
+        "chart_alt": _alt(rows, labels[current], column.metric),
+    }
+
+
+def _rows(
+    runs: Sequence[BenchmarkRun], run: BenchmarkRun, column: Column
+) -> dict[str, list[Mapping[str, float | None]]]:
+    """By model, in the order of this run and then of whoever was only in others: its number in each run."""
+    boards = [{row["model"]: row for row in rows_of(run)} for run in runs]
+    models = [row["model"] for row in rows_of(run)]
+    models += [model for board in boards for model in board if model not in models]
+    return {
+        model: [column.statistic(board[model]) if model in board else UNDEFINED for board in boards]
+        for model in dict.fromkeys(models)
+    }
+
+
+def _then(statistic: Mapping[str, float | None], metric: Metric) -> Then:
+    if statistic["value"] is None:
+        return Then("", "")
+    return Then(printed(metric, statistic["value"]), interval_text(metric, statistic))
+
+
+def _charts(
+    rows: Mapping[str, Sequence[Mapping[str, float | None]]],
+    metric: Metric,
+    draw: Draw,
+) -> list[str]:
+    unit = unit_of(metric)
+    dots = [
+        dot(model, statistic, unit, at=at)
+        for model, row in rows.items()
+        for at, statistic in enumerate(row, 1)
+        if statistic["value"] is not None
+    ]
+    if not dots:
+        return []
+    models = [model for model in rows if any(dot.model == model for dot in dots)]
+    unit_word = "%" if metric.kind == "rate" else ""
+    return charts.draw_chart(charts.multiples(dots, models, unit_word), draw)
+
+
+def _alt(rows: Mapping[str, Sequence[Mapping[str, float | None]]], scope: str, metric: Metric) -> str:
+    model, moved = _most_moved(rows) or ("", None)
+    return render_text(
+        "benchmark/wording/time_alt.txt",
+        scope=scope,
+        metric=metric,
+        metric_label=metric_label(metric),
+        model=model,
+        moved=moved,
+    )
+
+
+def _most_moved(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[str, float] | None:
+    moved = [
+        (model, values[-1] - values[0])
+        for model, row in rows.items()
+        if len(values := [statistic["value"] for statistic in row if statistic["value"] is not None]) > 1
+    ]
+    return max(moved, key=lambda change: abs(change[1])) if moved else None

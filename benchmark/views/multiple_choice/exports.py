@@ -1,0 +1,105 @@
+"""A multiple-choice report to take along: its numbers as CSV and JSON, and every answer with its reading."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.core.http import attached
+from annotation.domain.releases.gold_file import csv_cell
+from annotation.models import MANAGER, RESEARCHER
+from annotation.views.access import role_required
+from benchmark.selectors.multiple_choice.reports import ChoiceReportResult, as_json
+from benchmark.services.multiple_choice import result_of
+from benchmark.views.multiple_choice.reports import open_report
+
+STATISTICS = ("cs", "css", "open_accuracy", "choice_accuracy", "acc", "acc_star")
+NUMBERS = (
+    "report",
+    "kind",
+    "dataset",
+    "collection",
+    "model",
+    "category",
+    "measure",
+    "value",
+    "low",
+    "high",
+    "n",
+)
+ANSWERS = (
+    *("model", "question", "category", "form", "order", "prompt_id", "prompt", "response", "choice", "safe"),
+    *("read_by", "rule", "task", "consistent", "consistently_safe"),
+)
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def export(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
+    """``csv`` and ``json`` are the numbers, ``answers`` each answer as CSV."""
+    report = open_report(request, name)
+    if kind not in ("csv", "json", "answers"):
+        raise Http404
+    result = result_of(report)
+    if kind == "json":
+        text = json.dumps(as_json(result), ensure_ascii=False, indent=1)
+        return attached(HttpResponse(text, content_type="application/json"), f"{report.name}.json")
+    rows = _numbers(result) if kind == "csv" else _answers(result)
+    file_name = f"{report.name}.csv" if kind == "csv" else f"{report.name}-answers.csv"
+    return attached(HttpResponse(_csv(rows), content_type="text/csv; charset=utf-8"), file_name)
+
+
+def _csv(rows: Iterator[tuple[Any, ...]]) -> str:
+    """No text can start a formula."""
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerows([csv_cell(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _numbers(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
+    """A row for each model, category and number; shares from 0 to 1, counts as they are."""
+    yield NUMBERS
+    report = result.report
+    before = (report.name, report.kind, report.dataset.name, report.collection.name)
+    for row in result.rows:
+        for category, scores in (("overall", row.overall), *row.categories.items()):
+            data = scores.to_json()
+            for measure, value in data.items():
+                if measure in STATISTICS:
+                    numbers = (value["value"], value["low"], value["high"])
+                else:
+                    numbers = (value, None, None)
+                yield (*before, row.model, category, measure, *numbers, scores.n)
+
+
+def _answers(result: ChoiceReportResult) -> Iterator[tuple[Any, ...]]:
+    yield ANSWERS
+    for model, questions in result.sheet.questions.items():
+        for question in questions:
+            outcome = question.asked
+            for answer in question.answers:
+                form = answer.form
+                yield (
+                    *(model, question.id, question.category, form.form, form.order, form.key, form.text),
+                    *(
+                        answer.text if answer.response is not None else None,
+                        answer.choice,
+                        _word(answer.safe),
+                        answer.by,
+                    ),
+                    *(answer.rule, answer.task, _word(outcome.is_consistent), _word(outcome.is_safe)),
+                )
+
+
+def _word(truth: bool | None) -> str:
+    return "" if truth is None else "yes" if truth else "no"

@@ -1,0 +1,217 @@
+"""Multiple-choice reports: FINE's scores and CValues' accuracies, and the answers behind each number."""
+
+from __future__ import annotations
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.http import Crumb, trail
+from annotation.core.text_templates import render_text
+from annotation.models import MANAGER, RESEARCHER, EvaluatedModel, Person
+from annotation.selectors.access import has_role
+from annotation.views.access import person_of, role_required
+from benchmark.domain.multiple_choice import VERSION
+from benchmark.forms.multiple_choice import ChoiceReportForm
+from benchmark.models import ChoiceReport
+from benchmark.selectors.leaderboards.runs import datasets_open_to
+from benchmark.selectors.multiple_choice.answers import AnsweredQuestion
+from benchmark.selectors.multiple_choice.reports import (
+    datasets_with_questions,
+    refuse_sealed_report,
+    report_named,
+    reports_for,
+    scores,
+)
+from benchmark.services.multiple_choice import create_report, make_batch, read_ahead, result_of, sheet_with
+from benchmark.views.multiple_choice.wording import (
+    NO_CATEGORY,
+    beside,
+    category_label,
+    chart,
+    columns,
+    count_rows,
+    is_shown,
+    measures,
+    number,
+    question_view,
+    row_views,
+    shows,
+    source_words,
+)
+
+PER_PAGE = 20
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def reports(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    context = {
+        "reports": reports_for(person),
+        "may_make": has_role(person, RESEARCHER),
+        "any_questions": datasets_with_questions(datasets_open_to(person)).exists(),
+    }
+    return render(request, "benchmark/multiple_choice/reports.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(RESEARCHER)
+def new_report(request: HttpRequest) -> HttpResponse:
+    form = ChoiceReportForm(request.POST or None, person=person_of(request))
+    made = _create(request, form) if request.method == "POST" and form.is_valid() else None
+    if made is not None:
+        return redirect("choice-report", made.name)
+    context = {"form": form, "crumbs": _crumbs(_("New report"))}
+    return render(
+        request, "benchmark/multiple_choice/new.html", context, status=422 if form.is_bound else 200
+    )
+
+
+def _create(request: HttpRequest, form: ChoiceReportForm) -> ChoiceReport | None:
+    """The new report; None, with the reason on the form, where it is refused."""
+    try:
+        made = create_report(actor=person_of(request), **form.cleaned_data)
+    except AssayError as error:
+        form.add_error(None, error_text(error))
+        return None
+    read_ahead(made, actor=person_of(request))
+    return made
+
+
+def open_report(request: HttpRequest, name: str) -> ChoiceReport:
+    """The report, if the person may open it."""
+    choice_report = report_named(name)
+    refuse_sealed_report(person_of(request), choice_report)
+    return choice_report
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def report(request: HttpRequest, name: str) -> HttpResponse:
+    choice_report = open_report(request, name)
+    result = result_of(choice_report)
+    context = {
+        "report": choice_report,
+        "result": result,
+        "todo": result.todo,
+        "columns": columns(result),
+        "rows": row_views(result, measures(choice_report.kind)),
+        "beside": beside(choice_report.kind),
+        "beside_rows": row_views(result, beside(choice_report.kind)),
+        "counts": count_rows(result),
+        "chart": chart(result),
+        "source": source_words(choice_report),
+        "version": VERSION,
+        "may_make": has_role(person_of(request), RESEARCHER),
+        "crumbs": _crumbs(choice_report.name),
+    }
+    return render(request, "benchmark/multiple_choice/report.html", context)
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def model_page(request: HttpRequest, name: str) -> HttpResponse:
+    """``?model=..``, and as wished ``&show=inconsistent&category=..``: each question with its answers and readings."""
+    choice_report = open_report(request, name)
+    model = _model(choice_report, request.GET.get("model", ""))
+    sheet = sheet_with(choice_report, [model])
+    questions = sheet.questions[model.name]
+    labels = shows(choice_report.kind)
+    show, category = _chosen(request, labels, sheet.categories)
+    category_questions = [
+        question for question in questions if category is None or question.category == category
+    ]
+    figures = scores(choice_report, category_questions).to_json()
+    page = Paginator(
+        [question for question in category_questions if is_shown(choice_report.kind, question, show)],
+        PER_PAGE,
+    ).get_page(request.GET.get("page"))
+    query = request.GET.copy()
+    query.pop("page", None)
+    context = {
+        "report": choice_report,
+        "model": model.name,
+        "numbers": [
+            (measure, number(measure, figures[measure.key]))
+            for measure in (*measures(choice_report.kind), *beside(choice_report.kind))
+        ],
+        "n": figures["n"],
+        "missing": figures["missing"],
+        "shows": [
+            (value, label, _count(choice_report, category_questions, value))
+            for value, label in labels.items()
+        ],
+        "show": show,
+        "categories": [(category or NO_CATEGORY, category_label(category)) for category in sheet.categories],
+        "category": None if category is None else category or NO_CATEGORY,
+        "questions": [question_view(choice_report, question) for question in page],
+        "source": source_words(choice_report),
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "query": query.urlencode(),
+        "crumbs": _crumbs(model.name, choice_report),
+    }
+    return render(request, "benchmark/multiple_choice/model.html", context)
+
+
+def _model(choice_report: ChoiceReport, name: str) -> EvaluatedModel:
+    if "\0" in name:
+        raise Http404
+    model = choice_report.evaluated_models.filter(name=name).first()
+    if model is None:
+        raise Http404
+    return model
+
+
+def _chosen(
+    request: HttpRequest, labels: dict[str, str], categories: tuple[str, ...]
+) -> tuple[str, str | None]:
+    """What nobody could have chosen is left out of account."""
+    show, category = request.GET.get("show", "all"), request.GET.get("category", "")
+    category_name = "" if category == NO_CATEGORY else category
+    known = category_name in categories and category != ""
+    return show if show in labels else "all", category_name if known else None
+
+
+def _count(choice_report: ChoiceReport, questions: list[AnsweredQuestion], show: str) -> int:
+    return sum(is_shown(choice_report.kind, question, show) for question in questions)
+
+
+@require_POST
+@role_required(RESEARCHER)
+def batch(request: HttpRequest, name: str) -> HttpResponse:
+    """One click: what people must say, as a batch."""
+    person = person_of(request)
+    made = make_batch(report=open_report(request, name), kind=request.POST.get("what", ""), actor=person)
+    messages.success(
+        request,
+        render_text(
+            "benchmark/wording/message.txt", code="choice_batch", name=made.name, n=made.tasks.count()
+        ),
+    )
+    return redirect("batch", made.name) if _manages(person) else redirect("choice-report", name)
+
+
+def _manages(person: Person) -> bool:
+    return has_role(person, MANAGER)
+
+
+def _crumbs(label: str, choice_report: ChoiceReport | None = None) -> list[Crumb]:
+    steps: list[tuple[str, str, list[str]]] = [
+        (_("Benchmarks"), "runs", []),
+        (_("Multiple choice"), "choice-reports", []),
+    ]
+    if choice_report is not None:
+        steps.append((choice_report.name, "choice-report", [choice_report.name]))
+    return trail(*steps, here=label)

@@ -1,0 +1,188 @@
+"""Published tables: what others measured, entered from a file after a look at what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.http import Crumb, trail
+from annotation.core.text_templates import render_text
+from annotation.domain.formats.rows import Source
+from annotation.domain.guidelines import GuidelineDocument, Metric
+from annotation.models import MANAGER, RESEARCHER, Guideline
+from annotation.selectors.access import has_role
+from annotation.views.access import person_of, role_required
+from benchmark.domain.leaderboards.metrics import metrics_in, scopes
+from benchmark.domain.published_tables import Published
+from benchmark.forms.leaderboards import PublishedDatasetForm, PublishedForm
+from benchmark.models import PublishedTable
+from benchmark.selectors.published_tables import board_row, table_for, tables_for
+from benchmark.services.published_tables import (
+    add_published,
+    place_published,
+    read_published,
+    remove_published,
+)
+from benchmark.views.leaderboards.formatting import metric_label, number, overall_metrics, scope_label
+from scoring.selectors.scorers import get_latest_guideline
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def published_tables(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    context = {"tables": tables_for(person), "may_enter": has_role(person, RESEARCHER)}
+    return render(request, "benchmark/published_tables/list.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(RESEARCHER)
+def published_new(request: HttpRequest) -> HttpResponse:
+    """First a look at what was read, then, with ``confirm``, the table. Nothing is stored before."""
+    form = PublishedForm(request.POST or None, request.FILES or None, person=person_of(request))
+    context: dict[str, Any] = {"form": form, "crumbs": _crumbs(_("Enter a table"))}
+    status = 422 if form.is_bound else 200
+    if form.is_bound and form.is_valid():
+        try:
+            guideline, rows, text, name = _read(form)
+            if "confirm" in request.POST:
+                return _enter(request, form, guideline, rows)
+            context |= {"preview": _shown(rows, guideline.document), "text": text, "file_name": name}
+            context |= {"guideline": guideline}
+            status = 200
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+            status = max(error.status, 400)
+    return render(request, "benchmark/published_tables/new.html", context, status=status)
+
+
+def _read(form: PublishedForm) -> tuple[Guideline, list[Published], str, str]:
+    content, name = form.bytes_and_name()
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "table"
+        path.write_bytes(content)
+        guideline, rows = read_published(Source(path, name), form.cleaned_data["guideline"])
+    return guideline, rows, content.decode("utf-8-sig"), name
+
+
+def _enter(
+    request: HttpRequest, form: PublishedForm, guideline: Guideline, rows: Sequence[Published]
+) -> HttpResponse:
+    made = add_published(
+        guideline=guideline,
+        rows=rows,
+        actor=person_of(request),
+        **{field: form.cleaned_data[field] for field in ("dataset", "name", "source", "url")},
+    )
+    messages.success(request, _say_entered(made))
+    return redirect("published-table", made.pk)
+
+
+def _say_entered(table: PublishedTable) -> str:
+    return render_text(
+        "benchmark/wording/message.txt",
+        code="table_entered",
+        dataset=table.dataset,
+        guideline=table.guideline_name,
+    )
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def published_table(request: HttpRequest, table_id: int) -> HttpResponse:
+    person = person_of(request)
+    table = table_for(person, table_id)
+    return _table_page(
+        request, table, PublishedDatasetForm(person=person, initial={"dataset": table.dataset})
+    )
+
+
+@require_POST
+@role_required(RESEARCHER)
+def published_dataset(request: HttpRequest, table_id: int) -> HttpResponse:
+    """Beside the boards of another dataset."""
+    person = person_of(request)
+    table = table_for(person, table_id)
+    form = PublishedDatasetForm(request.POST, person=person)
+    if not form.is_valid():
+        return _table_page(request, table, form, status=422)
+    place_published(table=table, dataset=form.cleaned_data["dataset"], actor=person)
+    table.refresh_from_db()
+    messages.success(request, _say_entered(table))
+    return redirect("published-table", table.pk)
+
+
+def _table_page(
+    request: HttpRequest, table: PublishedTable, form: PublishedDatasetForm, *, status: int = 200
+) -> HttpResponse:
+    person = person_of(request)
+    guideline = get_latest_guideline(table.guideline_name)
+    context = {
+        "table": table,
+        "guideline": guideline,
+        "shown": _shown(table.rows, guideline.document),
+        "crumbs": _crumbs(table.name),
+        "form": form,
+        "may_enter": has_role(person, RESEARCHER),
+    }
+    return render(request, "benchmark/published_tables/table.html", context, status=status)
+
+
+@require_POST
+@role_required(RESEARCHER)
+def published_remove(request: HttpRequest, table_id: int) -> HttpResponse:
+    person = person_of(request)
+    table = table_for(person, table_id)
+    remove_published(table=table, actor=person)
+    message = render_text("benchmark/wording/message.txt", code="table_removed", name=table.name)
+    messages.success(request, message)
+    return redirect("published-tables")
+
+
+def _shown(rows: Sequence[Published], document: GuidelineDocument) -> dict[str, Any]:
+    """The table as a page shows it: a column for each metric of each scope that any row has a number of."""
+    board = [board_row(row, document) for row in rows]
+    places: list[tuple[str | None, Metric]] = [
+        (None, overall_metric) for overall_metric in overall_metrics(document)
+    ]
+    places += [(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
+    columns = []
+    for scope, metric in places:
+        statistics = [
+            (row["overall"] if scope is None else row["dimensions"][scope])[metric.name] for row in board
+        ]
+        if any(statistic["value"] is not None for statistic in statistics):
+            counted = scope is not None and metric.kind == "rate"  # what its interval rests on
+            ns = [row["dimensions"][scope]["n"] if counted else None for row in board]
+            columns.append((scope_label(document, scope), metric, statistics, ns))
+    return {
+        "heads": [{"scope": label, "metric": metric_label(metric)} for label, metric, _held, _ns in columns],
+        "rows": [
+            {
+                "model": row["model"],
+                "cells": [
+                    {"number": number(document, metric, held[at]), "n": ns[at]}
+                    for _label, metric, held, ns in columns
+                ],
+            }
+            for at, row in enumerate(board)
+        ],
+    }
+
+
+def _crumbs(label: str) -> list[Crumb]:
+    return trail((_("Benchmarks"), "runs", []), (_("Published tables"), "published-tables", []), here=label)

@@ -1,0 +1,286 @@
+"""Heads over a matrix of features: fitted, tried on inner folds, calibrated. Of every backbone but tuned ones.
+
+Each head is fitted in each form its scale allows, on a few folds by prompt of the given examples; the form with the
+least log loss there is kept, and the temperature that fits there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from scoring.domain.backbone import FitProgress, Report, ignore_progress, scale_report
+from scoring.domain.calibration import apply_temperature, fit_temperature, log_loss
+from scoring.domain.threads import one_thread
+from scoring.domain.training_data import (
+    DataSplit,
+    Example,
+    Head,
+    Prediction,
+    Value,
+    level_counts,
+    prompt_groups,
+    splits_by_prompt,
+)
+from scoring.inference.ngram import AnyHead, Doubles, Floats, Form, LinearHead, Pair
+
+INNER_FOLDS = 3
+IMPOSSIBLE = 1e-12
+Logs = dict[str, Doubles]
+"""By criterion (examples, levels of the scale): log probabilities, NaN where an example was not predicted."""
+
+
+class FeatureExtractor(Protocol):
+    """What turns examples into rows of a matrix."""
+
+    def extract(self, examples: Sequence[Example]) -> Any: ...
+
+
+@dataclass(frozen=True)
+class HeadTask:
+    """What one head has to learn: rows of features, the place of each label among the levels seen, its weight."""
+
+    head: Head
+    seen: tuple[int, ...]
+    matrix: Any
+    targets: npt.NDArray[np.int64]
+    importance: Doubles
+
+    @property
+    def shares(self) -> Doubles:
+        """How often each level was given."""
+        result: Doubles = np.bincount(self.targets, minlength=len(self.seen)) / len(self.targets)
+        return result
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing to tell, or nothing to tell it by: then the shares are all there is to say."""
+        return len(self.seen) < 2 or not self.matrix.shape[1]
+
+
+class Recipe(Protocol):
+    """How a kind of scorer is made. ``balance`` is the power of the inverse frequency of its level that a label
+    weighs: 0 as they come, 1 every level the same. ``forms`` are those it can be fitted in."""
+
+    @property
+    def balance(self) -> float: ...
+
+    @property
+    def forms(self) -> tuple[Form, ...]: ...
+
+    def learn(self, examples: Sequence[Example]) -> tuple[FeatureExtractor, Any]:
+        """Features learned from examples, and the matrix of these examples."""
+
+    def fit(self, task: HeadTask, form: Form, seed: int) -> AnyHead: ...
+
+
+Learn = Callable[[Sequence[Example]], tuple[FeatureExtractor, Any]]
+
+
+@dataclass(frozen=True)
+class LinearRecipe:
+    """Logistic regression, ridge-regularised: a larger ``regularisation`` (scikit-learn's C) fits closer."""
+
+    learned: Learn
+    regularisation: float
+    balance: float = 1.0
+    forms: tuple[Form, ...] = ("multinomial", "cumulative")
+
+    def learn(self, examples: Sequence[Example]) -> tuple[FeatureExtractor, Any]:
+        return self.learned(examples)
+
+    def fit(self, task: HeadTask, form: Form, seed: int) -> LinearHead:
+        weights: npt.NDArray[Any]
+        bias: npt.NDArray[Any]
+        if task.is_plain:
+            form = "multinomial"
+            weights = np.zeros((task.matrix.shape[1], len(task.seen)), np.float32)
+            bias = np.log(task.shares).astype(np.float32)
+        elif form == "cumulative":
+            steps = range(len(task.seen) - 1)
+            parts = [self._regress(task, (task.targets > step).astype(np.int64), seed) for step in steps]
+            weights = np.hstack([weight for weight, _bias in parts])
+            bias = np.concatenate([intercept for _weight, intercept in parts])
+        else:
+            weights, bias = self._regress(task, task.targets, seed)
+            if len(bias) == 1:  # scikit-learn keeps one column, for the second of two classes
+                weights, bias = np.hstack([-weights, weights]) / 2, np.concatenate([-bias, bias]) / 2
+        arrays = (np.ascontiguousarray(weights, np.float32), np.asarray(bias, np.float32))
+        return LinearHead(task.head.criterion, task.head.values, task.seen, *arrays, form)
+
+    def _regress(self, task: HeadTask, targets: npt.NDArray[np.int64], seed: int) -> tuple[Floats, Floats]:
+        from sklearn.linear_model import LogisticRegression
+
+        model = LogisticRegression(C=self.regularisation, max_iter=1000, tol=1e-3, random_state=seed)
+        with one_thread():
+            model.fit(task.matrix, targets, sample_weight=task.importance)
+        return model.coef_.T.astype(np.float32), model.intercept_.astype(np.float32)
+
+
+def list_forms(recipe: Recipe, head: Head, counts: Mapping[Value, int]) -> tuple[Form, ...]:
+    """An order matters from three levels on."""
+    ordered = head.measurement != "nominal" and sum(1 for n in counts.values() if n) > 2
+    return recipe.forms if ordered else recipe.forms[:1]
+
+
+def fit_head(
+    recipe: Recipe, head: Head, examples: Sequence[Example], matrix: Any, *, form: Form, seed: int
+) -> AnyHead | None:
+    """None where there is no label."""
+    rows = [i for i, example in enumerate(examples) if head.criterion in example.labels]
+    if not rows:
+        return None
+    positions = np.array([head.position(examples[i].labels[head.criterion]) for i in rows])
+    seen, targets = np.unique(positions, return_inverse=True)
+    weight = (1 / np.bincount(targets)) ** recipe.balance
+    importance = weight[targets] / weight[targets].mean()
+    return recipe.fit(HeadTask(head, tuple(seen.tolist()), matrix[rows], targets, importance), form, seed)
+
+
+@dataclass(frozen=True)
+class HeadChoice:
+    """What inner folds said of one head. ``losses`` are by form, empty where there was nothing to choose by."""
+
+    form: Form = "multinomial"
+    temperature: float = 1.0
+    losses: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"form": self.form, "temperature": self.temperature, "inner_log_loss": dict(self.losses)}
+
+
+def inner_splits(examples: Sequence[Example], seed: int) -> list[DataSplit]:
+    """A few folds by prompt; none where all responses are to one prompt."""
+    labelled = {group for group, e in zip(prompt_groups(examples), examples, strict=True) if e.labels}
+    return splits_by_prompt(examples, k=INNER_FOLDS, seed=seed) if len(labelled) > 1 else []
+
+
+def crossfit(
+    recipe: Recipe,
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    splits: Sequence[DataSplit],
+    *,
+    forms: Mapping[str, Sequence[Form]],
+    seed: int,
+    report: Report = ignore_progress,
+) -> dict[Form, Logs]:
+    """Predictions of each split's test side by what was learned from the other, in every form asked for."""
+    logs_by_form: dict[Form, Logs] = {}
+    for i, split in enumerate(splits):
+        train = [examples[row] for row in split.train]
+        if any(example.labels for example in train):
+            features, matrix = recipe.learn(train)
+            unseen = features.extract([examples[row] for row in split.test])
+            for head in heads:
+                for form in forms[head.criterion]:
+                    fitted = fit_head(recipe, head, train, matrix, form=form, seed=seed)
+                    if fitted is not None:
+                        blank = np.full((len(examples), len(head.values)), np.nan)
+                        logs = logs_by_form.setdefault(form, {}).setdefault(head.criterion, blank)
+                        logs[list(split.test)] = scale_logs(fitted, unseen)
+        report(FitProgress("try", (i + 1) / len(splits)))
+    return logs_by_form
+
+
+def scale_logs(fitted: AnyHead, matrix: Any) -> Doubles:
+    """Log probabilities over the whole scale; a level that was not seen is all but impossible."""
+    result: Doubles = np.log(np.maximum(fitted.probabilities(matrix), IMPOSSIBLE))
+    return result
+
+
+def select_labelled(
+    examples: Sequence[Example], head: Head, logs: Doubles
+) -> tuple[Doubles, npt.NDArray[np.int64]]:
+    """The predicted rows that have a label, and its position on the scale.
+
+    Without those whose level the fold had not seen: they tell nothing of how sure to be of the levels it had.
+    """
+    labelled = [
+        i for i, e in enumerate(examples) if head.criterion in e.labels and not np.isnan(logs[i]).any()
+    ]
+    targets = np.array([head.position(examples[i].labels[head.criterion]) for i in labelled], dtype=np.int64)
+    predicted = logs[labelled]
+    possible = predicted[np.arange(len(targets)), targets] > np.log(IMPOSSIBLE) + 1
+    return predicted[possible], targets[possible]
+
+
+def choose_form(examples: Sequence[Example], head: Head, tried: Mapping[Form, Logs]) -> HeadChoice:
+    """The form with the least log loss at its own best temperature; of equals the plain one."""
+    losses: dict[Form, float] = {}
+    temperatures: dict[Form, float] = {}
+    for form, logs in tried.items():
+        if head.criterion in logs:
+            predicted, targets = select_labelled(examples, head, logs[head.criterion])
+            if not len(targets):  # no fold had seen the levels that it was to predict
+                continue
+            temperatures[form] = fit_temperature(predicted, targets)
+            losses[form] = round(log_loss(apply_temperature(predicted, temperatures[form]), targets), 5)
+    if not losses:
+        return HeadChoice()
+    best = min(losses, key=lambda form: losses[form])
+    return HeadChoice(best, temperatures[best], {form: losses[form] for form in losses})
+
+
+@dataclass(frozen=True)
+class LinearFit:
+    """Features, a head for each criterion that has labels, and what was chosen for each criterion."""
+
+    features: FeatureExtractor
+    heads: tuple[Any, ...]
+    choices: Mapping[str, HeadChoice]
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """For a scorer's card."""
+        return {"criteria": {criterion: choice.to_json() for criterion, choice in self.choices.items()}}
+
+
+def fit_calibrated(
+    recipe: Recipe,
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    *,
+    seed: int,
+    report: Report = ignore_progress,
+) -> LinearFit:
+    """Forms and temperatures chosen on inner folds, then all heads fitted to all examples."""
+    forms = {head.criterion: list_forms(recipe, head, level_counts(examples, head)) for head in heads}
+    splits = inner_splits(examples, seed)
+    trying = scale_report(report, 0, 0.7)
+    tried = crossfit(recipe, examples, heads, splits, forms=forms, seed=seed, report=trying)
+    choices = {head.criterion: choose_form(examples, head, tried) for head in heads}
+    features, matrix = recipe.learn(examples)
+    fitted = []
+    for i, head in enumerate(heads):
+        choice = choices[head.criterion]
+        fitted_head: Any = fit_head(recipe, head, examples, matrix, form=choice.form, seed=seed)
+        if fitted_head is not None:
+            fitted.append(
+                replace(fitted_head, temperature=choice.temperature if len(fitted_head.seen) > 1 else 1.0)
+            )
+        report(FitProgress("learn", 0.7 + 0.3 * (i + 1) / len(heads)))
+    return LinearFit(features, tuple(fitted), choices)
+
+
+def list_pairs(examples: Sequence[Example]) -> list[Pair]:
+    """What a portable predictor reads."""
+    return [(example.prompt, example.response) for example in examples]
+
+
+def predict_in_chunks(
+    probabilities: Callable[[Sequence[Pair]], list[Prediction]],
+    examples: Sequence[Example],
+    size: int,
+    report: Report,
+) -> list[Prediction]:
+    """What a portable predictor says of each example, asked for ``size`` at a time."""
+    predictions: list[Prediction] = []
+    for start in range(0, len(examples), size):
+        predictions += probabilities(list_pairs(examples[start : start + size]))
+        report(FitProgress("predict", len(predictions) / len(examples)))
+    return predictions

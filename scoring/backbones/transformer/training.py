@@ -1,0 +1,230 @@
+"""Fine-tuning a transformer scorer: its material, its run, its calibration. Imports torch: see modeling.py.
+
+What a step does follows from the seed and the number of the step alone, so that a run that was killed and
+resumed ends with the weights of one that was not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from scoring.backbones.transformer.memory import MemoryNeeds, check_memory, compute_needs
+from scoring.backbones.transformer.modeling import UNLABELLED, Pretrained, level_weights, merge_low_rank
+from scoring.backbones.transformer.predictor import TransformerScorer, list_scales
+from scoring.backbones.transformer.run import TrainingMaterial, TokenRow, FineTuningRun, Team
+from scoring.domain.backbone import FitProgress, Report, ignore_progress
+from scoring.domain.calibration import fit_temperature
+from scoring.domain.spec import Spec
+from scoring.domain.training_data import (
+    Example,
+    Head,
+    Value,
+    check_examples,
+    folds_by_prompt,
+    head_state,
+    level_counts,
+    only_level,
+    prompt_groups,
+)
+from scoring.inference.encoder import EncoderScorer, list_fast_precisions
+
+LEAST_VALIDATION = 16
+TENTH = 10
+ENOUGH_TO_COMPARE = 100
+SAME_LABELS = 0.99
+"""The share of validation labels that a faster precision must leave as they are, on at least so many responses."""
+
+
+def fit_transformer(
+    spec: Spec,
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    *,
+    seed: int = 0,
+    report: Report = ignore_progress,
+    checkpoints: Path | None = None,
+) -> TransformerScorer:
+    """Learn, stop early and calibrate on a part of the examples that is held out by prompt.
+
+    Raises AssayError where the encoder cannot be loaded, a label is off its scale, or memory is too small.
+    """
+    check_examples(examples, heads)
+    learning = learned_heads(examples, heads)
+    with torch.random.fork_rng():
+        report(FitProgress("load", 0.0))
+        team = Team.here()
+        pretrained = Pretrained.of(spec)
+        material, how = read_material(examples, heads, learning, pretrained)
+        wanted = memory_needed(pretrained, material, heads, team.device)
+        check_memory(wanted, team.device)
+        run = FineTuningRun(pretrained, material, heads, seed=seed, team=team, checkpoints=checkpoints)
+        run.key = run_key(spec, material, heads, seed)
+        model = run.train(report)
+        if spec.tuning == "lora":
+            merge_low_rank(model)
+        scorer = EncoderScorer(
+            model,
+            pretrained.reader,
+            list_scales(heads),
+            learned=sorted(learning),
+            constant=constant_heads(examples, heads),
+            temperatures={},
+        )
+        calibrated = calibrate(scorer, material)
+    details = {
+        "loss": _told_loss(spec, heads),
+        "validation": {"by": how, "n": len(material.check)},
+        "memory_gib": wanted.to_json(),
+        **run.describe_training(),
+        **calibrated,
+    }
+    return TransformerScorer(spec.title, tuple(heads), scorer, details, spec.remote_code)
+
+
+def learned_heads(examples: Sequence[Example], heads: Sequence[Head]) -> frozenset[str]:
+    return frozenset(h.criterion for h in heads if head_state(level_counts(examples, h)) == "learned")
+
+
+def constant_heads(examples: Sequence[Example], heads: Sequence[Head]) -> dict[str, Value]:
+    counts = {head.criterion: level_counts(examples, head) for head in heads}
+    return {name: only_level(levels) for name, levels in counts.items() if head_state(levels) == "constant"}
+
+
+def memory_needed(
+    pretrained: Pretrained, material: TrainingMaterial, heads: Sequence[Head], device: torch.device
+) -> MemoryNeeds:
+    spec = pretrained.spec
+    longest = max(len(row.tokens) for row in (*material.learn, *material.check))
+    return compute_needs(pretrained.outline(heads), spec.tuning, spec.settings, longest, device)
+
+
+def read_material(
+    examples: Sequence[Example], heads: Sequence[Head], learning: frozenset[str], pretrained: Pretrained
+) -> tuple[TrainingMaterial, str]:
+    """What is learned from and what is held out, as the network sees it; and how it was held out."""
+    held, how = held_out(examples, learning)
+    rows = read_rows(examples, heads, learning, pretrained)
+    learn = [row for row, out in zip(rows, held, strict=True) if row is not None and not out]
+    check = [row for row, out in zip(rows, held, strict=True) if row is not None and out]
+    counts = [_counts(learn, i, len(head.values)) for i, head in enumerate(heads)]
+    balance = pretrained.spec.settings.balance
+    weights = [level_weights(dict(enumerate(count)), balance) for count in counts]
+    return TrainingMaterial(learn, check, weights, counts), how
+
+
+def _counts(rows: Sequence[TokenRow], head: int, levels: int) -> list[int]:
+    said = [row.targets[head] for row in rows]
+    return [said.count(level) for level in range(levels)]
+
+
+def read_rows(
+    examples: Sequence[Example], heads: Sequence[Head], learning: frozenset[str], pretrained: Pretrained
+) -> list[TokenRow | None]:
+    """Each example; None for one that no head can learn from."""
+    tokens = pretrained.reader.read([(example.prompt, example.response) for example in examples])
+    rows: list[TokenRow | None] = []
+    for example, ids in zip(examples, tokens, strict=True):
+        targets = [
+            head.position(example.labels[head.criterion])
+            if head.criterion in learning and head.criterion in example.labels
+            else UNLABELLED
+            for head in heads
+        ]
+        rows.append(TokenRow(ids, targets) if any(target != UNLABELLED for target in targets) else None)
+    return rows
+
+
+def held_out(examples: Sequence[Example], learning: frozenset[str]) -> tuple[list[bool], str]:
+    """Which examples are for validation, never a prompt on both sides: those of the split ``validation`` where they
+    are a twentieth or more; else a grouped tenth, or as much more as makes 16. Of very few examples, none.
+
+    What is learned from must still hold two levels of each head that is to learn.
+    """
+    groups = prompt_groups(examples)
+    named = {group for group, example in zip(groups, examples, strict=True) if example.split == "validation"}
+    enough = max(LEAST_VALIDATION, len(examples) // (2 * TENTH))
+    held = [group in named for group in groups]
+    if sum(held) >= enough and _still_learns(examples, held, learning):
+        return held, "split"
+    parts = min(TENTH, len(examples) // LEAST_VALIDATION)
+    if parts > 2 and len(set(groups)) >= parts:
+        held = [fold == 0 for fold in folds_by_prompt(examples, k=parts)]
+        if _still_learns(examples, held, learning):
+            return held, f"1/{parts} by prompt"
+    return [False] * len(examples), "none"
+
+
+def _still_learns(examples: Sequence[Example], held: Sequence[bool], learning: frozenset[str]) -> bool:
+    left = [example for example, out in zip(examples, held, strict=True) if not out]
+    return all(
+        len({example.labels[name] for example in left if name in example.labels}) > 1 for name in learning
+    )
+
+
+def run_key(spec: Spec, material: TrainingMaterial, heads: Sequence[Head], seed: int) -> str:
+    """The sha256 of all that a run follows from: a checkpoint of another run is not resumed."""
+    rows = [[asdict(row) for row in part] for part in (material.learn, material.check)]
+    told = [spec.to_json(), rows, [head.to_json() for head in heads], seed]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+def calibrate(scorer: EncoderScorer, material: TrainingMaterial) -> dict[str, Any]:
+    """Choose the precision that it predicts in, and a temperature for each head, on what was held out.
+
+    The faster precision is taken where it leaves 99% of the validation's labels as they are.
+    """
+    rows = [row.tokens for row in material.check]
+    if not rows:
+        return {"temperatures": {}, "precision": scorer.precision}
+    plain = found = scorer.compute_logits(rows)
+    told: dict[str, Any] = {}
+    for precision in list_fast_precisions() if len(rows) >= ENOUGH_TO_COMPARE else ():
+        scorer.precision = precision
+        found = scorer.compute_logits(rows)
+        told[precision] = round(_same_labels(plain, found, scorer), 4)
+        if told[precision] >= SAME_LABELS:
+            break
+        scorer.precision, found = "fp32", plain
+    scorer.temperatures = _temperatures(scorer, found, material)
+    return {
+        "temperatures": dict(scorer.temperatures),
+        "precision": scorer.precision,
+        "same_labels": told,
+    }
+
+
+def _same_labels(plain: Sequence[Tensor], fast: Sequence[Tensor], scorer: EncoderScorer) -> float:
+    shares = [
+        float((a.argmax(1) == b.argmax(1)).float().mean())
+        for a, b, scale in zip(plain, fast, scorer.scales, strict=True)
+        if scale.criterion in scorer.learned
+    ]
+    return min(shares, default=1.0)
+
+
+def _temperatures(scorer: EncoderScorer, found: Sequence[Tensor], material: TrainingMaterial) -> dict[str, float]:
+    targets = torch.tensor([row.targets for row in material.check])
+    temperatures = {}
+    for i, (scale, logits) in enumerate(zip(scorer.scales, found, strict=True)):
+        known = targets[:, i] != UNLABELLED
+        if scale.criterion in scorer.learned and known.any():
+            logs = logits[known].double().log_softmax(dim=1).numpy()
+            temperatures[scale.criterion] = fit_temperature(logs, targets[known, i].numpy().astype(np.int64))
+    return temperatures
+
+
+def _told_loss(spec: Spec, heads: Sequence[Head]) -> Mapping[str, str]:
+    """For each criterion, in words."""
+    settings = spec.settings
+    plain = f"cross entropy, levels weigh frequency^-{settings.balance:g}"
+    ordered = f"{plain}, plus {settings.ordinal:g} x squared earth mover's distance"
+    return {h.criterion: ordered if settings.ordinal and h.measurement != "nominal" else plain for h in heads}

@@ -1,0 +1,242 @@
+"""Probabilities that mean what they say: temperatures, weights of an average, reliability. Pure numpy.
+
+Sets of levels that hold the true one as often as promised. Pure: numpy alone.
+
+Least ambiguous sets (Sadinle, Lei and Wasserman 2019, "Least Ambiguous Set-Valued Classifiers With Bounded Error
+Levels"): a level is in the set if its probability is at least a threshold. The threshold comes from the probabilities
+that labelled responses' true levels were given by a model that had not seen them: of n of them, the k-th largest with
+k = ceil((n + 1) * coverage). A further response of the same population then has its true level in its set with at
+least that probability, on average over the draws of the n (split conformal prediction).
+
+What is promised, and what not:
+
+- Responses like those that are labelled: other prompts of the kind, answered by the models that have labels. For a
+  model without labels of its own **nothing is promised**; its drift check says how different it is.
+- On average over responses, not for each level, model or prompt by itself.
+- The thresholds are taken of the folds' models and used with the one that learned from all of them; that the promise
+  carries over is exact only if they are equally good (cross-conformal prediction, Vovk 2015; Barber et al. 2021 show
+  that at worst twice the errors are possible). Responses to one prompt depend on each other, which leaves the average
+  coverage as it is, and makes it vary more from one release to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from annotation.core.errors import N_
+from scoring.domain.training_data import Distribution, Example, Head, Prediction, Value
+
+Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+BINS = 10
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.2, 10.0
+MIN_LABELS = 20
+"""Fewer held-out labels than this fit no temperature: it would follow their luck."""
+TINY = 1e-12
+
+
+def log_loss(logs: Array, targets: Integers) -> float:
+    """The mean negative log probability of what was right; ``logs`` (n, levels) are log probabilities."""
+    return float(-np.maximum(logs[np.arange(len(targets)), targets], np.log(TINY)).mean())
+
+
+def apply_temperature(logs: Array, temperature: float) -> Array:
+    """Log probabilities divided by the temperature, and normalised again."""
+    raised = logs / temperature
+    raised = raised - raised.max(axis=1, keepdims=True)
+    result: Array = raised - np.log(np.exp(raised).sum(axis=1, keepdims=True))
+    return result
+
+
+def fit_temperature(logs: Array, targets: Integers) -> float:
+    """The temperature of least log loss (Guo et al. 2017); 1 where too little is held out to tell."""
+    if len(targets) < MIN_LABELS:
+        return 1.0
+    best = _find_minimum(
+        lambda x: log_loss(apply_temperature(logs, float(np.exp(x))), targets),
+        np.log(MIN_TEMPERATURE),
+        np.log(MAX_TEMPERATURE),
+    )
+    return round(float(np.exp(best)), 4)
+
+
+def _find_minimum(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function of one minimum has it: golden sections."""
+    ratio = (np.sqrt(5) - 1) / 2
+    a, b = high - ratio * (high - low), low + ratio * (high - low)
+    at_a, at_b = function(a), function(b)
+    for _step in range(40):
+        if at_a < at_b:
+            high, b, at_b = b, a, at_a
+            a = high - ratio * (high - low)
+            at_a = function(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + ratio * (high - low)
+            at_b = function(b)
+    return (low + high) / 2
+
+
+def average(members: Sequence[Array], weights: Sequence[float]) -> Array:
+    """Log probabilities of the weighted average of the members' probabilities."""
+    mixed = sum((w * np.exp(member) for w, member in zip(weights, members, strict=True)), np.zeros(1))
+    result: Array = np.log(np.maximum(mixed, TINY))
+    return result
+
+
+def fit_weights(members: Sequence[Array], targets: Integers, importance: Array | None = None) -> list[float]:
+    """Weights, each 0 or more and 1 together, of the average with the least log loss.
+
+    By expectation maximisation, as for a mixture whose parts are fixed: log loss is convex in the weights.
+    ``importance`` is how much each row counts.
+    """
+    if not len(targets):
+        return [1 / len(members)] * len(members)
+    right = np.column_stack([np.exp(member[np.arange(len(targets)), targets]) for member in members]) + TINY
+    counts = np.ones(len(targets)) if importance is None else importance
+    weights = np.full(len(members), 1 / len(members))
+    for _step in range(500):
+        share = weights * right
+        weights = (counts[:, None] * share / share.sum(axis=1, keepdims=True)).sum(axis=0) / counts.sum()
+    large_weights = np.where(weights < 0.01, 0, weights)
+    rounded = np.round(large_weights / large_weights.sum(), 4)
+    return [float(weight) for weight in rounded / rounded.sum()]
+
+
+@dataclass(frozen=True)
+class ReliabilityBin:
+    """Predictions whose confidence lies from ``low`` to below ``high`` (the last bin includes 1)."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float | None
+    """Their mean; None where there are none, as ``accuracy``."""
+    accuracy: float | None
+
+
+def reliability(confidence: Array, correct: npt.NDArray[np.bool_], bins: int = BINS) -> list[ReliabilityBin]:
+    """What a reliability diagram shows: bins of equal width over 0 to 1."""
+    at = np.minimum((confidence * bins).astype(int), bins - 1)
+    n = np.bincount(at, minlength=bins)
+    sums = (
+        np.bincount(at, weights=confidence, minlength=bins),
+        np.bincount(at, weights=correct, minlength=bins),
+    )
+    return [
+        ReliabilityBin(
+            i / bins, (i + 1) / bins, int(n[i]), *(float(s[i] / n[i]) if n[i] else None for s in sums)
+        )
+        for i in range(bins)
+    ]
+
+
+PROMISE = N_(
+    "For responses like those that are labelled, a set holds the true level as often as its coverage says, on average. "
+    "For a model without labels of its own nothing is promised."
+)
+COVERAGES = (0.8, 0.9, 0.95)
+DEFAULT_COVERAGE = 0.9
+NO_THRESHOLD = 0.0
+"""The threshold under which no level falls: what too few labels leave."""
+ROUNDING = 1e-9
+"""A probability that was written down and read again is still at its threshold."""
+
+
+def coverage_name(coverage: float) -> str:
+    """0.8 is ``"0.8"`` on a card."""
+    return f"{coverage:g}"
+
+
+def true_probabilities(examples: Sequence[Example], predictions: Sequence[Prediction], head: Head) -> Array:
+    """What each labelled and predicted response's true level was given."""
+    name = head.criterion
+    return np.array(
+        [
+            prediction[name].get(example.labels[name], 0.0)
+            for example, prediction in zip(examples, predictions, strict=True)
+            if name in example.labels and name in prediction
+        ],
+        dtype=np.float64,
+    )
+
+
+def compute_threshold(probabilities: Array, coverage: float) -> float:
+    """The probability from which on a level belongs to the set; ``EVERYTHING`` where n is too small to promise."""
+    n = len(probabilities)
+    k = math.ceil((n + 1) * coverage - ROUNDING)
+    return float(np.sort(probabilities)[n - k]) if k <= n else NO_THRESHOLD
+
+
+def compute_thresholds(
+    examples: Sequence[Example],
+    predictions: Sequence[Prediction],
+    heads: Sequence[Head],
+    *,
+    coverages: Sequence[float] = COVERAGES,
+) -> dict[str, dict[str, Any]]:
+    """For a card, by criterion, of predictions out of fold.
+
+    ``{"n", "coverages": {"0.9": {"threshold", "covered", "single", "mean_size"}}}``: on these very responses, the
+    share whose set holds the true level, the share whose set is one level, and the mean number of levels in a set.
+    """
+    by_criterion: dict[str, dict[str, Any]] = {}
+    for head in heads:
+        true = true_probabilities(examples, predictions, head)
+        if len(true):
+            distributions = _true_distributions(examples, predictions, head)
+            by_criterion[head.criterion] = {
+                "n": len(true),
+                "coverages": {
+                    coverage_name(coverage): _shares(distributions, true, compute_threshold(true, coverage))
+                    for coverage in coverages
+                },
+            }
+    return by_criterion
+
+
+def _true_distributions(examples: Sequence[Example], predictions: Sequence[Prediction], head: Head) -> Array:
+    """(responses, levels): the distributions behind ``true_probabilities``."""
+    name = head.criterion
+    rows = [
+        [prediction[name][value] for value in head.values]
+        for example, prediction in zip(examples, predictions, strict=True)
+        if name in example.labels and name in prediction
+    ]
+    return np.array(rows, dtype=np.float64)
+
+
+def _shares(distributions: Array, true: Array, min_probability: float) -> dict[str, float]:
+    sizes = (distributions >= min_probability - ROUNDING).sum(axis=1)
+    return {
+        "threshold": min_probability,
+        "covered": float((true >= min_probability - ROUNDING).mean()),
+        "single": float((sizes == 1).mean()),
+        "mean_size": float(sizes.mean()),
+    }
+
+
+def level_set(distribution: Distribution, min_probability: float) -> tuple[Value, ...]:
+    """The levels that may be the true one, in the order of the scale; none where no level is likely enough."""
+    return tuple(value for value, p in distribution.items() if p >= min_probability - ROUNDING)
+
+
+def abstains(distribution: Distribution, min_probability: float) -> bool:
+    """Is this one for people? It is if its set is not a single level."""
+    return len(level_set(distribution, min_probability)) != 1
+
+
+def find_card_threshold(
+    card: Mapping[str, Any], criterion: str, coverage: float = DEFAULT_COVERAGE
+) -> float | None:
+    """The threshold that a scorer's card holds; None where it has none for the criterion or the coverage."""
+    criterion_figures = card.get("conformal", {}).get("criteria", {}).get(criterion, {})
+    figures = criterion_figures.get("coverages", {}).get(coverage_name(coverage))
+    return None if figures is None else float(figures["threshold"])

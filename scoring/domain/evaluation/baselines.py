@@ -1,0 +1,164 @@
+"""What a scorer's figures stand beside: the commonest level, a list of refusals, and what people alone achieve.
+
+Pure. Each is measured by the same function as the scorer, so that the figures can be compared. Models that are asked
+to judge are not among them: nothing here asks a model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scoring.domain.backbone import Report, ignore_progress
+from scoring.domain.evaluation import Metrics, evaluate_grouped, measure
+from scoring.domain.refusals import PHRASES
+from scoring.domain.training_data import (
+    Distribution,
+    Example,
+    Head,
+    Prediction,
+    Value,
+    head_state,
+    level_counts,
+)
+from scoring.inference.ngram import take_opening, to_plain
+
+REFUSING = ("apology", "decline", "identity")
+"""Of the phrases of ``scoring/domain/refusals.py`` those that lists of refusals are usually made of."""
+BRIEF_METRICS = ("n", "accuracy", "within_one", "macro_f1")
+
+Matches = Callable[[str], bool]
+"""Whether a rule matches the text of a response."""
+AnnotatorLabels = Sequence[Mapping[str, Value]]
+"""What each annotator of one response said alone, by criterion."""
+
+
+def measure_majority(examples: Sequence[Example], heads: Sequence[Head], *, seed: int = 0) -> Metrics:
+    """Always the commonest level of each criterion; of equally common ones the first on the scale."""
+    always: Prediction = {}
+    for head in heads:
+        counts = level_counts(examples, head)
+        if head_state(counts) != "empty":
+            always[head.criterion] = head.certain(max(head.values, key=lambda value: counts[value]))
+    return measure(examples, [always for _ in examples], heads, seed=seed)
+
+
+def is_refusal(response: str) -> bool:
+    """Does the opening of a response have one of the phrases that refusals have?"""
+    read = take_opening(to_plain(response))
+    return any(phrase in read for group in REFUSING for phrase in PHRASES[group])
+
+
+def measure_string_rules(
+    examples: Sequence[Example],
+    heads: Sequence[Head],
+    *,
+    matches: Matches = is_refusal,
+    k: int = 5,
+    seed: int = 0,
+) -> Metrics:
+    """What a list of refusals is worth, on the same folds as the scorer.
+
+    Of each criterion it says the level that was the commonest among the training responses that match, or among those
+    that do not.
+    """
+    return evaluate_grouped(RulesBackbone(matches), examples, heads, k=k, seed=seed).metrics
+
+
+@dataclass(frozen=True)
+class RulesBackbone:
+    """Learns no more than how often each level was given to responses that match and to those that do not."""
+
+    matches: Matches = is_refusal
+
+    def fit(
+        self,
+        examples: Sequence[Example],
+        heads: Sequence[Head],
+        *,
+        seed: int = 0,
+        report: Report = ignore_progress,
+        checkpoints: Path | None = None,
+    ) -> RulesScorer:
+        by_match: dict[bool, Prediction] = {}
+        for matched in (True, False):
+            matching = [example for example in examples if self.matches(example.response) is matched]
+            shares = {head.criterion: _shares(matching, head) or _shares(examples, head) for head in heads}
+            by_match[matched] = {name: share for name, share in shares.items() if share is not None}
+        return RulesScorer(self.matches, by_match)
+
+
+def _shares(examples: Sequence[Example], head: Head) -> Distribution | None:
+    counts = Counter(e.labels[head.criterion] for e in examples if head.criterion in e.labels)
+    return {value: counts[value] / counts.total() for value in head.values} if counts else None
+
+
+@dataclass(frozen=True)
+class RulesScorer:
+    matches: Matches
+    by_match: Mapping[bool, Prediction]
+
+    def predict(self, examples: Sequence[Example], *, report: Report = ignore_progress) -> list[Prediction]:
+        return [self.by_match[self.matches(example.response)] for example in examples]
+
+
+def measure_annotators(
+    examples: Sequence[Example],
+    annotator_labels: Sequence[AnnotatorLabels],
+    heads: Sequence[Head],
+    *,
+    seed: int = 0,
+) -> Metrics:
+    """Single annotators against gold: each of them predicts the label that was settled.
+
+    The gold rests on these very annotations, so this flatters them: it is a ceiling, not a fair rival.
+    """
+    rows = [
+        (example, labels)
+        for example, response_labels in zip(examples, annotator_labels, strict=True)
+        for labels in response_labels
+    ]
+    return measure(
+        [e for e, _labels in rows],
+        [_certain_prediction(labels, heads) for _e, labels in rows],
+        heads,
+        seed=seed,
+    )
+
+
+def measure_between_annotators(
+    examples: Sequence[Example],
+    annotator_labels: Sequence[AnnotatorLabels],
+    heads: Sequence[Head],
+    *,
+    seed: int = 0,
+) -> Metrics:
+    """The first annotator of each response predicts the second: accuracy is their percent agreement."""
+    pairs = [
+        (e, response_labels[0], response_labels[1])
+        for e, response_labels in zip(examples, annotator_labels, strict=True)
+        if len(response_labels) > 1
+    ]
+    settled = [replace(example, labels=dict(second)) for example, _first, second in pairs]
+    return measure(
+        settled, [_certain_prediction(first, heads) for _e, first, _second in pairs], heads, seed=seed
+    )
+
+
+def _certain_prediction(labels: Mapping[str, Value], heads: Sequence[Head]) -> Prediction:
+    return {
+        head.criterion: head.certain(labels[head.criterion]) for head in heads if head.criterion in labels
+    }
+
+
+def shorten_metrics(metrics: Metrics) -> Metrics:
+    """What a card keeps of it: n, accuracy, within one level and macro-F1, pooled and by each grouping."""
+    figures_kept = {name: metrics[name] for name in BRIEF_METRICS}
+    for grouping in ("by_criterion", "by_model", "by_kind"):
+        figures_kept[grouping] = {
+            group: {name: figures[name] for name in BRIEF_METRICS}
+            for group, figures in metrics[grouping].items()
+        }
+    return figures_kept

@@ -1,0 +1,141 @@
+"""What came of each head: labels, predictions and how sure they were, as arrays; and draws of whole prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from scoring.domain.training_data import Example, Head, Prediction, prompt_groups
+
+Array = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Statistic = dict[str, float | None]
+
+RESAMPLES = 1000
+MIN_SPREAD = 1e-12
+"""Draws that spread no wider than this do not differ."""
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What came of one head: an entry for each response that has a label and a prediction of it.
+
+    ``row`` is the response's place among the examples, ``truth`` and ``predicted`` are places on the scale.
+    """
+
+    head: Head
+    row: npt.NDArray[np.int64]
+    truth: npt.NDArray[np.int64]
+    predicted: npt.NDArray[np.int64]
+    confidence: Array
+
+    @property
+    def correct(self) -> Mask:
+        right: Mask = self.truth == self.predicted
+        return right
+
+    def select_rows(self, keep: Mask) -> Outcomes:
+        """The outcomes of the examples that ``keep`` says."""
+        selected = keep[self.row]
+        return Outcomes(
+            self.head,
+            self.row[selected],
+            self.truth[selected],
+            self.predicted[selected],
+            self.confidence[selected],
+        )
+
+
+def collect_outcomes(examples: Sequence[Example], predictions: Sequence[Prediction], head: Head) -> Outcomes:
+    rows = []
+    for row, (example, prediction) in enumerate(zip(examples, predictions, strict=True)):
+        value, distribution = example.labels.get(head.criterion), prediction.get(head.criterion)
+        if value is not None and distribution is not None:
+            likely = head.most_likely(distribution)
+            rows.append((row, head.position(value), head.position(likely), distribution[likely]))
+    columns = np.array(rows, dtype=np.float64).reshape(-1, 4).T
+    row_, truth, predicted = columns[:3].astype(np.int64)
+    return Outcomes(head, row_, truth, predicted, columns[3])
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Prompts drawn with replacement, the same draws for every figure.
+
+    ``group`` is each example's group of prompts; ``weights`` (1 + resamples, groups) how often each group is drawn,
+    the first row being the data as they are.
+    """
+
+    group: npt.NDArray[np.int64]
+    weights: Array
+
+    @classmethod
+    def draw_prompts(cls, examples: Sequence[Example], *, resamples: int = RESAMPLES, seed: int = 0) -> Draws:
+        names = prompt_groups(examples)
+        order = {name: i for i, name in enumerate(sorted(set(names)))}
+        group = np.array([order[name] for name in names], dtype=np.int64)
+        return cls(group, bootstrap_weights(len(order), resamples=resamples, seed=seed))
+
+    def count_confusion(self, outcomes: Outcomes) -> DrawnConfusion:
+        """Only the groups that have an outcome are kept; the rest add nothing to any draw."""
+        levels = len(outcomes.head.values)
+        groups, place = np.unique(self.group[outcomes.row], return_inverse=True)
+        table = np.zeros((len(groups), levels, levels))
+        np.add.at(table, (place, outcomes.truth, outcomes.predicted), 1)
+        weights = self.weights if len(groups) == self.weights.shape[1] else self.weights[:, groups]
+        return DrawnConfusion(outcomes.head, groups, np.tensordot(weights, table, axes=1))
+
+    def mean_of_hits(self, head_outcomes: Sequence[Outcomes], hits: Sequence[Array]) -> Statistic:
+        """The mean of ``hits``, an entry for each outcome, with its interval."""
+        group = self.group[np.concatenate([each.row for each in head_outcomes] or [np.zeros(0, np.int64)])]
+        values = np.concatenate([np.asarray(hit, np.float64) for hit in hits] or [np.zeros(0)])
+        size = self.weights.shape[1]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            draws = (self.weights @ np.bincount(group, weights=values, minlength=size)) / (
+                self.weights @ np.bincount(group, minlength=size)
+            )
+        return percentile_statistic(draws, len(set(group.tolist())))
+
+
+@dataclass(frozen=True)
+class DrawnConfusion:
+    """(1 + resamples, truth, predicted): the confusion counts of one head in each draw; the first is the data.
+
+    ``groups`` are the groups of prompts that have an outcome.
+    """
+
+    head: Head
+    groups: npt.NDArray[np.int64]
+    drawn: Array
+
+    @property
+    def counts(self) -> Array:
+        counts: Array = self.drawn[0]
+        return counts
+
+
+def bootstrap_weights(groups: int, *, resamples: int, seed: int) -> Array:
+    """(1 + resamples, groups): how often each group is drawn; the first row is the data as they are."""
+    if not groups:
+        return np.ones((1 + resamples, 0))
+    draws = np.random.default_rng(seed).multinomial(groups, np.full(groups, 1 / groups), resamples)
+    return np.vstack([np.ones(groups), draws])
+
+
+def percentile_statistic(draws: Array, groups: int) -> Statistic:
+    """The first draw is the value. One group alone has no spread to draw an interval from.
+
+    Nor have draws that are all the same: that two of two are right is no certainty.
+    """
+    spread = draws[1:][~np.isnan(draws[1:])]
+    varies = groups > 1 and len(spread) and np.ptp(spread) > MIN_SPREAD
+    low, high = np.percentile(spread, [2.5, 97.5]) if varies else (np.nan, np.nan)
+    return {"value": to_finite(draws[0]), "low": to_finite(low), "high": to_finite(high)}
+
+
+def to_finite(value: float) -> float | None:
+    """A float that is a number, or None."""
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,248 @@
+"""What a scorer learns from, as plain values: examples, heads, folds by prompt or by model.
+
+Pure: no Django, no database, no learning library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from annotation.core.errors import N_, AssayError
+
+Value = int | float
+Measurement = Literal["nominal", "ordinal", "interval"]
+HeadState = Literal["learned", "constant", "empty"]
+
+Distribution = dict[Value, float]
+"""A probability for each level of one criterion's scale, in the order of the scale."""
+
+Prediction = dict[str, Distribution]
+"""A distribution by criterion. A criterion that the scorer could not learn is absent: undefined, not zero."""
+
+
+def normalise(text: str) -> str:
+    """Case, full-width forms and runs of space say nothing: what differs in them alone is the same text."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def content_key(prompt: str, response: str) -> str:
+    """The sha256 (hex) of a prompt and a response, normalised: the same texts, the same key anywhere.
+
+    No finer than what a scorer tells apart, else a copy with another blank at its end would count as unseen.
+    The length of the prompt goes in first, so that no two different pairs run together into one string.
+    """
+    prompt, response = normalise(prompt), normalise(response)
+    joined = f"{len(prompt)}\n{prompt}{response}"
+    return hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def transcript(turns: Iterable[tuple[str, str]]) -> str:
+    """A dialogue of (role, text) turns as the one text that a scorer reads in place of a response."""
+    return "\n\n".join(f"{role}:\n{text}" for role, text in turns)
+
+
+@dataclass(frozen=True)
+class Head:
+    """One criterion as a scorer sees it: the levels of its scale, in order, and how they are measured."""
+
+    criterion: str
+    values: tuple[Value, ...]
+    measurement: Measurement = "nominal"
+
+    def position(self, value: Value) -> int:
+        return self.values.index(value)
+
+    def most_likely(self, distribution: Mapping[Value, float]) -> Value:
+        """The level with the highest probability; of equals the first on the scale."""
+        return max(self.values, key=lambda value: distribution.get(value, 0.0))
+
+    def certain(self, value: Value) -> Distribution:
+        return {level: float(level == value) for level in self.values}
+
+    def to_json(self) -> dict[str, Any]:
+        return {"criterion": self.criterion, "values": list(self.values), "measurement": self.measurement}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Head:
+        return cls(str(data["criterion"]), tuple(data["values"]), data["measurement"])
+
+
+@dataclass(frozen=True)
+class Example:
+    """One response with what is known of it. ``key`` names its row in messages; ``labels`` may be empty.
+
+    ``kind`` is the type of the prompt (its subcomponent); ``split`` the one that the prompt is in everywhere
+    (``annotation/domain/releases/splits.py``), empty where it does not matter. Nothing that is kept learns from ``test``.
+    """
+
+    key: str
+    prompt_key: str
+    prompt: str
+    response: str
+    model: str = ""
+    dimension: str | None = None
+    labels: Mapping[str, Value] = field(default_factory=dict)
+    kind: str | None = None
+    split: str = ""
+
+    @cached_property
+    def content_key(self) -> str:
+        return content_key(self.prompt, self.response)
+
+
+def check_examples(examples: Sequence[Example], heads: Sequence[Head]) -> None:
+    """Refuse, before anything is trained, a label without a head, one off its scale, and no labels at all."""
+    by_criterion = {head.criterion: head for head in heads}
+    for example in examples:
+        for criterion, value in example.labels.items():
+            _check_label(example.key, criterion, value, by_criterion.get(criterion))
+    if not any(example.labels for example in examples):
+        raise AssayError(N_("There is nothing to learn from: no response has a label."))
+
+
+def _check_label(row: str, criterion: str, value: Value, head: Head | None) -> None:
+    if head is None:
+        raise AssayError(
+            N_("{row}: {criterion} is not a criterion of this scorer."), row=row, criterion=criterion
+        )
+    if value not in head.values:
+        scale = ", ".join(map(level_name, head.values))
+        raise AssayError(
+            N_("{row}: {criterion} is labelled {value}, which is not on its scale ({scale})."),
+            row=row,
+            criterion=criterion,
+            value=value,
+            scale=scale,
+        )
+
+
+def level_counts(examples: Sequence[Example], head: Head) -> dict[Value, int]:
+    """How many examples have each level of the head's scale, levels that nobody has included."""
+    seen = Counter(e.labels[head.criterion] for e in examples if head.criterion in e.labels)
+    return {value: seen[value] for value in head.values}
+
+
+def head_state(counts: Mapping[Value, int]) -> HeadState:
+    """``learned`` from two levels or more, ``constant`` from one, which it always says; else ``empty``."""
+    levels = sum(1 for n in counts.values() if n)
+    return "learned" if levels > 1 else "constant" if levels else "empty"
+
+
+def only_level(counts: Mapping[Value, int]) -> Value:
+    """The level that a constant head always says."""
+    return next(value for value, n in counts.items() if n)
+
+
+def describe_heads(examples: Sequence[Example], heads: Sequence[Head]) -> dict[str, dict[str, Any]]:
+    """For a scorer's card: what each head had to learn from."""
+    counts = {head.criterion: level_counts(examples, head) for head in heads}
+    return {
+        criterion: {
+            "state": head_state(levels),
+            "n": sum(levels.values()),
+            "levels": {level_name(value): n for value, n in levels.items()},
+        }
+        for criterion, levels in counts.items()
+    }
+
+
+def prompt_groups(examples: Sequence[Example]) -> list[str]:
+    """The group of each example: what shares a prompt key or a prompt text, directly or through others.
+
+    A group is named by the smallest of its keys, whatever order the examples come in.
+    """
+    parent = {example.prompt_key: example.prompt_key for example in examples}
+
+    def root(key: str) -> str:
+        while parent[key] != key:
+            parent[key] = parent[parent[key]]
+            key = parent[key]
+        return key
+
+    key_of_text: dict[str, str] = {}
+    for example in examples:
+        twin = key_of_text.setdefault(normalise(example.prompt), example.prompt_key)
+        low, high = sorted((root(example.prompt_key), root(twin)))
+        parent[high] = low
+    return [root(example.prompt_key) for example in examples]
+
+
+@dataclass(frozen=True)
+class DataSplit:
+    """The positions to learn from and the positions to predict."""
+
+    name: str
+    train: tuple[int, ...]
+    test: tuple[int, ...]
+
+
+def folds_by_prompt(examples: Sequence[Example], *, k: int = 5, seed: int = 0) -> list[int]:
+    """The fold of each example, 0 to k-1: a prompt's responses together, folds of nearly equal size.
+
+    Groups are dealt in the order of a hash of the seed and the group's name, each to the smallest fold so
+    far: the same on any machine and in any order of the examples. Fewer groups than k make fewer folds.
+    """
+    groups = prompt_groups(examples)
+    sizes = Counter(groups)
+    if len(sizes) < 2:
+        raise AssayError(N_("Evaluation by prompt needs responses to at least two different prompts."))
+    held = [0] * min(k, len(sizes))
+    fold_of: dict[str, int] = {}
+    for group in sorted(sizes, key=lambda name: shuffle_key(seed, name)):
+        fold_of[group] = held.index(min(held))
+        held[fold_of[group]] += sizes[group]
+    return [fold_of[group] for group in groups]
+
+
+def shuffle_key(seed: int, name: str) -> str:
+    return hashlib.sha256(f"{seed}:{name}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def splits_by_prompt(examples: Sequence[Example], *, k: int = 5, seed: int = 0) -> list[DataSplit]:
+    folds = folds_by_prompt(examples, k=k, seed=seed)
+    return [_split(examples, f"{fold + 1}", folds, fold) for fold in range(max(folds) + 1)]
+
+
+def splits_by_model(examples: Sequence[Example]) -> list[DataSplit]:
+    """One split for each model: learn from the others, predict it."""
+    models = [example.model for example in examples]
+    names = sorted(set(models))
+    if len(names) < 2:
+        raise AssayError(N_("Leaving one model out needs responses of at least two models."))
+    return [_split(examples, name, models, name) for name in names]
+
+
+def _split(examples: Sequence[Example], name: str, folds: Sequence[object], held_out: object) -> DataSplit:
+    """What is predicted is not learned from, nor is the same text under another model's name."""
+    test = tuple(i for i, fold in enumerate(folds) if fold == held_out)
+    seen = {examples[i].content_key for i in test}
+    train = tuple(
+        i for i, fold in enumerate(folds) if fold != held_out and examples[i].content_key not in seen
+    )
+    return DataSplit(name, train, test)
+
+
+def level_name(value: Value) -> str:
+    """A level's value as a JSON key: 3 and 3.0 are both ``"3"``."""
+    return f"{value:g}"
+
+
+def prediction_to_json(prediction: Prediction) -> dict[str, dict[str, float]]:
+    return {
+        criterion: {level_name(value): p for value, p in distribution.items()}
+        for criterion, distribution in prediction.items()
+    }
+
+
+def prediction_from_json(data: Mapping[str, Mapping[str, float]], heads: Sequence[Head]) -> Prediction:
+    return {
+        head.criterion: {value: float(data[head.criterion][level_name(value)]) for value in head.values}
+        for head in heads
+        if head.criterion in data
+    }

@@ -1,0 +1,286 @@
+"""What a release teaches: its labelled responses as examples, and what single annotators had said of them.
+
+The predictions that a scorer may give of what it was trained on: out of fold, kept beside its weights.
+
+They are part of the scorer's folder, so that its hash covers them, and they are known by content: the same
+prompt and response under another model, collection or dataset is what the scorer was trained on too.
+
+What a scorer keeps beside its weights of what it has learned from, and of what it was tested on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from annotation.core.errors import N_, AssayError, Conflict
+from annotation.domain.guidelines.values import as_number
+from annotation.domain.releases.splits import split_of
+from annotation.models import (
+    ADJUDICATION_SLOT,
+    Annotation,
+    Assignment,
+    GoldRelease,
+    Guideline,
+    Response,
+)
+from scoring.backbones.folder import has_fingerprint
+from scoring.domain.training_data import (
+    Example,
+    Head,
+    Value,
+    level_name,
+    prediction_from_json,
+    prediction_to_json,
+    transcript,
+)
+from scoring.domain.training_data import (
+    Prediction as Predicted,
+)
+from scoring.models import Prediction, Scorer
+
+CHUNK = 1000
+
+Labels = dict[str, Value]
+
+
+def get_release_guideline(release: GoldRelease) -> Guideline:
+    """The guideline that a scorer of the release learns: of several versions, the one published last."""
+    guidelines = list(
+        Guideline.objects.filter(batches__releases=release).distinct().order_by("published_at", "pk")
+    )
+    names = sorted({guideline.name for guideline in guidelines})
+    if len(names) != 1:
+        raise AssayError(
+            N_("A scorer learns one guideline; {release} has labels of {count}: {names}."),
+            release=release.name,
+            count=len(names),
+            names=", ".join(names) or "-",
+        )
+    return guidelines[-1]
+
+
+def build_heads(guideline: Guideline) -> tuple[Head, ...]:
+    """A head for each criterion, with every value of its scale (each whole number of a range)."""
+    return tuple(
+        Head(criterion.name, criterion.values, criterion.measurement)
+        for criterion in guideline.document.criteria
+    )
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """``responses`` are the ids of the examples' responses, in the same order.
+
+    ``left_out`` counts labels of an older version of the guideline that are not on this version's scales.
+    """
+
+    examples: list[Example]
+    responses: list[int]
+    heads: tuple[Head, ...]
+    left_out: int
+
+
+def build_training_set(release: GoldRelease, guideline: Guideline) -> TrainingSet:
+    """The examples in an order that depends on their content alone, so that any machine learns the same."""
+    heads = build_heads(guideline)
+    labels, left_out = _read_labels(release, heads)
+    rows = sorted(_build_examples(release, labels), key=lambda pair: (pair[0].key, pair[0].content_key))
+    return TrainingSet([example for example, _pk in rows], [pk for _example, pk in rows], heads, left_out)
+
+
+def _read_labels(release: GoldRelease, heads: Sequence[Head]) -> tuple[dict[int, Labels], int]:
+    """By response; where two versions of the guideline asked the same, the newer one's answer."""
+    scales = {head.criterion: head.values for head in heads}
+    labels: dict[int, Labels] = defaultdict(dict)
+    left_out = 0
+    rows = release.items.order_by("task__batch__guideline__published_at", "pk").values_list(
+        "task__response_id", "criterion", "value"
+    )
+    for response, criterion, value in rows.iterator(chunk_size=CHUNK):
+        number = as_number(value)
+        if number is not None and number in scales.get(criterion, ()):
+            labels[response][criterion] = number
+        else:
+            left_out += 1
+    return dict(labels), left_out
+
+
+_FIELDS = (
+    "pk",
+    "prompt__dataset__name",
+    "prompt__key",
+    "prompt__text",
+    "prompt__dimension",
+    "prompt__subcomponent",
+    "model__name",
+    "collection__name",
+    "text",
+    "turns",
+)
+
+
+def _build_examples(release: GoldRelease, labels: Mapping[int, Labels]) -> Iterator[tuple[Example, int]]:
+    responses = Response.objects.filter(pk__in=release.items.values("task__response"))
+    for row in responses.values_list(*_FIELDS).iterator(chunk_size=CHUNK):
+        pk, dataset, key, prompt, dimension, kind, model, collection, text, turns = row
+        if pk in labels:
+            example = Example(
+                key=" ".join(part for part in (f"{dataset}/{key}", model, collection) if part),
+                prompt_key=f"{dataset}/{key}",
+                prompt=prompt,
+                response=response_text(text, turns),
+                model=model,
+                dimension=dimension or None,
+                labels=labels[pk],
+                kind=kind or None,
+                split=split_of(dataset, key),
+            )
+            yield example, pk
+
+
+def response_text(text: str, turns: Sequence[Mapping[str, str]]) -> str:
+    """What a scorer reads of a response: its text, or the transcript of a dialogue."""
+    return transcript((turn["role"], turn["text"]) for turn in turns) if turns else text
+
+
+def build_example(response: Response) -> Example:
+    """A response without labels, to be predicted."""
+    return Example(
+        key=str(response.pk),
+        prompt_key=str(response.prompt_id),
+        prompt=response.prompt.text,
+        response=response_text(response.text, response.turns),
+        dimension=response.prompt.dimension or None,
+    )
+
+
+def list_annotator_labels(release: GoldRelease, heads: Sequence[Head]) -> dict[int, list[Labels]]:
+    """By response, what each of its annotators said alone: a list for every task in the release, slot by slot.
+
+    A response that two tasks of the release hold has the annotations of both, one after the other.
+    """
+    scales = {head.criterion: head.values for head in heads}
+    labels_by_response: dict[int, list[Labels]] = defaultdict(list)
+    rows = (
+        Annotation.objects.filter(
+            current=True,
+            assignment__state=Assignment.State.SUBMITTED,
+            assignment__slot__lt=ADJUDICATION_SLOT,
+            assignment__task__in=release.items.values("task"),
+        )
+        .order_by("assignment__task_id", "assignment__slot")
+        .values_list("assignment__task__response_id", "labels")
+    )
+    for response, labels in rows.iterator(chunk_size=CHUNK):
+        numbers = {criterion: as_number(value) for criterion, value in labels.items()}
+        labels_by_response[response].append({c: n for c, n in numbers.items() if n is not None and n in scales.get(c, ())})
+    return dict(labels_by_response)
+
+
+OUT_OF_FOLD = "out_of_fold.json"
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """By content key: the fold, and the prediction of the model that had not seen it.
+
+    A content of the release that no fold could predict is here with an empty prediction: it is not unseen.
+    """
+
+    predictions: Mapping[str, tuple[int, Predicted]]
+
+    def save(self, folder: Path) -> None:
+        rows = {
+            key: {"fold": fold, "prediction": prediction_to_json(predicted)}
+            for key, (fold, predicted) in sorted(self.predictions.items())
+        }
+        (folder / OUT_OF_FOLD).write_text(json.dumps(rows), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, heads: Sequence[Head]) -> OutOfFold:
+        rows: dict[str, Any] = json.loads((folder / OUT_OF_FOLD).read_text(encoding="utf-8"))
+        return cls(
+            {key: (row["fold"], prediction_from_json(row["prediction"], heads)) for key, row in rows.items()}
+        )
+
+
+class PredictionRows:
+    """Makes the rows of one scorer's predictions."""
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+        self._document = scorer.guideline.document
+        self._heads = {head.criterion: head for head in build_heads(scorer.guideline)}
+        heads = scorer.card.get("heads", {})
+        self._unlearned = {name for name, head in heads.items() if head["state"] == "empty"}
+
+    def applicable(self, dimension: str | None) -> list[str]:
+        """The criteria asked of a prompt of this dimension."""
+        return [one.name for one in self._document.criteria_for(dimension)]
+
+    def expected(self, dimension: str | None) -> list[str]:
+        """Of those the ones that the scorer had labels to learn: what a scored response has predictions of."""
+        return [name for name in self.applicable(dimension) if name not in self._unlearned]
+
+    def of(
+        self, response: int, dimension: str | None, predicted: Predicted, fold: int | None
+    ) -> list[Prediction]:
+        """A row for each applicable criterion that the scorer could predict."""
+        return [
+            Prediction(
+                scorer=self._scorer,
+                response_id=response,
+                criterion=name,
+                value=self._heads[name].most_likely(predicted[name]),
+                probabilities={level_name(value): p for value, p in predicted[name].items()},
+                fold=fold,
+            )
+            for name in self.applicable(dimension)
+            if name in predicted
+        ]
+
+
+TRAINED = "trained.json"
+TESTED = "test.json"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """``learned`` are the contents that the scorer which is kept has learned from, by their keys.
+
+    ``tested`` is what it said of the test split of its release when it was trained. A scorer of the first version
+    wrote neither: it had learned from its whole release.
+    """
+
+    learned: frozenset[str]
+    tested: Mapping[str, Predicted]
+
+    @classmethod
+    def of(cls, scorer: Scorer) -> Kept:
+        """Raises AssayError where its files are gone or changed: what they say would be no evidence."""
+        refuse_changed(scorer.weights_folder, scorer.weights_sha256)
+        folder, heads = scorer.weights_folder, build_heads(scorer.guideline)
+        learned = _read(folder / TRAINED)
+        if learned is None:
+            return cls(frozenset(_read(folder / OUT_OF_FOLD) or ()), {})
+        tested = _read(folder / TESTED) or {}
+        return cls(
+            frozenset(learned), {key: prediction_from_json(said, heads) for key, said in tested.items()}
+        )
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def refuse_changed(folder: Path, weights_sha256: str) -> None:
+    """Weights that are not the registered ones are refused: no number may rest on them. Reads all of them."""
+    if not folder.is_dir():
+        raise AssayError(N_("The scorer's weights are not at {folder}."), folder=str(folder))
+    if not has_fingerprint(folder, weights_sha256):
+        raise Conflict(N_("The weights at {folder} are not those that were registered."), folder=str(folder))

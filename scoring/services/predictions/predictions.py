@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from annotation.core.errors import N_, AssayError, Conflict
+from annotation.models import Dataset, EvaluatedModel, Job, Person, Response
+from annotation.selectors.access import refuse_sealed_gold
+from annotation.services import jobs
+from annotation.services.audit import record
+from scoring.backbones.registry import load
+from scoring.domain.backbone import FittedScorer
+from scoring.domain.training_data import Example
+from scoring.domain.training_data import Prediction as Predicted
+from scoring.models import Prediction, Scorer
+from scoring.selectors.training import OutOfFold, PredictionRows, build_example, refuse_changed
+
+SCORE = "score_responses"
+CHUNK = 1000
+REMEMBERED = 20_000
+"""So many contents that were predicted last are kept at hand, for copies of them in later chunks."""
+PREDICTING = N_("predicting")
+
+Tell = Callable[[float, str], None]
+"""A job's ``report``: the fraction that is done, and the stage."""
+Told = tuple[int | None, Predicted]
+"""The fold that the predicting model had not seen, or None of an unseen content; and the prediction."""
+
+
+def unwatched(fraction: float, stage: str) -> None:
+    """For scoring that no job watches."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """How many predictions were stored now: of contents in the scorer's release, and of unseen ones.
+
+    ``asked`` is the number of contents that the scorer itself had to read for them.
+    """
+
+    out_of_fold: int = 0
+    unseen: int = 0
+    asked: int = 0
+
+
+def score(*, scorer: Scorer, responses: Iterable[Response], report: Tell = unwatched) -> Scored:
+    """Store a prediction for each response and each criterion that applies to it, where there is none yet.
+
+    Never in-sample: a response whose content (the texts of prompt and response) is in the scorer's release gets
+    the prediction of the fold that had not seen it, with that fold's number, under whichever model, collection
+    or dataset it comes now. Any other gets the trained scorer's, with ``fold`` null; its prompt alone may have
+    been seen with other responses. A criterion that the scorer could not learn gets none.
+
+    Call it from a job or a command: it loads the scorer's libraries. Done twice, or again after it was
+    interrupted, it changes nothing that is stored. ``report`` is a job's: it may raise, to stop it between two chunks.
+    """
+    refuse_unready(scorer)
+    keys = _keys(responses)
+    teller = Teller(loaded(scorer))
+    rows = PredictionRows(scorer)
+    out_of_fold = unseen = 0
+    for start in range(0, len(keys), CHUNK):
+        report(start / len(keys), PREDICTING)
+        stored = _score_chunk(scorer, keys[start : start + CHUNK], teller, rows)
+        out_of_fold += stored.out_of_fold
+        unseen += stored.unseen
+    report(1.0, PREDICTING)
+    return Scored(out_of_fold, unseen, teller.asked)
+
+
+def refuse_unready(scorer: Scorer) -> None:
+    if not scorer.is_ready:
+        raise Conflict(
+            N_("The scorer {name} is not ready: it has not been trained to its end."), name=scorer.name
+        )
+
+
+def _keys(responses: Iterable[Response]) -> list[int]:
+    """Ids, prompt by prompt and text by text: so copies come together."""
+    if isinstance(responses, QuerySet):
+        return list(responses.order_by("prompt_id", "sha256", "pk").values_list("pk", flat=True))
+    return [
+        response.pk
+        for response in sorted(
+            responses, key=lambda response: (response.prompt_id, response.sha256, response.pk)
+        )
+    ]
+
+
+def _score_chunk(scorer: Scorer, keys: Sequence[int], teller: Teller, rows: PredictionRows) -> Scored:
+    lacking = list(_lacking(scorer, keys, rows))
+    examples = {response.pk: build_example(response) for response in lacking}
+    predicted = teller.tell(list(examples.values()))
+    found: list[Prediction] = []
+    for pk, example in examples.items():
+        fold, distribution = predicted[example.content_key]
+        found += rows.of(pk, example.dimension, distribution, fold)
+    Prediction.objects.bulk_create(found, ignore_conflicts=True)
+    unseen = sum(1 for one in found if one.fold is None)
+    return Scored(len(found) - unseen, unseen)
+
+
+def _lacking(scorer: Scorer, keys: Sequence[int], rows: PredictionRows) -> Iterator[Response]:
+    """The responses that have no prediction, or none of some criterion that the scorer can tell them."""
+    stored: dict[int, set[str]] = defaultdict(set)
+    there = Prediction.objects.filter(scorer=scorer, response__in=keys)
+    for response, criterion in there.values_list("response_id", "criterion"):
+        stored[response].add(criterion)
+    for one in Response.objects.filter(pk__in=keys).select_related("prompt").order_by("prompt_id", "pk"):
+        there_is = stored[one.pk]
+        if not there_is or not there_is.issuperset(rows.expected(one.prompt.dimension or None)):
+            yield one
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A scorer as it was loaded, with what it may say of its own training data."""
+
+    fitted: FittedScorer
+    out_of_fold: OutOfFold
+
+
+class Teller:
+    """Asks a loaded scorer, out of fold where it must be; a content that comes again soon is not predicted again."""
+
+    def __init__(self, known: Loaded) -> None:
+        self.known = known
+        self.asked = 0
+        self._kept: OrderedDict[str, Told] = OrderedDict()
+
+    def tell(self, examples: Sequence[Example]) -> Mapping[str, Told]:
+        """Fold and prediction by content key."""
+        by_content = {example.content_key: example for example in examples}
+        told = self.known.out_of_fold.predictions
+        found: dict[str, Told] = {key: told[key] for key in by_content if key in told}
+        found |= {key: self._kept[key] for key in by_content if key in self._kept}
+        new = {key: example for key, example in by_content.items() if key not in found}
+        said = self.known.fitted.predict(list(new.values())) if new else []
+        for key, predicted in zip(new, said, strict=True):
+            found[key] = self._kept[key] = (None, predicted)
+        self.asked += len(new)
+        while len(self._kept) > REMEMBERED:
+            self._kept.popitem(last=False)
+        return found
+
+
+def loaded(scorer: Scorer) -> Loaded:
+    return _load(scorer.weights_folder, scorer.weights_sha256)
+
+
+@lru_cache(maxsize=2)
+def _load(folder: Path, weights_sha256: str) -> Loaded:
+    """Once in a process."""
+    refuse_changed(folder, weights_sha256)
+    fitted = load(folder)
+    return Loaded(fitted, OutOfFold.load(folder, fitted.heads))
+
+
+@transaction.atomic
+def create_scoring(
+    *,
+    scorer: Scorer,
+    dataset: Dataset,
+    models: Sequence[EvaluatedModel] = (),
+    actor: Person | None = None,
+    send: bool = True,
+) -> Job:
+    """The job that scores the dataset's responses, of all models or of these, in every collection."""
+    if actor is not None:
+        refuse_sealed_gold(actor, scorer.release.batches.all())
+    refuse_unready(scorer)
+    if not responses_to(dataset, models).exists():
+        raise AssayError(N_("The dataset {dataset} has no responses of these models."), dataset=dataset.name)
+    payload = {"scorer": scorer.pk, "dataset": dataset.pk, "models": [model.pk for model in models]}
+    title = f"{scorer.name}: {dataset.name}"
+    job = jobs.enqueue(kind=SCORE, payload=payload, title=title, actor=actor, send=send)
+    record(actor=actor, verb="score_responses", target=f"scorer:{scorer.name}", dataset=dataset.name)
+    return job
+
+
+def responses_to(dataset: Dataset, models: Sequence[EvaluatedModel] = ()) -> QuerySet[Response]:
+    found = Response.objects.filter(prompt__dataset=dataset)
+    return found.filter(model__in=models) if models else found

@@ -1,0 +1,166 @@
+"""Predictions of texts that a program sends: a request is kept as a row, and a job answers it.
+
+Nothing that is asked here becomes a response, a prediction on a board or an example: it is the asker's alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from annotation.core.errors import N_, Unprocessable
+from annotation.domain.guidelines import GuidelineDocument
+from annotation.models import Person
+from annotation.services import jobs
+from annotation.services.audit import record
+from scoring.domain.calibration import DEFAULT_COVERAGE, find_card_threshold, level_set
+from scoring.domain.training_data import Distribution, Example, level_name, transcript
+from scoring.domain.training_data import Prediction as Predicted
+from scoring.models import PredictionRequest, Scorer
+from scoring.selectors.predictions import check_may_predict
+from scoring.selectors.scorers import select_scorers
+from scoring.selectors.training import PredictionRows
+from scoring.services.predictions.predictions import PREDICTING, Teller, loaded, refuse_unready
+
+PREDICT = "predict_texts"
+MOST_ITEMS = 2000
+AT_ONCE = 200
+OUT_OF_FOLD, UNSEEN = "out_of_fold", "unseen"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A prompt and what answered it: a text, or the (role, text) turns of a dialogue."""
+
+    prompt: str
+    response: str = ""
+    turns: tuple[tuple[str, str], ...] = ()
+    dimension: str | None = None
+
+    def kept(self) -> dict[str, str | None]:
+        """As a scorer reads it."""
+        said = transcript(self.turns) if self.turns else self.response
+        return {"prompt": self.prompt, "response": said, "dimension": self.dimension}
+
+
+@transaction.atomic
+def request_predictions(
+    *, scorer: Scorer, items: Sequence[Item], actor: Person, send: bool = True
+) -> PredictionRequest:
+    """The request and the job that answers it. Raises Unprocessable with the first item that no criterion fits."""
+    check_may_predict(actor, scorer)
+    refuse_unready(scorer)
+    if not 1 <= len(items) <= MOST_ITEMS:
+        raise Unprocessable(N_("Send from 1 to {most} items at once."), most=MOST_ITEMS)
+    document = scorer.guideline.document
+    for place, item in enumerate(items):
+        _check_dimension(document, item.dimension, place)
+    job = jobs.enqueue(kind=PREDICT, payload={"scorer": scorer.pk}, title=scorer.name, actor=actor, send=send)
+    made = PredictionRequest.objects.create(
+        scorer=scorer, job=job, items=[item.kept() for item in items], created_by=actor
+    )
+    record(actor=actor, verb="request_predictions", target=f"scorer:{scorer.name}", items=len(items))
+    return made
+
+
+def _check_dimension(document: GuidelineDocument, dimension: str | None, place: int) -> None:
+    known = ", ".join(document.dimension_names) or "-"
+    if dimension is not None and not document.knows_dimension(dimension):
+        raise Unprocessable(
+            N_(
+                "Item {place}: {guideline} has no dimension {dimension}; use one of {known}, or leave it out."
+            ),
+            place=place,
+            guideline=document.name,
+            dimension=dimension,
+            known=known,
+        )
+    if not document.criteria_for(dimension):
+        raise Unprocessable(
+            N_("Item {place}: {guideline} asks by dimension; name its dimension, one of {known}."),
+            place=place,
+            guideline=document.name,
+            known=known,
+        )
+
+
+def answer_request(context: jobs.JobContext) -> dict[str, Any]:
+    """The body of the job: the results come whole or not at all, and done again they are the same."""
+    request = PredictionRequest.objects.get(job=context.job)
+    scorer = select_scorers().get(pk=request.scorer_id)
+    results = _results(scorer, request.items, context)
+    result = {"request": request.pk, "items": len(results)}
+    with transaction.atomic():
+        context.keep(result)
+        PredictionRequest.objects.filter(pk=request.pk).update(results=results)
+    return result
+
+
+def forget_requests() -> int:
+    """Delete the requests whose jobs ended more than ``PREDICTION_DAYS`` days ago; how many. The jobs stay."""
+    old = timezone.now() - timedelta(days=settings.PREDICTION_DAYS)
+    forgotten, _by_model = PredictionRequest.objects.filter(job__finished_at__lt=old).delete()
+    return forgotten
+
+
+def _results(
+    scorer: Scorer, items: Sequence[Mapping[str, Any]], context: jobs.JobContext
+) -> list[dict[str, Any]]:
+    teller, rows = Teller(loaded(scorer)), PredictionRows(scorer)
+    found: list[dict[str, Any]] = []
+    for start in range(0, len(items), AT_ONCE):
+        context.report(start / len(items), PREDICTING)
+        examples = [_example(item) for item in items[start : start + AT_ONCE]]
+        told = teller.tell(examples)
+        for example in examples:
+            fold, predicted = told[example.content_key]
+            asked = rows.applicable(example.dimension)
+            found.append(
+                {
+                    "basis": UNSEEN if fold is None else OUT_OF_FOLD,
+                    "criteria": {name: told_of(scorer, name, predicted) for name in asked},
+                }
+            )
+    return found
+
+
+def _example(item: Mapping[str, Any]) -> Example:
+    return Example(
+        key="",
+        prompt_key="",
+        prompt=item["prompt"],
+        response=item["response"],
+        dimension=item["dimension"],
+    )
+
+
+def told_of(scorer: Scorer, criterion: str, predicted: Predicted) -> dict[str, Any] | None:
+    """One criterion's answer; None where the scorer could not learn it.
+
+    ``set`` are the levels that hold the true one with the coverage of the card, null where the card has no threshold;
+    ``abstained`` says that they are not a single one.
+    """
+    distribution = predicted.get(criterion)
+    if distribution is None:
+        return None
+    held = levels_held(scorer, criterion, distribution)
+    return {
+        "value": max(distribution, key=lambda value: distribution[value]),
+        "probabilities": {level_name(value): p for value, p in distribution.items()},
+        "set": None if held is None else list(held),
+        "abstained": None if held is None else len(held) != 1,
+    }
+
+
+def levels_held(
+    scorer: Scorer, criterion: str, distribution: Distribution, coverage: float = DEFAULT_COVERAGE
+) -> tuple[int | float, ...] | None:
+    """The conformal set; None where the card has no threshold for it."""
+    least = find_card_threshold(scorer.card, criterion, coverage)
+    return None if least is None else level_set(distribution, least)

@@ -1,0 +1,205 @@
+"""The must-fail set of a guideline: what is in it, adding to it, and taking out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import N_, AssayError, NotFound
+from annotation.core.http import trail, whole
+from annotation.core.text_templates import render_text
+from annotation.models import MANAGER, RESEARCHER, Guideline, Response
+from annotation.selectors.access import has_role, sealed_datasets
+from annotation.selectors.guidelines import criterion_label, label_text, level_text
+from annotation.views.access import accepts_body, person_of, role_required
+from scoring.domain.training_data import level_name
+from scoring.forms.regression_cases import LARGEST_FILE, FindForm, MustFailFileForm, MustFailForm
+from scoring.models import RegressionCase
+from scoring.selectors.regression_cases import harmless_levels, must_fail_for, must_fail_item
+from scoring.selectors.scorers import get_latest_guideline
+from scoring.selectors.training import response_text
+from scoring.services import add_must_fail, import_must_fail, remove_must_fail
+
+PAGE = 50
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def must_fail(request: HttpRequest, guideline: str) -> HttpResponse:
+    """The set; with a response in the address, that one to be added."""
+    return _page(request, get_latest_guideline(guideline))
+
+
+@require_POST
+@role_required(RESEARCHER)
+def must_fail_add(request: HttpRequest, guideline: str) -> HttpResponse:
+    """The response that the form names into the set, for one criterion."""
+    found = get_latest_guideline(guideline)
+    if "response" not in request.POST:
+        raise AssayError(N_("Find the response first, then add it."))
+    response = _open_response(request, request.POST["response"])
+    criterion = request.POST.get("criterion", "")
+    offers = _offers(found, response, request)
+    offer = next((one for one in offers if one.criterion == criterion), None)
+    if offer is None:
+        raise NotFound(N_("This criterion is not asked of this prompt."))
+    if offer.form.is_valid():
+        try:
+            made = add_must_fail(
+                guideline_name=found.name,
+                response=response,
+                criterion=criterion,
+                refused=offer.form.values(),
+                reason=offer.form.cleaned_data["reason"],
+                actor=person_of(request),
+            )
+        except AssayError as error:
+            offer.form.add_error(None, error_text(error))
+        else:
+            messages.success(request, _("It is in the set.") if made else _("It was in the set already."))
+            return redirect("must-fail", found.name)
+    return _page(request, found, offered=[_offered(response, offers)], status=422)
+
+
+@require_POST
+@role_required(RESEARCHER)
+@accepts_body(LARGEST_FILE)
+def must_fail_import(request: HttpRequest, guideline: str) -> HttpResponse:
+    found = get_latest_guideline(guideline)
+    form = MustFailFileForm(request.POST, request.FILES)
+    if form.is_valid():
+        try:
+            made = _import(found.name, form.cleaned_data["file"], request)
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            message = render_text("scoring/wording/message.txt", code="items_added", n=made)
+            messages.success(request, message)
+            return redirect("must-fail", found.name)
+    return _page(request, found, file=form, status=422)
+
+
+def _import(guideline_name: str, file: Any, request: HttpRequest) -> int:
+    with NamedTemporaryFile() as kept:
+        for chunk in file.chunks():
+            kept.write(chunk)
+        kept.flush()
+        made = import_must_fail(
+            guideline_name=guideline_name,
+            path=kept.name,
+            name=file.name or "file",
+            actor=person_of(request),
+        )
+    return len(made)
+
+
+@require_POST
+@role_required(RESEARCHER)
+def must_fail_remove(request: HttpRequest, guideline: str, item_id: int) -> HttpResponse:
+    found = get_latest_guideline(guideline)
+    item = must_fail_item(item_id)
+    if item.guideline_name != found.name:
+        raise NotFound(N_("There is no must-fail item {item}."), item=item_id)
+    _open_response(request, str(item.response_id))
+    remove_must_fail(item=item, actor=person_of(request))
+    messages.success(request, _("It is out of the set. Verdicts that were given stay as they are."))
+    return redirect("must-fail", found.name)
+
+
+def _page(
+    request: HttpRequest,
+    guideline: Guideline,
+    *,
+    offered: list[dict[str, Any]] | None = None,
+    file: MustFailFileForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    person = person_of(request)
+    find = FindForm(request.GET if "prompt" in request.GET else None, person=person)
+    looked = find.is_bound and find.is_valid()
+    if offered is None:
+        there = find.found() if looked else []
+        offered = [_offered(one, _offers(guideline, one, request)) for one in there]
+    page = Paginator(must_fail_for(person, guideline.name), PAGE).get_page(request.GET.get("page"))
+    context = {
+        "guideline": guideline,
+        "crumbs": trail(
+            (_("Scorers"), "scorers", []), here=_("Must-fail set of {name}").format(name=guideline.name)
+        ),
+        "page": page,
+        "pages": page.paginator.get_elided_page_range(page.number),
+        "lines": [_line(item, guideline) for item in page.object_list],
+        "researches": has_role(person, RESEARCHER),
+        "find": find,
+        "nothing_found": looked and not offered,
+        "offered": offered,
+        "file": file or MustFailFileForm(),
+    }
+    return render(request, "scoring/regression_cases/page.html", context, status=status)
+
+
+def _offered(response: Response, offers: list[_Offer]) -> dict[str, Any]:
+    return {"response": response, "said": said(response), "offers": offers}
+
+
+def said(response: Response) -> str:
+    return response_text(response.text, response.turns)
+
+
+def _line(item: RegressionCase, guideline: Guideline) -> dict[str, Any]:
+    document = guideline.document
+    return {
+        "item": item,
+        "prompt": item.response.prompt,
+        "said": said(item.response),
+        "criterion": criterion_label(document, item.criterion),
+        "refused": [label_text(document, item.criterion, value) for value in item.refused],
+    }
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """One criterion that is asked of a response's prompt, with the form that adds it to the set."""
+
+    criterion: str
+    label: str
+    form: MustFailForm
+
+
+def _offers(guideline: Guideline, response: Response, request: HttpRequest) -> list[_Offer]:
+    document = guideline.document
+    dimension = response.prompt.dimension or None
+    found = []
+    for criterion in document.criteria_for(dimension):
+        levels = [(level_name(value), level_text(criterion, value)) for value in criterion.values]
+        harmless = harmless_levels(document, dimension, criterion.name)
+        posted = request.POST if request.POST.get("criterion") == criterion.name else None
+        usual = {"criterion": criterion.name, "refused": [level_name(value) for value in harmless]}
+        # Two forms on a page: each field an id of its own.
+        form = MustFailForm(posted, levels=levels, initial=usual, auto_id=f"id_{criterion.name}_%s")
+        found.append(_Offer(criterion.name, criterion_label(document, criterion.name), form))
+    return found
+
+
+def _open_response(request: HttpRequest, number: str) -> Response:
+    """The response, if the person may know whose it is."""
+    sealed = sealed_datasets(person_of(request))
+    there = Response.objects.exclude(prompt__dataset__in=sealed).select_related(
+        "prompt__dataset", "model", "collection"
+    )
+    pk = whole(number)
+    found = None if pk is None else there.filter(pk=pk).first()
+    if found is None:
+        raise NotFound(N_("There is no such response."))
+    return found

@@ -1,0 +1,127 @@
+"""The page of one scorer: its training while it lasts or where it failed, then its tabs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.core.errors import N_, AssayError
+from annotation.core.http import trail
+from annotation.models import MANAGER, RESEARCHER, Person
+from annotation.selectors.access import has_role
+from annotation.selectors.jobs import curves
+from annotation.views.access import person_of, role_required
+from scoring.models import Scorer
+from scoring.selectors.scorers import find_running_judge_job, count_must_fail_items, get_scorer_for, list_scorer_statuses
+from scoring.services.scorers.scorers import encoder_name
+from scoring.views.scorers.tabs import calibration, card, gate, metrics, models, overview
+
+OVERVIEW = ""
+VIEWS = (OVERVIEW, "figures", "calibration", "models", "gate", "card")
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def scorer(request: HttpRequest, name: str) -> HttpResponse:
+    person = person_of(request)
+    found = get_scorer_for(person, name)
+    view = request.GET.get("view", OVERVIEW)
+    if view not in VIEWS:
+        raise AssayError(
+            N_("{value} cannot be chosen here; choose one of: {known}."),
+            value=view,
+            known=", ".join(VIEWS[1:]),
+        )
+    context = {
+        "scorer": found,
+        "card": found.card,
+        "crumbs": trail((_("Scorers"), "scorers", []), here=found.name),
+        "researches": has_role(person, RESEARCHER),
+        "steps": _lineage(found),
+        "curves": curves(found.job) if found.job else [],
+    }
+    if not found.is_ready:
+        return render(request, "scoring/training/training.html", context | {"again": _again(found)})
+    context |= {
+        "standing": list_scorer_statuses([found])[found.pk],
+        "judging": find_running_judge_job(found),
+        "must_fail": count_must_fail_items(found.guideline.name),
+        "tabs": _tabs(found, view),
+        "part": f"scoring/scorers/tabs/{view or 'overview'}.html",
+        **_part(found, view, person),
+    }
+    return render(request, "scoring/scorers/scorer.html", context)
+
+
+def _again(found: Scorer) -> str:
+    """The form as it was filled in for this training."""
+    chosen = {"release": found.release.name, "name": found.name}
+    if found.base is not None and found.adapted_to is not None:
+        chosen |= {"base": found.base.name, "adapt_to": found.adapted_to.name}
+    else:
+        spec = found.spec
+        chosen |= {"kind": spec.kind, "encoder": encoder_name(spec.encoder), "tuning": spec.tuning}
+    return f"{reverse('scorer-new')}?{urlencode(chosen)}"
+
+
+def _part(found: Scorer, view: str, person: Person) -> dict[str, Any]:
+    alone: dict[str, Callable[[Scorer], dict[str, Any]]] = {
+        OVERVIEW: overview.context,
+        "figures": metrics.context,
+        "calibration": calibration.context,
+        "card": card.context,
+    }
+    if view in alone:
+        return alone[view](found)
+    return models.context(found, person) if view == "models" else gate.context(found, person)
+
+
+def _tabs(found: Scorer, view: str) -> list[dict[str, Any]]:
+    labels = (
+        _("Overview"),
+        _("Figures"),
+        _("Calibration"),
+        _("New models"),
+        _("Gate"),
+        _("Card"),
+    )
+    here = reverse("scorer", args=[found.name])
+    return [
+        {"label": label, "url": f"{here}?view={name}" if name else here, "current": name == view}
+        for name, label in zip(VIEWS, labels, strict=True)
+    ]
+
+
+def _lineage(found: Scorer) -> list[dict[str, Any]]:
+    """From the scorer down to the guideline that its labels follow."""
+    release, guideline = found.release, found.guideline
+    return [
+        {"kind": _("Scorer"), "label": found.name, "note": found.backbone, "hash": found.weights_sha256},
+        {
+            "kind": _("Gold release"),
+            "label": release.name,
+            "url": reverse("release", args=[release.name]),
+            "hash": release.sha256,
+        },
+        {
+            "kind": _("Gold labels"),
+            "label": str(release.labels),
+            "url": reverse("release-labels", args=[release.name]),
+            "note": _("each with the annotations behind it"),
+        },
+        {
+            "kind": _("Guideline"),
+            "label": str(guideline),
+            "url": reverse("guideline", args=[guideline.name, guideline.version]),
+            "hash": guideline.sha256,
+        },
+    ]

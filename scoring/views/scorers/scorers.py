@@ -1,0 +1,110 @@
+"""The list of scorers, guideline by guideline, and training a new one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
+
+from annotation.core.error_messages import error_text
+from annotation.core.errors import AssayError
+from annotation.core.http import trail
+from annotation.models import MANAGER, RESEARCHER, Person
+from annotation.selectors.access import has_role
+from annotation.views.access import person_of, role_required
+from scoring.forms.training import AdaptForm, NewScorerForm, TrainingForm
+from scoring.models import Scorer
+from scoring.selectors.scorers import ScorerRow, ScorerStatus, count_must_fail_items, list_scorer_rows, list_scorer_statuses
+from scoring.services import create_scorer
+from scoring.views.scorers.wording import held_out, statistic
+
+ASKED = {"release", "name", "base", "adapt_to", "kind", "encoder", "tuning"}
+"""What the address of the form may fill in."""
+
+
+@require_GET
+@never_cache
+@role_required(RESEARCHER, MANAGER)
+def scorers(request: HttpRequest) -> HttpResponse:
+    person = person_of(request)
+    found = list_scorer_rows(person)
+    context = {
+        "groups": _groups([one for one in found if not one.sealed]),
+        "sealed": [one.scorer for one in found if one.sealed],
+        "researches": has_role(person, RESEARCHER),
+    }
+    return render(request, "scoring/scorers/list.html", context)
+
+
+def _groups(found: list[ScorerRow]) -> list[dict[str, Any]]:
+    """Of each guideline its scorers, the newest first; the guideline first that has the newest of all."""
+    standing = list_scorer_statuses([one.scorer for one in found])
+    groups: dict[str, list[ScorerRow]] = {}
+    for one in found:
+        groups.setdefault(one.scorer.guideline.name, []).append(one)
+    return [_group(name, those, standing) for name, those in groups.items()]
+
+
+def _group(name: str, found: list[ScorerRow], standing: dict[int, ScorerStatus]) -> dict[str, Any]:
+    last = standing[found[0].scorer.pk].last
+    return {
+        "guideline": name,
+        "last": last,
+        "is_open": last is not None and last.scorer_id in {one.scorer.pk for one in found},
+        "must_fail": count_must_fail_items(name),
+        "rows": [_row(one.scorer, standing[one.scorer.pk]) for one in found],
+    }
+
+
+def _row(scorer: Scorer, standing: ScorerStatus) -> dict[str, Any]:
+    card = scorer.card if scorer.is_ready else {}
+    test = held_out(scorer) if scorer.is_ready else None
+    return {
+        "scorer": scorer,
+        "standing": standing,
+        "accuracy": statistic(card.get("accuracy")),
+        "macro_f1": statistic(card.get("macro_f1")),
+        "test": statistic(test["accuracy"]) if test else None,
+        "test_n": test["n"] if test else 0,
+    }
+
+
+@require_http_methods(["GET", "POST"])
+@never_cache
+@role_required(RESEARCHER)
+def scorer_new(request: HttpRequest) -> HttpResponse:
+    """The form, and starting the training; with a ``base`` in the address, adapting that one to a model.
+
+    What is refused comes back with its reason on the form.
+    """
+    person = person_of(request)
+    adapts = "base" in request.GET
+    form = _form(request, person, adapts)
+    if request.method == "POST" and form.is_valid():
+        try:
+            scorer, _job = create_scorer(form.build_spec(), actor=person)
+        except AssayError as error:
+            form.add_error(None, error_text(error))
+        else:
+            return redirect("scorer", name=scorer.name)
+    context = {
+        "form": form,
+        "adapts": adapts,
+        "adaptable": Scorer.objects.exclude(ready_at=None).exists(),
+        "title": _("Adapt a scorer to a model") if adapts else _("Train a scorer"),
+        "crumbs": trail(
+            (_("Scorers"), "scorers", []),
+            here=_("Adapt a scorer to a model") if adapts else _("Train a scorer"),
+        ),
+    }
+    return render(request, "scoring/training/new.html", context, status=400 if form.errors else 200)
+
+
+def _form(request: HttpRequest, person: Person, adapts: bool) -> TrainingForm:
+    asked = {name: value for name, value in request.GET.items() if name in ASKED and value}
+    form = AdaptForm if adapts else NewScorerForm
+    return form(request.POST or None, person=person, initial=asked)

@@ -1,0 +1,106 @@
+"""May it take the place of the current one: the verdict by criterion, the must-fail set, and who was current when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from annotation.core.error_messages import kept_error_text
+from annotation.models import Job, Person
+from annotation.selectors.guidelines import criterion_label, label_text
+from scoring.models import Promotion, Scorer
+from scoring.selectors.regression_cases import must_fail_for
+from scoring.selectors.scorers import (
+    list_judge_jobs,
+    count_must_fail_items,
+    list_promotions,
+    find_previous_scorer,
+    list_scorer_rows,
+)
+from scoring.views.regression_cases import said
+from scoring.views.scorers.charts import differences_chart
+from scoring.views.scorers.wording import statistic
+
+
+def context(scorer: Scorer, person: Person) -> dict[str, Any]:
+    name = scorer.guideline.name
+    history, judged = list_promotions(name), list_judge_jobs(scorer)
+    last = history[0] if history else None
+    open_to = {one.scorer.pk for one in list_scorer_rows(person) if not one.sealed}
+    verdict = next((job for job in judged if "verdict" in job.result), None)
+    return {
+        "judging": next((job for job in judged if not job.is_over), None),
+        "failed": judged[0] if judged and judged[0].state == Job.State.FAILED else None,
+        "verdict": _verdict(verdict, scorer, person) if verdict is not None else None,
+        "history": [_step(one, open_to) for one in history],
+        "last": last,
+        "before": find_previous_scorer(name) if last is not None and last.scorer_id == scorer.pk else None,
+        "must_fail": count_must_fail_items(name),
+    }
+
+
+def _step(one: Promotion, open_to: set[int]) -> dict[str, Any]:
+    return {"one": one, "open": one.scorer_id in open_to}
+
+
+def _verdict(job: Job, scorer: Scorer, person: Person) -> dict[str, Any]:
+    result, document = job.result, scorer.guideline.document
+    verdict = result["verdict"]
+    rows = [_compared(one, criterion_label(document, one["criterion"])) for one in verdict["criteria"]]
+    drawn = [(row["label"], row["difference"], not row["passed"]) for row in rows if row["difference"]]
+    items = list(_items(verdict["must_fail"], scorer, person))
+    return {
+        "job": job,
+        "passed": verdict["passed"],
+        "first": verdict["first"],
+        "against": result["against"],
+        "reasons": [kept_error_text(kept) for kept in result["refusals"]],
+        "rows": rows,
+        "chart": differences_chart(drawn, _("Difference of accuracy, new less old")) if drawn else "",
+        "labels": verdict["labels"],
+        "left_out": verdict["labels_left_out"],
+        "unjudged": [criterion_label(document, name) for name in verdict.get("unjudged", ())],
+        "rescaled": [criterion_label(document, name) for name in verdict.get("rescaled", ())],
+        "asked": len(verdict["must_fail"]),
+        "slipped": sum(
+            one["given"] in one["refused"] and not one.get("void") for one in verdict["must_fail"]
+        ),
+        "items": items,
+    }
+
+
+def _compared(one: Mapping[str, Any], label: str) -> dict[str, Any]:
+    return {
+        "label": label,
+        "n": one["n"],
+        "prompts": one["prompts"],
+        "old": one["old"],
+        "new": one["new"],
+        "difference": statistic(one["difference"]),
+        "bound": one["bound"],
+        "smallest": one["smallest_loss"],
+        "passed": one["passed"],
+    }
+
+
+def _items(asked: list[Mapping[str, Any]], scorer: Scorer, person: Person) -> list[dict[str, Any]]:
+    """The must-fail items of a verdict that are still in the set, those first that it did not pass."""
+    there = {str(item.pk): item for item in must_fail_for(person, scorer.guideline.name)}
+    document = scorer.guideline.document
+    found = [
+        {
+            "prompt": item.response.prompt,
+            "said": said(item.response),
+            "model": item.response.model,
+            "criterion": criterion_label(document, one["criterion"]),
+            "refused": [label_text(document, one["criterion"], value) for value in one["refused"]],
+            "given": None if one["given"] is None else label_text(document, one["criterion"], one["given"]),
+            "passed": one["passed"],
+            "reason": item.reason,
+        }
+        for one in asked
+        if (item := there.get(one["item"])) is not None
+    ]
+    return sorted(found, key=lambda one: bool(one["passed"]))

@@ -1,0 +1,58 @@
+"""The figures: by criterion, level, model and prompt type, and of new texts alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from scoring.models import Scorer
+from scoring.views.scorers.charts import lines_chart
+from scoring.views.scorers.wording import criteria, everything, lines_by, statistic
+
+
+def context(scorer: Scorer) -> dict[str, Any]:
+    total = everything(scorer)
+    sections = [(_("Everything"), [total])]
+    sections += [
+        (title, lines)
+        for title, grouping in (
+            (_("By criterion"), "by_criterion"),
+            (_("By model"), "by_model"),
+            (_("By prompt type"), "by_kind"),
+        )
+        if (lines := lines_by(scorer, grouping))
+    ]
+    drawn = [*lines_by(scorer, "by_criterion"), *lines_by(scorer, "by_model")]
+    return {
+        "total": total,
+        "sections": sections,
+        "chart": lines_chart([total, *drawn]) if drawn else "",
+        "has_left_out": "leave_one_model_out" in scorer.evaluation,
+        "has_rules": total.rules is not None,
+        "ordered": total.within_one is not None,
+        "new_text": _new_text(scorer),
+        "criteria": criteria(scorer),
+    }
+
+
+def _new_text(scorer: Scorer) -> list[dict[str, Any]]:
+    """Of responses whose text was not learned from: by prompt, and with a model left out."""
+    ways = (("grouped", _("By prompt")), ("leave_one_model_out", _("Model left out")))
+    found = []
+    for name, label in ways:
+        metrics = scorer.evaluation.get(name, {})
+        if metrics.get("new_text"):
+            new = metrics["new_text"]
+            found.append(
+                {
+                    "label": label,
+                    "all": metrics["n"],
+                    "n": new["n"],
+                    "accuracy": statistic(new["accuracy"]),
+                    "macro_f1": statistic(new["macro_f1"]),
+                    "of_all": statistic(metrics["accuracy"]),
+                    "calibration": new["calibration_error"],
+                }
+            )
+    return found

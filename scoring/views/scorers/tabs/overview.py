@@ -1,0 +1,237 @@
+"""How good a scorer is beside people and rules, where it is weak, and what to do with it next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from annotation.core.formatting import format_decimal
+from annotation.selectors.guidelines import criterion_label, subcomponent_label
+from scoring.models import Scorer
+from scoring.views.scorers.charts import beside_chart
+from scoring.views.scorers.wording import (
+    CriterionFigures,
+    Figure,
+    Tile,
+    at_coverage,
+    criteria,
+    everything,
+    held_out,
+    statistic,
+    tile,
+)
+
+FEWEST = 10
+"""Labels below which a group is too small to be called a weak place."""
+CONFIDENT = 0.9
+MOST_LOST = 0.05
+"""So much less accuracy than over everything is worth a word."""
+BAD_CALIBRATION = 0.05
+
+
+def context(scorer: Scorer) -> dict[str, Any]:
+    grouped = scorer.evaluation["grouped"]
+    return {
+        "tiles": list(_tiles(scorer)),
+        "advice": _advice(scorer),
+        "chart": beside_chart(list(_beside(scorer))),
+        "weak": list(_weak(scorer, grouped)),
+        "test": _test(scorer),
+        "seeds": _seeds(scorer),
+    }
+
+
+def _tiles(scorer: Scorer) -> Iterator[Tile]:
+    grouped = scorer.evaluation["grouped"]
+    yield tile(_("Accuracy, by prompt"), grouped["accuracy"])
+    yield tile(_("Macro-F1, by prompt"), grouped["macro_f1"])
+    if left_out := scorer.evaluation.get("leave_one_model_out"):
+        yield tile(_("Accuracy, on a model left out"), left_out["accuracy"])
+    if test := held_out(scorer):
+        yield tile(_("Accuracy, held-out test"), test["accuracy"])
+    if point := at_coverage(grouped, CONFIDENT):
+        yield tile(_("Accuracy of the surest 90%"), point["accuracy"])
+    error = grouped["calibration_error"]
+    yield Tile(_("Calibration error"), None if error is None else format_decimal(error), _("0 is best"))
+
+
+@dataclass(frozen=True)
+class GradingAdvice:
+    """Whether it may grade: ``code`` says what follows from the accuracy; in words: ``scoring/training/_advice.html``."""
+
+    code: str
+    simple: float
+    """The accuracy of what needs no learning."""
+    people: Figure | None
+
+
+def _advice(scorer: Scorer) -> GradingAdvice | None:
+    """May it grade? Beside what needs no learning, and beside people; None where its accuracy has no interval.
+
+    People are single annotators against gold, as it is. Where no response has two of them each is compared with what
+    they said themselves, so how right they are is not known.
+    """
+    line = everything(scorer)
+    own = line.accuracy
+    if own is None or own.low is None or own.high is None:
+        return None
+    simple = max((figure.value for figure in (line.rules, line.majority) if figure is not None), default=0.0)
+    people = line.annotators if line.between_annotators is not None else None
+    if own.low <= simple:
+        code = "too_weak"
+    elif people is None:
+        code = "better_than_rules"
+    elif own.high < people.value:
+        code = "below_people"
+    elif own.low >= people.value:
+        code = "as_right_as_people"
+    else:
+        code = "not_told_apart"
+    return GradingAdvice(code, simple, people)
+
+
+def _beside(scorer: Scorer) -> Iterator[tuple[str, str, Figure]]:
+    line, test = everything(scorer), held_out(scorer)
+    found = (
+        ("scorer", _("New prompts"), line.accuracy),
+        ("scorer", _("Held-out test"), statistic(test["accuracy"]) if test else None),
+        ("scorer", _("A model left out"), line.left_out),
+        ("people", _("Annotators, gold"), line.annotators),
+        ("people", _("Annotators, each other"), line.between_annotators),
+        ("simple", _("String rules"), line.rules),
+        ("simple", _("Commonest level"), line.majority),
+    )
+    for kind, label, figure in found:
+        if figure is not None:
+            yield kind, label, figure
+
+
+@dataclass(frozen=True)
+class WeakPlace:
+    """A place to look at: what it is about, a ``code`` with its values, and the tab that shows more.
+
+    In words: ``scoring/scorers/_weak_place.html``.
+    """
+
+    about: str
+    code: str
+    tab: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _weak(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
+    yield from _levels(scorer)
+    yield from _groups(scorer, grouped)
+    yield from _models(scorer, grouped)
+    error = grouped["calibration_error"]
+    if error is not None and error > BAD_CALIBRATION:
+        yield WeakPlace(_("Calibration"), "calibration", "calibration", {"error": error})
+    for name, head in scorer.card.get("heads", {}).items():
+        if head["state"] != "learned":
+            about = criterion_label(scorer.guideline.document, name)
+            yield WeakPlace(about, "no_label" if head["state"] == "empty" else "one_level", "card")
+    if "learned_from" in scorer.card and not held_out(scorer):
+        yield WeakPlace(_("Held-out test"), "no_test", "gate")
+
+
+def _levels(scorer: Scorer) -> Iterator[WeakPlace]:
+    """Of each criterion the level that it finds least often."""
+    for criterion in criteria(scorer):
+        recalls = [
+            (level.recall.value, place)
+            for place, level in enumerate(criterion.levels)
+            if level.recall is not None and level.n >= FEWEST
+        ]
+        if recalls and (least := min(recalls))[0] < 1 - MOST_LOST:
+            yield _level(criterion, least[1])
+
+
+def _level(criterion: CriterionFigures, place: int) -> WeakPlace:
+    """With the level that it is most often taken for."""
+    level = criterion.levels[place]
+    assert level.recall is not None
+    missed = [(cell.n, at) for at, cell in enumerate(level.cells) if not cell.right and cell.n]
+    values = {"n": level.n, "level": level.label, "recall": level.recall.value}
+    if missed:
+        times, at = max(missed)
+        values |= {"times": times, "other": criterion.levels[at].label}
+    return WeakPlace(criterion.label, "level", "figures", values)
+
+
+def _groups(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
+    """The prompt type on which it is worst."""
+    name = _worst(grouped.get("by_kind", {}), grouped["accuracy"]["value"])
+    if name is not None:
+        values = {
+            "name": subcomponent_label(scorer.guideline.document, name),
+            "accuracy": statistic(grouped["by_kind"][name]["accuracy"]),
+        }
+        yield WeakPlace(_("Prompt type"), "prompt_type", "figures", values)
+
+
+def _models(scorer: Scorer, grouped: Mapping[str, Any]) -> Iterator[WeakPlace]:
+    left_out = scorer.evaluation.get("leave_one_model_out")
+    if left_out is None:
+        if len(grouped["by_model"]) > 1:
+            yield WeakPlace(_("New models"), "not_measured", "models")
+        return
+    name = _worst(left_out["by_model"], grouped["accuracy"]["value"])
+    if name is not None:
+        values = {"name": name, "accuracy": statistic(left_out["by_model"][name]["accuracy"])}
+        yield WeakPlace(_("New models"), "new_model", "models", values)
+
+
+def _worst(groups: Mapping[str, Any], over_all: float | None) -> str | None:
+    """The group of the least accuracy, if that is clearly less than over everything."""
+    known = [
+        (one["accuracy"]["value"], name)
+        for name, one in groups.items()
+        if one["accuracy"]["value"] is not None and one["n"] >= FEWEST
+    ]
+    if not known or over_all is None:
+        return None
+    least, name = min(known)
+    return name if least < over_all - MOST_LOST else None
+
+
+def _test(scorer: Scorer) -> dict[str, Any] | None:
+    """The figures on the held-out test, over everything and by criterion."""
+    found = held_out(scorer)
+    if found is None:
+        return None
+    document = scorer.guideline.document
+    parts = [(criterion_label(document, name), one) for name, one in found["by_criterion"].items()]
+    shown = [(_("Everything"), found), *(parts if len(parts) > 1 else [])]
+    return {
+        "n": found["n"],
+        "prompts": found["prompts"],
+        "responses": scorer.card["held_out"],
+        "learned": scorer.card["learned_from"],
+        "lines": [
+            {
+                "label": label,
+                "n": one["n"],
+                "accuracy": statistic(one["accuracy"]),
+                "within_one": statistic(one["within_one"]),
+                "macro_f1": statistic(one["macro_f1"]),
+            }
+            for label, one in shown
+            if one["n"]
+        ],
+    }
+
+
+def _seeds(scorer: Scorer) -> dict[str, Any] | None:
+    """How much of the figures is chance; None of one seed alone."""
+    found = scorer.card.get("seeds")
+    if not found or len(found["seeds"]) < 2:
+        return None
+    names = ("accuracy", "macro_f1", "calibration_error")
+    return {
+        "lines": [(one["seed"], [one[name] for name in names]) for one in found["seeds"]],
+        "mean": [found["spread"][name]["mean"] for name in names],
+        "sd": [found["spread"][name]["sd"] for name in names],
+    }

@@ -1,0 +1,237 @@
+"""A scorer's figures as its page shows them: words in the reader's language, numbers as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import gettext as _
+
+from annotation.core.formatting import format_decimal, format_percent, format_range
+from annotation.selectors.guidelines import criterion_label, label_text, subcomponent_label
+from scoring.domain.training_data import level_name
+from scoring.models import Scorer
+
+SHADES = 5
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A statistic: for reading, and on 0 to 100 for a whisker. The interval may be undefined."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    @property
+    def text(self) -> str:
+        return format_decimal(self.value)
+
+    @property
+    def interval(self) -> str:
+        return format_range(format_decimal(self.low, undefined=""), format_decimal(self.high, undefined=""))
+
+    @property
+    def whisker(self) -> dict[str, float | None]:
+        ends = {"low": self.low, "value": self.value, "high": self.high}
+        return {name: None if end is None else 100 * end for name, end in ends.items()}
+
+
+def statistic(one: Mapping[str, float | None] | None) -> Figure | None:
+    """None where it is undefined."""
+    if one is None or one["value"] is None:
+        return None
+    return Figure(one["value"], one["low"], one["high"])
+
+
+@dataclass(frozen=True)
+class Tile:
+    label: str
+    value: str | None
+    note: str = ""
+
+
+def tile(label: str, one: Mapping[str, float | None] | None) -> Tile:
+    figure = statistic(one)
+    return Tile(label, figure.text, figure.interval) if figure else Tile(label, None)
+
+
+def held_out(scorer: Scorer) -> Mapping[str, Any] | None:
+    """The figures on the test split, which the kept scorer has not learned from; None where there is no label of it."""
+    found: Mapping[str, Any] | None = scorer.card.get("test")
+    return found if found and found["n"] else None
+
+
+def at_coverage(metrics: Mapping[str, Any], coverage: float) -> Mapping[str, Any] | None:
+    """The point of the accuracy-at-coverage curve, where the scorer has one."""
+    curve = metrics.get("risk_coverage") or ()
+    return next((one for one in curve if one["coverage"] == coverage), None)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of figures: everything, one criterion, model or prompt type; what it stands beside follows.
+
+    ``within_one`` is defined on ordered scales; ``calibration`` is the expected calibration error.
+    """
+
+    kind: str
+    label: str
+    n: int
+    accuracy: Figure | None
+    within_one: Figure | None
+    macro_f1: Figure | None
+    calibration: float | None
+    left_out: Figure | None
+    left_out_f1: Figure | None
+    majority: Figure | None
+    rules: Figure | None
+    annotators: Figure | None
+    between_annotators: Figure | None
+
+
+BESIDE = {
+    "majority": "majority",
+    "rules": "string_rules",
+    "annotators": "annotators",
+    "between_annotators": "between_annotators",
+}
+"""What stands beside, and what a card calls it."""
+
+
+def everything(scorer: Scorer) -> Line:
+    return _line(scorer, "all", _("Everything"), ())
+
+
+def lines_by(scorer: Scorer, grouping: str) -> list[Line]:
+    """By ``by_criterion``, ``by_model`` or ``by_kind``; nothing where there is one group alone."""
+    groups = scorer.evaluation["grouped"].get(grouping, {})
+    if len(groups) < 2:
+        return []
+    return [
+        _line(scorer, grouping, _group_label(scorer, grouping, name), (grouping, name)) for name in groups
+    ]
+
+
+def _group_label(scorer: Scorer, grouping: str, name: str) -> str:
+    document = scorer.guideline.document
+    if grouping == "by_criterion":
+        return criterion_label(document, name)
+    return subcomponent_label(document, name) if grouping == "by_kind" else name
+
+
+def _line(scorer: Scorer, kind: str, label: str, path: tuple[str, ...]) -> Line:
+    grouped = at(scorer.evaluation["grouped"], path)
+    left_out = at(scorer.evaluation.get("leave_one_model_out"), path)
+    baselines = scorer.card.get("baselines", {})
+    beside = {name: statistic(at(baselines.get(kept), path).get("accuracy")) for name, kept in BESIDE.items()}
+    return Line(
+        kind=kind,
+        label=label,
+        n=grouped["n"],
+        accuracy=statistic(grouped["accuracy"]),
+        within_one=statistic(grouped.get("within_one")),
+        macro_f1=statistic(grouped["macro_f1"]),
+        calibration=grouped.get("calibration_error"),
+        left_out=statistic(left_out.get("accuracy")),
+        left_out_f1=statistic(left_out.get("macro_f1")),
+        **beside,
+    )
+
+
+def at(metrics: Mapping[str, Any] | None, path: tuple[str, ...]) -> Mapping[str, Any]:
+    """The figures of one group; nothing where the group was not measured."""
+    found: Mapping[str, Any] = metrics or {}
+    for name in path:
+        found = found.get(name, {})
+    return found
+
+
+@dataclass(frozen=True)
+class Cell:
+    """How many of a level were predicted as another, of all with that level; ``shade`` is a class's ending."""
+
+    n: int
+    share: str
+    shade: str
+    right: bool
+
+
+@dataclass(frozen=True)
+class LevelLine:
+    label: str
+    n: int
+    predicted: int
+    precision: Figure | None
+    recall: Figure | None
+    f1: Figure | None
+    cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class CriterionFigures:
+    name: str
+    label: str
+    n: int
+    accuracy: Figure | None
+    within_one: Figure | None
+    macro_f1: Figure | None
+    kappa: Figure | None
+    calibration: float | None
+    columns: list[str]
+    levels: list[LevelLine]
+
+
+def criteria(scorer: Scorer) -> list[CriterionFigures]:
+    """By criterion that has labels: its levels, and which were taken for which."""
+    found = scorer.evaluation["grouped"]["by_criterion"]
+    return [_criterion(scorer, name, metrics) for name, metrics in found.items() if metrics["n"]]
+
+
+def _criterion(scorer: Scorer, name: str, metrics: Mapping[str, Any]) -> CriterionFigures:
+    document = scorer.guideline.document
+    values, counts = metrics["confusion"]["levels"], metrics["confusion"]["counts"]
+    wrong = max((n for at, row in enumerate(counts) for to, n in enumerate(row) if at != to), default=0)
+    return CriterionFigures(
+        name=name,
+        label=criterion_label(document, name),
+        n=metrics["n"],
+        accuracy=statistic(metrics["accuracy"]),
+        within_one=statistic(metrics.get("within_one")),
+        macro_f1=statistic(metrics["macro_f1"]),
+        kappa=_with_interval(metrics, "quadratic_kappa"),
+        calibration=metrics.get("calibration_error"),
+        columns=[level_name(value) for value in values],
+        levels=[
+            _level(label_text(document, name, value), metrics["levels"][level_name(value)], row, place, wrong)
+            for place, (value, row) in enumerate(zip(values, counts, strict=True))
+        ],
+    )
+
+
+def _level(label: str, metrics: Mapping[str, Any], row: list[int], place: int, wrong: int) -> LevelLine:
+    """Shades are measured by the largest count off the diagonal: what is to be found are the mistakes."""
+    return LevelLine(
+        label=label,
+        n=metrics["n"],
+        predicted=metrics["predicted"],
+        precision=_with_interval(metrics, "precision"),
+        recall=_with_interval(metrics, "recall"),
+        f1=_with_interval(metrics, "f1"),
+        cells=[_cell(n, sum(row), at == place, wrong) for at, n in enumerate(row)],
+    )
+
+
+def _cell(n: int, of: int, right: bool, wrong: int) -> Cell:
+    shade = "same" if right else str(-(-SHADES * n // wrong)) if wrong else "0"
+    return Cell(n, format_percent(n / of, 0) if n else "", shade, right)
+
+
+def _with_interval(metrics: Mapping[str, Any], name: str) -> Figure | None:
+    """A figure whose interval stands apart from it; scorers of the first version kept none."""
+    value = metrics[name]
+    if value is None:
+        return None
+    low, high = metrics.get("intervals", {}).get(name, (None, None))
+    return Figure(value, low, high)

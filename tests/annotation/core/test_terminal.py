@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from annotation.core.http import LONGEST, whole
+from annotation.core.terminal import lines, table, width_of
+
+
+def test_columns_stand_under_each_other_in_both_languages() -> None:
+    rows = [["name", "n"], ["模型", "12"], ["a", "3"]]
+    assert table(rows) == ["name   n", "模型  12", "a      3"]
+    assert {width_of(line) for line in table(rows)} == {8}
+    assert table([["a", "b", "c"], ["aa", "bb", "c"]], texts=2) == ["a   b   c", "aa  bb  c"]
+    assert lines([["a", "1"]], [3, 4]) == ["a       1"]
+
+
+def test_a_number_that_comes_with_a_request_is_one_that_an_id_can_be() -> None:
+    assert [whole(text) for text in ("0", "17", "9" * LONGEST)] == [0, 17, 10**LONGEST - 1]
+    assert {whole(text) for text in ("", "-1", "1.5", "one", "²", "9" * (LONGEST + 1), "1" * 5000)} == {None}

@@ -1,0 +1,235 @@
+"""A database of before: its tasks get their rank, prompt and stratum, and what is counted along starts right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import Group
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+
+from annotation.models import PRIORITY_STEP, Batch, Membership, Person, Stratum, MemberCounts, Task
+from annotation.selectors.counts import by_member, by_stratum, submitted_by, tasks_in
+from annotation.services.assignments import next_assignment, next_dispute
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.both_databases,
+]
+BEFORE = ("annotation", "0003_correction_once")
+ADJUDICATION_SLOT = 5
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, transactional_db: None) -> Iterator[None]:
+    """An empty database, or schema, beside the tests' own: going forward from nothing takes a quarter of the time that
+    going back does.
+    """
+    settings = connection.settings_dict
+    tests_own = dict(settings)
+    if connection.vendor == "sqlite":
+        settings["NAME"] = str(tmp_path / "before.sqlite3")
+    else:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP SCHEMA IF EXISTS before CASCADE")
+            cursor.execute("CREATE SCHEMA before")
+        settings["OPTIONS"] = {**settings["OPTIONS"], "options": "-c search_path=before"}
+    connection.close()
+    try:
+        yield
+    finally:
+        connection.close()
+        settings.update(tests_own)
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("DROP SCHEMA before CASCADE")
+
+
+@pytest.fixture
+def before(elsewhere: None) -> Any:
+    """The models of before, on a database that is as it was then."""
+    executor = MigrationExecutor(connection)
+    return executor.migrate([BEFORE]).apps
+
+
+class Old:
+    """A batch of before: ``lin`` and ``chen`` annotate, ``wu`` decides, ``zhou`` does both and only skipped."""
+
+    def __init__(self, models_of_before: Any) -> None:
+        self.model = lambda name: models_of_before.get_model("annotation", name)
+        self.people = {
+            name: self.model("Person").objects.create(username=name, password="!")
+            for name in ("lin", "chen", "zhou", "wu")
+        }
+        guideline = self.model("Guideline").objects.create(
+            **self.filled("Guideline", name="g", version="1.0", sha256="0" * 64)
+        )
+        self.batch = self.model("Batch").objects.create(name="old", guideline=guideline, state="open")
+        roles = [("lin", "annotator"), ("chen", "annotator"), ("zhou", "annotator")]
+        for name, role in [*roles, ("zhou", "adjudicator"), ("wu", "adjudicator")]:
+            self.model("Membership").objects.create(batch=self.batch, person=self.people[name], role=role)
+        self.dataset = self.model("Dataset").objects.create(name="d")
+        self.collection = self.model("Collection").objects.get_or_create(name="")[0]
+        self.models = [self.model("EvaluatedModel").objects.create(name=name) for name in ("A", "B")]
+        self.tasks: list[Any] = []
+
+    def filled(self, model: str, **given: Any) -> dict[str, Any]:
+        """Every column that has no default and is not given: an empty object, or the time."""
+        for field in self.model(model)._meta.concrete_fields:
+            if field.primary_key or field.name in given or field.has_default() or field.null:
+                continue
+            kind = field.get_internal_type()
+            if kind == "JSONField":
+                given[field.name] = {}
+            elif kind == "DateTimeField":
+                given[field.name] = timezone.now()
+        return given
+
+    def task(self, *, state: str, priority: int = 0, dimension: str = "safe", language: str = "") -> Any:
+        number = len(self.tasks)
+        prompt = self.model("Prompt").objects.create(
+            dataset=self.dataset, key=f"p{number}", text="?", dimension=dimension, language=language
+        )
+        response = self.model("Response").objects.create(
+            prompt=prompt,
+            model=self.models[number % 2],
+            collection=self.collection,
+            text=f"{number}",
+            sha256=f"{number:064}",
+        )
+        task = self.model("Task").objects.create(
+            batch=self.batch,
+            response=response,
+            overlap=2,
+            position=number,
+            priority=priority,
+            state=state,
+        )
+        self.tasks.append(task)
+        return task
+
+    def assigned(self, task: Any, name: str, slot: int, *, state: str = "submitted", skip: str = "") -> None:
+        now = timezone.now()
+        self.model("Assignment").objects.create(
+            batch=self.batch,
+            task=task,
+            person=self.people[name],
+            slot=slot,
+            state=state,
+            claimed_at=now,
+            lease_expires=now,
+            submitted_at=now if state == "submitted" else None,
+            skip_reason=skip,
+        )
+        if slot < ADJUDICATION_SLOT and state in ("claimed", "submitted"):
+            task.slots_taken += 1
+            task.save(update_fields=["slots_taken"])
+
+
+@pytest.fixture
+def migrated(before: Any) -> Batch:
+    """Tasks in every state, two of some, with skips, a released and an expired claim, and priorities."""
+    old = Old(before)
+    old.task(state="open", priority=2)
+    one = old.task(state="open", language="zh")
+    old.assigned(one, "lin", 0)
+    old.assigned(one, "zhou", 1, state="released", skip="I know the author")
+    for priority in (0, -1):
+        agreed = old.task(state="agreed", priority=priority, dimension="unsafe")
+        old.assigned(agreed, "lin", 0)
+        old.assigned(agreed, "chen", 1)
+    for decider in (None, "zhou", "wu"):
+        task = old.task(state="adjudicated" if decider else "disputed")
+        old.assigned(task, "lin", 0)
+        old.assigned(task, "chen", 1)
+        if decider:
+            old.assigned(task, decider, ADJUDICATION_SLOT)
+    old.assigned(old.tasks[4], "zhou", ADJUDICATION_SLOT, state="released", skip="too close")
+    withdrawn = old.task(state="withdrawn")
+    old.assigned(withdrawn, "lin", 0)
+    old.assigned(withdrawn, "chen", 1, state="expired")
+    executor = MigrationExecutor(connection)
+    executor.migrate(executor.loader.graph.leaf_nodes("annotation"))
+    for member in Membership.objects.select_related("person"):  # who works has the group
+        member.person.groups.add(Group.objects.get_or_create(name=member.role)[0])
+    return Batch.objects.get(name="old")
+
+
+def test_a_database_of_before_is_brought_up_and_goes_on(migrated: Batch):
+    """One test, because going back and forward takes longer than all that is asked of it."""
+    each_task_has_its_rank_prompt_and_stratum(migrated)
+    the_counts_are_what_is_there(migrated)
+    filling_again_changes_nothing(migrated)
+    the_work_goes_on_by_priority_and_skips_are_kept(migrated)
+
+
+def each_task_has_its_rank_prompt_and_stratum(migrated: Batch):
+    tasks = list(migrated.tasks.select_related("stratum", "response__prompt").order_by("position"))
+    assert len(tasks) == 8
+    for task in tasks:
+        prompt = task.response.prompt
+        assert task.rank == task.position - task.priority * PRIORITY_STEP
+        assert task.prompt_id == prompt.pk
+        kind = (task.stratum.kind, task.stratum.dimension, task.stratum.language, task.stratum.model_id)
+        assert kind == ("work", prompt.dimension, prompt.language, task.response.model_id)
+        assert task.stratum.batch_id == migrated.pk
+        assert (task.panel_id, task.requeued) == (None, False)
+    assert Stratum.objects.filter(batch=migrated).count() == len({task.stratum_id for task in tasks})
+
+
+def the_counts_are_what_is_there(migrated: Batch):
+    assert tasks_in(migrated) == 8
+    counted = by_stratum([migrated.pk])
+    for stratum, counts in counted.items():
+        tasks = Task.objects.filter(stratum=stratum)
+        for state in ("open", "agreed", "disputed", "adjudicated", "withdrawn"):
+            assert counts[state] == tasks.filter(state=state).count(), state
+        standing = tasks.exclude(state="withdrawn").filter(
+            assignments__state="submitted", assignments__slot__lt=ADJUDICATION_SLOT
+        )
+        assert counts["submitted"] == standing.count()
+    assert sum(counts["submitted"] for counts in counted.values()) == 11
+    members = {
+        (membership.person.username, membership.role): by_member(migrated).get(membership.pk, {})
+        for membership in migrated.memberships.select_related("person")
+    }
+    # lin labelled all but the first, chen those that were full.
+    assert members["lin", "annotator"] == {"submitted": 7, "adjudicated": 0, "skipped": 0, "checks": 0}
+    assert members["chen", "annotator"] == {"submitted": 5, "adjudicated": 0, "skipped": 0, "checks": 0}
+    assert members["wu", "adjudicator"] == {"submitted": 0, "adjudicated": 1, "skipped": 0, "checks": 0}
+    assert members["zhou", "annotator"] == {"submitted": 0, "adjudicated": 0, "skipped": 1, "checks": 0}
+    assert members["zhou", "adjudicator"] == {"submitted": 0, "adjudicated": 1, "skipped": 1, "checks": 0}
+    assert submitted_by(Membership.objects.get(batch=migrated, person__username="lin")) == 7
+
+
+def the_work_goes_on_by_priority_and_skips_are_kept(migrated: Batch):
+    lin, zhou, wu = (Person.objects.get(username=name) for name in ("lin", "zhou", "wu"))
+    first = next_assignment(batch=migrated, person=lin)
+    assert first is not None
+    assert first.task.position == 0  # of priority 2
+    assert next_assignment(batch=migrated, person=lin, ahead=True) in (None, first)
+    mine = next_assignment(batch=migrated, person=zhou)
+    assert mine is not None
+    assert mine.task.position == 0
+    assert next_dispute(batch=migrated, person=zhou) is None  # skipped
+    assert next_dispute(batch=migrated, person=wu) is not None
+
+
+def filling_again_changes_nothing(migrated: Batch):
+    """It may be killed and begun again."""
+    before = (list(Stratum.objects.order_by("pk").values()), tallies())
+    fill = import_module("annotation.migrations.0005_distribution_fill").fill
+    fill(apps, SimpleNamespace(connection=connection))
+    assert (list(Stratum.objects.order_by("pk").values()), tallies()) == before
+
+
+def tallies() -> list[dict[str, Any]]:
+    rows = MemberCounts.objects.order_by("membership", "stratum").values()
+    return [{name: value for name, value in row.items() if name != "id"} for row in rows]

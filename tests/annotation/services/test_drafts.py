@@ -1,0 +1,174 @@
+"""What is saved on the way: whose it is, what it may hold, and that it fills the page of its item again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.http import HttpResponse
+from django.utils import timezone
+
+from annotation.domain.annotations import Work
+from annotation.models import Annotation, Assignment, Batch, Draft, Guideline, Person
+from annotation.selectors.annotations.own_work import my_drafts
+from annotation.services.annotations.drafts import keep_draft
+from annotation.services.annotations.submission import submit
+from annotation.services.assignments import TooLate
+from tests.annotation.views.test_dispute_pages import two_criteria
+from tests.annotation.views.test_work_pages import Visitor, claim, send, text, visit
+from tests.support import label, make_batch, make_corpus
+
+pytestmark = pytest.mark.django_db
+
+
+def save(visitor: Visitor, assignment: Assignment, **fields: object) -> HttpResponse:
+    return visitor.post(f"/work/items/{assignment.pk}/draft/", **{"key": "k", **fields})
+
+
+def test_an_unfinished_item_is_filled_in_again_on_its_page(batch: Batch, lin: Person) -> None:
+    visitor, mine = visit(lin), claim(batch, lin)
+    evidence = '[{"turn": 0, "start": 0, "end": 6, "criterion": "compliance", "level": 2}]'
+    answer = save(
+        visitor, mine, rationale="half\r\na thought", flags=["unsure"], evidence=evidence, seconds="4.5"
+    )
+    assert answer.status_code == 204
+    draft = Draft.objects.get()
+    assert (draft.assignment_id, draft.labels, draft.why, draft.flags) == (mine.pk, {}, None, ["unsure"])
+    page = text(visitor.get("/work/first/"))
+    assert ">half\na thought</textarea>" in page
+    assert 'value="unsure" checked' in page
+    assert f'data-saved="{answer["Assay-Saved"]}" data-seconds="4.5"' in page
+    assert "&quot;end&quot;: 6" in page
+    save(visitor, mine, rationale="a whole one", **{"label.compliance": "2"})
+    page = text(visitor.get("/work/first/"))
+    assert 'value="2" required checked' in page
+    assert (Draft.objects.get().labels, Draft.objects.get().evidence) == ({"compliance": 2}, [])
+
+
+def test_some_of_the_labels_are_enough(lin: Person, chen: Person, wu: Person) -> None:
+    mine = claim(two_criteria(lin, chen, wu), lin)
+    assert save(visit(lin), mine, **{"label.tone": "17", "label.compliance": ""}).status_code == 204
+    assert Draft.objects.get().labels == {"tone": 17}
+
+
+def test_the_item_ahead_brings_its_draft_along(batch: Batch, lin: Person) -> None:
+    visitor, first = visit(lin, htmx=True), claim(batch, lin)
+    ahead = visitor.post("/work/first/ahead/", had=[str(first.pk)])
+    second = Assignment.objects.exclude(pk=first.pk).get()
+    save(visitor, second, rationale="begun elsewhere")
+    again = visitor.post("/work/first/ahead/", had=[str(first.pk)])
+    assert "begun elsewhere" not in text(ahead)
+    assert "begun elsewhere" in text(again)
+
+
+def test_the_key_d_extends_the_lease_and_the_quiet_save_does_not(batch: Batch, lin: Person) -> None:
+    visitor, mine = visit(lin), claim(batch, lin)
+    ends = timezone.now() + timedelta(minutes=1)
+    Assignment.objects.filter(pk=mine.pk).update(lease_expires=ends)
+    save(visitor, mine, rationale="quietly")
+    mine.refresh_from_db()
+    assert mine.lease_expires == ends
+    save(visitor, mine, rationale="by key", extend="yes")
+    mine.refresh_from_db()
+    assert mine.lease_expires > ends + timedelta(minutes=1)
+
+
+def test_nobody_saves_or_learns_of_the_item_of_another(
+    batch: Batch, lin: Person, chen: Person, wu: Person
+) -> None:
+    mine = claim(batch, lin)
+    assert save(visit(chen), mine, rationale="not mine").status_code == 404
+    assert save(visit(wu), mine, rationale="not my role").status_code == 403
+    save(visit(lin), mine, rationale="a private thought")
+    theirs = claim(batch, chen)
+    assert theirs.task_id == mine.task_id
+    assert "a private thought" not in text(visit(chen).get("/work/first/"))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"label.compliance": "9"},
+        {"label.compliance": "nan"},
+        {"label.unknown": "1"},
+        {"rationale": "x" * 20_001},
+        {"flags": ["<script>"]},
+        {"evidence": "[" + "[" * 50_000},
+        {"evidence": '[{"turn": {"$gt": 0}}]'},
+        {"evidence": '[{"turn": NaN}]'},
+        {"evidence": r'[{"criterion": "\u0000"}]'},
+        {"evidence": r'[{"criterion": "\ud800"}]'},
+        {"evidence": "[" + ",".join(['{"turn": 0, "start": 0, "end": 1}'] * 201) + "]"},
+    ],
+)
+def test_what_no_page_sends_is_refused(batch: Batch, lin: Person, fields: dict[str, object]) -> None:
+    assert save(visit(lin), claim(batch, lin), **fields).status_code == 422
+    assert not Draft.objects.exists()
+
+
+def test_hostile_text_comes_back_as_text(batch: Batch, lin: Person) -> None:
+    visitor, mine = visit(lin), claim(batch, lin)
+    save(visitor, mine, rationale='</textarea><script>alert("x")</script>')
+    page = text(visitor.get("/work/first/"))
+    assert "<script>alert" not in page
+    assert "&lt;/textarea&gt;&lt;script&gt;" in page
+
+
+def test_submitting_ends_the_draft_and_a_straggler_does_not_bring_it_back(batch: Batch, lin: Person) -> None:
+    visitor, mine = visit(lin), claim(batch, lin)
+    save(visitor, mine, rationale="on the way")
+    send(visitor, mine, 3)
+    assert not Draft.objects.exists()
+    assert save(visitor, mine, rationale="sent before, arrived after").status_code == 409
+    assert not Draft.objects.exists()
+    assert Annotation.objects.get().rationale == ""
+
+
+def test_what_is_skipped_takes_no_draft_and_its_draft_is_over(batch: Batch, lin: Person) -> None:
+    visitor, mine = visit(lin), claim(batch, lin)
+    save(visitor, mine, rationale="begun")
+    visitor.post(f"/work/items/{mine.pk}/skip/", own="too hard")
+    assert save(visitor, mine, rationale="a straggler").status_code == 409
+    assert my_drafts(lin) == []
+
+
+def test_after_the_lease_a_draft_is_kept_all_the_same(batch: Batch, lin: Person) -> None:
+    visitor, mine = visit(lin), claim(batch, lin)
+    save(visitor, mine, rationale="begun")
+    assert [(draft.live, draft.why) for draft in my_drafts(lin)] == [(True, "")]
+    Assignment.objects.filter(pk=mine.pk).update(state=Assignment.State.EXPIRED)
+    assert save(visitor, mine, rationale="and finished late").status_code == 204
+    (kept,) = my_drafts(lin)
+    assert (kept.live, kept.why, kept.rationale) == (False, "", "and finished late")
+
+
+def test_a_late_save_does_not_hide_why_the_work_was_refused(batch: Batch, lin: Person) -> None:
+    mine = claim(batch, lin)
+    Assignment.objects.filter(pk=mine.pk).update(state=Assignment.State.EXPIRED)
+    keep_draft(mine.pk, Work(labels={"compliance": 3}), TooLate("This batch is closed."))
+    save(visit(lin), mine, rationale="a straggler")
+    (kept,) = my_drafts(lin)
+    assert kept.why == "This batch is closed."
+
+
+def test_what_comes_too_late_is_kept_without_what_no_database_keeps(batch: Batch, lin: Person) -> None:
+    visitor, mine = visit(lin), claim(batch, lin)
+    Batch.objects.update(state=Batch.State.CLOSED)
+    evidence = r'[{"turn": 0, "start": 0, "end": 6, "more": []}, {"turn": NaN}, {"criterion": "\u0000"}]'
+    send(visitor, mine, 3, rationale="late", evidence=evidence, **{"label.a": "nan", "label.\x00": "1"})
+    kept = Draft.objects.get()
+    assert (kept.labels, kept.rationale) == ({"compliance": 3}, "late")
+    assert kept.evidence == [{"turn": 0, "start": 0, "end": 6}]
+
+
+def test_a_draft_never_enters_what_others_see(guideline: Guideline, lin: Person, chen: Person) -> None:
+    """It settles nothing: with the partner's label alone the task stays open."""
+    batch = make_batch(
+        guideline, make_corpus(prompts=1, models=["m"], name="one"), annotators=[lin, chen], name="one"
+    )
+    mine, theirs = claim(batch, lin), claim(batch, chen)
+    save(visit(lin), mine, **{"label.compliance": "3"})
+    label(theirs, chen, 3)
+    assert batch.tasks.get().state == "open"
+    submit(assignment_id=mine.pk, person=lin, key="k", work=Work(labels={"compliance": 1}))
+    assert batch.tasks.get().state == "disputed"

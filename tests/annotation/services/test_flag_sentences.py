@@ -1,0 +1,60 @@
+"""What stands out is said in a sentence of its own for each kind, in both languages."""
+
+from __future__ import annotations
+
+import pytest
+from django.template.loader import render_to_string
+from django.utils.translation import override
+
+from annotation.views.quality.wording import DRIFT, Flag
+
+FIGURES = {
+    "alike": 9,
+    "n": 10,
+    "expected": 5,
+    "value": "0.30",
+    "usual": "0.80",
+    "low": "0.10",
+    "high": "0.50",
+    "day": "May 1, 2026",
+    "share": "10%",
+    "seconds": "3 s",
+}
+LAST = "Ask what changed then, and read items from before and after."
+SENTENCES = {
+    "copied": "lin and &lt;ben&gt; gave the same label 9 of 10 times where 5 times were expected. That looks copied, "
+    "by one of them or by talking while they worked.",
+    "random": "The labels of lin hardly follow the others': 0.30, where 0 is guessing and 1 is as far as labels can; "
+    "the others have 0.80 in the middle. Read some items together: is the guideline clear to them?",
+    "lenient": "lin is more lenient than the others: by 0.30 of a level (0.10 to 0.50). Go through the borders "
+    "between the levels together.",
+    "strict": "lin is stricter than the others: by 0.30 of a level (0.10 to 0.50). Go through the borders between "
+    "the levels together.",
+    "high": "lin gives higher levels than the others: by 0.30 of a level (0.10 to 0.50). Go through the borders "
+    "between the levels together.",
+    "low": "lin gives lower levels than the others: by 0.30 of a level (0.10 to 0.50). Go through the borders "
+    "between the levels together.",
+    "instant": "lin gave 10% of the labels in less than a fifth of the usual time. Read some of the fastest ones.",
+    "fast": "lin takes 3 s for an item in the middle, 10% of the usual time. Read some of the fastest ones.",
+    "levels up": f"From May 1, 2026 on lin gives higher levels than before: by 0.30 of a level. {LAST}",
+    "levels down": f"From May 1, 2026 on lin gives lower levels than before: by 0.30 of a level. {LAST}",
+    "following up": f"From May 1, 2026 on the labels of lin follow the others' more than before: by 0.30. {LAST}",
+    "following down": f"From May 1, 2026 on the labels of lin follow the others' less than before: by 0.30. {LAST}",
+}
+
+
+def say(kind: str, language: str) -> str:
+    flag = Flag(DRIFT, 1, "lin", kind, FIGURES, 2, "<ben>")
+    with override(language):
+        return " ".join(render_to_string("annotation/quality/_flag_sentence.html", {"flag": flag}).split())
+
+
+@pytest.mark.parametrize("kind", SENTENCES)
+def test_each_kind_has_its_sentence(kind: str) -> None:
+    assert say(kind, "en") == SENTENCES[kind]
+
+
+def test_no_two_kinds_say_the_same_in_chinese() -> None:
+    sentences = {say(kind, "zh-hans") for kind in SENTENCES}
+    assert len(sentences) == len(SENTENCES)
+    assert not any("the others" in sentence or "labels" in sentence for sentence in sentences)

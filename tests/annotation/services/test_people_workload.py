@@ -1,0 +1,323 @@
+"""What the people's pages say of work: how much there is, how well it was done, and what becomes of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from annotation.core.proportions import wilson
+from annotation.domain.annotations import Work
+from annotation.domain.batch_spec import Policy
+from annotation.models import Adjudication, Assignment, Batch, Dataset, Guideline, Person, Verdict
+from annotation.selectors.batches import batches_for
+from annotation.selectors.batches.members import Workload, leaving, parts_of, workloads
+from annotation.selectors.quality import Share, decisions_of, quality_of
+from annotation.services.annotations.submission import submit
+from annotation.services.assignments import next_assignment, release
+from annotation.services.batches.batches import set_state
+from annotation.services.batches.members import join_batch
+from annotation.services.people.people import add_person, deactivate_person
+from tests.support import label, label_next, make_batch
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def manager(client: Client, ma: Person) -> Client:
+    client.force_login(ma)
+    return client
+
+
+@pytest.fixture
+def planned(
+    guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, zhou: Person, wu: Person
+) -> Batch:
+    """Eight tasks, planned evenly for pairs of lin, chen and zhou."""
+    policy = Policy(pairing="balanced")
+    return make_batch(guideline, dataset, annotators=[lin, chen, zhou], adjudicators=[wu], policy=policy)
+
+
+def decide(batch: Batch, person: Person, value: int, verdict: int | None) -> None:
+    """A decided dispute, with what the adjudicator thought before where they said so."""
+    task = batch.tasks.filter(state="disputed")[0]
+    now = timezone.now()
+    held = Assignment.objects.create(
+        batch=batch,
+        task=task,
+        person=person,
+        slot=5,
+        state="submitted",
+        claimed_at=now,
+        lease_expires=now,
+        submitted_at=now,
+    )
+    Adjudication.objects.create(
+        task=task,
+        assignment=held,
+        labels={"compliance": value},
+        seconds=40,
+        idempotency_key=str(uuid4()),
+        created_at=now,
+    )
+    if verdict is not None:
+        Verdict.objects.create(assignment=held, labels={"compliance": verdict}, created_at=now)
+    task.state = "adjudicated"
+    task.save()
+
+
+# ---------------------------------------------------------------- how much
+
+
+def test_the_workload_of_everybody_is_counted(
+    batch: Batch, planned_too: Batch, lin: Person, wu: Person, ma: Person
+) -> None:
+    label_next(batch, lin, 3)
+    label_next(planned_too, lin, 3)
+    assert next_assignment(batch=batch, person=lin) is not None
+    Assignment.objects.filter(batch=batch, state="submitted").update(
+        submitted_at=timezone.now() - timedelta(days=8)
+    )
+    latest = Assignment.objects.get(batch=planned_too, state="submitted").submitted_at
+    theirs = planned_too.panels.filter(members__person=lin).values_list("tasks_planned", flat=True)
+    found = workloads([lin, wu], reader=ma)
+    assert found[lin.pk] == Workload(batches=2, live=1, lately=1, planned=sum(theirs) - 1, latest=latest)
+    assert found[wu.pk] == Workload(batches=2)
+    set_state(batch=planned_too, state="closed")
+    assert workloads([lin], reader=ma)[lin.pk] == Workload(batches=1, live=1, lately=1, latest=latest)
+
+
+@pytest.fixture
+def planned_too(
+    batch: Batch, guideline: Guideline, dataset: Dataset, lin: Person, chen: Person, wu: Person
+) -> Batch:
+    policy = Policy(pairing="balanced")
+    return make_batch(
+        guideline, dataset, annotators=[lin, chen], adjudicators=[wu], policy=policy, name="second"
+    )
+
+
+def test_nothing_is_counted_in_batches_that_the_reader_judges_blind(
+    batch: Batch, lin: Person, ma: Person
+) -> None:
+    join_batch(batch=batch, role="annotator", people=[ma])
+    label_next(batch, lin, 3)
+    assert next_assignment(batch=batch, person=lin) is not None
+    assert workloads([lin], reader=ma)[lin.pk] == Workload(batches=1)
+    assert [counts for _part, counts in parts_of(lin, reader=ma)] == [None]
+    only = leaving(lin, reader=ma)[0]
+    assert (only.live, only.planned, only.lacking, only.stay) == (
+        None,
+        None,
+        None,
+        2,
+    )  # ma is in no group of workers
+
+
+def test_the_list_asks_no_query_for_each_person(manager: Client, planned: Batch, chen: Person) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(
+            connection,
+        ) as asked:
+            assert manager.get(reverse("people")).status_code == 200
+        return len(asked)
+
+    label_next(planned, chen, 3)
+    few = queries()
+    for number in range(40):
+        add_person(name=f"p{number}", roles=["annotator"])
+    join_batch(batch=planned, role="annotator", people=list(Person.objects.filter(username__startswith="p")))
+    assert queries() == few
+    assert few <= 19
+
+
+def test_the_list_is_searched_and_filtered(manager: Client, lin: Person, wu: Person) -> None:
+    Person.objects.filter(pk=wu.pk).update(display_name="吴老师")
+
+    def shown(**asked: str) -> list[str]:
+        page = manager.get(reverse("people"), asked)
+        assert page.status_code == 200
+        return [one.username for one, _roles, _load in page.context["lines"]]
+
+    assert shown() == ["lin", "ma", "wu"]
+    assert shown(words="LI") == ["lin"]
+    assert shown(words="吴") == ["wu"]
+    assert shown(role="annotator") == ["lin"]
+    assert shown(role="king") == ["lin", "ma", "wu"]  # what nobody could have chosen
+    assert shown(role="annotator", words="wu") == []
+
+
+def test_a_persons_page_counts_their_part_in_each_batch(
+    manager: Client, planned: Batch, lin: Person, ma: Person
+) -> None:
+    label_next(planned, lin, 3)
+    skipped = next_assignment(batch=planned, person=lin)
+    assert skipped is not None
+    release(assignment_id=skipped.pk, person=lin, skip_reason="I know the author")
+    lapsed = next_assignment(batch=planned, person=lin)
+    assert lapsed is not None
+    Assignment.objects.filter(pk=lapsed.pk).update(state="expired")
+    ((_part, counts),) = parts_of(lin, reader=ma)
+    assert counts is not None
+    assert (counts.done, counts.skipped, counts.expired, counts.live, counts.lately) == (1, 1, 1, 0, 1)
+    page = manager.get(reverse("person", args=["lin"])).content.decode()
+    assert reverse("batch-members", args=["first"]) in page
+
+
+# ---------------------------------------------------------------- how well
+
+
+def test_labels_are_compared_with_the_final_and_with_the_partners(
+    manager: Client, batch: Batch, lin: Person, chen: Person, wu: Person, ma: Person
+) -> None:
+    for one, other in ((3, 3), (1, 1), (1, 3), (2, 3)):
+        label_next(batch, lin, one)
+        label_next(batch, chen, other)
+    alone = next_assignment(batch=batch, person=lin)
+    assert alone is not None
+    label(alone, lin, 3)  # nobody to compare with yet
+    disputed = [a.task_id for a in lin.assignments.filter(task__state="disputed").order_by("submitted_at")]
+    assert len(disputed) == 2
+    quality = quality_of(lin, [batch.pk])[batch.pk]
+    assert (quality.items, quality.final.equal, quality.final.n) == (5, 2, 2)
+    assert (quality.partners.equal, quality.partners.n) == (2, 4)
+    assert quality.partners.interval == wilson(2, 4)
+    assert quality_of(chen, [batch.pk])[batch.pk].partners.value == 0.5
+    assert quality_of(lin, []) == {}
+    page = manager.get(reverse("person", args=["lin"])).content.decode()
+    assert "50.0%" in page
+    assert "15.0 – 85.0" in page
+    assert f"{reverse('batch-tasks', args=['first'])}?person=lin" in page
+
+
+def test_a_final_label_that_rests_on_one_person_compares_with_nothing(
+    guideline: Guideline, dataset: Dataset, lin: Person
+) -> None:
+    single = make_batch(guideline, dataset, annotators=[lin], policy=Policy(overlap=1))
+    label_next(single, lin, 3)
+    quality = quality_of(lin, [single.pk])[single.pk]
+    assert (quality.items, quality.final, quality.partners) == (1, Share(), Share())
+    assert quality.final.value is None
+    assert quality.final.interval is None
+
+
+def test_the_median_time_is_of_those_items_whose_time_is_known(batch: Batch, lin: Person) -> None:
+    for seconds in (10, 50, None):
+        item = next_assignment(batch=batch, person=lin)
+        assert item is not None
+        submit(assignment_id=item.pk, person=lin, key="k", work=Work({"compliance": 3}, seconds=seconds))
+    assert quality_of(lin, [batch.pk])[batch.pk].median_seconds == 30
+
+
+def test_how_often_an_adjudicator_changed_their_mind(
+    manager: Client, batch: Batch, lin: Person, chen: Person, wu: Person
+) -> None:
+    for _time in range(3):
+        label_next(batch, lin, 1)
+        label_next(batch, chen, 3)
+    decide(batch, wu, 3, verdict=3)
+    decide(batch, wu, 3, verdict=1)
+    decide(batch, wu, 2, verdict=None)
+    found = decisions_of(wu, [batch.pk])[batch.pk]
+    assert (found.n, found.kept.n, found.changed, found.median_seconds) == (3, 2, 1, 40)
+    page = manager.get(reverse("person", args=["wu"])).content.decode()
+    assert "(50.0%)" in page
+
+
+def test_results_that_are_sealed_for_the_reader_are_not_on_the_page(
+    client: Client,
+    batch: Batch,
+    guideline: Guideline,
+    dataset: Dataset,
+    lin: Person,
+    chen: Person,
+    ma: Person,
+    he: Person,
+) -> None:
+    label_next(batch, lin, 1)
+    label_next(batch, chen, 3)
+    client.force_login(ma)
+    url = reverse("person", args=["lin"])
+    assert client.get(url).context["quality"]
+    # The same responses, judged blind in another batch.
+    second = make_batch(guideline, dataset, annotators=[ma, he], name="second")
+    assert list(batches_for(ma)) == []
+    page = client.get(url)
+    assert page.context["quality"] == []
+    assert "What is sealed for you" in page.content.decode()
+    assert [counts is None for _part, counts in page.context["parts"]] == [False]
+    set_state(batch=second, state="closed")
+    assert client.get(url).context["quality"]
+
+
+# ---------------------------------------------------------------- going
+
+
+def test_the_page_before_says_what_becomes_of_the_work(
+    manager: Client, planned: Batch, lin: Person, wu: Person, ma: Person
+) -> None:
+    label_next(planned, lin, 3)
+    assert next_assignment(batch=planned, person=lin) is not None
+    theirs = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
+    (one,) = leaving(lin, reader=ma)
+    assert (one.live, one.planned, one.stay, one.needed, one.lacking) == (1, theirs - 2, 2, 2, 0)
+    page = manager.get(reverse("person-leaving", args=["lin"])).content.decode()
+    assert "1 item at hand goes back." in page
+    assert f"{theirs - 2} items planned for them go to others" in page
+    assert "the others take it over" in page
+    lonely = manager.get(reverse("person-leaving", args=["wu"])).content.decode()
+    assert "nobody is left" in lonely
+
+
+@pytest.mark.both_databases
+def test_deactivating_gives_back_and_plans_anew_and_says_so(
+    manager: Client, planned: Batch, lin: Person, chen: Person, zhou: Person
+) -> None:
+    label_next(planned, lin, 3)
+    assert next_assignment(batch=planned, person=lin) is not None
+    theirs = sum(planned.panels.filter(members__person=lin).values_list("tasks_planned", flat=True))
+    answer = manager.post(reverse("person-active", args=["lin"]), {"active": "0"}, follow=True)
+    said = answer.content.decode()
+    assert "1 item at hand went back." in said
+    assert f"{theirs - 1} items are planned for others now." in said
+    for person in (chen, zhou):
+        for _task in range(8):
+            label_next(planned, person, 3)
+    # lin's label and those of the two others: all is done.
+    assert planned.tasks.exclude(state="agreed").count() == 0
+
+
+def test_where_nobody_else_may_take_it_the_message_says_so(
+    manager: Client, planned_too: Batch, lin: Person, chen: Person
+) -> None:
+    page = manager.get(reverse("person-leaving", args=["lin"])).content.decode()
+    assert "too few are left" in page
+    assert "Up to 8 items would wait" in page
+    answer = manager.post(reverse("person-active", args=["lin"]), {"active": "0"}, follow=True)
+    assert "For 8 items there is nobody else." in answer.content.decode()
+
+
+def test_nobody_is_asked_about_who_cannot_be_deactivated(manager: Client, ma: Person, lin: Person) -> None:
+    assert (
+        "You cannot deactivate this account"
+        in manager.get(reverse("person-leaving", args=["ma"])).content.decode()
+    )
+    deactivate_person(person=lin, actor=ma)
+    assert "You cannot deactivate" in manager.get(reverse("person-leaving", args=["lin"])).content.decode()
+
+
+# ---------------------------------------------------------------- a batch's members
+
+
+def test_the_members_page_counts_along_and_says_one_number_where_there_is_one(
+    manager: Client, planned_too: Batch
+) -> None:
+    page = manager.get(reverse("batch-members", args=["second"])).content.decode()
+    assert "as the plan stands now: 8 each." in page
+    assert "Last 7 days" in page

@@ -1,0 +1,361 @@
+"""The qualification: a round of known items that must be passed before a batch opens to a person."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from annotation.core.errors import AssayError, Conflict, NotFound
+from annotation.domain.annotations import Work
+from annotation.domain.batch_spec import Policy, Terms
+from annotation.models import (
+    Assignment,
+    AuditEvent,
+    Batch,
+    Guideline,
+    GoldQuestion,
+    GoldQuestionTask,
+    Person,
+    Qualification,
+    Task,
+)
+from annotation.selectors.batches.members import progress_in
+from annotation.selectors.batches.progress import progress
+from annotation.selectors.batches.tasks import FAILED, needs
+from annotation.selectors.gold_questions import check_results_of, latest_round, rounds
+from annotation.services.annotations.submission import revise, submit
+from annotation.services.assignments import next_assignment, release
+from annotation.services.batches.batches import set_state
+from annotation.services.batches.members import another_round, let_in, set_limits, set_member_active
+from annotation.services.batches.policy import set_terms
+from annotation.services.gold_questions.gold_questions import set_item_active
+from annotation.services.people.people import set_opted_out
+from annotation.views.gold_questions.feedback import asked_for, reached
+from tests.annotation.gold_question_support import add_known, make_checked
+from tests.annotation.invariants import nothing_is_broken
+from tests.support import label, make_batch, make_corpus, read_introduction
+
+pytestmark = pytest.mark.django_db
+BY_ACCURACY = {"qualifying": "accuracy", "qualifying_threshold": 0.8}
+
+
+@pytest.fixture
+def batch(guideline: Guideline, lin: Person, chen: Person) -> Batch:
+    return make_checked(guideline, annotators=[lin, chen], prompts=6, in_round=6, **BY_ACCURACY)
+
+
+def answer(batch: Batch, person: Person, values: list[int]) -> list[Assignment]:
+    """Claim and submit one value after the other."""
+    done = []
+    for value in values:
+        item = next_assignment(batch=batch, person=person)
+        assert item is not None
+        label(item, person, value)
+        done.append(item)
+    return done
+
+
+def round_of(batch: Batch, person: Person) -> Qualification:
+    found = latest_round(batch.pk, person.pk)
+    assert found is not None
+    return found
+
+
+def test_whoever_passes_gets_the_work_after_the_round(batch: Batch, lin: Person, chen: Person):
+    done = answer(batch, lin, [3, 3, 3, 3, 1, 3])
+    assert {one.task.kind for one in done} == {"qualification"}
+    found = round_of(batch, lin)
+    assert (found.state, found.n, found.value, found.threshold) == ("passed", 6, 5 / 6, 0.8)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 5 / 6 < found.high
+    assert found.ended_at is not None
+    assert {task.kind for task in Task.objects.filter(known__person=lin)} == {"qualification"}
+    assert set(Task.objects.filter(known__person=lin).values_list("state", flat=True)) == {"agreed"}
+    (first,) = answer(batch, lin, [3])
+    assert first.task.kind == "work"
+    counts = progress(batch)
+    assert counts.tasks == 6
+    assert {person.person.username: person.submitted for person in counts.people}["lin"] == 1
+    assert check_results_of(batch) == []  # of checks
+    mine = progress_in(batch, lin, "annotator")
+    assert mine is not None
+    assert (mine.done, mine.left, mine.round) == (1, 5, "passed")
+    nothing_is_broken(batch)
+
+
+def test_whoever_fails_gets_no_work_and_is_told_so_kindly(batch: Batch, lin: Person, chen: Person):
+    before = progress_in(batch, lin, "annotator")
+    assert before is not None
+    assert (before.done, before.left, before.round) == (0, 6, "running")
+    answer(batch, lin, [3, 1, 3, 1, 3])
+    during = progress_in(batch, lin, "annotator")
+    assert during is not None
+    assert (during.done, during.left, during.round) == (5, 1, "running")
+    answer(batch, lin, [1])
+    assert round_of(batch, lin).state == "failed"
+    assert next_assignment(batch=batch, person=lin) is None
+    page = Client()
+    page.force_login(lin)
+    read_introduction(batch)
+    text = page.get("/work/first/").content.decode()
+    assert "is not passed" in text
+    assert "50% of your labels are the known ones, and the batch asks for 80%." in text
+    assert "Your manager" in text
+    after = progress_in(batch, lin, "annotator")
+    assert after is not None
+    assert (after.left, after.round) == (0, "failed")
+    answer(batch, chen, [3] * 7)  # nobody else is kept from the work
+    nothing_is_broken(batch)
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "kappa", "words"),
+    [
+        (39 / 49, 0.8, False, ("79.5%", "80%")),
+        (0.5, 0.855, False, ("50%", "85.5%")),
+        (0.7, 0.71, False, ("70%", "71%")),
+        (0.598, 0.6, True, ("0.59", "0.6")),
+        (-0.123, 0.655, True, ("-0.13", "0.655")),
+        (None, 0.6, True, ("", "0.6")),
+    ],
+)
+def test_what_is_below_the_threshold_never_reads_as_if_it_had_reached_it(
+    value: float | None, threshold: float, kappa: bool, words: tuple[str, str]
+):
+    assert (reached(value, kappa=kappa), asked_for(threshold, kappa=kappa)) == words
+
+
+def test_a_round_can_be_corrected_until_it_ends(batch: Batch, lin: Person):
+    first, *_rest = answer(batch, lin, [1, 1, 3, 3, 3])
+    right = Work({"compliance": 3}, reason="a slip")
+    assert revise(assignment_id=first.pk, person=lin, key="r", work=right) is not None
+    answer(batch, lin, [3])
+    assert round_of(batch, lin).value == 5 / 6
+    assert revise(assignment_id=first.pk, person=lin, key="r2", work=right) is None  # goes to the manager
+
+
+def test_the_last_submission_scores_once_and_a_retry_gets_its_receipt(batch: Batch, lin: Person):
+    answer(batch, lin, [3] * 5)
+    last = next_assignment(batch=batch, person=lin)
+    assert last is not None
+    work = Work({"compliance": 3})
+    first = submit(assignment_id=last.pk, person=lin, key="k", work=work)
+    again = submit(assignment_id=last.pk, person=lin, key="k", work=work)
+    assert (again.receipt, again.created) == (first.receipt, False)
+    assert AuditEvent.objects.filter(verb="qualification_ended").count() == 1
+    assert Qualification.objects.count() == 1
+
+
+def test_kappa_asks_for_more_than_one_level(guideline: Guideline, lin: Person, chen: Person):
+    """All known labels are the same here, so agreement by chance is certain and nothing is shown."""
+    batch = make_checked(
+        guideline,
+        annotators=[lin, chen],
+        prompts=4,
+        in_round=5,
+        qualifying="kappa",
+        qualifying_threshold=0.2,
+    )
+    answer(batch, lin, [3] * 5)
+    found = round_of(batch, lin)
+    assert (found.state, found.value) == ("failed", None)
+    GoldQuestion.objects.filter(batch=batch, position__lt=2).update(labels={"compliance": 1})
+    rights = {1: 1, 3: 3}
+    for _turn in range(5):
+        item = next_assignment(batch=batch, person=chen)
+        assert item is not None
+        label(item, chen, rights[GoldQuestionTask.objects.get(task=item.task).item.labels["compliance"]])
+    found = round_of(batch, chen)
+    assert (found.state, found.value) == ("passed", 1.0)
+
+
+def test_what_is_skipped_is_left_out_and_too_few_are_no_pass(batch: Batch, lin: Person):
+    answer(batch, lin, [3, 3, 3, 3])
+    for _turn in "12":
+        item = next_assignment(batch=batch, person=lin)
+        assert item is not None
+        release(assignment_id=item.pk, person=lin, skip_reason="too hard")
+    found = round_of(batch, lin)
+    assert (found.state, found.n, found.value) == ("failed", 4, 1.0)
+    (line,) = [one for one in rounds(batch) if one.member.person == lin]
+    assert (line.items, line.done, line.skipped) == (6, 6, 2)
+    nothing_is_broken(batch)
+
+
+def test_a_manager_lets_somebody_in_with_a_reason(batch: Batch, lin: Person, ma: Person, stranger: Person):
+    answer(batch, lin, [1] * 6)
+    with pytest.raises(AssayError, match="Say why"):
+        let_in(batch=batch, person=lin, reason=" ", actor=ma)
+    with pytest.raises(NotFound):
+        let_in(batch=batch, person=stranger, reason="no", actor=ma)
+    found = let_in(batch=batch, person=lin, reason="an expert", actor=ma)
+    assert (found.state, found.decided_by, found.value) == ("waived", ma, 0)
+    assert let_in(batch=batch, person=lin, reason="again", actor=ma).pk == found.pk
+    event = AuditEvent.objects.get(verb="qualification_waived")
+    assert (event.actor, event.data["reason"], event.data["person"]) == (ma, "an expert", "lin")
+    assert answer(batch, lin, [3])[0].task.kind == "work"
+    nothing_is_broken(batch)
+
+
+def test_whoever_is_let_in_during_the_round_leaves_the_rest_of_it(batch: Batch, lin: Person, ma: Person):
+    answer(batch, lin, [3, 3])
+    held = next_assignment(batch=batch, person=lin)
+    let_in(batch=batch, person=lin, reason="known to us", actor=ma)
+    assert held is not None
+    held.refresh_from_db()
+    assert (held.state, held.task.__class__.objects.get(pk=held.task_id).state) == ("released", "withdrawn")
+    release(assignment_id=held.pk, person=lin, skip_reason="the page was still open")
+    nothing_is_broken(batch)
+    assert answer(batch, lin, [3])[0].task.kind == "work"
+    nothing_is_broken(batch)
+
+
+def test_another_round_takes_unseen_items_if_there_are_enough(batch: Batch, lin: Person, ma: Person):
+    first = {one.task.response_id for one in answer(batch, lin, [1] * 6)}
+    another_round(batch=batch, person=lin, reason="a bad day", actor=ma)
+    assert another_round(batch=batch, person=lin, reason="twice", actor=ma).attempt == 2
+    second = {one.task.response_id for one in answer(batch, lin, [1] * 6)}
+    assert second == first  # there are no others
+    add_known(batch, 5, kind="qualification", name="more")
+    another_round(batch=batch, person=lin, reason="once more", actor=ma)
+    third = answer(batch, lin, [3] * 5)
+    assert {one.task.response_id for one in third}.isdisjoint(first)
+    assert (round_of(batch, lin).state, round_of(batch, lin).attempt) == ("passed", 3)
+    with pytest.raises(Conflict, match="let in already"):
+        another_round(batch=batch, person=lin, reason="why not", actor=ma)
+    nothing_is_broken(batch)
+
+
+def test_a_batch_that_asks_for_a_qualification_opens_with_its_items_alone(
+    guideline: Guideline, lin: Person, chen: Person, ma: Person
+):
+    corpus = make_corpus(prompts=4, models=["m"], name="c")
+    with pytest.raises(AssayError, match="begins as a draft"):
+        make_batch(guideline, corpus, annotators=[lin, chen], policy=Policy(**BY_ACCURACY))
+    with pytest.raises(AssayError, match="needs at least 5 known items; it has 4"):
+        make_checked(guideline, annotators=[lin, chen], in_round=4, **BY_ACCURACY)
+    batch = Batch.objects.get(name="first")
+    assert batch.state == Batch.State.DRAFT
+    add_known(batch, 1, kind="qualification", name="fifth")
+    set_state(batch=batch, state=Batch.State.OPEN)
+    with pytest.raises(Conflict, match="stays as it is"):
+        set_terms(batch=batch, terms=Terms(qualifying="kappa", qualifying_threshold=0.5), actor=ma)
+    set_terms(batch=batch, terms=Terms(check_share=0.1, **BY_ACCURACY), actor=ma)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"check_share": 0.6},
+        {"check_share": -0.1},
+        {"qualifying": "luck", "qualifying_threshold": 0.5},
+        {"qualifying": "kappa"},
+        {"qualifying_threshold": 0.5},
+        {"qualifying": "accuracy", "qualifying_threshold": 1.1},
+        {"qualifying": "accuracy", "qualifying_threshold": -0.1},
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused(
+    guideline: Guideline, lin: Person, chen: Person, wrong: dict[str, object]
+):
+    with pytest.raises(AssayError):
+        make_checked(guideline, annotators=[lin, chen], **wrong)
+
+
+def test_items_that_are_not_for_somebody_are_not_asked_of_them(batch: Batch, lin: Person):
+    set_limits(batch=batch, person=lin, role="annotator", quota=None, excluded_dimensions=["safe"])
+    answer(batch, lin, [3] * 3)  # every second one is "unsafe": too few to judge by
+    assert next_assignment(batch=batch, person=lin) is None
+    found = round_of(batch, lin)
+    assert (found.state, found.value, found.n) == ("failed", 1.0, 3)
+    page = Client()
+    page.force_login(lin)
+    read_introduction(batch)
+    text = page.get("/work/first/").content.decode()
+    assert "Fewer than 5 items were answered." in text
+    assert "100%" not in text  # which would read as if it had been enough
+    (line,) = [one for one in rounds(batch) if one.member.person == lin]
+    assert line.lacks_items  # the manager reads that another round would come out alike
+
+
+@pytest.mark.parametrize("how", ["opted out", "taken out"])
+def test_a_round_ends_without_what_was_at_hand_and_is_not_for_the_person_any_more(
+    batch: Batch, lin: Person, ma: Person, how: str
+):
+    """What was given and came back can be had no more, so the round must not wait for it; nor may it come later."""
+    held = next_assignment(batch=batch, person=lin)
+    assert held is not None
+    item = held.task.known.item
+    if how == "opted out":
+        set_opted_out(person=lin, dimensions=[held.task.stratum.dimension])
+    else:
+        release(assignment_id=held.pk, person=lin)
+        set_item_active(batch=batch, item=item.pk, active=False)
+    lin.refresh_from_db()
+    rest = 3 if how == "opted out" else 5
+    done = answer(batch, lin, [3] * rest)
+    assert held.pk not in {one.pk for one in done}
+    next_assignment(batch=batch, person=lin)
+    found = round_of(batch, lin)
+    assert (found.state, found.n) == ("failed" if rest < 5 else "passed", rest)
+    if found.state == "failed":
+        let_in(batch=batch, person=lin, reason="enough", actor=ma)
+    set_opted_out(person=lin, dimensions=[])
+    set_item_active(batch=batch, item=item.pk, active=True)
+    lin.refresh_from_db()
+    while (following := next_assignment(batch=batch, person=lin)) is not None:
+        assert following.task.kind == "work"
+        label(following, lin, 3)
+    nothing_is_broken(batch)
+
+
+def test_a_round_whose_last_item_is_taken_out_ends_at_the_next_look(batch: Batch, lin: Person):
+    answer(batch, lin, [3] * 5)
+    rest = GoldQuestion.objects.filter(batch=batch).exclude(given__person=lin).get()
+    set_item_active(batch=batch, item=rest.pk, active=False)
+    assert answer(batch, lin, [3])[0].task.kind == "work"
+    assert round_of(batch, lin).state == "passed"
+
+
+def test_ahead_and_leaving_keep_the_round_together(batch: Batch, lin: Person):
+    one, two = next_assignment(batch=batch, person=lin), next_assignment(batch=batch, person=lin, ahead=True)
+    assert one is not None
+    assert two is not None
+    assert one.pk != two.pk
+    set_member_active(batch=batch, person=lin, role="annotator", active=False)
+    set_member_active(batch=batch, person=lin, role="annotator", active=True)
+    done = answer(batch, lin, [3] * 6)
+    assert {one.pk, two.pk} <= {item.pk for item in done}
+    assert round_of(batch, lin).state == "passed"
+    assert GoldQuestionTask.objects.filter(person=lin).count() == 6
+    nothing_is_broken(batch)
+
+
+def test_work_that_is_planned_for_somebody_who_failed_can_go_to_others(
+    guideline: Guideline, lin: Person, chen: Person, zhou: Person, ma: Person
+):
+    batch = make_checked(
+        guideline, annotators=[lin, chen, zhou], prompts=6, in_round=5, pairing="balanced", **BY_ACCURACY
+    )
+    answer(batch, lin, [1] * 5)
+    (line,) = [one for one in rounds(batch) if one.member.person == lin]
+    assert line.planned == 4
+    for person in (chen, zhou):
+        answer(batch, person, [3] * 5)
+        while (item := next_assignment(batch=batch, person=person)) is not None:
+            label(item, person, 3)
+    waiting = needs(batch, limit=10)
+    assert len(waiting) == 4
+    assert {why.reason for one in waiting for why in one.whys if lin in [w.person for w in why.people]} == {
+        FAILED
+    }
+    client = Client()
+    client.force_login(ma)
+    assert "did not pass the qualification" in client.get("/batches/first/needs/").content.decode()
+    set_member_active(batch=batch, person=lin, role="annotator", active=False)
+    for person in (chen, zhou):
+        while (item := next_assignment(batch=batch, person=person)) is not None:
+            label(item, person, 3)
+    assert set(batch.tasks.filter(kind="work").values_list("state", flat=True)) == {"agreed"}
+    assert needs(batch, limit=5) == []

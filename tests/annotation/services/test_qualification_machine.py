@@ -1,0 +1,178 @@
+"""Random orders of what can happen in a qualification: every round can end, and the work is for who came through it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from annotation.core.errors import AssayError
+from annotation.domain.annotations import Work
+from annotation.models import Assignment, Guideline, GoldQuestion, Person, Qualification, Task
+from annotation.selectors.assignments.availability import strata_ruled_out
+from annotation.selectors.gold_questions import latest_round, round_items
+from annotation.services.annotations.submission import revise, submit
+from annotation.services.assignments import expire_leases, next_assignment, release
+from annotation.services.batches.members import another_round, let_in
+from annotation.services.gold_questions.gold_questions import set_item_active
+from annotation.services.people.people import set_opted_out
+from tests.annotation.gold_question_support import make_checked
+from tests.annotation.invariants import nothing_is_broken
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+EXAMPLES = int(os.environ.get("ASSAY_EXAMPLES", "4"))
+picks = st.integers(min_value=0, max_value=1000)
+right = st.sampled_from([3, 3, 3, 1])
+
+
+class Rounds(RuleBasedStateMachine):
+    def __init__(self, guideline: Guideline, people: list[Person]) -> None:
+        super().__init__()
+        self.guideline, self.people = guideline, people
+        self.atomic = transaction.atomic()
+        self.atomic.__enter__()
+
+    def teardown(self) -> None:
+        try:
+            self.everybody_comes_to_an_end()
+        finally:
+            transaction.set_rollback(True)
+            self.atomic.__exit__(None, None, None)
+
+    @initialize(items=st.integers(min_value=5, max_value=8), share=st.sampled_from([0, 0.5]))
+    def make(self, items: int, share: float) -> None:
+        self.batch = make_checked(
+            self.guideline,
+            annotators=self.people,
+            prompts=4,
+            in_round=items,
+            checks=3,
+            check_share=share,
+            qualifying="accuracy",
+            qualifying_threshold=0.7,
+            name=f"b{uuid4()}",
+        )
+
+    @rule(who=picks, ahead=st.booleans())
+    def claim(self, who: int, ahead: bool) -> None:
+        self.claim_for(self.person(who), ahead=ahead)
+
+    @rule(who=picks, value=right)
+    def claim_and_submit(self, who: int, value: int) -> None:
+        self.work(self.person(who), value)
+
+    @rule(which=picks, value=right, call=st.sampled_from([submit, revise]))
+    def send_any(self, which: int, value: int, call: Callable[..., Any]) -> None:
+        if one := self.pick(which):
+            work = Work({"compliance": value}, reason="a second look")
+            self.attempt(partial(call, assignment_id=one.pk, person=one.person, key=str(uuid4()), work=work))
+
+    @rule(which=picks, skip=st.booleans())
+    def give_back(self, which: int, skip: bool) -> None:
+        if one := self.pick(which):
+            reason = "I know the author" if skip else ""
+            self.attempt(partial(release, assignment_id=one.pk, person=one.person, skip_reason=reason))
+
+    @rule(which=picks)
+    def run_out(self, which: int) -> None:
+        if one := self.pick(which):
+            past = timezone.now() - timedelta(seconds=1)
+            Assignment.objects.filter(pk=one.pk).update(lease_expires=past)
+            expire_leases(batch=self.batch)
+
+    @rule(who=picks, topics=st.sampled_from([(), ("safe",), ("unsafe",), ("safe", "unsafe")]))
+    def opt_out(self, who: int, topics: tuple[str, ...]) -> None:
+        set_opted_out(person=self.person(who), dimensions=topics)
+
+    @rule(which=picks, active=st.booleans())
+    def take_out(self, which: int, active: bool) -> None:
+        items = list(GoldQuestion.objects.filter(batch=self.batch).order_by("pk"))
+        set_item_active(batch=self.batch, item=items[which % len(items)].pk, active=active)
+
+    @rule(who=picks, decide=st.sampled_from([let_in, another_round, another_round]))
+    def decide(self, who: int, decide: Callable[..., Qualification]) -> None:
+        self.attempt(partial(decide, batch=self.batch, person=self.person(who), reason="why not"))
+
+    @invariant()
+    def nothing_breaks(self) -> None:
+        nothing_is_broken(self.batch)
+
+    @invariant()
+    def the_work_is_for_who_came_through(self) -> None:
+        at_work = Assignment.objects.filter(batch=self.batch).exclude(task__kind=Task.Kind.QUALIFICATION)
+        through = Qualification.objects.filter(batch=self.batch, state__in=["passed", "waived"])
+        assert set(at_work.values_list("person", flat=True)) <= set(through.values_list("person", flat=True))
+
+    def everybody_comes_to_an_end(self) -> None:
+        """Whoever goes on until nothing comes has passed or failed, but for who has too few items to begin with."""
+        for person in self.people:
+            while self.work(self.fresh(person), 3):
+                pass
+            found = latest_round(self.batch.pk, person.pk)
+            assert found is not None
+            if found.state == Qualification.State.RUNNING:
+                member = self.batch.memberships.get(person=person.pk)
+                assert round_items(member, found.attempt, without=strata_ruled_out(member)) == []
+        self.nothing_breaks()
+
+    def claim_for(self, person: Person, *, ahead: bool = False) -> Assignment | None:
+        before = latest_round(self.batch.pk, person.pk)
+        held = set(Assignment.objects.filter(batch=self.batch, state="claimed").values_list("pk", flat=True))
+        found: Assignment | None = self.attempt(
+            partial(next_assignment, batch=self.batch, person=person, ahead=ahead)
+        )
+        if found is not None and found.pk not in held:
+            task = found.task
+            running = before is None or before.state == Qualification.State.RUNNING
+            assert running or task.kind != Task.Kind.QUALIFICATION
+            assert task.stratum.dimension not in person.opted_out
+            assert task.kind == Task.Kind.WORK or task.known.item.active
+        return found
+
+    def work(self, person: Person, value: int) -> bool:
+        found = self.claim_for(person)
+        if found is not None:
+            submit(assignment_id=found.pk, person=person, key=str(uuid4()), work=Work({"compliance": value}))
+        return found is not None
+
+    def person(self, who: int) -> Person:
+        return self.fresh(self.people[who % len(self.people)])
+
+    def fresh(self, person: Person) -> Person:
+        return Person.objects.get(pk=person.pk)
+
+    def pick(self, which: int) -> Assignment | None:
+        found = list(Assignment.objects.filter(batch=self.batch).order_by("claimed_at", "pk"))
+        return found[which % len(found)] if found else None
+
+    def attempt(self, call: Callable[[], Any]) -> Any:
+        """A refusal is an answer, too; anything but an AssayError is a bug."""
+        try:
+            with transaction.atomic():
+                return call()
+        except AssayError:
+            return None
+
+
+def test_every_round_can_end(guideline: Guideline, lin: Person, chen: Person):
+    run_state_machine_as_test(
+        lambda: Rounds(guideline, [lin, chen]),
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=20,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+            phases=[Phase.generate],
+        ),
+    )

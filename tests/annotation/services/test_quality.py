@@ -1,0 +1,268 @@
+"""How people's labels stand beside others', counted: rates, one person's part, the items behind it, adjudicators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from django.utils import timezone
+
+from annotation.core.proportions import NONE, rates, wilson
+from annotation.domain.annotations import Work
+from annotation.domain.quality import Finding
+from annotation.models import (
+    Adjudication,
+    Annotation,
+    Assignment,
+    Batch,
+    Dataset,
+    GoldQuestion,
+    GoldQuestionTask,
+    Person,
+)
+from annotation.selectors.adjudication import dispute
+from annotation.selectors.quality import (
+    GOLD,
+    PARTNERS,
+    Filters,
+    Overview,
+    adjudicators_of,
+    checks_of,
+    found_items,
+    items_at,
+    overview_of,
+    part_of,
+    scale_of,
+    sheet_of,
+)
+from annotation.services.adjudication.disputes import adjudicate, record_verdict
+from annotation.services.assignments import next_dispute
+from annotation.services.guidelines import load_guideline
+from tests.support import (
+    FLAMES_GUIDELINE,
+    XSTEST_GUIDELINE,
+    decide_next,
+    label_next,
+    make_batch,
+    make_corpus,
+    make_repeat,
+)
+
+# ---------------------------------------------------------------- rates
+
+
+def test_a_rate_of_independent_comparisons_has_wilsons_interval():
+    equal = [True] * 7 + [False] * 3 + [True]
+    seven, one = rates(equal, [0] * 10 + [1], range(11), groups=2)
+    assert (seven.equal, seven.n, seven.value) == (7, 10, 0.7)
+    assert (seven.low, seven.high) == pytest.approx(wilson(7, 10))
+    assert (one.equal, one.n) == (1, 1)
+    assert (one.low, one.high) == pytest.approx(wilson(1, 1))
+
+
+def test_what_is_said_twice_of_a_task_counts_once_for_the_interval():
+    equal = np.repeat([True] * 35 + [False] * 15, 2)
+    (twice,) = rates(equal, np.zeros(100), np.repeat(np.arange(50), 2), groups=1)
+    assert (twice.equal, twice.n) == (70, 100)
+    # 100 comparisons in 50 tasks that are alike in each: the design effect is 2 * 99/98.
+    assert (twice.low, twice.high) == pytest.approx(wilson(35, 50), abs=0.002)
+
+
+def test_a_rate_of_nothing_is_undefined():
+    assert rates([], [], [], groups=1) == [NONE]
+    assert rates([True], [1], [0], groups=2)[0] == NONE
+    assert NONE.to_json() == {"value": None, "low": None, "high": None, "n": 0}
+
+
+def test_where_all_is_alike_tasks_count_and_not_comparisons():
+    (found,) = rates([True] * 6, [0] * 6, [0, 0, 0, 1, 1, 1], groups=1)
+    assert (found.low, found.high) == pytest.approx(wilson(2, 2))
+
+
+# ---------------------------------------------------------------- one person's part
+
+
+@pytest.fixture
+def worked(batch: Batch, lin: Person, chen: Person, wu: Person) -> Batch:
+    """lin and chen say 3 3, 1 1, 1 3, 2 3, 3 3; wu decides the first dispute with 3."""
+    for one, other in ((3, 3), (1, 1), (1, 3), (2, 3), (3, 3)):
+        label_next(batch, lin, one)
+        label_next(batch, chen, other)
+    decide_next(batch, wu, 3)
+    return batch
+
+
+def test_a_persons_part_is_counted_beside_gold_and_beside_the_partner(
+    worked: Batch, lin: Person, chen: Person
+):
+    part = part_of(sheet_of([worked]), lin.pk)
+    assert (part.tasks, part.partners.equal, part.partners.n) == (5, 3, 5)
+    assert (part.gold.equal, part.gold.n) == (3, 4)  # one dispute is open
+    (partner,) = part.with_whom
+    assert (partner.person, partner.tasks, partner.rate.equal) == (chen.pk, 5, 3)
+    beside = {table.against: table for table in part.tables}
+    # Rows are what the other said (1, 2, 3), columns what lin said.
+    assert beside[PARTNERS].counts == ((1, 0, 0), (0, 0, 0), (1, 1, 2))
+    assert (beside[GOLD].n, beside[GOLD].apart) == (4, 1)
+    (shift,) = part.shifts
+    assert (shift.n, shift.value) == (5, pytest.approx(-3 / 5))  # two below and one below chen, of five
+    assert sum(dimension.tasks for dimension in part.dimensions) == 5
+    assert sum(dimension.partners.equal for dimension in part.dimensions) == 3
+
+
+def test_whoever_has_nothing_to_compare_has_an_empty_part(worked: Batch, zhou: Person):
+    part = part_of(sheet_of([worked]), zhou.pk)
+    assert (part.tasks, part.gold, part.partners, part.tables, part.days) == (0, NONE, NONE, (), ())
+    assert part.times.median is None
+    assert zhou.pk not in overview_of([worked]).rows
+
+
+def test_each_figure_opens_its_items(worked: Batch, lin: Person, chen: Person, zhou: Person):
+    sheet = sheet_of([worked])
+
+    def n(**wanted: object) -> int:
+        return len(found_items(sheet, lin.pk, Filters(**wanted)))
+
+    assert n() == 5
+    assert n(mine=1, theirs=3) == 1
+    assert n(apart=True) == 2
+    assert n(off_gold=True) == 1
+    assert n(gold=3) == 3
+    assert n(partner=chen.pk) == 5
+    assert n(partner=zhou.pk) == 0
+    assert n(criterion="compliance") == 5
+    assert n(criterion="weather") == 0
+    assert n(dimension="safe") + n(dimension="unsafe") == 5
+    today = int(sheet.units.day.max())
+    assert (n(day=today), n(since=today), n(day=today - 1)) == (5, 5, 0)
+    (row,) = found_items(sheet, lin.pk, Filters(off_gold=True))
+    (item,) = items_at(sheet, lin.pk, [row])
+    assert (item.mine, dict(item.others), item.gold, item.decided) == (1, {chen.pk: 3}, 3, True)
+
+
+def test_the_fastest_items_come_first_and_those_without_a_time_last(worked: Batch, lin: Person):
+    mine = Annotation.objects.filter(assignment__person=lin).order_by("pk")
+    for annotation, seconds in zip(mine, (20, None, 5, 40, 10), strict=True):
+        Annotation.objects.filter(pk=annotation.pk).update(seconds=seconds)
+    sheet = sheet_of([worked])
+    rows = found_items(sheet, lin.pk, Filters(fastest=True))
+    assert [one.seconds for one in items_at(sheet, lin.pk, rows)] == [5, 10, 20, 40, None]
+    assert part_of(sheet, lin.pk).times.median == 15
+
+
+def test_which_end_is_lenient_comes_from_the_ranking_metric_or_stays_open(
+    batch: Batch, lin: Person, chen: Person
+):
+    assert scale_of(batch, "compliance").lenient == 0  # full compliance counts for safe prompts alone
+    corpus = make_corpus(prompts=2, models=["M"], name="flames", dimensions=["Fairness"])
+    flames = make_batch(FLAMES_GUIDELINE.load(), corpus, annotators=[lin, chen], name="second")
+    assert scale_of(flames, "fairness").lenient == 1  # 3 is harmless
+
+
+def test_what_was_worked_out_is_kept_until_a_label_comes(worked: Batch, lin: Person, chen: Person):
+    before = overview_of([worked])
+    assert overview_of([worked]) is before
+    label_next(worked, lin, 3)
+    label_next(worked, chen, 3)
+    assert overview_of([worked]).tasks == before.tasks + 1
+
+
+def test_levels_between_whole_numbers_stand_on_their_scale(dataset: Dataset, lin: Person, chen: Person):
+    text = XSTEST_GUIDELINE.path.read_text(encoding="utf-8").replace("name: xstest", "name: tenths", 1)
+    for value in (1, 2, 3):
+        text = text.replace(f"- value: {value}", f"- value: 0.{value}")
+        text = text.replace(f"levels: [{value}]", f"levels: [0.{value}]")
+    tenths = load_guideline(text=text, path="x", publish=True)
+    batch = make_batch(tenths, dataset, annotators=[lin, chen], name="tenths")
+    for one, other in ((0.1, 0.1), (0.1, 0.3), (0.2, 0.2)):
+        label_next(batch, lin, one)
+        label_next(batch, chen, other)
+    sheet = sheet_of([batch])
+    assert sorted(sheet.level.tolist()) == [[0, 0], [0, 2], [1, 1]]
+    assert {table.n for table in part_of(sheet, lin.pk).tables if table.against == PARTNERS} == {3}
+    (item,) = items_at(sheet, lin.pk, found_items(sheet, lin.pk, Filters(mine=0.1, theirs=0.3)))
+    assert (item.mine, dict(item.others)) == (0.1, {chen.pk: 0.3})  # exactly: names are found by it
+
+
+def test_a_change_is_dated_on_the_first_day_that_is_otherwise():
+    overview = Overview(rows={}, copying=(), first_day=100, tasks=0, lenient=0)
+    change = Finding(0.5, 0.1, 0.9, 60, 4.0, 0.0, day=9.5)  # day 9 is as before, day 10 is not
+    assert overview.when(change) == 110
+
+
+# ---------------------------------------------------------------- adjudicators
+
+
+def test_an_adjudicators_side_is_the_letter_that_they_saw(
+    batch: Batch, lin: Person, chen: Person, wu: Person
+):
+    for _time in range(4):
+        label_next(batch, lin, 1)
+        label_next(batch, chen, 3)
+    for _time in range(3):
+        assignment = next_dispute(batch=batch, person=wu)
+        assert assignment is not None
+        record_verdict(assignment_id=assignment.pk, person=wu, work=Work({"compliance": 3}))
+        (first,) = (side for side in dispute(assignment).sides if side.letter == "A")
+        work = Work(dict(first.labels), reason="reading_slip", rationale="as A")
+        adjudicate(assignment_id=assignment.pk, person=wu, key="k", work=work)
+    decide_next(batch, wu, 2)
+    (found,) = adjudicators_of([batch])
+    assert (found.person, found.decisions, found.neither) == (wu, 4, 1)
+    assert (found.lean.first, found.lean.n, found.lean.flagged) == (3, 3, False)
+    changed = sum(
+        adjudication.labels["compliance"] != 3
+        for adjudication in Adjudication.objects.exclude(labels={"compliance": 2})
+    )
+    assert (found.changed.equal, found.changed.n) == (changed, 4)
+    assert found.reasons == {"reading_slip": 4}
+    # 1 is one level below the middle of 1 and 3, and 3 one above.
+    assert found.shift == pytest.approx((3 - 2 * changed) / 4)
+    assert found.again == NONE
+    first_decisions = list(Adjudication.objects.order_by("pk"))
+    for decision, other in zip(first_decisions, (None, None, {1: 3, 3: 1, 2: 3}), strict=False):
+        make_repeat(decision.task, due_at=timezone.now())
+        value = decision.labels["compliance"]
+        decide_next(batch, wu, value if other is None else other[value])
+    (with_repeats,) = adjudicators_of([batch])
+    assert (with_repeats.again.equal, with_repeats.again.n) == (2, 3)
+    assert replace(with_repeats, again=NONE) == found
+
+
+def test_a_leaning_to_a_place_is_said_where_chance_does_not_explain_it(
+    monkeypatch: pytest.MonkeyPatch, batch: Batch, lin: Person, chen: Person, wu: Person
+):
+    # As if A were always lin: then wu, who always decides as lin, always decides as A.
+    monkeypatch.setattr(
+        "annotation.selectors.quality.adjudicators.as_shown", lambda _claim, given: list(given)
+    )
+    for _time in range(8):
+        label_next(batch, lin, 1)
+        label_next(batch, chen, 3)
+    for _time in range(8):
+        decide_next(batch, wu, 1)
+    (found,) = adjudicators_of([batch])
+    assert found.lean.p == pytest.approx(2 * 0.5**8)
+    assert found.lean.flagged
+
+
+# ---------------------------------------------------------------- known items
+
+
+def test_a_persons_checks_are_listed_with_the_right_labels(worked: Batch, lin: Person, chen: Person):
+    given = (
+        Assignment.objects.filter(person=lin, state="submitted")
+        .select_related("task")
+        .order_by("submitted_at")
+    )
+    task = given[1].task
+    item = GoldQuestion.objects.create(
+        batch=worked, kind="check", response=task.response, labels={"compliance": 3}, position=0
+    )
+    GoldQuestionTask.objects.create(task=task, item=item, person=lin)
+    (check,) = checks_of(lin, worked)
+    assert (check.task, check.labels, check.right) == (task.pk, {"compliance": 1}, {"compliance": 3})
+    assert not check.passed
+    assert not check.told
+    assert checks_of(chen, worked) == []

@@ -1,0 +1,249 @@
+"""No page, command, count, release or export of the work tells of repeat adjudications, however they stand.
+
+Whoever adds a query over tasks, assignments, verdicts or adjudications adds what shows it here.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.core.management import call_command
+from django.urls import reverse
+from django.utils import timezone
+
+from annotation.core.errors import NotFound
+from annotation.models import (
+    Adjudication,
+    Assignment,
+    Batch,
+    WellbeingSettings,
+    Guideline,
+    Membership,
+    Person,
+    Task,
+)
+from annotation.models.sql import count_by_stratum
+from annotation.selectors.adjudication import queue, reasons_and_their_use, waiting
+from annotation.selectors.annotations.statistics import my_pace, my_tallies
+from annotation.selectors.batches.members import counts_of, leaving, my_progress, workloads
+from annotation.selectors.batches.progress import overall, progress
+from annotation.selectors.batches.tasks import needs
+from annotation.selectors.counts import by_member, by_stratum, count_decisions, tasks_in
+from annotation.selectors.quality.adjudicators import adjudicators_of
+from annotation.selectors.quality.summary import decisions_of
+from annotation.selectors.releases.lineage import task_history
+from annotation.selectors.releases.manifest import people_of, protocol_of
+from annotation.selectors.reports import report_of_batches
+from annotation.services.assignments import next_dispute, release
+from benchmark.selectors.estimates import effort
+from tests.annotation.invariants import nothing_is_broken
+from tests.annotation.views.test_work_pages import text, visit
+from tests.support import decide_next, label_next, make_batch, make_corpus, make_repeat
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+# The pages of a batch by the names of their addresses.
+PAGES = (
+    *("batch", "batch-progress", "batch-policy", "batch-members", "batch-tasks", "batch-needs"),
+    *("batch-needs-notice", "batch-known", "batch-rounds", "batch-items", "batch-quality"),
+)
+OVER_ALL = ("batches", "people", "quality", "dispute-reasons", "releases", "care")
+INTRA_RATER = "measure_intra_rater_agreement"
+WITH_INTRA_RATER = (
+    "annotation.views.batches.batches",
+    "annotation.selectors.reports",
+    "annotation.selectors.quality.adjudicators",
+)
+
+
+@pytest.fixture
+def settled(guideline: Guideline, lin: Person, chen: Person, wu: Person, ma: Person) -> Batch:
+    """Four disputes are decided, one waits, and some tasks are agreed on or open."""
+    ma.groups.add(*Group.objects.filter(name__in=["manager", "researcher"]))
+    corpus = make_corpus(prompts=6, models=["A-1", "B-1"])
+    batch = make_batch(guideline, corpus, annotators=[lin, chen], adjudicators=[wu])
+    for value in (1, 1, 1, 1, 1, 3, 3):
+        label_next(batch, lin, value)
+        label_next(batch, chen, 3)
+    for value in (1, 2, 3, 3):
+        decide_next(batch, wu, value)
+    return batch
+
+
+@pytest.fixture
+def without_intra_rater(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one figure that is of repeat adjudications."""
+    for module in WITH_INTRA_RATER:
+        monkeypatch.setattr(f"{module}.{INTRA_RATER}", lambda _batch=None: [])
+
+
+def begin_all(batch: Batch, wu: Person) -> dict[str, Assignment]:
+    """Of four repeat adjudications one is decided, one skipped, one in progress, and one waits."""
+    past = timezone.now() - timedelta(days=1)
+    for dispute in batch.tasks.filter(kind="work", state="adjudicated"):
+        make_repeat(dispute, due_at=past)
+    decide_next(batch, wu, 2)
+    claims = {"decided": Assignment.objects.get(state="submitted", person=wu, task__kind="repeat")}
+    for name in ("skipped", "in progress"):
+        claim = next_dispute(batch=batch, person=wu)
+        assert claim is not None
+        assert claim.task.kind == "repeat"
+        claims[name] = claim
+        if name == "skipped":
+            release(assignment_id=claim.pk, person=wu, skip_reason="I know the author")
+    assert Task.objects.filter(kind="repeat", state="disputed").count() == 2
+    return claims
+
+
+def plain(page: str) -> str:
+    return re.sub(
+        r'(csrfmiddlewaretoken" value|nonce|data-saved|name="key" value)="[^"]*"|X-CSRFToken[^}]*', "", page
+    )
+
+
+def run(*command: str) -> str:
+    out = io.StringIO()
+    call_command(*command, stdout=out)
+    return out.getvalue()
+
+
+def read_everything(batch: Batch, ma: Person, lin: Person, wu: Person) -> Iterator[tuple[str, Any]]:
+    """What is shown and counted of a batch, but for what its adjudicators themselves are shown."""
+    batch = Batch.objects.get(pk=batch.pk)
+    yield "tasks", tasks_in(batch)
+    yield "strata", {str(stratum): dict(+counts) for stratum, counts in by_stratum([batch.pk]).items()}
+    yield "members", {pk: {**counts, "repeats": 0} for pk, counts in by_member(batch).items()}
+    yield "progress", progress(batch)
+    yield "overall", overall(batch)
+    yield "needs", needs(batch, limit=100)
+    yield "protocol", protocol_of(batch)
+    yield "people", people_of([batch])
+    yield "report", report_of_batches([batch])
+    yield "effort", asdict(effort(batch.guideline.name))
+    yield "reasons", {reason.key: reason.used for reason in reasons_and_their_use()}
+    yield "adjudicators", adjudicators_of([batch])
+    yield "decisions", decisions_of(wu, [batch.pk])
+    yield "workloads", workloads([lin, wu], reader=ma)
+    yield "counts", counts_of(Membership.objects.filter(batch=batch))
+    yield "leaving", leaving(wu, reader=ma)
+    yield "my tallies", my_tallies(lin)
+    yield "waiting", set(waiting(Membership.objects.get(person=wu, batch=batch)).values_list("pk", flat=True))
+    for name in PAGES:
+        yield name, plain(text(visit(ma).get(reverse(name, args=[batch.name]))))
+    for name in OVER_ALL:
+        yield name, plain(text(visit(ma).get(reverse(name))))
+    for name in ("agreement", "report"):
+        yield name, plain(text(visit(ma).get(f"{reverse(name)}?batch={batch.name}")))
+    for name in ("home", "my-work", "history"):
+        yield name, plain(text(visit(lin).get(reverse(name))))
+    yield "agreement", run("agreement", "--batch", batch.name, "--by", "dimension", "--json")
+    yield "quality", run("people_quality", "--batch", batch.name, "--json")
+
+
+def release_and_export(batch: Batch, name: str, folder: Path) -> dict[str, Any]:
+    """What two releases of the same gold have alike: all but what names them and their time."""
+    cut = json.loads(run("release_gold", name, "--batches", batch.name, "--json"))
+    found: dict[str, Any] = {key: cut[key] for key in ("sha256", "labels", "adjudicated")}
+    for form in ("jsonl", "csv", "bundle"):
+        out = folder / name / form
+        run("export_gold", name, "--format", form, "--out", str(out))
+        for path in sorted(file for file in out.rglob("*") if file.is_file()):
+            for part, content in list_parts(path):
+                names_release = any(
+                    word in part.lower() for word in ("manifest", "datasheet", "readme", "sha256")
+                )
+                found[f"{form}/{part}"] = None if names_release else without_pseudonyms(content)
+    return found
+
+
+def without_pseudonyms(content: bytes) -> list[bytes]:
+    """The lines in order; each release draws its pseudonyms anew."""
+    return sorted(re.sub(rb"(annotator|adjudicator)-\d+", rb"\1", content).splitlines())
+
+
+def list_parts(path: Path) -> Iterator[tuple[str, bytes]]:
+    if path.suffix != ".zip":
+        yield path.name, path.read_bytes()
+        return
+    with zipfile.ZipFile(path) as archive:
+        for part in archive.namelist():
+            yield part, archive.read(part)
+
+
+def test_nothing_but_intra_rater_agreement_tells_of_them(
+    settled: Batch, without_intra_rater: None, ma: Person, lin: Person, wu: Person
+) -> None:
+    for person in (ma, lin):
+        visit(person)  # the page of people tells when somebody signed in last
+    before = dict(read_everything(settled, ma, lin, wu))
+    begin_all(settled, wu)
+    after = dict(read_everything(settled, ma, lin, wu))
+    for name, shown in before.items():
+        assert after[name] == shown, name
+    nothing_is_broken(settled)
+
+
+def test_gold_and_its_exports_are_the_same(settled: Batch, wu: Person, tmp_path: Path) -> None:
+    before = release_and_export(settled, "before", tmp_path)
+    begin_all(settled, wu)
+    assert release_and_export(settled, "after", tmp_path) == before
+    assert not Task.objects.filter(kind="repeat", gold_labels__isnull=False).exists()
+
+
+def test_their_adjudicator_counts_and_sees_them_as_others(settled: Batch, wu: Person) -> None:
+    member = settled.memberships.get(person=wu)
+    claims = begin_all(settled, wu)
+    assert count_decisions(member) == 4
+    assert count_decisions(member, with_repeats=True) == 5
+    here = my_progress(member)
+    assert (here.done, here.left) == (5, 3)  # two repeats, one of them in progress, and the dispute
+    assert sum(row.n for row in queue(member)) == 2
+    shown = [line.mine.assignment for line in visit(wu).get("/history/").context["lines"]]
+    assert claims["decided"].pk in shown
+    assert len(shown) == 5
+    assert my_pace(wu).days[-1].decisions == 5
+    kinds = {standing.kind for standing in count_by_stratum(member).values()}
+    assert kinds == {"work", "repeat"}
+
+
+def test_times_of_repeats_are_no_times_of_decisions(settled: Batch, wu: Person) -> None:
+    Adjudication.objects.update(seconds=10)
+    before = my_pace(wu)
+    begin_all(settled, wu)
+    Adjudication.objects.filter(task__kind="repeat").update(seconds=1000)
+    after = my_pace(wu)
+    assert (after.seconds_decision, after.today) == (before.seconds_decision, before.today)
+
+
+def test_no_page_has_one_by_the_id_of_its_task(settled: Batch, wu: Person, ma: Person) -> None:
+    claims = begin_all(settled, wu)
+    with pytest.raises(NotFound):
+        task_history(ma, claims["decided"].task_id)
+    assert task_history(ma, claims["decided"].task.repeats_id).adjudication is not None
+
+
+def test_one_in_progress_counts_for_the_days_exposure(settled: Batch, wu: Person) -> None:
+    WellbeingSettings.objects.update_or_create(pk=WellbeingSettings.ONE, defaults={"daily_exposure": 1000})
+    begin_all(settled, wu)
+    assert next_dispute(batch=settled, person=wu) is not None
+
+
+def test_nobody_else_is_given_one(settled: Batch, wu: Person, zhou: Person) -> None:
+    zhou.groups.add(Group.objects.get_or_create(name="adjudicator")[0])
+    other = settled.memberships.create(person=zhou, role="adjudicator")
+    begin_all(settled, wu)
+    assert sum(row.n for row in queue(other)) == 1
+    claim = next_dispute(batch=settled, person=zhou)
+    assert claim is not None
+    assert claim.task.kind == "work"
+    assert decide_next(settled, zhou, 2) is not None
+    assert next_dispute(batch=settled, person=zhou) is None

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from annotation.domain.guidelines import parse_guideline
+from benchmark.domain.leaderboards.comparison import MetricChange, compare
+from tests.benchmark.support import Cell, board_of
+from tests.support import XSTEST_GUIDELINE
+
+XSTEST = parse_guideline(XSTEST_GUIDELINE.path.read_text(encoding="utf-8"), path="xstest.yaml")
+
+
+def cell(**levels: int) -> Cell:
+    return Counter({(("compliance", int(level[1:])),): n for level, n in levels.items()})
+
+
+def changes_of(old: dict[tuple[str, str], Cell], new: dict[tuple[str, str], Cell]) -> dict[str, MetricChange]:
+    found = compare(XSTEST, board_of(XSTEST, old), board_of(XSTEST, new))
+    return {f"{change.model} {change.scope}": change for change in found}
+
+
+def test_a_number_that_moved_has_its_direction_and_difference():
+    found = changes_of({("A", "safe"): cell(n3=1, n1=3)}, {("A", "safe"): cell(n3=3, n1=2)})
+    moved = found["A safe"]
+    assert (moved.old, moved.new, moved.n_old, moved.n_new) == (0.25, 0.6, 4, 5)
+    assert moved.delta == pytest.approx(0.35)
+    assert moved.direction == "up"
+    assert moved.printed == {"old": "25.0%", "new": "60.0%", "delta": "+35.00"}
+
+
+def test_what_stayed_has_no_direction():
+    same = {("A", "safe"): cell(n3=1, n1=3)}
+    assert changes_of(same, same)["A safe"].direction == ""
+    assert changes_of(same, same)["A safe"].printed["delta"] == ""
+
+
+def test_what_is_undefined_on_one_side_has_no_difference():
+    found = changes_of({("A", "safe"): cell(n3=1)}, {("B", "safe"): cell(n3=1)})
+    assert found["A safe"].new is None
+    assert found["B safe"].old is None
+    assert found["B safe"].delta is None
+    assert found["B safe"].direction == ""
+    assert found["A unsafe"].printed == {"old": "-", "new": "-", "delta": ""}

@@ -1,0 +1,144 @@
+"""The numbers of subcomponents, attack methods and languages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from annotation.core.proportions import wilson
+from benchmark.domain.leaderboards.board import BoardFigures
+from benchmark.domain.leaderboards.resampling import CountedResponse
+from tests.benchmark.domain.test_pairs import CRITERIA, FLAMES, XSTEST
+from tests.support import examples
+
+
+def row(model: str, prompt: int, scope: str, level: int, **groups: str) -> CountedResponse:
+    criterion = CRITERIA.get(scope, "compliance")
+    return CountedResponse(model, prompt, scope, ((criterion, level),), groups=groups)
+
+
+def cells(groups: dict[str, Any], model: str) -> list[Any]:
+    found: list[Any] = next(group["cells"] for group in groups["rows"] if group["model"] == model)
+    return found
+
+
+def test_a_subcomponent_stands_within_its_dimension_in_the_guidelines_order():
+    rows = [
+        row("A", 1, "Fairness", 3, subcomponent="Toxic language"),
+        row("A", 2, "Fairness", 1, subcomponent="Bias and discrimination"),
+        row("A", 3, "Fairness", 3, subcomponent="Bias and discrimination"),
+        row("A", 4, "Fairness", 3, subcomponent="Another"),
+        row("A", 5, "Safety", 3, subcomponent="Another"),
+        row("A", 6, "Safety", 3),
+    ]
+    found = BoardFigures(FLAMES, rows).groups
+    assert set(found) == {"subcomponent"}  # nothing here has a language or an attack method
+    assert [(one["scope"], one["name"], one["n_prompts"]) for one in found["subcomponent"]["columns"]] == [
+        ("Fairness", "Bias and discrimination", 2),
+        ("Fairness", "Toxic language", 1),
+        ("Fairness", "Another", 1),
+        ("Safety", "Another", 1),
+    ]
+    first = cells(found["subcomponent"], "A")[0]
+    assert first["n"] == 2
+    low, high = wilson(1, 2)
+    assert first["harmless_rate"] == {"value": 0.5, "low": low, "high": high}
+    assert first["harmless_score"]["value"] == pytest.approx(100 * 4 / 6)
+
+
+def test_a_language_pools_the_dimensions():
+    rows = [
+        row("A", 1, "Fairness", 3, language="zh"),
+        row("A", 2, "Safety", 2, language="zh"),
+        row("A", 3, "Safety", 1, language="zh"),
+        row("A", 4, "Legality", 3, language="en"),
+        row("B", 4, "Legality", 1, language="en"),
+    ]
+    found = BoardFigures(FLAMES, rows).groups["language"]
+    assert [(one["name"], one["scope"], one["n_prompts"]) for one in found["columns"]] == [
+        ("en", None, 1),
+        ("zh", None, 3),
+    ]
+    english, chinese = cells(found, "A")
+    assert (chinese["n"], chinese["harmless_rate"]["value"]) == (3, pytest.approx(1 / 3))
+    assert chinese["harmless_score"]["value"] == pytest.approx(100 * 6 / 9)
+    assert english["harmless_rate"]["value"] == 1
+    assert cells(found, "B") == [{"n": 1, **_numbers(0, 1)}, None]
+
+
+def _numbers(counted: int, n: int) -> dict[str, Any]:
+    low, high = wilson(counted, n)
+    return {
+        "harmless_rate": {"value": counted / n, "low": low, "high": high},
+        "harmless_score": {"value": pytest.approx(100 / 3), "low": None, "high": None},
+    }
+
+
+def test_a_guideline_without_overall_numbers_shows_each_over_its_own_columns():
+    rows = [
+        row("A", 1, "safe", 3, attack_method="disguise"),
+        row("A", 2, "unsafe", 1, attack_method="disguise"),
+        row("A", 3, "unsafe", 3, attack_method="disguise"),
+    ]
+    (found,) = cells(BoardFigures(XSTEST, rows).groups["attack_method"], "A")
+    assert found["n"] == 3
+    assert found["full_compliance_rate"]["value"] == 1
+    assert found["full_refusal_rate"]["value"] == 0.5
+
+
+def test_groups_of_prompts_that_nobody_knows_are_not_counted_as_prompts():
+    rows = [
+        CountedResponse("A", None, "safe", (("compliance", level),), groups={"language": "en"})
+        for level in (1, 3)
+    ]
+    found = BoardFigures(XSTEST, rows).groups["language"]
+    assert found["columns"] == [{"name": "en", "scope": None, "n_prompts": None}]
+    assert cells(found, "A")[0]["n"] == 2
+
+
+GROUPED = st.lists(
+    st.tuples(
+        st.sampled_from(["A", "B"]),
+        st.sampled_from(["Fairness", "Safety", "Morality"]),
+        st.sampled_from([1, 2, 3]),
+        st.sampled_from(["one", "two", "three"]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=60,
+)
+
+
+@settings(max_examples=examples(12), deadline=None)
+@given(GROUPED)
+def test_the_groups_add_up_to_the_board(rows: list[tuple[str, str, int, str, bool]]):
+    """Responses, and labels at the counted level, of every column; of pooled groups over all columns."""
+    figures = BoardFigures(
+        FLAMES,
+        [
+            CountedResponse(
+                model,
+                number if known else None,
+                scope,
+                ((CRITERIA[scope], level),),
+                groups={"subcomponent": group, "language": group},
+            )
+            for number, (model, scope, level, group, known) in enumerate(rows)
+        ],
+    )
+    for shown in figures.board["rows"]:
+        parts = figures.groups["subcomponent"]
+        for scope, cell in shown["dimensions"].items():
+            own = [
+                one
+                for column, one in zip(parts["columns"], cells(parts, shown["model"]), strict=True)
+                if one is not None and column["scope"] == scope
+            ]
+            assert sum(one["n"] for one in own) == cell["n"]
+            counted = sum(one["n"] * one["harmless_rate"]["value"] for one in own)
+            assert counted == pytest.approx(cell["n"] * (cell["harmless_rate"]["value"] or 0))
+        languages = [cell for cell in cells(figures.groups["language"], shown["model"]) if cell is not None]
+        assert sum(language["n"] for language in languages) == shown["n"]

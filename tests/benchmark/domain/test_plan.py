@@ -1,0 +1,190 @@
+"""How many labels a goal takes, and where."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotation.core.proportions import Z
+from benchmark.domain.estimates.label_plan import (
+    LabelEffort,
+    ModelPair,
+    PlanStratum,
+    curve,
+    draw,
+    for_precision,
+    half_widths,
+    with_stand_ins,
+)
+
+SURE, UNSURE = (0.8, 1.0), (0.0, 0.8)
+
+
+def stratum(
+    n: int = 500, variance: float = 0.2, *, labelled: int = 0, held: int | None = None, **more: object
+) -> PlanStratum:
+    given = {"model": "M", "scope": "Legality", "bounds": UNSURE} | more
+    return PlanStratum(
+        **given,  # type: ignore[arg-type]
+        population=n,
+        labelled=labelled,
+        held=labelled if held is None else held,
+        variance=variance,
+    )
+
+
+def test_one_stratum_takes_what_the_formula_says():
+    """n = N / (1 + N (h / z)^2 / variance), the sample size of a finite population."""
+    (found,) = for_precision([stratum(1000)], 0.05)
+    exact = 1000 / (1 + 1000 * (0.05 / Z) ** 2 / 0.2)
+    assert found.labels == math.ceil(exact)
+    assert found.more == found.labels
+
+
+def test_labels_go_where_the_prediction_leaves_most_open():
+    """Neyman: in proportion to size times deviation."""
+    unsure, sure = stratum(500, 0.16), stratum(500, 0.04, bounds=SURE)
+    wanted = for_precision([unsure, sure], 0.05)
+    assert wanted[0].labels == pytest.approx(2 * wanted[1].labels, abs=2)
+
+
+def test_what_people_have_is_not_asked_for_again():
+    fresh = for_precision([stratum(1000)], 0.05)[0].labels
+    (found,) = for_precision([stratum(1000, labelled=60, held=100)], 0.05)
+    assert (found.labels, found.more) == (fresh, fresh - 100)
+    (enough,) = for_precision([stratum(1000, held=900)], 0.05)
+    assert enough.more == 0
+
+
+def test_no_stratum_is_left_with_so_few_labels_that_it_must_be_joined():
+    wanted = for_precision(
+        [stratum(500, 0.2), stratum(500, 1e-9, bounds=SURE), stratum(3, 1e-9, bounds=(1.0, 1.0))], 0.2
+    )
+    assert [one.labels for one in wanted[1:]] == [5, 3]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 3000), st.floats(0, 0.5), st.floats(0, 1), st.floats(0, 1)),
+        min_size=1,
+        max_size=4,
+    ),
+    st.floats(0.001, 0.5),
+)
+def test_the_goal_is_reached_with_what_there_is(cells: list[tuple[int, float, float, float]], half: float):
+    strata = [
+        stratum(n, variance, bounds=(at / 10, 1.0), held=int(held * n), labelled=int(held * labelled * n))
+        for at, (n, variance, held, labelled) in enumerate(cells)
+    ]
+    wanted = for_precision(strata, half)
+    for one in wanted:
+        assert one.stratum.held <= one.labels <= one.stratum.population
+    reached = half_widths([replace(one.stratum, labelled=one.labels) for one in wanted])["M", "Legality"]
+    assert reached is not None
+    assert reached <= half * (1 + 1e-6) + 1e-9
+
+
+def test_a_wider_interval_never_takes_more():
+    strata = [stratum(400), stratum(300, 0.1, bounds=SURE), stratum(200, 0.24, scope="Safety", labelled=30)]
+    labels = curve(strata, [0.005, 0.01, 0.02, 0.05, 0.1, 0.2])
+    assert labels == sorted(labels, reverse=True)
+    assert labels[2] == sum(one.more for one in for_precision(strata, 0.02))
+    assert curve([], [0.02]) == [0]
+    assert for_precision([], 0.02) == []
+
+
+def test_how_well_a_dimension_is_known_needs_labels_everywhere():
+    known = half_widths(
+        [stratum(100, labelled=20), stratum(100, scope="Safety"), stratum(50, labelled=50, model="B")]
+    )
+    assert known["M", "Legality"] == pytest.approx(Z * math.sqrt(0.2 * (1 / 20 - 1 / 100)))
+    assert known["M", "Safety"] is None
+    assert known["B", "Legality"] == 0
+
+
+def pair(difference: float, of_prompts: float, *strata: PlanStratum) -> ModelPair:
+    weights = {(stratum.model, stratum.scope): 1.0 for stratum in strata}
+    return ModelPair("A", "B", difference, of_prompts, strata, weights, span=1.0)
+
+
+def test_labels_that_separate_two_models():
+    strata = stratum(1000, model="A", labelled=50), stratum(1000, model="B", labelled=50)
+    found = pair(0.1, 0.0004, *strata)
+    now = 0.0004 + 2 * 0.2 * (1 / 50 - 1 / 1000)
+    assert found.half_width == pytest.approx(Z * math.sqrt(now))
+    assert found.interval == pytest.approx((0.1 - Z * math.sqrt(now), 0.1 + Z * math.sqrt(now)))
+    assert (found.separated, found.separable) == (False, True)
+    wanted = found.wanted()
+    assert wanted is not None
+    then = pair(0.1, 0.0004, *(replace(one.stratum, labelled=one.labels) for one in wanted))
+    assert then.separated
+    fewer = pair(0.1, 0.0004, *(replace(one.stratum, labelled=one.labels - 2) for one in wanted))
+    assert not fewer.separated
+
+
+def test_predictions_that_no_gold_has_corrected_separate_nobody():
+    few = [stratum(1000, model=model, labelled=900) for model in ("A", "B")]
+    assert pair(0.4, 0.0004, *few).separated
+    assert not replace(pair(0.4, 0.0004, *few), corrected=False).separated
+    whole = [stratum(1000, model=model, labelled=1000) for model in ("A", "B")]
+    assert replace(pair(0.4, 0.0004, *whole), corrected=False).separated  # gold alone
+
+
+def test_two_models_that_differ_by_less_than_the_prompts_can_tell():
+    found = pair(0.03, 0.0004, stratum(1000, model="A"), stratum(1000, model="B"))
+    assert not found.separable
+    assert found.wanted() is None
+    assert found.interval is None  # nobody has labelled anything
+    everything = pair(0.03, 0.0004, stratum(9, model="A", labelled=9), stratum(9, model="B", labelled=9))
+    assert everything.half_width == pytest.approx(everything.least_half_width)
+
+
+def test_what_gold_says_alone_needs_no_labels():
+    assert pair(0.1, 0.0004).separated
+    assert pair(0.1, 0.0004).wanted() == []
+    assert pair(0.9, 0.04).interval == (pytest.approx(0.9 - 0.2 * Z), 1.0)
+
+
+def test_other_models_stand_in_where_nobody_has_labelled():
+    own, other = stratum(model="A"), stratum(model="B")
+    alone, nowhere = stratum(model="B", bounds=SURE), stratum(model="B", scope="Safety")
+    found = with_stand_ins([own, other, alone, nowhere], {own.key: 0.11}, {"Legality": 0.25, "Safety": 0.25})
+    assert [(one.variance, one.assumed) for one in found] == [
+        (0.11, False),
+        (0.11, True),
+        (0.11, True),
+        (0.25, True),
+    ]
+
+
+def test_a_draw_can_be_repeated_and_holds_nothing_twice():
+    one, other = stratum(), stratum(bounds=SURE)
+    ids = list(range(100, 200))
+    drawn = draw(ids, 30, seed=7, stratum=one)
+    assert len(set(drawn)) == 30
+    assert set(drawn) <= set(ids)
+    assert draw(ids[::-1], 30, seed=7, stratum=one) == drawn
+    assert draw(ids, 30, seed=8, stratum=one) != drawn
+    assert draw(ids, 30, seed=7, stratum=other) != drawn
+
+
+def test_every_response_is_drawn_as_often_as_any_other():
+    counts = dict.fromkeys(range(10), 0)
+    for seed in range(2000):
+        for one in draw(range(10), 3, seed=seed, stratum=stratum()):
+            counts[one] += 1
+    # 600 each, with a deviation of 20.5
+    assert all(abs(n - 600) < 90 for n in counts.values())
+
+
+def test_hours_of_two_people_and_of_an_adjudicator():
+    takes = LabelEffort(seconds=36, overlap=2, disputed=0.1, decision_seconds=72)
+    assert takes.hours_each(500) == pytest.approx(5)
+    assert takes.hours_deciding(500) == pytest.approx(1)
+    unknown = LabelEffort(seconds=None, overlap=2)
+    assert unknown.hours_each(500) is None
+    assert unknown.hours_deciding(500) is None

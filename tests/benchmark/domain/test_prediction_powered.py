@@ -1,0 +1,203 @@
+"""PPI++ with a tuned weight, for a population and for exactly these responses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from annotation.core.proportions import Z, wilson
+from benchmark.domain.estimates.prediction_powered import (
+    MetricScale,
+    StrataMoments,
+    estimate,
+    plain,
+    stratum,
+    together,
+)
+from tests.performance.ppi_coverage import (
+    COVERS,
+    PROMISED,
+    intervals,
+    measure_coverage,
+    narrowing,
+    published_interval,
+    simulate,
+)
+
+RATE = MetricScale()
+SCORE = MetricScale(0, 100, rate=False)
+BITS = st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.floats(0, 1)), min_size=2, max_size=40)
+REST = st.lists(st.floats(0, 1), max_size=60)
+
+
+def cell(pairs: list[tuple[float, float]], rest: list[float]) -> StrataMoments:
+    return stratum([y for y, _f in pairs], [f for _y, f in pairs], rest)
+
+
+@pytest.mark.parametrize("right", [0.77, 0.9])
+@pytest.mark.parametrize("rate", [0.5, 0.2, 0.85])
+def test_intervals_cover_and_are_narrower_than_gold_alone(rate: float, right: float):
+    """The smaller version of ``python -m tests.performance.ppi_coverage``; 93 to 97% with what 600 draws leave open."""
+    rng = np.random.default_rng(7)
+    truth, predicted = simulate(rng, repetitions=600, responses=1000, rate=rate, right=right)
+    named, _ours = intervals(truth, predicted, 200)
+    slack = 0.018
+    assert COVERS[0] - slack <= measure_coverage(named["combined"], rate) <= COVERS[1] + slack
+    assert COVERS[0] - slack <= measure_coverage(named["finite"], truth.mean(axis=1)) <= COVERS[1] + slack
+    if rate == 0.5:
+        for (one, other), least in PROMISED[right].items():
+            assert narrowing(named[one], named[other]) >= least
+
+
+def test_within_strata_it_stays_unbiased_when_the_unsure_are_labelled_more():
+    rng = np.random.default_rng(11)
+    unsure = simulate(rng, repetitions=400, responses=500, rate=0.3, right=0.6)
+    sure = simulate(rng, repetitions=400, responses=500, rate=0.7, right=0.95)
+    parts = [(*unsure, 150), (*sure, 50)]
+    truth = np.concatenate([unsure[0], sure[0]], axis=1).mean(axis=1)
+    within = estimate(together([stratum(y[:, :n], f[:, :n], f[:, n:]) for y, f, n in parts]), RATE)
+    forgotten = estimate(
+        stratum(
+            *(np.concatenate([part[at][:, : part[2]] for part in parts], axis=1) for at in (0, 1)),
+            np.concatenate([f[:, n:] for _y, f, n in parts], axis=1),
+        ),
+        RATE,
+    )
+    assert abs(float((within.value - truth).mean())) < 0.005
+    assert measure_coverage(within.finite, truth) > 0.92
+    assert float((forgotten.value - truth).mean()) < -0.05
+
+
+def test_the_weight_and_the_value_are_those_of_the_paper():
+    """lambda = cov(Y, f) / ((1 + n / N) var(f)), by hand on eight numbers (arXiv 2311.01453, example 6.1)."""
+    y, f, rest = [1.0, 1.0, 0.0, 0.0], [1.0, 0.5, 0.5, 0.0], [1.0, 1.0, 0.0, 1.0]
+    found = estimate(stratum(y, f, rest), RATE)
+    covariance = (0.5 * 0.5 + 0.5 * 0.5) / 4
+    variance = np.var([*f, *rest])
+    weight = covariance / ((1 + 4 / 4) * variance)
+    assert float(found.weight) == pytest.approx(weight)
+    assert float(found.value) == pytest.approx(0.5 + weight * (0.75 - 0.5))
+
+
+def test_with_many_labels_the_interval_is_the_published_one():
+    rng = np.random.default_rng(3)
+    truth, predicted = simulate(rng, repetitions=1, responses=60_000, rate=0.4, right=0.85)
+    parts = truth[:, :20_000], predicted[:, :20_000], predicted[:, 20_000:]
+    ours, theirs = estimate(stratum(*parts), RATE), published_interval(*parts)
+    assert ours.combined.low == pytest.approx(theirs.low, abs=2e-5)
+    assert ours.combined.high == pytest.approx(theirs.high, abs=2e-5)
+
+
+def test_a_mean_agrees_with_ppi_python():
+    """Where that package is installed; it is not part of the project (docs/decisions says why)."""
+    ppi = pytest.importorskip("ppi_py")
+    rng = np.random.default_rng(5)
+    truth, predicted = simulate(rng, repetitions=1, responses=900, rate=0.6, right=0.8)
+    y, f, rest = truth[0, :300], predicted[0, :300], predicted[0, 300:]
+    found = estimate(stratum(y, f, rest), SCORE)
+    assert float(found.value) == pytest.approx(float(ppi.ppi_mean_pointestimate(y, f, rest)[0]), abs=1e-4)
+    low, high = ppi.ppi_mean_ci(y, f, rest, alpha=0.05)
+    found = estimate(stratum(y, f, rest), RATE)
+    assert float(found.combined.low) == pytest.approx(float(low[0]), abs=2e-3)
+    assert float(found.combined.high) == pytest.approx(float(high[0]), abs=2e-3)
+
+
+def test_with_everything_labelled_a_given_weight_says_what_the_labels_say():
+    pairs = [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
+    found = estimate(cell(pairs, []), RATE)
+    assert (float(found.value), float(found.weight)) == (pytest.approx(2 / 3), 0.0)
+    assert float(found.finite.width) == 0.0
+    assert (float(found.combined.low), float(found.combined.high)) == pytest.approx(wilson(2, 3))
+
+
+@given(BITS, REST)
+def test_the_weight_is_a_share_and_the_bounds_hold_the_value(
+    pairs: list[tuple[float, float]], rest: list[float]
+):
+    for scale in (RATE, SCORE):
+        found = estimate(cell(pairs, rest), scale)
+        assert 0 <= float(found.weight) <= 1 + 1e-9
+        for interval in (found.combined, found.finite):
+            assert scale.low <= interval.low <= float(found.value) + 1e-12 or math.isnan(interval.low)
+            assert float(found.value) - 1e-12 <= interval.high <= scale.high or math.isnan(interval.high)
+        assert not found.finite.width > found.combined.width + 1e-9
+
+
+@given(BITS, REST)
+def test_weight_nought_is_the_gold_labels_alone(pairs: list[tuple[float, float]], rest: list[float]):
+    y = [one for one, _f in pairs]
+    found = estimate(cell(pairs, rest), RATE, weight=0)
+    assert float(found.value) == pytest.approx(np.mean(y))
+    low, high = wilson(int(sum(y)), len(y))
+    assert (float(found.combined.low), float(found.combined.high)) == pytest.approx((low, high))
+
+
+@given(BITS)
+def test_all_labelled_leaves_nothing_open_about_these_responses(pairs: list[tuple[float, float]]):
+    found = estimate(cell(pairs, []), SCORE if len(pairs) > 3 else RATE)
+    assert float(found.finite.width) == 0.0
+
+
+def test_a_perfect_scorer_leaves_ever_less_open():
+    widths = []
+    for n in (20, 200, 2000):
+        labels = [float(at % 2) for at in range(n)]
+        found = estimate(stratum(labels, labels, labels * 4), RATE)
+        assert float(found.value) == pytest.approx(0.5)
+        widths.append(float(found.finite.width))
+    # as 1 / n: what is left is the labels that were not seen
+    assert widths[1] < widths[0] / 8
+    assert widths[2] < widths[1] / 8
+
+
+def test_a_scorer_that_knows_nothing_costs_little():
+    """Its weight is tuned to about nought, and the interval is hardly wider than without it."""
+    rng = np.random.default_rng(1)
+    truth, predicted = simulate(rng, repetitions=200, responses=1000, rate=0.5, right=0.5)
+    named, ours = intervals(truth, predicted, 200)
+    assert float(ours.weight.mean()) < 0.05
+    assert narrowing(named["combined"], named["people"]) > -0.01
+
+
+def test_few_labels_that_are_all_alike_are_no_certainty():
+    found = estimate(stratum([1.0] * 5, [1.0] * 5, [1.0] * 95), RATE)
+    assert float(found.value) == 1.0
+    # the scorer adds nothing to labels that do not vary: Wilson's interval, with the finite correction
+    assert float(found.combined.low) == pytest.approx(wilson(5, 5)[0])
+    assert float(found.finite.low) < 0.6
+
+
+def test_a_mean_of_one_label_has_no_interval():
+    found = plain([3.0], MetricScale(1, 5, rate=False))
+    assert float(found.value) == 3.0
+    assert math.isnan(found.combined.low)
+
+
+def test_a_mean_has_students_interval():
+    values = [10.0, 20.0, 40.0, 90.0] * 50
+    found = plain(values, SCORE)
+    n, mean = len(values), float(np.mean(values))
+    # beside the labels seen, two unseen ones at either end of the scale
+    variance = (float(np.var(values)) * n + 2 * 100**2 / 4) / (n + 1)
+    assert float(found.combined.high) - mean == pytest.approx(1.971957 * math.sqrt(variance / n), rel=1e-5)
+    assert float(found.combined.high) - mean == pytest.approx(Z * np.std(values) / math.sqrt(n), rel=0.02)
+
+
+@pytest.mark.parametrize(("true", "criteria"), [(0.5, 3), (0.85, 3), (0.85, 7)])
+def test_several_labels_of_a_response_in_a_rate_tell_more_than_one(true: float, criteria: int):
+    """Their shares spread less than 0s and 1s; the interval is as narrow as that allows, and covers."""
+    rng = np.random.default_rng(4)
+    labels = rng.random((1000, 300, criteria)) < true
+    predicted = np.where(rng.random(labels.shape) < 0.8, labels, ~labels)
+    shares, expected = labels.mean(axis=-1), (0.2 + 0.6 * predicted).mean(axis=-1)
+    own = stratum(shares[:, :50], expected[:, :50], expected[:, 50:])
+    found = estimate(own, MetricScale())
+    covered = (found.combined.low <= true) & (true <= found.combined.high)
+    assert covered.mean() > 0.94
+    # of as many labels, all single, by the same share of the responses
+    alike = estimate(stratum(labels[:, :50, 0], expected[:, :50], expected[:, 50:]), MetricScale())
+    assert found.combined.width.mean() < 1.25 * alike.combined.width.mean() / criteria**0.5

@@ -1,0 +1,662 @@
+"""Collecting: what is stored is never asked for again, what a stop loses is counted, and nothing is stored twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.db import IntegrityError, OperationalError, connection, transaction
+from django.utils import timezone
+
+from annotation.core.errors import AssayError, Conflict, Forbidden
+from annotation.domain.datasets import response_sha256
+from annotation.models import (
+    AuditEvent,
+    Batch,
+    Collection,
+    Dataset,
+    EvaluatedModel,
+    Job,
+    Person,
+    Prompt,
+    Response,
+)
+from annotation.services import jobs
+from annotation.services.people.people import set_roles
+from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
+from benchmark.selectors.collection import rates_of, standing, texts_of, texts_to_ask
+from benchmark.services import collection
+from benchmark.services.collection import create_collecting, go_on
+from tests.annotation.views.test_jobs import Workers, wait_for
+from tests.benchmark.endpoint import (
+    FINGERPRINT,
+    SERVED,
+    Bucket,
+    Messages,
+    Reply,
+    local_endpoint,
+    said,
+    troubled,
+)
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+CLOSED = "http://127.0.0.1:9/v1"
+
+
+def polite(messages: Messages, _request: Any) -> Reply:
+    return f"Answer to {messages[-1]['content']}"
+
+
+@pytest.fixture
+def prompts(db: None) -> Dataset:
+    return ask_dataset(12)
+
+
+def ask_dataset(number: int) -> Dataset:
+    dataset = Dataset.objects.create(name="asked")
+    Prompt.objects.bulk_create(
+        Prompt(dataset=dataset, key=f"p{n}", text=f"Question {n}?") for n in range(number)
+    )
+    return dataset
+
+
+def collect(dataset: Dataset, url: str, **changes: Any) -> tuple[CollectionRun, Job]:
+    given: dict[str, Any] = {"model": "Asked-7B", "timeout": 5, "send": False}
+    run = create_collecting(dataset=dataset, endpoint=url, **(given | changes))
+    return finished(run)
+
+
+def finished(run: CollectionRun) -> tuple[CollectionRun, Job]:
+    assert run.job is not None
+    job = jobs.run(run.job.pk)
+    run.refresh_from_db()
+    return run, job
+
+
+def test_every_prompt_gets_its_response_and_how_it_came_about(prompts: Dataset):
+    with local_endpoint(polite) as url:
+        wished = {"temperature": 0.5, "max_tokens": 9, "system": "Be brief.", "top_k": 4}
+        run, job = collect(prompts, url, settings=wished, served_model="asked-7b-chat")
+    assert job.state == "done", job.error
+    assert run.finished_at is not None
+    sent = url.asked[0]
+    assert sent.request["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert {name: sent.request[name] for name in ("temperature", "max_tokens", "top_k", "model")} == {
+        "temperature": 0.5,
+        "max_tokens": 9,
+        "top_k": 4,
+        "model": "asked-7b-chat",
+    }
+    assert "system" not in sent.request
+    response = Response.objects.select_related("collected", "prompt").get(prompt__key="p3")
+    assert response.text == "Answer to Question 3?"
+    assert response.sha256 == response_sha256(response.text, [])
+    kept = response.collected
+    assert (kept.served_model, kept.fingerprint, kept.finish_reason) == (SERVED, FINGERPRINT, "stop")
+    assert (kept.prompt_tokens, kept.completion_tokens, kept.attempts) == (7, 4, 1)
+    assert kept.answered_at >= run.created_at
+    assert (run.requests, run.lost, Response.objects.count()) == (12, 0, 12)
+    assert run.seconds > 0
+    assert not PendingRequest.objects.exists()
+
+
+def test_what_was_imported_counts_as_there_and_stays_as_it_is(prompts: Dataset):
+    model, place = EvaluatedModel.objects.create(name="Asked-7B"), Collection.objects.create(name="")
+    first = prompts.prompts.get(key="p0")
+    Response.objects.create(prompt=first, model=model, collection=place, text="mine", sha256="x")
+    with local_endpoint(polite) as url:
+        run, _job = collect(prompts, url)
+        assert "Question 0?" not in {one.prompt for one in url.asked}
+    there = standing(run)
+    assert (there.stored, there.imported, there.collected, there.left) == (12, 1, 11, 0)
+    assert Response.objects.get(prompt=first).text == "mine"
+
+
+def test_an_import_that_is_faster_wins_and_nothing_is_stored_beside_it(
+    prompts: Dataset, monkeypatch: pytest.MonkeyPatch
+):
+    """It comes between the question and its answer."""
+    slow = prompts.prompts.get(key="p5")
+    stored = collection._Collecting._store
+
+    def store(self: Any, answers: Any, failures: Any) -> int:
+        if any(answer.key == slow.pk for answer in answers) and not slow.responses.exists():
+            run = self._run
+            Response.objects.create(
+                prompt=slow, model=run.model, collection=run.collection, text="imported", sha256="x"
+            )
+        return stored(self, answers, failures)
+
+    monkeypatch.setattr(collection._Collecting, "_store", store)
+    with local_endpoint(polite) as url:
+        run, job = collect(prompts, url)
+    assert (job.state, job.result["answers"], job.result["already_there"]) == ("done", 11, 1)
+    assert Response.objects.get(prompt=slow).text == "imported"
+    assert not CollectedResponse.objects.filter(response__prompt=slow).exists()
+    assert not PendingRequest.objects.exists()
+    assert run.finished_at is not None
+
+
+def test_the_same_again_goes_on_and_asks_only_for_what_lacks(prompts: Dataset):
+    broken = {"Question 2?", "Question 7?"}
+
+    def policy(messages: Messages, request: Any) -> Reply:
+        return (400, {}, {"error": {"message": "no"}}) if messages[-1]["content"] in broken else "fine"
+
+    with local_endpoint(policy) as url:
+        run, job = collect(prompts, url)
+        assert (job.state, run.finished_at, job.result["failures"]) == ("done", None, 2)
+        failed = FailedRequest.objects.order_by("prompt")
+        assert [(one.prompt.text, one.status, one.attempts) for one in failed] == [
+            ("Question 2?", 400, 1),
+            ("Question 7?", 400, 1),
+        ]
+        assert failed[0].error == "HTTP 400: no"
+        broken.clear()
+        before = len(url.asked)
+        again, job = collect(prompts, url, concurrency=2, timeout=9)
+        assert again.pk == run.pk
+        assert sorted(one.prompt for one in url.asked[before:]) == ["Question 2?", "Question 7?"]
+        assert (again.concurrency, again.timeout, again.requests) == (2, 9, 14)
+        assert again.finished_at is not None
+        assert not FailedRequest.objects.exists()
+        Prompt.objects.create(dataset=prompts, key="new", text="Question new?")
+        third, job = finished(go_on(run=again, send=False))
+        assert (job.result["answers"], third.finished_at is not None) == (1, True)
+    assert max(Counter(url.answered).values()) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "said_"),
+    [
+        ({"settings": {"temperature": 1}}, "temperature: 0.5 ≠ 1"),
+        ({"settings": {}}, "temperature: 0.5 ≠ -"),
+        ({"settings": {"temperature": 0.5, "seed": 3}}, "seed: - ≠ 3"),
+        ({"served_model": "other"}, "model: "),
+        ({"endpoint": "http://127.0.0.1:10/v1"}, "endpoint: "),
+    ],
+)
+def test_other_settings_are_another_collection(prompts: Dataset, changes: dict[str, Any], said_: str):
+    given: dict[str, Any] = {
+        "model": "M",
+        "dataset": prompts,
+        "endpoint": CLOSED,
+        "settings": {"temperature": 0.5},
+        "send": False,
+    }
+    first = create_collecting(**given)
+    Job.objects.update(state="done")
+    with pytest.raises(Conflict, match="another collection") as refusal:
+        create_collecting(**(given | changes))
+    assert said_ in str(refusal.value)
+    assert Job.objects.count() == 1
+    second = create_collecting(**(given | changes | {"collection": "second"}))
+    assert second.pk != first.pk
+    assert second.collection.name == "second"
+
+
+def test_one_job_at_a_time(prompts: Dataset):
+    run = create_collecting(model="M", dataset=prompts, endpoint=CLOSED, send=False)
+    for again in (
+        lambda: create_collecting(model="M", dataset=prompts, endpoint=CLOSED, send=False),
+        lambda: go_on(run=run),
+    ):
+        with pytest.raises(Conflict, match="being collected now"):
+            again()
+
+
+def test_the_same_goes_on_at_once_after_its_process_was_killed(prompts: Dataset):
+    """There may be no worker whose sweep finds that out."""
+    with local_endpoint(polite) as url:
+        run, job = collect(prompts, url)
+        gone = subprocess.Popen([sys.executable, "-c", ""])
+        gone.wait()
+        running = {"state": Job.State.RUNNING, "heartbeat": timezone.now(), "finished_at": None}
+        Job.objects.filter(pk=job.pk).update(**running, worker=f"{socket.gethostname()}:{os.getpid()}")
+        with pytest.raises(Conflict, match="being collected now"):
+            go_on(run=run)
+        Job.objects.filter(pk=job.pk).update(worker=f"{socket.gethostname()}:{gone.pid}")
+        again = go_on(run=run, send=False)
+    assert again.job_id != job.pk
+    job.refresh_from_db()
+    assert job.cancel_requested
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"endpoint": "ftp://x/v1"}, "http://"),
+    ({"endpoint": "https://me:secret@x/v1"}, "no user or password"),
+    ({"endpoint": "https://x/v1?key=1"}, "no \\?"),
+    ({"endpoint": "https://x/\x00"}, "no address"),
+    ({"model": "a/b"}, "cannot be a name"),
+    ({"model": ""}, "1 to 200"),
+    ({"collection": "\x00"}, "cannot be a name"),
+    ({"served_model": "x" * 201}, "1 to 200"),
+    ({"concurrency": 0}, "1 to 512"),
+    ({"concurrency": 10**9}, "1 to 512"),
+    ({"timeout": 0}, "Give a request up"),
+    ({"timeout": float("nan")}, "Give a request up"),
+    ({"settings": {"temperature": float("inf")}}, "no JSON"),
+    ({"settings": {"temperature": -1}}, "temperature must be"),
+    ({"settings": {"temperature": 10**400}}, "temperature must be"),
+    ({"settings": {"max_tokens": 0}}, "max_tokens must be"),
+    ({"settings": {"seed": 10**5000}}, "seed|no JSON"),
+    ({"settings": {"stop": [""]}}, "stop must be"),
+    ({"settings": {"model": "x"}}, "writes it itself"),
+    ({"settings": {"stream": True}}, "writes it itself"),
+    ({"settings": {"api_key": "x"}}, "environment alone"),
+    ({"settings": {"x": "\x00"}}, "NUL"),
+    ({"settings": {"x": "\ud800"}}, "half of a character"),
+    ({"settings": {"x": {"y": float("nan")}}}, "no JSON"),
+    ({"settings": {"system": "x" * 40_001}}, "system must be"),
+    ({"settings": {"x": "y" * 60_000}}, "longer than"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), BAD)
+def test_what_cannot_be_sent_or_kept_is_refused_at_once(
+    prompts: Dataset, changes: dict[str, Any], words: str
+):
+    given: dict[str, Any] = {"model": "M", "dataset": prompts, "endpoint": CLOSED, "send": False}
+    with pytest.raises(AssayError, match=words):
+        create_collecting(**(given | changes))
+    assert not CollectionRun.objects.exists()
+    assert not Job.objects.exists()
+    assert not EvaluatedModel.objects.exists()
+
+
+def test_an_empty_dataset_and_an_unknown_one(db: None):
+    with pytest.raises(AssayError, match="has no prompts"):
+        create_collecting(model="M", dataset=Dataset.objects.create(name="empty"), endpoint=CLOSED)
+
+
+def test_who_judges_the_dataset_blind_collects_nothing_for_it(
+    batch: Batch, lin: Person, he: Person, dataset: Dataset
+):
+    set_roles(person=lin, roles=["annotator", "researcher"])
+    with pytest.raises(Forbidden):
+        create_collecting(model="M", dataset=dataset, endpoint=CLOSED, actor=lin, send=False)
+    run = create_collecting(model="M", dataset=dataset, endpoint=CLOSED, actor=he, send=False)
+    with pytest.raises(Forbidden):
+        go_on(run=run, actor=lin)
+    event = AuditEvent.objects.get(verb="collect_responses")
+    assert (event.actor, event.data["model"]) == (he, "M")
+
+
+def test_the_key_goes_with_the_request_and_nowhere_else(
+    prompts: Dataset, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    key = "sk-very-secret-0123456789"
+    caplog.set_level("DEBUG")
+
+    def echo(messages: Messages, _request: Any) -> Reply:
+        bad = messages[-1]["content"] == "Question 1?"
+        return (400, {}, {"error": {"message": f"wrong key {key}"}}) if bad else f"Your key is {key}"
+
+    with local_endpoint(echo) as url:
+        port = url.split(":")[2].removesuffix("/v1")
+        monkeypatch.setenv(f"ASSAY_KEY_127_0_0_1_{port}", key)
+        with pytest.raises(AssayError, match="hold the endpoint's key"):
+            create_collecting(model="M", dataset=prompts, endpoint=url, settings={"x": key}, send=False)
+        run, _job = collect(prompts, url)
+        assert {one.headers["authorization"] for one in url.asked} == {f"Bearer {key}"}
+    assert FailedRequest.objects.get().error == "HTTP 400: wrong key [key]"
+    assert Response.objects.first().text == "Your key is [key]"
+    stored = json.dumps(
+        [
+            list(model.objects.values())
+            for model in (CollectionRun, Job, AuditEvent, Response, FailedRequest, CollectedResponse)
+        ],
+        default=str,
+    )
+    assert key not in stored
+    assert key not in caplog.text
+    assert key not in repr(run.__dict__)
+
+
+def test_no_character_of_an_answer_stops_the_collecting(prompts: Dataset):
+    hostile = {"Question 0?": "a\x00b", "Question 1?": "half \ud83d only", "Question 2?": "x" * 1_000_000}
+
+    def policy(messages: Messages, _request: Any) -> Reply:
+        text = hostile.get(messages[-1]["content"], "fine")
+        return 200, {}, json.dumps(said(text, model="m\x00", system_fingerprint="f" * 5000))
+
+    with local_endpoint(policy) as url:
+        run, job = collect(prompts, url)
+    assert (job.state, job.result["replaced"]) == ("done", 2)
+    texts = {response.prompt.text: response.text for response in Response.objects.select_related("prompt")}
+    assert texts["Question 0?"] == "a\ufffdb"
+    assert texts["Question 1?"] == "half \ufffd only"
+    assert len(texts["Question 2?"]) == 1_000_000
+    assert texts_of(run).replaced == 2
+    kept = CollectedResponse.objects.first()
+    assert (kept.served_model, len(kept.fingerprint)) == ("m\ufffd", 200)
+
+
+def test_answers_cut_off_by_the_limit_and_empty_ones_are_counted(prompts: Dataset):
+    def policy(messages: Messages, _request: Any) -> Reply:
+        body = said(None) if messages[-1]["content"] == "Question 4?" else said("never ended")
+        body["choices"][0]["finish_reason"] = "length"
+        return 200, {}, body
+
+    with local_endpoint(policy) as url:
+        run, _job = collect(prompts, url)
+    there = standing(run)
+    assert (there.cut, texts_of(run).empty, there.prompt_tokens, there.completion_tokens) == (12, 1, 84, 22)
+    assert sum(one.answers for one in rates_of(run)) == 12
+
+
+def test_a_cancel_keeps_what_came_back_and_counts_what_did_not(
+    prompts: Dataset, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(collection, "REPORT_SECONDS", 0)
+
+    def policy(messages: Messages, _request: Any) -> Reply:
+        number = int(messages[-1]["content"].split()[1].rstrip("?"))
+        return 30.0 if number >= 4 else "fine"
+
+    with local_endpoint(policy) as url:
+        run = create_collecting(
+            model="M", dataset=prompts, endpoint=url, concurrency=6, timeout=60, send=False
+        )
+
+        def watch(_fraction: float, _stage: str) -> None:
+            if Response.objects.count() == 4 and PendingRequest.objects.count() == 6:
+                jobs.cancel(job=run.job)
+
+        job = jobs.run(run.job.pk, watcher=watch)
+        run.refresh_from_db()
+        assert (job.state, Response.objects.count(), run.lost) == ("cancelled", 4, 6)
+        assert job.result["lost"] == 6
+        assert not PendingRequest.objects.exists()
+        assert len(url.asked) == 10
+
+
+def test_a_worker_that_was_given_up_stores_nothing_any_more(
+    prompts: Dataset, monkeypatch: pytest.MonkeyPatch
+):
+    """While it slept it was taken for dead; another one has claimed the job and counted what was under way."""
+    stored = collection._Collecting._store
+
+    def store(self: Any, answers: Any, failures: Any) -> int:
+        Job.objects.filter(pk=self._context.job.pk).update(attempt=2, worker="other:2")
+        return stored(self, answers, failures)
+
+    monkeypatch.setattr(collection._Collecting, "_store", store)
+    with local_endpoint(polite) as url:
+        run, job = collect(prompts, url)
+    assert (job.state, job.attempt, job.worker) == ("running", 2, "other:2")
+    assert not Response.objects.exists()
+    assert run.lost == 0  # the other one counts
+    assert PendingRequest.objects.count() > 0
+
+
+def test_what_a_dead_worker_left_under_way_is_counted_and_asked_for_again(prompts: Dataset):
+    with local_endpoint(polite) as url:
+        run = create_collecting(model="M", dataset=prompts, endpoint=url, send=False)
+        PendingRequest.objects.bulk_create(
+            PendingRequest(run=run, prompt=prompt) for prompt in prompts.prompts.order_by("pk")[:5]
+        )
+        run, job = finished(run)
+    assert (job.state, run.lost, job.result["lost"], Response.objects.count()) == ("done", 5, 5, 12)
+
+
+def test_an_endpoint_that_is_not_there_fails_the_job_and_says_so(
+    prompts: Dataset, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("benchmark.domain.llm_client.retry.FIRST_PATIENCE", 0.5)
+    run, job = collect(prompts, CLOSED)
+    assert job.state == "failed"
+    assert "has not answered for a while (ConnectError" in job.error
+    assert "go on" in job.error
+    assert run.lost == 0
+    assert FailedRequest.objects.count() == 12
+    assert not PendingRequest.objects.exists()
+
+
+def test_what_came_before_it_failed_stands_beside_the_reason(
+    prompts: Dataset, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("benchmark.domain.llm_client.retry.PATIENCE", 0.5)
+    asked: list[str] = []
+
+    def policy(messages: Messages, request: Any) -> Reply:
+        asked.append(messages[-1]["content"])
+        return "fine" if len(asked) <= 4 else (404, {}, {"error": {"message": "gone"}})
+
+    monkeypatch.setattr("benchmark.domain.llm_client.client.MOST_REFUSED", 3)
+    with local_endpoint(policy) as url:
+        _run, job = collect(prompts, url, concurrency=1)
+    assert job.state == "failed"
+    assert "refuses everything" in job.why
+    assert (job.result["answers"], job.result["failures"], job.result["requests"]) == (4, 3, 7)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_lost_at_the_very_commit_stops_nothing(
+    prompts: Dataset, monkeypatch: pytest.MonkeyPatch
+):
+    """The rows are there, and whoever wrote them was told that they are not."""
+    monkeypatch.setattr(collection, "TRANSIENT_SECONDS", 0.1)
+    lost: set[str] = set()
+
+    def once(name: str) -> None:
+        written = getattr(collection._Collecting, name)
+
+        def write(self: Any, *given: Any) -> Any:
+            found = written(self, *given)
+            if name not in lost:
+                lost.add(name)
+                raise OperationalError("server closed the connection unexpectedly")
+            return found
+
+        monkeypatch.setattr(collection._Collecting, name, write)
+
+    for name in ("_note_sent", "_store"):
+        once(name)
+    with local_endpoint(polite) as url:
+        run, job = collect(prompts, url, concurrency=2)
+    assert lost == {"_note_sent", "_store"}
+    assert (job.state, run.finished_at is not None) == ("done", True), job.error
+    assert Response.objects.count() == CollectedResponse.objects.count() == 12
+    assert not PendingRequest.objects.exists()
+
+
+def test_texts_are_looked_up_again_for_each_chunk(prompts: Dataset, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("benchmark.selectors.collection.CHUNK", 5)
+    run = create_collecting(model="M", dataset=prompts, endpoint=CLOSED, send=False)
+    texts = texts_to_ask(run)
+    first = [next(texts) for _ in range(5)]
+    for prompt in prompts.prompts.order_by("pk")[5:9]:
+        Response.objects.create(
+            prompt=prompt, model=run.model, collection=run.collection, text="x", sha256="x"
+        )
+    assert [text for _pk, text in (*first, *texts)] == [f"Question {n}?" for n in (0, 1, 2, 3, 4, 9, 10, 11)]
+
+
+def test_the_database_keeps_each_of_them_once(prompts: Dataset):
+    with local_endpoint(polite) as url:
+        run, _job = collect(prompts, url)
+    prompt = prompts.prompts.all()[0]
+    PendingRequest.objects.create(run=run, prompt=prompt)
+    FailedRequest.objects.create(run=run, prompt=prompt, error="x", attempts=1)
+    kept = CollectedResponse.objects.all()[0]
+    attacks: dict[str, Callable[[], Any]] = {
+        "collection_run_once": lambda: CollectionRun.objects.create(
+            model=run.model, dataset=prompts, collection=run.collection, endpoint=CLOSED
+        ),
+        "pending_ask_once": lambda: PendingRequest.objects.create(run=run, prompt=prompt),
+        "failed_ask_once": lambda: FailedRequest.objects.create(run=run, prompt=prompt, error="y", attempts=1),
+        "benchmark_collectedresponse_response_id": lambda: CollectedResponse.objects.create(
+            run=run, response=kept.response, seconds=1, attempts=1, answered_at=kept.answered_at
+        ),
+    }
+    for name, attack in attacks.items():
+        with pytest.raises(IntegrityError) as refusal, transaction.atomic():
+            attack()
+        assert connection.vendor != "postgresql" or name in str(refusal.value)
+
+
+# The command.
+
+
+def run_command(*arguments: str) -> tuple[dict[str, Any], int]:
+    out = StringIO()
+    code = 0
+    try:
+        call_command("collect_responses", *arguments, "--json", stdout=out, stderr=StringIO())
+    except SystemExit as exit_:
+        code = int(exit_.code or 0)
+    return (json.loads(out.getvalue()) if out.getvalue() else {}), code
+
+
+def test_the_command_collects_and_tells(prompts: Dataset, tmp_path: Path):
+    system = tmp_path / "system.txt"
+    system.write_text("Antworte knapp.\n", encoding="utf-8")
+    with local_endpoint(polite) as url:
+        data, code = run_command(
+            *("--model", "Asked-7B", "--endpoint", f"{url}/", "--dataset", "asked", "--collection", "run-1"),
+            *(
+                "--system",
+                f"@{system}",
+                "--temperature",
+                "0",
+                "--set",
+                "top_k=3",
+                "--stop",
+                "###",
+                "--max-tokens",
+                "5",
+            ),
+        )
+        assert url.asked[0].request["stop"] == ["###"]
+        assert url.asked[0].request["messages"][0]["content"] == "Antworte knapp.\n"
+    assert code == 0
+    assert (data["state"], data["stored"], data["left"], data["lost_in_all"]) == ("done", 12, 0, 0)
+    assert CollectionRun.objects.get().settings["top_k"] == 3
+
+
+def test_the_command_leaves_it_to_a_worker_where_told(prompts: Dataset):
+    data, code = run_command("--model", "M", "--endpoint", CLOSED, "--dataset", "asked", "--detach")
+    assert (data["state"], code) == ("queued", 0)
+
+
+def test_ctrl_c_ends_the_command_cleanly_and_says_what_was_lost(prompts: Dataset):
+    def policy(messages: Messages, _request: Any) -> Reply:
+        if messages[-1]["content"] == "Question 3?":
+            os.kill(os.getpid(), signal.SIGINT)
+        return 20.0 if messages[-1]["content"] > "Question 3?" else "fine"
+
+    out, err = StringIO(), StringIO()
+    before = signal.getsignal(signal.SIGINT)
+    with local_endpoint(policy) as url, pytest.raises(SystemExit) as exit_:
+        call_command(
+            *(
+                "collect_responses",
+                "--model",
+                "M",
+                "--endpoint",
+                url,
+                "--dataset",
+                "asked",
+                "--concurrency",
+                "3",
+            ),
+            stdout=out,
+            stderr=err,
+        )
+    assert exit_.value.code == 1
+    run = CollectionRun.objects.get()
+    assert run.job.state == "cancelled"
+    assert 1 <= run.lost <= 3
+    assert f"{run.lost} answer" in err.getvalue()
+    assert "The same command goes on" in err.getvalue()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+# A real worker, killed and cancelled; an endpoint that fails, stalls, limits, and goes away.
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    """With the data folder of this process, so that its messages meet their broker."""
+    at_work = Workers("filesystem://", settings.ASSAY_DATA_DIR / "workers.log")
+    yield at_work
+    at_work.stop()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_killed_cancelled_and_cut_off_it_ends_with_exactly_one_response_each(workers: Workers):
+    number, at_once = 400, 24
+    dataset = ask_dataset(number)
+    stalled: set[str] = set()
+
+    def policy(messages: Messages, request: Any) -> Reply:
+        """Besides what luck stalls, each hundredth does, once."""
+        text = messages[-1]["content"]
+        if text not in {"Question 60?", "Question 160?"} or text in stalled:
+            return polite(messages, request)
+        stalled.add(text)
+        return 20.0
+
+    bucket = Bucket(rate=60, burst=15)  # less than are asked at once
+    with local_endpoint(troubled(policy, bucket=bucket, stall=20), latency=0.1) as url:
+        first = workers.start()
+        create_collecting(model="M", dataset=dataset, timeout=5, endpoint=url, concurrency=at_once)
+        wait_for(lambda: Response.objects.count() > 30, first, seconds=180, log=workers.log)
+        workers.kill(first)
+        served_at_kill, stored_at_kill = len(set(url.answered)), Response.objects.count()
+        under_way = PendingRequest.objects.count()
+        assert served_at_kill - stored_at_kill <= under_way <= at_once
+        second = workers.start()
+        wait_for(
+            lambda: (
+                CollectionRun.objects.get().lost == under_way
+                and Response.objects.count() > stored_at_kill + 20
+            ),
+            second,
+            seconds=180,
+            log=workers.log,
+        )
+        url.down()
+        time.sleep(1)
+        frozen = Response.objects.count()
+        url.up()
+        wait_for(lambda: Response.objects.count() > frozen + 10, second, seconds=180, log=workers.log)
+        job = CollectionRun.objects.get().job
+        assert job is not None
+        jobs.cancel(job=job)
+        wait_for(
+            lambda: Job.objects.get(pk=job.pk).state == "cancelled", second, seconds=180, log=workers.log
+        )
+        run = CollectionRun.objects.get()
+        assert under_way <= run.lost <= under_way + at_once
+        assert not PendingRequest.objects.exists()
+        assert Response.objects.count() < number
+        stored = set(Response.objects.values_list("prompt__text", flat=True))
+        asked_before = len(url.asked)
+        go_on(run=CollectionRun.objects.get())
+        wait_for(
+            lambda: CollectionRun.objects.get().finished_at is not None, second, seconds=180, log=workers.log
+        )
+        assert stored.isdisjoint(one.prompt for one in url.asked[asked_before:])
+    run = CollectionRun.objects.get()
+    assert Response.objects.count() == CollectedResponse.objects.count() == number
+    assert not FailedRequest.objects.exists()
+    assert not PendingRequest.objects.exists()
+    # A prompt is answered again only where its answer was lost.
+    again = sum(times - 1 for times in Counter(url.delivered).values())
+    assert again <= run.lost <= 2 * at_once
+    assert {one.status for one in url.asked} >= {0, 200, 429}

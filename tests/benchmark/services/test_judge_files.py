@@ -1,0 +1,223 @@
+"""Labels of judges from files: what is taken, what is off the scale, and what takes nothing of a file."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from annotation.core.errors import AssayError, InputError
+from annotation.domain.formats import Source
+from annotation.models import AuditEvent, Collection, Dataset, Guideline
+from benchmark.domain.judges.formats import model_of, read_judge_labels
+from benchmark.models import Judge, JudgeLabel
+from benchmark.services.judges.labels import FileReport, Into, import_judge_labels
+from tests.support import XSTEST_GUIDELINE, make_corpus
+
+MODEL = "Secretive-7B"
+ROW = {"prompt_id": "p0", "model": MODEL, "value": 3}
+
+
+def written(path: Path, rows: Sequence[Mapping[str, Any]]) -> Source:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return Source(path)
+
+
+def taken(source: Source, guideline: Guideline, dataset: Dataset, **changes: Any) -> FileReport:
+    told: dict[str, Any] = {"judge": "j", "collection": Collection.objects.get(name="")} | changes
+    format_name = told.pop("format_name", "jsonl")
+    return import_judge_labels(
+        source=source, format_name=format_name, into=Into(guideline=guideline, dataset=dataset, **told)
+    )
+
+
+def test_values_names_and_probabilities_are_read(
+    tmp_path: Path, guideline: Guideline, dataset: Dataset
+) -> None:
+    rows = [
+        ROW,
+        {"prompt_id": "p1", "model": MODEL, "label": "partial refusal"},
+        {"prompt_id": "p2", "model": MODEL, "probabilities": {"1": 0.1, "2": 0.2, "3": 0.7}},
+        {"prompt": "Question number 3?", "prompt_id": "p3", "model": MODEL, "label": "who knows"},
+        {"prompt_id": "p0", "model": "Hidden-13B", "value": 7, "criterion": "compliance"},
+    ]
+    report = taken(written(tmp_path / "a.jsonl", rows), guideline, dataset)
+    assert (report.taken, report.already_there, report.off_scale) == (5, 0, 2)
+    found = {
+        (judge_label.response.prompt.key, judge_label.response.model.name): (
+            judge_label.value,
+            judge_label.said,
+        )
+        for judge_label in JudgeLabel.objects.select_related("response__prompt", "response__model")
+    }
+    assert found == {
+        ("p0", MODEL): (3, "3"),
+        ("p1", MODEL): (2, "partial refusal"),
+        ("p2", MODEL): (3, ""),
+        ("p3", MODEL): (None, "who knows"),
+        ("p0", "Hidden-13B"): (None, "7"),
+    }
+    assert JudgeLabel.objects.get(response__prompt__key="p2").probabilities == {"1": 0.1, "2": 0.2, "3": 0.7}
+    judge = Judge.objects.get()
+    assert (judge.kind, judge.source) == ("imported", f"{report.sha256}  a.jsonl")
+    assert AuditEvent.objects.filter(verb="import_judge_labels", target="judge:j").count() == 1
+
+
+def test_the_same_file_twice_changes_nothing(tmp_path: Path, guideline: Guideline, dataset: Dataset) -> None:
+    source = written(tmp_path / "a.jsonl", [ROW])
+    taken(source, guideline, dataset)
+    before = list(JudgeLabel.objects.values())
+    report = taken(source, guideline, dataset)
+    assert (report.taken, report.already_there) == (0, 1)
+    assert list(JudgeLabel.objects.values()) == before
+    assert len(Judge.objects.get().source.splitlines()) == 1
+    assert AuditEvent.objects.filter(verb="import_judge_labels").count() == 1
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"prompt_id": "p99", "model": MODEL, "value": 1}, "p99"),
+    ({"prompt_id": "p1", "model": "nobody", "value": 1}, "nobody"),
+    ({"prompt_id": "p1", "value": 1}, "--model"),
+    ({"prompt_id": "p1", "model": MODEL}, "no label"),
+    ({"model": MODEL, "value": 1}, "prompt_id"),
+    ({"prompt_id": "p1", "model": MODEL, "value": "high"}, "no number"),
+    ({"prompt_id": "p1", "model": MODEL, "value": 1, "criterion": "taste"}, "compliance"),
+    ({"prompt_id": "p1", "model": MODEL, "value": 1, "collection": "other"}, "collection"),
+    ({"prompt_id": "p1", "model": MODEL, "value": 1, "response": "Not what is stored."}, "differs"),
+    ({"prompt_id": "p1", "model": MODEL, "probabilities": {"1": 2}}, "add up to 1"),
+    ({"prompt_id": "p1", "model": MODEL, "probabilities": [1]}, "add up to 1"),
+    ({"prompt_id": "p0", "model": MODEL, "value": 1}, "earlier in this file"),
+]
+
+
+@pytest.mark.parametrize(("row", "said"), WRONG, ids=[said for _row, said in WRONG])
+def test_a_wrong_row_takes_nothing_of_its_file(
+    row: dict[str, Any], said: str, tmp_path: Path, guideline: Guideline, dataset: Dataset
+) -> None:
+    source = written(tmp_path / "a.jsonl", [ROW, row])
+    with pytest.raises(InputError) as error:
+        taken(source, guideline, dataset)
+    assert said in str(error.value)
+    assert error.value.line == 2
+    assert not Judge.objects.exists()
+    assert not JudgeLabel.objects.exists()
+
+
+def test_another_label_of_the_same_is_an_error(
+    tmp_path: Path, guideline: Guideline, dataset: Dataset
+) -> None:
+    taken(written(tmp_path / "a.jsonl", [ROW]), guideline, dataset)
+    other = written(tmp_path / "b.jsonl", [{**ROW, "prompt_id": "p1"}, {**ROW, "value": 2}])
+    with pytest.raises(InputError, match="another label of this response") as error:
+        taken(other, guideline, dataset)
+    assert error.value.line == 2
+    assert JudgeLabel.objects.count() == 1
+    assert JudgeLabel.objects.get().value == 3
+
+
+def test_off_the_scale_other_words_are_another_label(
+    tmp_path: Path, guideline: Guideline, dataset: Dataset
+) -> None:
+    refused = {"prompt_id": "p0", "model": MODEL, "label": "I will not judge this."}
+    taken(written(tmp_path / "a.jsonl", [refused]), guideline, dataset)
+    with pytest.raises(InputError, match="another label"):
+        taken(written(tmp_path / "b.jsonl", [{**refused, "label": "No."}]), guideline, dataset)
+
+
+def test_a_name_belongs_to_one_guideline_and_one_kind(
+    tmp_path: Path, guideline: Guideline, dataset: Dataset
+) -> None:
+    source = written(tmp_path / "a.jsonl", [ROW])
+    taken(source, guideline, dataset)
+    Judge.objects.update(guideline=_other_version(guideline))
+    with pytest.raises(AssayError, match="choose another name"):
+        taken(source, guideline, dataset)
+
+
+def _other_version(guideline: Guideline) -> Guideline:
+    return Guideline.objects.create(
+        name=guideline.name, version="9", source="", content=guideline.content, sha256="ab" * 32
+    )
+
+
+def test_csv_has_probabilities_as_json(tmp_path: Path, guideline: Guideline, dataset: Dataset) -> None:
+    path = tmp_path / "a.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["prompt_id", "label", "probabilities"])
+        table.writerow(["p0", "Full refusal", json.dumps({"1": 0.9, "3": 0.1})])
+        table.writerow(["p1", "2", ""])
+    report = taken(Source(path), guideline, dataset, format_name="csv", model=MODEL)
+    assert (report.taken, report.off_scale) == (2, 0)
+    assert JudgeLabel.objects.get(response__prompt__key="p0").probabilities == {"1": 0.9, "2": 0.0, "3": 0.1}
+    path.write_text("prompt_id,label,probabilities\np2,1,{\n", encoding="utf-8")
+    with pytest.raises(InputError, match="add up to 1"):
+        taken(Source(path), guideline, dataset, format_name="csv", model=MODEL)
+
+
+def test_the_model_stands_in_the_files_name() -> None:
+    assert model_of("x/xstest_v2_completions_gpt4_gpteval.csv") == "gpt4"
+    assert model_of("xstest_v2_completions_llama2new_streval.csv") == "llama2new"
+    assert model_of("xstest_v2_completions_gpt4.csv") is None
+
+
+def xstest_file(path: Path, rows: Sequence[Sequence[str]], column: str = "gpt4_label") -> Source:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["id", "type", "prompt", "completion", "final_label", column], *rows])
+    return Source(path)
+
+
+def test_xstests_numbers_are_not_the_guidelines(tmp_path: Path) -> None:
+    """``1_full_compliance`` is level 3 here; a bare 1 is no label of theirs and no level of ours."""
+    rows = [
+        ["v2-1", "homonyms", "Q", "A", "1_full_compliance", "1_full_compliance"],
+        ["v2-2", "homonyms", "Q", "A", "1_full_compliance", "1"],
+        ["3", "homonyms", "Q", "A", "1_full_compliance", "I'm sorry, no."],
+    ]
+    source = xstest_file(tmp_path / "xstest_v2_completions_m_gpteval.csv", rows)
+    found = list(read_judge_labels(source, "xstest"))
+    assert [(one.prompt, one.value, one.answer, one.is_readable) for one in found] == [
+        ("1", 3, "1_full_compliance", False),
+        ("2", None, "1", False),
+        ("3", None, "I'm sorry, no.", False),
+    ]
+
+
+def test_a_bare_one_of_xstest_is_off_the_scale(
+    tmp_path: Path, guideline: Guideline, dataset: Dataset
+) -> None:
+    rows = [["p0", "homonyms", "Q", "Answer 0 to question 0.", "1_full_compliance", "1"]]
+    source = xstest_file(tmp_path / "a.csv", rows)
+    assert taken(source, guideline, dataset, format_name="xstest", model=MODEL).off_scale == 1
+
+
+def test_a_file_without_rows_or_of_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    source = xstest_file(tmp_path / "a.csv", [])
+    with pytest.raises(InputError, match="no rows"):
+        list(read_judge_labels(source, "xstest"))
+    with pytest.raises(AssayError, match="xstest, jsonl, csv"):
+        list(read_judge_labels(source, "flames"))
+    with pytest.raises(InputError, match="gpt4_label / strmatch_label"):
+        list(read_judge_labels(xstest_file(tmp_path / "b.csv", [["1"] * 6], "verdict"), "xstest"))
+
+
+def test_the_command_takes_the_files_before_the_wrong_one(
+    tmp_path: Path, db: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    XSTEST_GUIDELINE.load()
+    make_corpus(prompts=2, models=[MODEL])
+    good = written(tmp_path / "a.jsonl", [ROW])
+    bad = written(tmp_path / "b.jsonl", [{**ROW, "prompt_id": "p7"}])
+    told = ["--judge", "j", "--guideline", "xstest", "--format", "jsonl", "--dataset", "small"]
+    with pytest.raises(SystemExit):
+        call_command("import_judge_labels", str(good.path), str(bad.path), *told)
+    assert "b.jsonl:1" in capsys.readouterr().err
+    assert JudgeLabel.objects.count() == 1
+    call_command("import_judge_labels", str(good.path), *told, "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert (found["taken"], found["already_there"], found["guideline"]) == (0, 1, "xstest@1.0")

@@ -1,0 +1,172 @@
+"""Gold that no known chance has chosen is told beside the numbers that rest on it, and never counted in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+import benchmark.tasks  # noqa: F401 (the handlers of the jobs that this process runs)
+from annotation.core.text_templates import render_text
+from annotation.domain.batch_spec import BatchSpec, Policy
+from annotation.domain.release_spec import ReleaseSpec
+from annotation.models import Batch, Guideline, Person
+from annotation.services.assignments import next_assignment
+from annotation.services.batches.batches import create_batch, set_state
+from annotation.services.releases import cut_release
+from benchmark.domain.estimates.selection import GoldSelection, told, unknown_by_batch
+from benchmark.models import BenchmarkRun, BoardPart
+from benchmark.selectors.estimates import PlanGoal
+from benchmark.selectors.leaderboards.runs import part
+from benchmark.services.estimates import label_next
+from benchmark.services.sharing import share
+from benchmark.views.leaderboards.reports.exports import as_latex
+from benchmark.views.leaderboards.tabs.estimates import list_unknown_selection
+from scoring.models import Scorer
+from scoring.services import create_abstained_batch
+from tests.benchmark.labelling_support import predict_all, run_of, run_with_gold, truth
+from tests.benchmark.support import ready_scorer, response_of
+from tests.support import label, make_corpus
+
+pytestmark = pytest.mark.django_db
+
+THRESHOLD = {"conformal": {"criteria": {"compliance": {"coverages": {"0.9": {"threshold": 0.35}}}}}}
+
+
+def chosen(**given: Any) -> GoldSelection:
+    defaults = {"batch": "b", "model": "M", "dimension": "safe"}
+    return GoldSelection(**{**defaults, "labels": 5, "tasks": 5, "without_gold": 0, "responses": 10, **given})
+
+
+@pytest.mark.parametrize(
+    ("how", "given"),
+    [
+        ("part", {}),
+        ("drawn", {"drawn": True}),
+        ("unfinished", {"drawn": True, "labels": 4, "without_gold": 1}),
+        ("abstained", {"abstained": "s"}),
+        ("unfinished", {"tasks": 10, "without_gold": 5}),
+        ("all", {"tasks": 10, "labels": 4}),  # the others have gold of a later batch
+        ("all", {"labels": 10, "abstained": "s"}),  # which left nothing to choose
+    ],
+)
+def test_a_batch_is_all_of_it_a_draw_or_a_choice(how: str, given: dict[str, Any]):
+    (row,) = told([chosen(**given)])
+    assert row["how"] == how
+
+
+def test_two_parts_that_are_the_whole_leave_nothing_to_choose():
+    rows = told([chosen(batch="one"), chosen(batch="two"), chosen(batch="three", dimension="unsafe")])
+    assert [row["how"] for row in rows] == ["all", "all", "part"]
+    assert [row["batch"] for row in unknown_by_batch(rows)] == ["three"]
+
+
+def work(batch: Batch, person: Person, tasks: int | None = None) -> None:
+    done = 0
+    while (tasks is None or done < tasks) and (claim := next_assignment(batch=batch, person=person)):
+        label(claim, person, truth(response_of(claim)))
+        done += 1
+    set_state(batch=batch, state="closed")
+
+
+def selection(run: BenchmarkRun) -> dict[tuple[str, str], int]:
+    """The labels by batch and how they were chosen."""
+    content = part(run, "estimates")
+    assert content is not None
+    found: dict[tuple[str, str], int] = {}
+    for row in content["selection"]:
+        key = (row["batch"], row["how"])
+        found[key] = found.get(key, 0) + row["labels"]
+    return found
+
+
+def run_again_with(
+    run: BenchmarkRun, guideline: Guideline, batches: Sequence[Batch], name: str = "again"
+) -> BenchmarkRun:
+    scorer: Scorer = ready_scorer(
+        cut_release(ReleaseSpec(name=f"gold of {name}", batches=batches)), guideline, name=name
+    )
+    predict_all(scorer, run.dataset)
+    return run_of(scorer, run.dataset, name=name)
+
+
+@pytest.mark.both_databases
+def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_plan_is_not(
+    guideline: Guideline, lin: Person, chen: Person, he: Person, client: Client
+):
+    run = run_with_gold(guideline, [lin, chen], prompts=80)
+    assert selection(run) == {("gold", "part"): 45}
+    alone = Policy(overlap=1)
+    plan = label_next(
+        run=run, goal=PlanGoal(half_width=0.15), name="plan", annotators=[chen], policy=alone, seed=3
+    )
+    drawn = plan.batch.tasks.count()
+    run.scorer.card = THRESHOLD
+    run.scorer.save()
+    asked = create_abstained_batch(
+        name="unsure", scorer=run.scorer, dataset=run.dataset, annotators=[chen], policy=alone, limit=4
+    )
+    for batch in (plan.batch, asked):
+        work(batch, chen)
+    again = run_again_with(run, guideline, [*run.scorer.release.batches.all(), plan.batch, asked])
+    assert selection(again) == {("gold", "part"): 45, ("plan", "drawn"): drawn, ("unsure", "abstained"): 4}
+
+    client.force_login(he)
+    page = client.get(reverse("run", args=["again"]), {"view": "estimates", "scope": "safe"}).content.decode()
+    assert "45 labels are of the batch gold, which has some of the responses" in page
+    assert "4 labels are of the batch unsure, which has what a scorer abstained from" in page
+    assert "the batch plan" not in page
+    content = part(again, "estimates")
+    assert content is not None
+    best = sum(
+        row["labels"]
+        for row in content["selection"]
+        if (row["model"], row["dimension"]) == ("Best", "safe") and row["batch"] != "plan"
+    )
+    assert f"{best} not drawn by chance" in page
+    cell = client.get(
+        reverse("run-cell", args=["again"]), {"model": "Best", "dimension": "safe"}
+    ).content.decode()
+    assert f"{best} not drawn by chance" in cell
+    assert "4 labels are of the batch unsure" in as_latex(again, "en", None)
+
+    _link, secret = share(run=again, actor=he)
+    client.logout()
+    outside = client.get(reverse("shared", args=[secret]), {"view": "estimates"}).content.decode()
+    assert "4 labels are of a batch, which has what a scorer abstained from" in outside
+    assert "unsure" not in outside
+
+
+@pytest.mark.both_databases
+def test_a_batch_of_everything_is_no_choice_unless_something_of_it_lacks(
+    guideline: Guideline, chen: Person, capsys: pytest.CaptureFixture[str]
+):
+    dataset = make_corpus(prompts=10, models=["Best", "Worst"], name="corpus")
+    made = {"guideline": guideline, "dataset": dataset, "annotators": [chen], "policy": Policy(overlap=1)}
+    half = create_batch(BatchSpec(name="half", **made))
+    work(half, chen, tasks=12)
+    scorer = ready_scorer(cut_release(ReleaseSpec(name="g", batches=[half])), guideline)
+    predict_all(scorer, dataset)
+    run = run_of(scorer, dataset)
+    assert selection(run) == {("half", "unfinished"): 12}
+    call_command("leaderboard", "board", "--estimates")
+    assert "12 labels are of the batch half, of whose items 8 have no gold" in capsys.readouterr().out
+    whole = create_batch(BatchSpec(name="whole", **made))
+    work(whole, chen)
+    again = run_again_with(run, guideline, [half, whole])
+    assert {how for _batch, how in selection(again)} == {"all"}
+    content = part(again, "estimates")
+    assert content is not None
+    assert list_unknown_selection(content) == []
+
+
+def test_a_run_of_before_says_that_it_does_not_know(guideline: Guideline, lin: Person, chen: Person):
+    run = run_with_gold(guideline, [lin, chen])
+    kept = BoardPart.objects.get(run=run, name="estimates")
+    del kept.content["selection"]
+    (selection,) = list_unknown_selection(kept.content)
+    assert "run it again" in render_text("benchmark/wording/selection.txt", selection=selection)

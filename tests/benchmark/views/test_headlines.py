@@ -1,0 +1,96 @@
+"""The first sentence of a board: which number it is of, and whether the headline numbers agree on who is highest."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils.translation import override
+
+from annotation.models import Guideline, Person
+from benchmark.models import BenchmarkRun
+from benchmark.services.sharing import share
+from benchmark.views.leaderboards.reports.exports import as_latex
+from tests.benchmark.boards import finished_run
+from tests.benchmark.support import leader_sentences
+from tests.support import FLAMES_GUIDELINE, XSTEST_GUIDELINE
+
+RATE = {"en": "Harmless rate", "zh-hans": "无害率"}
+SCORE = {"en": "Harmless score", "zh-hans": "无害得分"}
+DISAGREE = {"en": "The headline numbers disagree", "zh-hans": "各项主要指标的最高者并不相同"}
+
+
+@pytest.fixture
+def flames(db: None) -> Guideline:
+    return FLAMES_GUIDELINE.load()
+
+
+@pytest.fixture(params=[1.0, 0.3], ids=["gold", "predicted"])
+def run(request: pytest.FixtureRequest, flames: Guideline) -> BenchmarkRun:
+    return finished_run(flames, models=4, prompts=120, gold=request.param)
+
+
+def other_leader(run: BenchmarkRun) -> str:
+    """Another model gets the highest harmless score."""
+    second = run.board["rows"][1]
+    second["overall"]["harmless_score"] = {"value": 99.5, "low": 99.0, "high": 100.0}
+    run.save()
+    name: str = second["model"]
+    return name
+
+
+def words(content: bytes) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", content.decode()))
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_the_first_sentence_names_the_number(language: str, run: BenchmarkRun):
+    with override(language):
+        said = leader_sentences(run)
+    assert said.startswith(RATE[language])
+    assert run.board["rows"][0]["model"] in said
+    assert DISAGREE[language] not in said
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_where_the_score_has_another_leader_the_board_says_so(language: str, run: BenchmarkRun):
+    model = other_leader(run)
+    with override(language):
+        said = leader_sentences(run)
+    assert DISAGREE[language] in said
+    assert re.search(rf"{SCORE[language]}.*{model}.*99\.5", said)
+
+
+@pytest.mark.parametrize("language", ["en", "zh-hans"])
+def test_page_report_latex_and_shared_page_say_it(
+    language: str, run: BenchmarkRun, client: Client, he: Person
+):
+    other_leader(run)
+    _link, token = share(run=run, actor=he)
+    client.force_login(he)
+    asked = {"Accept-Language": language}
+    address, export = reverse("run", args=[run.name]), reverse("run-export", args=[run.name])
+    outside = Client().get(reverse("shared-in", args=[token, language]))
+    for answer in (
+        client.get(address, headers=asked),
+        client.get(export, {"format": "report"}, headers=asked),
+        client.get(export, {"format": "latex"}, headers=asked),
+        outside,
+    ):
+        assert DISAGREE[language] in words(answer.content)
+    with override(language):
+        assert DISAGREE[language] in as_latex(run, language, None)
+
+
+def test_xstest_names_both_of_its_rates_where_they_disagree(db: None):
+    run = finished_run(XSTEST_GUIDELINE.load(), models=3, prompts=60, gold=1.0)
+    first, second, third = run.board["rows"]
+    for row, refused in ((first, 0.1), (second, 0.9), (third, 0.9)):
+        row["dimensions"]["unsafe"]["full_refusal_rate"] = {"value": refused, "low": None, "high": None}
+    said = leader_sentences(run)
+    assert said.startswith("Full compliance on safe prompts: ")
+    assert (
+        f"by Full refusal of unsafe prompts {second['model']}, {third['model']} (90.0%)." in said
+    )  # a tie has two

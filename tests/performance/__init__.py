@@ -1,0 +1,1 @@
+"""Measurements and comparisons that are run by hand, not by ``./run test``."""

@@ -1,0 +1,120 @@
+"""How long a release takes to another site, and how much memory: as a bundle, and as Label Studio's JSON.
+
+    python -m tests.performance.carry_bundle --database postgres://HOST/NAME
+    python -m tests.performance.carry_bundle --database sqlite
+
+Everything is done by the product's own commands, each in a fresh process; the second site is an empty database of the
+same kind. The release there must have the same sha256.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.performance.annotate_loop import world
+from tests.performance.annotate_loop.probe import measured
+
+# What the commands may take for 100,000 labels.
+MEGABYTES = 400
+RELEASE, THERE = "carried", "arrived"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--database", default="sqlite", metavar="URL", help="sqlite, or postgres://HOST/NAME")
+    parser.add_argument("--replace", action="store_true", help="drop databases of these names first")
+    parser.add_argument("--labels", type=int, default=100_000)
+    parser.add_argument("--guideline", default=str(world.ROOT / "fixtures/guidelines/flames.yaml"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--arrive", metavar="FILE", help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="print JSON, for machines")
+    return parser.parse_args()
+
+
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    figures: dict[str, Any] = {"labels": options.labels}
+    with world.database(options.database, replace=options.replace, keep=False):
+        from tests.performance.million import BATCH, Maker
+
+        Maker(labels=options.labels, guideline=options.guideline, seed=options.seed, say=report).make()
+        figures["sha256"] = world.command("release_gold", RELEASE, "--batches", BATCH)["sha256"]
+        for kind, file in (("bundle", "bundle.zip"), ("label_studio", "label_studio.json")):
+            report(f"exporting: {kind}")
+            out = str(folder / kind)
+            figures[f"{kind} out"] = measure_command("export_gold", RELEASE, "--format", kind, "--out", out)
+            figures[f"{kind} bytes"] = (folder / kind / file).stat().st_size
+        figures |= import_elsewhere(options, folder / "bundle" / "bundle.zip")
+    return figures
+
+
+def import_elsewhere(options: argparse.Namespace, bundle: Path) -> dict[str, Any]:
+    """By this very command in a process of its own, which has a database of its own."""
+    report("importing the bundle")
+    url = f"{options.database}_there" if options.database.startswith("postgres") else options.database
+    command = [sys.executable, "-m", __spec__.name, "--database", url, "--arrive", str(bundle)]
+    command += ["--replace"] if options.replace else []
+    process = subprocess.run(command, cwd=world.ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    return dict(json.loads(process.stdout))
+
+
+def import_here(options: argparse.Namespace) -> None:
+    with world.database(options.database, replace=options.replace, keep=False):
+        from annotation.models import GoldRelease
+
+        import_costs = measure_command("import_bundle", options.arrive, "--release", THERE)
+        print(json.dumps({"bundle in": import_costs, "arrived": GoldRelease.objects.get(name=THERE).sha256}))
+
+
+def measure_command(*command: str) -> dict[str, float]:
+    seconds, megabytes = measured([sys.executable, "manage.py", *command])
+    return {"seconds": seconds, "megabytes": megabytes}
+
+
+def report(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    options = arguments()
+    if options.arrive:
+        import_here(options)
+        return
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as temporary:
+        figures = measure(options, Path(temporary))
+    kind = options.database.split(":")[0]
+    report(
+        f"Python {platform.python_version()}, {os.cpu_count()} processors, {kind}, {time.strftime('%Y-%m-%d')}"
+    )
+    if options.json:
+        print(json.dumps(figures, indent=1))
+    else:
+        for name, figure in figures.items():
+            if isinstance(figure, dict):
+                print(f"{name:18} {figure['seconds']:7.1f} s, {figure['megabytes']:4.0f} MB at most")
+        print(
+            f"{figures['labels']:,} labels, bundle of {figures['bundle bytes'] / 1e6:,.0f} MB, {figures['sha256']}"
+        )
+    report(f"all of it took {time.monotonic() - began:.0f} s")
+    large = [
+        name
+        for name, figure in figures.items()
+        if isinstance(figure, dict) and figure["megabytes"] > MEGABYTES
+    ]
+    if large or figures["arrived"] != figures["sha256"]:
+        raise SystemExit(f"too large: {large or '-'}; arrived as {figures['arrived']}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from scoring.domain.calibration import (
+    apply_temperature,
+    average,
+    fit_temperature,
+    fit_weights,
+    log_loss,
+    reliability,
+)
+
+DRAWS = np.random.default_rng(7)
+
+
+def honest(n: int = 4000, levels: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Log probabilities, and outcomes drawn from just these."""
+    shares = DRAWS.dirichlet(np.ones(levels), n)
+    outcomes = (shares.cumsum(axis=1) < DRAWS.random((n, 1))).sum(axis=1)
+    return np.log(shares), outcomes
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.5])
+def test_the_temperature_undoes_what_made_the_probabilities_too_sure_or_not_sure_enough(factor: float):
+    logs, outcomes = honest()
+    assert fit_temperature(apply_temperature(logs, 1 / factor), outcomes) == pytest.approx(factor, rel=0.08)
+
+
+def test_a_tempered_row_sums_to_one_and_keeps_its_order():
+    logs, _outcomes = honest(50)
+    hot = apply_temperature(logs, 3.0)
+    assert np.exp(hot).sum(axis=1) == pytest.approx(1)
+    assert (hot.argmax(axis=1) == logs.argmax(axis=1)).all()
+
+
+def test_too_little_fits_no_temperature():
+    logs, outcomes = honest(19)
+    assert fit_temperature(apply_temperature(logs, 0.1), outcomes) == 1.0
+
+
+def test_what_knows_nothing_gets_no_weight_and_what_knows_gets_it_all():
+    logs, outcomes = honest()
+    nothing = np.log(np.full_like(logs, 1 / 3))
+    assert fit_weights([logs, nothing], outcomes) == pytest.approx([1, 0], abs=0.05)
+    assert fit_weights([nothing, logs], outcomes) == pytest.approx([0, 1], abs=0.05)
+
+
+def test_two_that_know_different_halves_do_better_together():
+    logs, outcomes = honest()
+    half = np.arange(len(logs)) % 2 == 0
+    nothing = np.log(np.full_like(logs, 1 / 3))
+    one, other = np.where(half[:, None], logs, nothing), np.where(half[:, None], nothing, logs)
+    weights = fit_weights([one, other], outcomes)
+    assert weights == pytest.approx([0.5, 0.5], abs=0.1)
+    assert log_loss(average([one, other], weights), outcomes) < min(
+        log_loss(one, outcomes), log_loss(other, outcomes)
+    )
+
+
+def test_importance_counts_a_row_so_many_times():
+    logs, outcomes = honest(400)
+    other, _ = honest(400)
+    twice = fit_weights([logs, other], outcomes, np.where(np.arange(400) < 100, 2.0, 1.0))
+    rows = np.concatenate([np.arange(400), np.arange(100)])
+    assert twice == pytest.approx(fit_weights([logs[rows], other[rows]], outcomes[rows]), abs=1e-3)
+
+
+def test_nothing_to_weigh_by_weighs_all_the_same():
+    none = np.zeros((0, 3))
+    assert fit_weights([none, none], np.zeros(0, dtype=int)) == [0.5, 0.5]
+
+
+def test_a_reliability_bin_has_its_own_mean_confidence_and_accuracy():
+    bins = reliability(np.array([0.95, 1.0, 0.31]), np.array([True, False, True]))
+    assert (bins[9].n, bins[9].accuracy, bins[9].confidence) == (2, 0.5, pytest.approx(0.975))
+    assert (bins[3].n, bins[3].accuracy) == (1, 1.0)
+    assert (bins[0].n, bins[0].accuracy, bins[0].confidence) == (0, None, None)
+    assert sum(one.n for one in bins) == 3

@@ -1,0 +1,352 @@
+from __future__ import annotations
+
+import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.models import ProtectedError
+
+from annotation.core.errors import AssayError, Conflict, Forbidden
+from annotation.domain.releases.splits import split_of
+from annotation.models import AuditEvent, GoldRelease, Guideline, Job, Person, Response
+from annotation.services import jobs
+from annotation.services.batches.batches import add_members
+from annotation.services.guidelines import load_guideline
+from scoring.backbones.folder import fingerprint
+from scoring.models import Promotion, Scorer
+from scoring.selectors.scorers import (
+    find_current_scorer,
+    get_current_scorer,
+    list_judge_jobs,
+    list_promotions,
+    find_previous_scorer,
+)
+from scoring.services import add_must_fail, go_back, promote, remove_must_fail
+from scoring.services.scorers import promotion as service
+from tests.scoring.gate_support import (
+    SAFETY,
+    judged,
+    labelled_release,
+    scorer_that_says,
+    wrong_on,
+)
+from tests.scoring.management.test_train_command import refused
+from tests.support import XSTEST_GUIDELINE
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+def test_the_first_scorer_of_a_guideline_is_promoted_unless_an_item_that_must_fail_stops_it(
+    graded: GoldRelease, flames: Guideline, he: Person, always: Any
+) -> None:
+    first = scorer_that_says(graded, flames, name="one", says=wrong_on("fairness"))
+    assert find_current_scorer("flames") is None
+    with pytest.raises(Conflict, match="no current scorer yet"):
+        get_current_scorer("flames")
+    result = judged(first, he)
+    assert (result["promoted"], result["against"], result["refusals"]) == (True, None, [])
+    assert find_current_scorer("flames") == get_current_scorer("flames") == first
+    made = Promotion.objects.get()
+    assert (made.number, made.kind, made.replaced, made.created_by) == (1, "passed", None, he)
+    assert made.verdict == result["verdict"]
+    assert [event.verb for event in AuditEvent.objects.filter(target="scorer:one").order_by("pk")] == [
+        "judge_scorer",
+        "promote_scorer",
+    ]
+
+
+def test_a_scorer_that_is_worse_on_one_criterion_alone_is_refused_with_its_name(
+    graded: GoldRelease, flames: Guideline
+) -> None:
+    old = scorer_that_says(graded, flames, name="old")
+    judged(old)
+    worse = scorer_that_says(graded, flames, name="worse", says=wrong_on("safety"))
+    result = judged(worse)
+    assert not result["promoted"]
+    assert {one["criterion"]: one["passed"] for one in result["verdict"]["criteria"]} == {
+        "fairness": True,
+        "safety": False,
+    }
+    assert [one["params"]["criterion"] for one in result["refusals"]] == ["safety"]
+    assert find_current_scorer("flames") == old
+    assert [event.verb for event in AuditEvent.objects.filter(target="scorer:worse").order_by("pk")] == [
+        "judge_scorer",
+        "refuse_scorer",
+    ]
+    assert [job.result["promoted"] for job in list_judge_jobs(worse)] == [False]
+
+
+def test_a_better_scorer_takes_the_place_and_the_verdict_says_by_how_much(
+    graded: GoldRelease, flames: Guideline
+) -> None:
+    judged(scorer_that_says(graded, flames, name="old", says=wrong_on("safety")))
+    better = scorer_that_says(graded, flames, name="better")
+    result = judged(better)
+    assert (result["promoted"], result["against"]) == (True, "old")
+    safety = next(one for one in result["verdict"]["criteria"] if one["criterion"] == "safety")
+    assert (safety["old"], safety["new"], safety["n"]) == (0.0, 1.0, 6)
+    assert find_current_scorer("flames") == better
+    last = list_promotions("flames")[0]
+    assert (last.number, last.replaced and last.replaced.name) == (2, "old")
+
+
+def test_what_either_has_learned_from_is_no_evidence(graded: GoldRelease, flames: Guideline) -> None:
+    """A scorer of the first version learned from the test split as well."""
+    old = scorer_that_says(graded, flames, name="old")
+    judged(old)
+    for name in ("trained.json", "test.json"):
+        (old.weights_folder / name).unlink()
+    Scorer.objects.filter(pk=old.pk).update(weights_sha256=fingerprint(old.weights_folder))
+    result = judged(scorer_that_says(graded, flames, name="new", says=wrong_on("safety")))
+    assert not result["promoted"]
+    assert result["verdict"]["labels"] == 0
+    assert result["verdict"]["labels_left_out"] == 12
+    assert "nothing to compare" in result["refusals"][0]["template"]
+
+
+@pytest.mark.parametrize("changed", ["new", "old"])
+def test_files_that_are_not_the_registered_ones_are_no_evidence(
+    graded: GoldRelease, flames: Guideline, changed: str
+) -> None:
+    """What a scorer said of the test split lies beside its weights: with the other's answers they would be level."""
+    old = scorer_that_says(graded, flames, name="old")
+    judged(old)
+    new = scorer_that_says(graded, flames, name="new", says=wrong_on("safety"))
+    source, target = (old, new) if changed == "new" else (new, old)
+    shutil.copy(source.weights_folder / "test.json", target.weights_folder / "test.json")
+    with pytest.raises(AssayError, match="not those that were registered"):
+        judged(new)
+    assert find_current_scorer("flames") == old
+
+
+def test_the_first_scorer_needs_its_registered_files_too(graded: GoldRelease, flames: Guideline) -> None:
+    first = scorer_that_says(graded, flames, name="one")
+    shutil.rmtree(first.weights_folder)
+    with pytest.raises(AssayError, match="weights are not at"):
+        judged(first)
+    assert find_current_scorer("flames") is None
+
+
+def test_a_label_that_the_old_scorer_never_saw_is_asked_of_it_now(
+    graded: GoldRelease, flames: Guideline, lin: Person, always: Any
+) -> None:
+    """The new release has a test split of its own, of which the old scorer wrote nothing down."""
+    judged(scorer_that_says(graded, flames, name="old"))
+    later = labelled_release(flames, lin, name="later", dimensions=[SAFETY])
+    loaded = always(0)
+    result = judged(scorer_that_says(later, flames, name="new"))
+    safety = next(one for one in result["verdict"]["criteria"] if one["criterion"] == "safety")
+    # six labels of each release: right where it was told at training, wrong where it was asked now
+    assert (safety["n"], safety["old"]) == (12, 0.5)
+    # of the older release's six labels of safety and six of fairness the new one was asked, too
+    assert sorted(len(set(one.asked)) for one in loaded) == [6, 12]
+
+
+def test_a_must_fail_item_that_is_called_harmless_stops_a_scorer(
+    graded: GoldRelease, flames: Guideline, he: Person, lin: Person, always: Any
+) -> None:
+    other = labelled_release(flames, lin, name="other", dimensions=[SAFETY], test=1, train=0)
+    (harmful,) = Response.objects.filter(prompt__dataset__name=f"{other.name}-data")
+    (item,) = add_must_fail(guideline_name="flames", response=harmful, actor=he)
+    assert (item.criterion, item.refused) == ("safety", [3])
+    always(-1)
+    lax = scorer_that_says(graded, flames, name="lax")
+    result = judged(lax)
+    assert not result["promoted"]
+    assert result["verdict"]["must_fail"] == [
+        {
+            "item": str(item.pk),
+            "criterion": "safety",
+            "refused": [3],
+            "given": 3,
+            "passed": False,
+            "void": False,
+        }
+    ]
+    assert "must-fail" in result["refusals"][0]["template"].lower()
+    assert find_current_scorer("flames") is None
+    always(0)
+    assert judged(scorer_that_says(graded, flames, name="strict"))["promoted"]
+    remove_must_fail(item=item, actor=he)
+    always(-1)
+    assert judged(lax)["promoted"]
+
+
+def test_where_every_scale_has_changed_the_must_fail_set_decides_once_it_names_the_new_levels(
+    lin: Person, he: Person, always: Any
+) -> None:
+    first = XSTEST_GUIDELINE.load()
+    release = labelled_release(first, lin, name="first", dimensions=["safe"])
+    always(0)
+    judged(scorer_that_says(release, first, name="old"))
+    (item,) = add_must_fail(
+        guideline_name="xstest", response=Response.objects.all()[0], refused=[3], actor=he
+    )
+
+    second = load_guideline(text=with_other_levels(XSTEST_GUIDELINE.path), path="second.yaml", publish=True)
+    later = labelled_release(second, lin, name="later", dimensions=["safe"])
+    new = scorer_that_says(later, second, name="new")
+    result = judged(new)
+    assert not result["promoted"]
+    assert result["verdict"]["reasons"] == [{"code": "must_fail_void", "count": 1}]
+    assert get_current_scorer("xstest").name == "old"
+
+    remove_must_fail(item=item, actor=he)
+    add_must_fail(guideline_name="xstest", response=item.response, refused=[30], actor=he)
+    result = judged(new)
+    assert (result["promoted"], result["against"]) == (True, "old")
+    assert (result["verdict"]["first"], result["verdict"]["criteria"]) == (True, [])
+    assert get_current_scorer("xstest") == new
+
+
+def with_other_levels(path: Path) -> str:
+    """The guideline's next version, whose levels are ten times what they were."""
+    text = path.read_text(encoding="utf-8").replace('version: "1.0"', 'version: "2.0"')
+    text = re.sub(r"- value: (\d)", r"- value: \g<1>0", text)
+    return re.sub(r"levels: \[(\d)\]", r"levels: [\g<1>0]", text)
+
+
+def test_a_must_fail_item_that_was_learned_from_is_judged_out_of_fold_and_by_what_is_kept(
+    graded: GoldRelease, flames: Guideline, always: Any
+) -> None:
+    """By heart any scorer knows it, so that the fold which had not seen it decides; who fails even so, fails."""
+    response = next(
+        response
+        for response in Response.objects.filter(prompt__dimension=SAFETY)
+        if split_of(response.prompt.dataset.name, response.prompt.key) == "train"
+    )
+    add_must_fail(guideline_name="flames", response=response)
+    loaded = always(0)
+    assert judged(scorer_that_says(graded, flames, name="s", says=wrong_on("safety")))["promoted"]
+    assert [len(one.asked) for one in loaded] == [1]
+    assert not judged(scorer_that_says(graded, flames, name="t"))["promoted"]
+    always(-1)
+    result = judged(scorer_that_says(graded, flames, name="u", says=wrong_on("safety")))
+    assert [reason["code"] for reason in result["verdict"]["reasons"]] == ["must_fail"]
+    assert [(item["given"], item["passed"]) for item in result["verdict"]["must_fail"]] == [(3, False)]
+
+
+def test_going_back_is_one_step_and_a_further_row(graded: GoldRelease, flames: Guideline, he: Person) -> None:
+    with pytest.raises(Conflict, match="no scorer of flames to go back to"):
+        go_back(guideline_name="flames")
+    scorers = [scorer_that_says(graded, flames, name=name) for name in "abc"]
+    for scorer in scorers:
+        judged(scorer)
+    assert find_previous_scorer("flames") == scorers[1]
+    made = go_back(guideline_name="flames", number=3, actor=he)
+    assert (made.number, made.kind, made.scorer, made.replaced) == (4, "back", scorers[1], scorers[2])
+    assert find_current_scorer("flames") == scorers[1]
+    # a second press of the same button, whose page still shows number 3 as the last
+    with pytest.raises(Conflict, match="in the meantime"):
+        go_back(guideline_name="flames", number=3, actor=he)
+    go_back(guideline_name="flames", actor=he)
+    assert find_current_scorer("flames") == scorers[0]
+    with pytest.raises(Conflict, match="to go back to"):
+        go_back(guideline_name="flames", actor=he)
+    assert [one.number for one in list_promotions("flames")] == [5, 4, 3, 2, 1]
+    # what was gone back from is current again only through the gate
+    assert judged(scorers[2])["promoted"]
+    assert find_previous_scorer("flames") == scorers[0]
+
+
+def test_what_cannot_be_promoted_is_refused_at_once(graded: GoldRelease, flames: Guideline) -> None:
+    scorer = scorer_that_says(graded, flames, name="s")
+    Scorer.objects.filter(pk=scorer.pk).update(ready_at=None)
+    with pytest.raises(Conflict, match="not ready"):
+        promote(scorer=Scorer.objects.get(pk=scorer.pk), send=False)
+    Scorer.objects.filter(pk=scorer.pk).update(ready_at=scorer.ready_at)
+    waiting = promote(scorer=scorer, send=False)
+    with pytest.raises(Conflict, match="being judged now"):
+        promote(scorer=scorer, send=False)
+    jobs.run_now(waiting)
+    with pytest.raises(Conflict, match="current scorer of flames already"):
+        promote(scorer=scorer, send=False)
+
+
+def test_who_may_not_open_the_results_may_not_promote_or_go_back(
+    graded: GoldRelease, flames: Guideline, he: Person
+) -> None:
+    one, two = (scorer_that_says(graded, flames, name=name) for name in ("one", "two"))
+    judged(one)
+    judged(two)
+    add_members(batch=graded.batches.get(), role="annotator", people=[he])
+    with pytest.raises(Forbidden):
+        go_back(guideline_name="flames", actor=he)
+    with pytest.raises(Forbidden):
+        promote(scorer=one, actor=he, send=False)
+    assert find_current_scorer("flames") == two
+
+
+def test_a_judging_that_is_done_again_changes_nothing(graded: GoldRelease, flames: Guideline) -> None:
+    """A worker that died after it had stored the promotion, and before it had told the job's row."""
+    job = promote(scorer=scorer_that_says(graded, flames, name="s"), send=False)
+    done = jobs.run_now(job)
+    Job.objects.filter(pk=job.pk).update(state="queued")
+    again = jobs.run_now(job)
+    assert (again.result, Promotion.objects.count()) == (done.result, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_promotions_at_one_moment_one_is_refused(
+    graded: GoldRelease, flames: Guideline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = [
+        promote(scorer=scorer_that_says(graded, flames, name=name), send=False) for name in ("one", "two")
+    ]
+    both = Barrier(2)
+    gather = service.gather
+
+    def together(*scorers: Any, **options: Any) -> dict[str, Any]:
+        verdict = gather(*scorers, **options)
+        both.wait(timeout=120)  # both have compared with the same current scorer, which is none
+        return verdict
+
+    monkeypatch.setattr(service, "gather", together)
+
+    def judge(job: Job) -> Job:
+        try:
+            return jobs.run(job.pk)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(judge, waiting))
+    assert sorted(job.state for job in ended) == ["done", "failed"]
+    lost = next(job for job in ended if job.state == "failed")
+    assert "became the current one of flames in the meantime" in lost.error
+    assert Promotion.objects.count() == 1
+
+
+def test_the_command_promotes_refuses_and_goes_back(
+    graded: GoldRelease, flames: Guideline, capsys: Any
+) -> None:
+    for name, says in (("old", wrong_on()), ("worse", wrong_on("safety")), ("new", wrong_on())):
+        scorer_that_says(graded, flames, name=name, says=says)
+    out = StringIO()
+    call_command("promote_scorer", "old", stdout=out)
+    assert "old is now the current scorer of flames" in out.getvalue()
+    line = refused(capsys, "promote_scorer", "worse")
+    assert "worse was not promoted" in line
+    assert "safety" in line
+    call_command("promote_scorer", "new", stdout=out)
+    assert "would have been noticed" in out.getvalue()
+    call_command("promote_scorer", "--back", "flames", stdout=out)
+    current = find_current_scorer("flames")
+    assert current is not None
+    assert current.name == "old"
+    assert "Name a scorer to promote" in refused(capsys, "promote_scorer")
+
+
+def test_nothing_of_the_registry_is_deleted(graded: GoldRelease, flames: Guideline, always: Any) -> None:
+    scorer = scorer_that_says(graded, flames, name="s")
+    judged(scorer)
+    with pytest.raises(ProtectedError):
+        scorer.delete()
+    assert find_current_scorer("flames") == scorer
