@@ -18,6 +18,6 @@ def run_benchmark(context: jobs.JobContext) -> dict[str, Any]:
     return perform(run, context.report)
 
 
-jobs.handles(collection.KIND)(collection.perform)
+jobs.handles(collection.KIND)(collection.execute_collection)
 jobs.handles(judges.KIND)(runs.perform)
-jobs.handles(multiple_choice.KIND)(multiple_choice.perform)
+jobs.handles(multiple_choice.KIND)(multiple_choice.execute_parsing)

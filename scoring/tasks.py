@@ -13,7 +13,7 @@ from annotation.services import jobs
 from scoring.models import Scorer
 from scoring.selectors.scorers import DRIFT, JUDGE, select_scorers
 from scoring.services import give_up, job_report, score, train
-from scoring.services.predictions.predictions import SCORE, Tell, responses_to
+from scoring.services.predictions.predictions import SCORE, StageReport, responses_to
 from scoring.services.predictions.requests import PREDICT, answer_request, forget_requests
 from scoring.services.progress import cancelling
 from scoring.services.scorers.drift import run_drift_check
@@ -56,13 +56,13 @@ def score_responses(context: jobs.JobContext) -> dict[str, Any]:
         "scorer": scorer.name,
         "out_of_fold": scored.out_of_fold,
         "unseen": scored.unseen,
-        "asked": scored.asked,
+        "asked": scored.predicted,
         "responses": number,
         "seconds": round(time.monotonic() - started, 2),
     }
 
 
-def with_rate(context: jobs.JobContext, number: int) -> Tell:
+def with_rate(context: jobs.JobContext, number: int) -> StageReport:
     """The job's report, which also draws how many of the ``number`` responses a second are done."""
     started = told = time.monotonic()
 

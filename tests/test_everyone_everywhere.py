@@ -51,7 +51,7 @@ from annotation.services.people.setup_links import make_setup_link
 from annotation.services.people.tokens import make_token
 from annotation.services.releases import cut_release
 from benchmark.models import ChoiceReport, RunItem
-from benchmark.services.collection import create_collecting
+from benchmark.services.collection import start_collection
 from benchmark.services.judges.judges import create_judge, start_judging
 from benchmark.services.leaderboards.runs import create_run, retrain
 from benchmark.services.multiple_choice import create_report
@@ -386,7 +386,7 @@ def make_world() -> World:
     table = add_published(
         guideline=guideline, dataset=run.dataset, name="Published", source="A paper", rows=[numbers]
     )
-    gathering = create_collecting(
+    gathering = start_collection(
         model="Asked-7B",
         dataset=make_corpus(prompts=2, models=(), name="asked"),
         endpoint="http://127.0.0.1:9/v1",

@@ -61,8 +61,8 @@ def who_has_role(role: str | OuterRef) -> Q:
 
 def refuse_without_role(person: Person, role: str) -> None:
     """Raise Forbidden unless the person has the role now."""
-    now = Person.objects.only("is_superuser").filter(pk=person.pk, is_active=True).first()
-    if now is None or not has_role(now, role):
+    current = Person.objects.only("is_superuser").filter(pk=person.pk, is_active=True).first()
+    if current is None or not has_role(current, role):
         refuse_role(role)
 
 
@@ -88,9 +88,9 @@ def awaits_confirmation(batch: Batch) -> bool:
 
 def refuse_sealed(person: Person, batches: Iterable[Batch] | QuerySet[Batch]) -> None:
     """Raise Forbidden if the results of any of ``batches`` are sealed for this person. Else they open them now."""
-    chosen = {batch.pk for batch in batches}
-    check_sealed(person, chosen)
-    record_openings(person, chosen)
+    batch_ids = {batch.pk for batch in batches}
+    check_sealed(person, batch_ids)
+    record_openings(person, batch_ids)
 
 
 def check_sealed(person: Person, batches: Iterable[int]) -> None:
@@ -113,11 +113,11 @@ def check_sealed(person: Person, batches: Iterable[int]) -> None:
 
 def record_openings(person: Person, batches: Iterable[int]) -> None:
     """Note that the person opens the results of these batches: the first time, and where there are any to read."""
-    chosen = set(batches)
-    recorded = ResultOpening.objects.filter(person=person, batch__in=chosen).values_list("batch", flat=True)
-    new = chosen - set(recorded)
-    if new:
-        _record_first(person, _with_results(new))
+    batch_ids = set(batches)
+    recorded = ResultOpening.objects.filter(person=person, batch__in=batch_ids).values_list("batch", flat=True)
+    unrecorded = batch_ids - set(recorded)
+    if unrecorded:
+        _record_first(person, _with_results(unrecorded))
 
 
 def record_reader(person: Person, batch: Batch, *, is_new: bool = False) -> None:
@@ -185,23 +185,23 @@ def sealed_datasets(person: Person) -> QuerySet[Dataset]:
 def unsealed_models(person: Person) -> QuerySet[EvaluatedModel]:
     """The models whose names this person may see: none with a response in a dataset that they judge blind."""
     sealed = list(sealed_datasets(person).values_list("pk", flat=True))
-    theirs = Response.objects.filter(prompt__dataset__in=sealed, model=OuterRef("pk"))
-    return EvaluatedModel.objects.exclude(Exists(theirs)) if sealed else EvaluatedModel.objects.all()
+    sealed_responses = Response.objects.filter(prompt__dataset__in=sealed, model=OuterRef("pk"))
+    return EvaluatedModel.objects.exclude(Exists(sealed_responses)) if sealed else EvaluatedModel.objects.all()
 
 
 def refuse_sealed_gold(person: Person, batches: Iterable[Batch]) -> None:
     """Forbidden where a batch is sealed for the person, or they judge responses of the same dataset blind. Else they
     open the results of all of these batches.
     """
-    chosen = [batch.pk for batch in batches]
-    check_sealed_gold(person, chosen)
-    record_openings(person, chosen)
+    batch_ids = [batch.pk for batch in batches]
+    check_sealed_gold(person, batch_ids)
+    record_openings(person, batch_ids)
 
 
-def check_sealed_gold(person: Person, chosen: Collection[int]) -> None:
+def check_sealed_gold(person: Person, batch_ids: Collection[int]) -> None:
     """As ``refuse_sealed_gold``, of batches by their ids, for who only asks and opens nothing."""
-    check_sealed(person, chosen)
-    sealed = sealed_datasets(person).filter(strata__batch__in=chosen).first()
+    check_sealed(person, batch_ids)
+    sealed = sealed_datasets(person).filter(strata__batch__in=batch_ids).first()
     if sealed is not None:
         raise Forbidden(
             N_("You judge responses of {name} blind now: this opens for you when your batch closes."),

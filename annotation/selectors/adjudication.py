@@ -95,26 +95,26 @@ class Waiting:
 def queue(member: Membership) -> list[Waiting]:
     """What the member may take now, a row for each dimension in order of names."""
     now = timezone.now()
-    found = {one.dimension: one for one in _disputes_by_age(member, now)}
+    waiting_by_dimension = {disputes.dimension: disputes for disputes in _disputes_by_age(member, now)}
     for repeats in _repeats_by_age(member, now):
-        disputes = found.get(repeats.dimension)
-        found[repeats.dimension] = repeats if disputes is None else _together(disputes, repeats)
-    return [found[dimension] for dimension in sorted(found)]
+        disputes = waiting_by_dimension.get(repeats.dimension)
+        waiting_by_dimension[repeats.dimension] = repeats if disputes is None else _together(disputes, repeats)
+    return [waiting_by_dimension[dimension] for dimension in sorted(waiting_by_dimension)]
 
 
 def waiting(member: Membership, *, resting: Sequence[int] = ()) -> QuerySet[Task]:
     """The disputes that the member may claim now, in no order; ``resting`` are strata that wait until tomorrow."""
     held = Assignment.objects.filter(task=OuterRef("pk"), slot=ADJUDICATION_SLOT, state__in=LIVE)
     tasks = Task.objects.filter(batch=member.batch_id, kind=Task.Kind.WORK, state=Task.State.DISPUTED)
-    out = [*strata_ruled_out(member), *resting]
-    if out:
-        tasks = tasks.exclude(stratum__in=out)
+    strata_out = [*strata_ruled_out(member), *resting]
+    if strata_out:
+        tasks = tasks.exclude(stratum__in=strata_out)
     return tasks.filter(~Exists(_barring(member)), ~Exists(held))
 
 
 def disputed_since() -> Subquery:
-    given = Assignment.objects.filter(task=OuterRef("pk"), slot__lt=ADJUDICATION_SLOT)
-    last = given.order_by().values("task").annotate(last=Max("submitted_at"))
+    annotations = Assignment.objects.filter(task=OuterRef("pk"), slot__lt=ADJUDICATION_SLOT)
+    last = annotations.order_by().values("task").annotate(last=Max("submitted_at"))
     return Subquery(last.values("last"))
 
 
@@ -141,9 +141,9 @@ def _waiting_repeats(member: Membership, *, resting: Sequence[int]) -> QuerySet[
         repeats__isnull=False,
         repeats__adjudication__assignment__person=member.person_id,
     )
-    out = [*strata_ruled_out(member), *resting]
-    if out:
-        repeats = repeats.exclude(stratum__in=out)
+    strata_out = [*strata_ruled_out(member), *resting]
+    if strata_out:
+        repeats = repeats.exclude(stratum__in=strata_out)
     return repeats.order_by("due_at", "pk")
 
 
@@ -160,8 +160,8 @@ def has_at_hand(member: Membership) -> bool:
 
 def claims_of(member: Membership) -> QuerySet[Assignment]:
     """The disputes that the member is deciding, a repeat adjudication among them."""
-    mine = Assignment.objects.filter(batch=member.batch_id, person=member.person_id)
-    return mine.filter(slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
+    assignments = Assignment.objects.filter(batch=member.batch_id, person=member.person_id)
+    return assignments.filter(slot=ADJUDICATION_SLOT, state=Assignment.State.CLAIMED)
 
 
 def dimensions_of(member: Membership) -> list[str]:
@@ -176,8 +176,8 @@ def _disputes_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
         waiting(member).order_by().values("pk", topic=F("stratum__dimension")).annotate(since=LAST_SUBMITTED)
     )
     bounds = [now - timedelta(days=days) for days in AGES]
-    for topic, oldest, *counts in sql.count_by_age(tasks, bounds):
-        yield _row(topic, oldest, counts)
+    for dimension, oldest, *counts in sql.count_by_age(tasks, bounds):
+        yield _row(dimension, oldest, counts)
 
 
 def _repeats_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
@@ -193,13 +193,13 @@ def _repeats_by_age(member: Membership, now: datetime) -> Iterator[Waiting]:
 
 def _row(dimension: str, oldest: datetime, counts: Sequence[int]) -> Waiting:
     """``counts``: those younger than each of ``AGES``, and all."""
-    ages = [some - before for some, before in zip(counts, [0, *counts[:-1]], strict=True)]
+    ages = [count - lower_count for count, lower_count in zip(counts, [0, *counts[:-1]], strict=True)]
     return Waiting(dimension=dimension, n=counts[-1], oldest=oldest, ages=tuple(ages))
 
 
-def _together(one: Waiting, other: Waiting) -> Waiting:
-    ages = tuple(map(sum, zip(one.ages, other.ages, strict=True)))
-    return Waiting(one.dimension, one.n + other.n, min(one.oldest, other.oldest), ages)
+def _together(disputes: Waiting, repeats: Waiting) -> Waiting:
+    ages = tuple(map(sum, zip(disputes.ages, repeats.ages, strict=True)))
+    return Waiting(disputes.dimension, disputes.n + repeats.n, min(disputes.oldest, repeats.oldest), ages)
 
 
 def _barring(member: Membership) -> QuerySet[Assignment]:
@@ -251,8 +251,8 @@ class Reason:
 def my_dispute(assignment_id: UUID, person: Person) -> Assignment:
     """The person's claim on a dispute, in a batch that they have not left."""
     claim = own_work.my_dispute(assignment_id, person)
-    here = Membership.objects.filter(batch=claim.batch_id, person=person, role=Membership.Role.ADJUDICATOR)
-    if not here.filter(active=True).exists():
+    memberships = Membership.objects.filter(batch=claim.batch_id, person=person, role=Membership.Role.ADJUDICATOR)
+    if not memberships.filter(active=True).exists():
         raise NotFound(N_("There is no such item among yours."))
     return claim
 
@@ -265,11 +265,11 @@ def dispute(assignment: Assignment) -> Dispute:
     settled = GoldLabel.objects.filter(task__in=_judged_task(assignment))
     settled = settled.exclude(source=GoldLabel.Source.ADJUDICATED)
     agreed = set(settled.values_list("criterion", flat=True))
-    whole = handout(assignment)
-    criteria = tuple(criterion for criterion in whole.criteria if criterion.name not in agreed)
+    work_item = handout(assignment)
+    criteria = tuple(criterion for criterion in work_item.criteria if criterion.name not in agreed)
     verdict = _verdict(assignment)
     sides = _sides(assignment) if verdict else ()
-    return Dispute(handout=replace(whole, criteria=criteria), verdict=verdict, sides=sides)
+    return Dispute(handout=replace(work_item, criteria=criteria), verdict=verdict, sides=sides)
 
 
 def reasons() -> list[Reason]:
@@ -277,8 +277,8 @@ def reasons() -> list[Reason]:
     language = get_language() or "en"
     active = DisputeReason.objects.filter(active=True)
     return [
-        Reason(key=one.key, words=localized(one.words, language), shortcut=SHORTCUTS[place : place + 1])
-        for place, one in enumerate(active)
+        Reason(key=reason.key, words=localized(reason.words, language), shortcut=SHORTCUTS[place : place + 1])
+        for place, reason in enumerate(active)
     ]
 
 
@@ -300,7 +300,7 @@ def _verdict(assignment: Assignment) -> OwnVerdict | None:
 
 
 def _sides(assignment: Assignment) -> tuple[Side, ...]:
-    given = list(
+    annotations = list(
         Annotation.objects.filter(
             assignment__task__in=_judged_task(assignment),
             current=True,
@@ -315,12 +315,12 @@ def _sides(assignment: Assignment) -> tuple[Side, ...]:
             evidence=annotation.evidence,
             flags=annotation.flags,
         )
-        for place, annotation in enumerate(as_shown(assignment.pk, given))
+        for place, annotation in enumerate(as_shown(assignment.pk, annotations))
     )
 
 
 def as_shown(claim: UUID, in_slots: Sequence[T]) -> list[T]:
     """What stands in the order of the slots as the one with this claim on the dispute sees it: A first, then B."""
-    found = list(in_slots)
-    random.Random(claim.int).shuffle(found)  # noqa: S311  # an order that can be repeated
-    return found
+    in_order = list(in_slots)
+    random.Random(claim.int).shuffle(in_order)  # noqa: S311  # an order that can be repeated
+    return in_order

@@ -23,12 +23,12 @@ def by_stratum(batches: Iterable[int], kind: str = Task.Kind.WORK) -> dict[Strat
     """For each stratum of the batches the numbers of tasks by state, and of annotations ``submitted``."""
     ids = list(batches)
     strata = {stratum.pk: stratum for stratum in Stratum.objects.filter(batch__in=ids, kind=kind)}
-    found = {pk: Counter({name: getattr(one, name) for name in COUNTED}) for pk, one in strata.items()}
+    counts_by_stratum = {pk: Counter({name: getattr(stratum, name) for name in COUNTED}) for pk, stratum in strata.items()}
     sums = [Sum(name) for name in COUNTED]
     tallies = MemberCounts.objects.filter(stratum__batch__in=ids, stratum__kind=kind).order_by()
     for stratum, *added in tallies.values_list("stratum").annotate(*sums):
-        found[stratum].update(dict(zip(COUNTED, added, strict=True)))
-    return {strata[pk]: counts for pk, counts in found.items()}
+        counts_by_stratum[stratum].update(dict(zip(COUNTED, added, strict=True)))
+    return {strata[pk]: counts for pk, counts in counts_by_stratum.items()}
 
 
 def by_member(batch: Batch) -> dict[int, Counter[str]]:

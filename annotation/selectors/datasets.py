@@ -9,17 +9,17 @@ from annotation.models import Collection, Dataset, EvaluatedModel, Prompt, Respo
 
 
 def dataset_named(name: str) -> Dataset:
-    found = Dataset.objects.filter(name=name).first()
-    if found is None:
+    dataset = Dataset.objects.filter(name=name).first()
+    if dataset is None:
         known = ", ".join(Dataset.objects.values_list("name", flat=True)) or "-"
         raise NotFound(N_("There is no dataset named {name}; known are: {known}."), name=name, known=known)
-    return found
+    return dataset
 
 
 def models_named(names: list[str]) -> list[EvaluatedModel]:
     """The evaluated models of these names, in this order; an unknown name is an error."""
-    found = {model.name: model for model in EvaluatedModel.objects.filter(name__in=names)}
-    unknown = [name for name in names if name not in found]
+    models = {model.name: model for model in EvaluatedModel.objects.filter(name__in=names)}
+    unknown = [name for name in names if name not in models]
     if unknown:
         known = ", ".join(EvaluatedModel.objects.values_list("name", flat=True)) or "-"
         raise NotFound(
@@ -27,7 +27,7 @@ def models_named(names: list[str]) -> list[EvaluatedModel]:
             names=", ".join(unknown),
             known=known,
         )
-    return [found[name] for name in dict.fromkeys(names)]
+    return [models[name] for name in dict.fromkeys(names)]
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,17 @@ def exports_of(release: GoldRelease) -> QuerySet[Export]:
 
 
 def export_of(release: GoldRelease, export_id: int) -> Export:
-    found = exports_of(release).filter(pk=export_id).first()
-    if found is None:
+    export = exports_of(release).filter(pk=export_id).first()
+    if export is None:
         raise NotFound(N_("There is no such export."))
-    return found
+    return export
 
 
 def release_of_export(person: Person, export_id: int) -> None:
     """Refuses whoever may not open the release of the export, if that is still there."""
-    found = Export.objects.filter(pk=export_id).values_list("release__name", flat=True).first()
-    if found is not None:
-        release_for(person, found)
+    release_name = Export.objects.filter(pk=export_id).values_list("release__name", flat=True).first()
+    if release_name is not None:
+        release_for(person, release_name)
 
 
 def may_name_people(person: Person) -> bool:

@@ -52,11 +52,11 @@ def has_known(batch: Batch) -> bool:
     return GoldQuestion.objects.filter(batch=batch).exists()
 
 
-def of_work(found: QuerySet[Assignment], *, known: bool) -> QuerySet[Assignment]:
+def of_work(assignments: QuerySet[Assignment], *, has_checks: bool) -> QuerySet[Assignment]:
     """Those of a batch that are no answers to known items. ``known``: whether the batch has any; looking at the task of
     each row costs more than the row itself where there are many.
     """
-    return found.filter(task__kind=Task.Kind.WORK) if known else found
+    return assignments.filter(task__kind=Task.Kind.WORK) if has_checks else assignments
 
 
 class OfRound(NamedTuple):
@@ -94,21 +94,21 @@ def had_check(member: Membership, block: Block) -> bool:
     return checks.exclude(state=Assignment.State.RELEASED, skip_reason="").exists()
 
 
-def checks_left(member: Membership, *, given: int, work: int, without: Iterable[int]) -> int:
+def checks_left(member: Membership, *, assigned: int, work: int, without: Iterable[int]) -> int:
     """How many checks will come among so much more ``work``, after ``given`` items."""
     most = len(unseen_checks(member, without=without)) + _checks_at_hand(member)
     share = member.batch.check_share
-    return checks_to_come(given, work, share=share, seed=seed_of(member.pk), most=most)
+    return checks_to_come(assigned, work, share=share, seed=seed_of(member.pk), most=most)
 
 
 def _checks_at_hand(member: Membership) -> int:
-    mine = Assignment.objects.filter(batch=member.batch_id, person=member.person_id, state="claimed")
-    return mine.filter(task__kind=Task.Kind.CHECK).count()
+    claims = Assignment.objects.filter(batch=member.batch_id, person=member.person_id, state="claimed")
+    return claims.filter(task__kind=Task.Kind.CHECK).count()
 
 
 def latest_round(batch: int, person: int) -> Qualification | None:
-    mine = Qualification.objects.filter(batch=batch, person=person)
-    return mine.order_by("-attempt").first()
+    attempts = Qualification.objects.filter(batch=batch, person=person)
+    return attempts.order_by("-attempt").first()
 
 
 def failed_people(batch: Batch) -> frozenset[int]:
@@ -163,10 +163,10 @@ def feedback_on(assignment: Assignment) -> Feedback | None:
     if assignment.task.kind != Task.Kind.CHECK:
         return None
     known = "assignment__task__known__item__"
-    told = _told_answers(assignment).values_list("labels", f"{known}labels", f"{known}explanation").first()
-    if told is None:
+    answer = _told_answers(assignment).values_list("labels", f"{known}labels", f"{known}explanation").first()
+    if answer is None:
         return None
-    given, labels, explanation = told
+    given, labels, explanation = answer
     return Feedback(assignment.pk, given, labels, explanation)
 
 
@@ -181,8 +181,8 @@ def feedback_in(batch: Batch, person: Any) -> Feedback | None:
     """On what the person submitted last in the batch, where that was a known item that they were told of."""
     if not batch.check_feedback:
         return None
-    mine = Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.SUBMITTED)
-    last = mine.select_related("task").order_by("-submitted_at").first()
+    submitted = Assignment.objects.filter(batch=batch, person=person, state=Assignment.State.SUBMITTED)
+    last = submitted.select_related("task").order_by("-submitted_at").first()
     return None if last is None else feedback_on(last)
 
 
@@ -192,9 +192,9 @@ def was_told(assignment: Assignment) -> bool:
 
 def open_checks(batch: Batch) -> QuerySet[Task]:
     """The checks of the batch that were answered and can still be corrected."""
-    mine = GoldQuestionTask.objects.filter(item__batch=batch, item__kind=GoldQuestion.Kind.CHECK)
+    check_tasks = GoldQuestionTask.objects.filter(item__batch=batch, item__kind=GoldQuestion.Kind.CHECK)
     return Task.objects.filter(
-        pk__in=mine.values("pk"), kind=Task.Kind.CHECK, state=Task.State.OPEN, slots_taken=1
+        pk__in=check_tasks.values("pk"), kind=Task.Kind.CHECK, state=Task.State.OPEN, slots_taken=1
     ).filter(Exists(Assignment.objects.filter(task=OuterRef("pk"), state=Assignment.State.SUBMITTED)))
 
 
@@ -212,8 +212,8 @@ def answers_of(tasks: Sequence[int]) -> dict[int, Answer]:
     )
     known = dict(GoldQuestionTask.objects.filter(pk__in=tasks).values_list("pk", "item__labels"))
     return {
-        task: Answer(given=given, known=known[task])
-        for task, given in current.values_list("assignment__task", "labels")
+        task: Answer(given=labels, known=known[task])
+        for task, labels in current.values_list("assignment__task", "labels")
     }
 
 
@@ -267,23 +267,23 @@ def _answered(batches: Iterable[Batch]) -> QuerySet[Annotation]:
     )
 
 
-def _results(found: QuerySet[Annotation]) -> list[CheckResult]:
-    rows = found.order_by().values_list(
+def _results(annotations: QuerySet[Annotation]) -> list[CheckResult]:
+    rows = annotations.order_by().values_list(
         *("assignment__batch", "assignment__person", "assignment__submitted_at", "labels"),
         "assignment__task__known__item__labels",
     )
     answers: dict[tuple[int, int], list[Answer]] = defaultdict(list)
     latest: dict[tuple[int, int], datetime] = {}
-    for batch, person, at, given, known in rows:
-        answers[batch, person].append(Answer(given, known))
-        latest[batch, person] = max(at, latest.get((batch, person), at))
+    for batch, person, submitted_at, labels, gold in rows:
+        answers[batch, person].append(Answer(labels, gold))
+        latest[batch, person] = max(submitted_at, latest.get((batch, person), submitted_at))
     people = Person.objects.in_bulk({person for _batch, person in answers})
     batches = Batch.objects.select_related("guideline").in_bulk({batch for batch, _person in answers})
     results = [
-        _result(people[person], batches[batch], of, latest[batch, person])
-        for (batch, person), of in answers.items()
+        _result(people[person], batches[batch], person_answers, latest[batch, person])
+        for (batch, person), person_answers in answers.items()
     ]
-    return sorted(results, key=lambda one: (-one.batch.pk, one.person.username))
+    return sorted(results, key=lambda result: (-result.batch.pk, result.person.username))
 
 
 def _result(person: Person, batch: Batch, answers: Sequence[Answer], latest: datetime) -> CheckResult:
@@ -301,14 +301,14 @@ def _result(person: Person, batch: Batch, answers: Sequence[Answer], latest: dat
         latest=latest,
         within=sum(answer.is_within(batch.tolerance, scales) for answer in answers),
         labels=sum(of.total() for of in counts.values()),
-        labels_right=sum(n for of in counts.values() for (known, given), n in of.items() if known == given),
+        labels_right=sum(n for of in counts.values() for (gold, label), n in of.items() if gold == label),
         confusion=counts,
     )
 
 
 def poor_results(batch: Batch) -> list[CheckResult]:
     """Of those who surely have too few of the checks right."""
-    return [one for one in check_results_of(batch) if one.is_poor]
+    return [result for result in check_results_of(batch) if result.is_poor]
 
 
 @dataclass(frozen=True)
@@ -328,12 +328,12 @@ class ItemLine:
 def item_lines(items: Sequence[GoldQuestion]) -> list[ItemLine]:
     """A line for each of ``items``, two queries however many they are. Every attempt of a round counts."""
     ids = [item.pk for item in items]
-    given = Annotation.objects.filter(
+    annotations = Annotation.objects.filter(
         assignment__task__known__item__in=ids, assignment__state=Assignment.State.SUBMITTED, current=True
     ).order_by()
     labels: dict[int, list[Any]] = defaultdict(list)
-    for item, one in given.values_list("assignment__task__known__item", "labels"):
-        labels[item].append(one)
+    for item, answer_labels in annotations.values_list("assignment__task__known__item", "labels"):
+        labels[item].append(answer_labels)
     skips = Assignment.objects.filter(task__known__item__in=ids).exclude(skip_reason="")
     skipped = Counter(skips.values_list("task__known__item", flat=True))
     return [
@@ -349,10 +349,10 @@ def item_lines(items: Sequence[GoldQuestion]) -> list[ItemLine]:
 
 def known_items(batch: Batch, *, kind: str = "") -> QuerySet[GoldQuestion]:
     """Those of the batch with all that their page shows, in their order; those taken out last."""
-    found = GoldQuestion.objects.filter(batch=batch).select_related(
+    questions = GoldQuestion.objects.filter(batch=batch).select_related(
         "response__prompt", "response__model", "created_by"
     )
-    return (found.filter(kind=kind) if kind else found).order_by("-active", "kind", "position")
+    return (questions.filter(kind=kind) if kind else questions).order_by("-active", "kind", "position")
 
 
 @dataclass(frozen=True)
@@ -369,8 +369,8 @@ def supplies(batch: Batch) -> dict[str, Supply]:
     items = GoldQuestion.objects.filter(batch=batch, active=True).order_by()
     active = dict(items.values_list("kind").annotate(n=Count("pk")))
     tasks = GoldQuestionTask.objects.filter(item__batch=batch).order_by()
-    given = dict(tasks.values_list("item__kind").annotate(n=Count("pk")))
-    return {kind: Supply(kind, active.get(kind, 0), given.get(kind, 0)) for kind in GoldQuestion.Kind.values}
+    assigned = dict(tasks.values_list("item__kind").annotate(n=Count("pk")))
+    return {kind: Supply(kind, active.get(kind, 0), assigned.get(kind, 0)) for kind in GoldQuestion.Kind.values}
 
 
 @dataclass(frozen=True)
@@ -418,8 +418,8 @@ def rounds(batch: Batch) -> list[RoundLine]:
     ]
 
 
-def _round_line(member: Membership, found: Qualification | None, planned: int) -> RoundLine:
-    attempt = found.attempt if found else 1
+def _round_line(member: Membership, qualification: Qualification | None, planned: int) -> RoundLine:
+    attempt = qualification.attempt if qualification else 1
     items = round_items(member, attempt, without=strata_ruled_out(member))
     tasks = GoldQuestionTask.objects.filter(
         item__batch=member.batch_id,
@@ -431,7 +431,7 @@ def _round_line(member: Membership, found: Qualification | None, planned: int) -
     skips = Assignment.objects.filter(task__in=ids).exclude(skip_reason="").count() if ids else 0
     return RoundLine(
         member=member,
-        round=found,
+        round=qualification,
         items=len(items),
         done=sum(item.ended for item in items),
         skipped=skips,

@@ -38,17 +38,17 @@ def guideline_named(reference: str) -> Guideline:
     name, _at, version = reference.partition("@")
     versions = Guideline.objects.filter(name=name)
     if version:
-        found = versions.filter(version=version).first()
+        guideline = versions.filter(version=version).first()
     else:
-        found = versions.exclude(published_at=None).order_by("-published_at", "-id").first()
-    if found is None:
+        guideline = versions.exclude(published_at=None).order_by("-published_at", "-id").first()
+    if guideline is None:
         known = sorted({str(guideline) for guideline in Guideline.objects.only("name", "version")})
         raise NotFound(
             N_("There is no published guideline {reference}; known are: {known}."),
             reference=reference,
             known=", ".join(known) or "-",
         )
-    return found
+    return guideline
 
 
 @dataclass(frozen=True)
@@ -90,18 +90,18 @@ def localized_title(family: Family, language: str) -> str:
 
 def version_named(name: str, version: str, *, drafts: bool) -> Guideline:
     """That version; a draft does not exist for those who may not see drafts."""
-    found = Guideline.objects.filter(name=name, version=version).first()
-    if found is None or not (found.is_published or drafts):
+    guideline = Guideline.objects.filter(name=name, version=version).first()
+    if guideline is None or not (guideline.is_published or drafts):
         raise NotFound(N_("There is no guideline {name}@{version}."), name=name, version=version)
-    return found
+    return guideline
 
 
 def versions_of(name: str, *, drafts: bool) -> list[Guideline]:
     """The versions of this guideline, without their YAML: drafts first, then the latest published one."""
-    found = Guideline.objects.filter(name=name).defer("source")
+    guidelines = Guideline.objects.filter(name=name).defer("source")
     if not drafts:
-        found = found.exclude(published_at=None)
-    return list(found.order_by(F("published_at").desc(nulls_first=True), "-id"))
+        guidelines = guidelines.exclude(published_at=None)
+    return list(guidelines.order_by(F("published_at").desc(nulls_first=True), "-id"))
 
 
 def language_for(document: GuidelineDocument, wish: str) -> str:

@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from annotation.models import Dataset, Person
-from benchmark.domain.llm_client.settings import LARGEST, LONGEST_SYSTEM
+from benchmark.domain.llm_client.settings import MAX_INTEGER, MAX_SYSTEM_CHARACTERS
 from benchmark.forms.leaderboards import JsonObjectField, named_endpoints
 from benchmark.selectors.leaderboards.runs import datasets_open_to
-from benchmark.services.collection import CONCURRENCY, LONGEST_MODEL, LONGEST_TIMEOUT, MOST_AT_ONCE, TIMEOUT
+from benchmark.services.collection import CONCURRENCY, MAX_MODEL_CHARACTERS, MAX_TIMEOUT_SECONDS, MAX_CONCURRENCY, TIMEOUT
 
 LONGEST_EXTRA = 20_000
 LONGEST_STOPS = 2000
@@ -25,7 +25,7 @@ class CollectingForm(forms.Form):
     endpoint = forms.ChoiceField(label=gettext_lazy("Endpoint"))
     served_model = forms.CharField(
         label=gettext_lazy("Model asked for"),
-        max_length=LONGEST_MODEL,
+        max_length=MAX_MODEL_CHARACTERS,
         help_text=gettext_lazy("As the endpoint knows it."),
     )
     model = forms.CharField(
@@ -57,12 +57,12 @@ class CollectingForm(forms.Form):
     max_tokens = forms.IntegerField(
         label=gettext_lazy("Most tokens of a response"),
         min_value=1,
-        max_value=LARGEST,
+        max_value=MAX_INTEGER,
         required=False,
         help_text=gettext_lazy("A response that is longer is cut off there."),
     )
     seed = forms.IntegerField(
-        label=gettext_lazy("Seed"), min_value=-LARGEST, max_value=LARGEST, required=False
+        label=gettext_lazy("Seed"), min_value=-MAX_INTEGER, max_value=MAX_INTEGER, required=False
     )
     stop = forms.CharField(
         label=gettext_lazy("Stop at"),
@@ -73,7 +73,7 @@ class CollectingForm(forms.Form):
     )
     system = forms.CharField(
         label=gettext_lazy("System message"),
-        max_length=LONGEST_SYSTEM,
+        max_length=MAX_SYSTEM_CHARACTERS,
         required=False,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 3}),
@@ -87,12 +87,12 @@ class CollectingForm(forms.Form):
         help_text=gettext_lazy('As a JSON object: {"top_k": 40}.'),
     )
     concurrency = forms.IntegerField(
-        label=gettext_lazy("Requests at once"), min_value=1, max_value=MOST_AT_ONCE, initial=CONCURRENCY
+        label=gettext_lazy("Requests at once"), min_value=1, max_value=MAX_CONCURRENCY, initial=CONCURRENCY
     )
     timeout = forms.FloatField(
         label=gettext_lazy("Seconds until a request is given up"),
         min_value=0.1,
-        max_value=LONGEST_TIMEOUT,
+        max_value=MAX_TIMEOUT_SECONDS,
         initial=TIMEOUT,
     )
 

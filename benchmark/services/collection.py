@@ -41,23 +41,23 @@ from benchmark.domain.llm_client import (
     EndpointAnswer,
     RequestFailure,
     RequestTotals,
-    ask_all,
+    send_requests,
     check_endpoint,
     key_for,
 )
-from benchmark.domain.llm_client.settings import check_settings, differences, parameters, question
+from benchmark.domain.llm_client.settings import check_settings, list_differences, select_parameters, build_question
 from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import answered_already, responses_of, texts_to_ask, unanswered
 from benchmark.selectors.leaderboards.runs import refuse_sealed_dataset
 
 KIND = "collect_responses"
-CONCURRENCY, MOST_AT_ONCE = 16, 512
-TIMEOUT, LONGEST_TIMEOUT = 120.0, 3600.0
-LONGEST_MODEL = 200
+CONCURRENCY, MAX_CONCURRENCY = 16, 512
+TIMEOUT, MAX_TIMEOUT_SECONDS = 120.0, 3600.0
+MAX_MODEL_CHARACTERS = 200
 
 
 @transaction.atomic
-def create_collecting(
+def start_collection(
     *,
     model: str,
     dataset: Dataset,
@@ -100,17 +100,17 @@ def create_collecting(
         },
     )
     if not made:
-        _refuse_other(run, url, endpoint_model, checked_settings)
-    return _begin(run, concurrency, timeout, actor, send)
+        _check_same_settings(run, url, endpoint_model, checked_settings)
+    return _start_job(run, concurrency, timeout, actor, send)
 
 
 @transaction.atomic
-def go_on(*, run: CollectionRun, actor: Person | None = None, send: bool = True) -> CollectionRun:
+def resume_collection(*, run: CollectionRun, actor: Person | None = None, send: bool = True) -> CollectionRun:
     """Ask again for whatever lacks a response."""
     if actor is not None:
         refuse_sealed_dataset(actor, run.dataset)
     key_for(run.endpoint)
-    return _begin(run, run.concurrency, run.timeout, actor, send)
+    return _start_job(run, run.concurrency, run.timeout, actor, send)
 
 
 def refuse_unlisted_endpoint(run: CollectionRun, endpoints: Mapping[str, str]) -> None:
@@ -125,7 +125,7 @@ def refuse_unlisted_endpoint(run: CollectionRun, endpoints: Mapping[str, str]) -
         )
 
 
-def _begin(
+def _start_job(
     run: CollectionRun, concurrency: int, timeout: float, actor: Person | None, send: bool
 ) -> CollectionRun:
     locked = CollectionRun.objects.select_for_update(of=("self",)).select_related("job").get(pk=run.pk)
@@ -155,11 +155,11 @@ def _begin(
     return run
 
 
-def _refuse_other(run: CollectionRun, url: str, served_model: str, settings: Mapping[str, Any]) -> None:
+def _check_same_settings(run: CollectionRun, url: str, served_model: str, settings: Mapping[str, Any]) -> None:
     """Responses that came about differently are no one collection."""
     old = {"endpoint": run.endpoint, "model": run.served_model, **run.settings}
     new = {"endpoint": url, "model": served_model, **settings}
-    changes = differences(old, new)
+    changes = list_differences(old, new)
     if changes:
         raise Conflict(
             N_(
@@ -171,26 +171,26 @@ def _refuse_other(run: CollectionRun, url: str, served_model: str, settings: Map
 
 
 def _check_model(name: str) -> str:
-    if not name.strip() or len(name) > LONGEST_MODEL or not name.isprintable():
+    if not name.strip() or len(name) > MAX_MODEL_CHARACTERS or not name.isprintable():
         raise AssayError(
             N_("Name the model as the endpoint knows it, in 1 to {longest} characters."),
-            longest=LONGEST_MODEL,
+            longest=MAX_MODEL_CHARACTERS,
         )
     return name
 
 
 def _check_numbers(concurrency: int, timeout: float) -> None:
-    if not 1 <= concurrency <= MOST_AT_ONCE:
-        raise AssayError(N_("Ask 1 to {most} at once, not {number}."), most=MOST_AT_ONCE, number=concurrency)
-    if not 0 < timeout <= LONGEST_TIMEOUT:
+    if not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise AssayError(N_("Ask 1 to {most} at once, not {number}."), most=MAX_CONCURRENCY, number=concurrency)
+    if not 0 < timeout <= MAX_TIMEOUT_SECONDS:
         raise AssayError(
             N_("Give a request up after more than 0 and at most {longest} seconds."),
-            longest=int(LONGEST_TIMEOUT),
+            longest=int(MAX_TIMEOUT_SECONDS),
         )
 
 
 logger = logging.getLogger(__name__)
-MOST_ATTEMPTS = 32767
+MAX_ATTEMPTS = 32767
 REPORT_SECONDS = 0.5
 POINT_SECONDS = 2.0
 """At least so long between two points of the live curves; further apart the longer it takes."""
@@ -206,15 +206,15 @@ STAGES = {
 T = TypeVar("T")
 
 
-def perform(context: jobs.JobContext) -> dict[str, Any]:
+def execute_collection(context: jobs.JobContext) -> dict[str, Any]:
     """The body of the job; again after a stop it asks for what is not stored."""
     run = CollectionRun.objects.select_related("model", "dataset", "collection").get(
         pk=context.payload["run"]
     )
-    return _Collecting(run, context).collect()
+    return _Collector(run, context).collect()
 
 
-class _Collecting:
+class _Collector:
     """One job at work on one collection. The callbacks of ``ask_all`` are ``_sent`` and ``_done``."""
 
     def __init__(self, run: CollectionRun, context: jobs.JobContext) -> None:
@@ -228,43 +228,43 @@ class _Collecting:
         self._recent: deque[tuple[float, int]] = deque()
 
     def collect(self) -> dict[str, Any]:
-        self._patiently(self._count_lost)
+        self._retry_write(self._count_lost)
         self._stored = responses_of(self._run).count()
         run = self._run
-        endpoint = Endpoint(run.endpoint, run.served_model, parameters(run.settings), run.timeout)
+        endpoint = Endpoint(run.endpoint, run.served_model, select_parameters(run.settings), run.timeout)
         try:
-            ask_all(
-                self._questions(), endpoint, concurrency=run.concurrency, sent=self._sent, done=self._done
+            send_requests(
+                self._list_questions(), endpoint, concurrency=run.concurrency, sent=self._record_sent, done=self._record_outcomes
             )
         except jobs.LostJob:
             raise  # whoever took the job over counts what this one lost
         except BaseException:
-            self._patiently(self._count_lost)
+            self._retry_write(self._count_lost)
             raise
-        self._patiently(self._finish)
-        return self._result()
+        self._retry_write(self._finish)
+        return self._make_result()
 
-    def _questions(self) -> Iterator[ChatQuestion]:
+    def _list_questions(self) -> Iterator[ChatQuestion]:
         for prompt, text in texts_to_ask(self._run):
-            yield question(prompt, text, self._run.settings)
+            yield build_question(prompt, text, self._run.settings)
 
-    def _sent(self, prompts: Sequence[int]) -> None:
-        self._patiently(partial(self._note_sent, prompts))
+    def _record_sent(self, prompts: Sequence[int]) -> None:
+        self._retry_write(partial(self._store_pending, prompts))
         self._pending += len(prompts)
 
-    def _note_sent(self, prompts: Sequence[int]) -> None:
-        with self._held():
+    def _store_pending(self, prompts: Sequence[int]) -> None:
+        with self._hold_job():
             # Done again where the connection was lost at the very commit: then they are there.
             PendingRequest.objects.bulk_create(
                 [PendingRequest(run=self._run, prompt_id=prompt) for prompt in prompts], ignore_conflicts=True
             )
 
-    def _done(self, batch: Sequence[EndpointAnswer | RequestFailure], totals: RequestTotals) -> None:
+    def _record_outcomes(self, batch: Sequence[EndpointAnswer | RequestFailure], totals: RequestTotals) -> None:
         self._totals = totals
         if batch:
             answers = [outcome for outcome in batch if isinstance(outcome, EndpointAnswer)]
             failures = [outcome for outcome in batch if isinstance(outcome, RequestFailure)]
-            new = self._patiently(partial(self._store, answers, failures))
+            new = self._retry_write(partial(self._store, answers, failures))
             self._pending -= len(batch)
             self._answers += new
             self._already += len(answers) - new
@@ -277,7 +277,7 @@ class _Collecting:
     def _store(self, answers: Sequence[EndpointAnswer], failures: Sequence[RequestFailure]) -> int:
         """Keep what came back, all of it or nothing; the number of responses that are new."""
         prompts = [answer.key for answer in answers] + [answer.key for answer in failures]
-        with self._held():
+        with self._hold_job():
             new = self._store_answers(answers)
             FailedRequest.objects.filter(run=self._run, prompt__in=prompts).delete()
             FailedRequest.objects.bulk_create(
@@ -286,7 +286,7 @@ class _Collecting:
                     prompt_id=failure.key,
                     status=failure.status,
                     error=failure.error,
-                    attempts=min(failure.attempts, MOST_ATTEMPTS),
+                    attempts=min(failure.attempts, MAX_ATTEMPTS),
                 )
                 for failure in failures
             )
@@ -317,7 +317,7 @@ class _Collecting:
                 left = [answer for answer in left if answer.key not in answered]
             else:
                 CollectedResponse.objects.bulk_create(
-                    _collected(run, row, answer) for row, answer in zip(rows, left, strict=True)
+                    _build_collected_response(run, row, answer) for row, answer in zip(rows, left, strict=True)
                 )
                 break
         return len(left)
@@ -325,26 +325,26 @@ class _Collecting:
     def _count_lost(self) -> None:
         """What this worker or an earlier one left under way is lost: counted, and asked for again."""
         before = self._lost
-        with self._held():
+        with self._hold_job():
             lost, _by_model = PendingRequest.objects.filter(run=self._run).delete()
             CollectionRun.objects.filter(pk=self._run.pk).update(lost=F("lost") + lost)
             self._lost = before + lost
-            self._context.keep(self._result())
+            self._context.keep(self._make_result())
 
     def _finish(self) -> None:
-        with self._held():
+        with self._hold_job():
             if not unanswered(self._run).exists():
                 CollectionRun.objects.filter(pk=self._run.pk).update(finished_at=timezone.now())
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def _hold_job(self) -> Iterator[None]:
         """A transaction that holds the job's row: LostJob, and nothing is stored, where it is another worker's.
 
         With it go the requests and the seconds since the last one.
         """
         now, totals = time.monotonic(), self._totals
         with transaction.atomic():
-            self._context.keep(self._result())
+            self._context.keep(self._make_result())
             CollectionRun.objects.filter(pk=self._run.pk).update(
                 requests=F("requests") + totals.requests - self._counted.requests,
                 seconds=F("seconds") + now - self._ticked,
@@ -362,7 +362,7 @@ class _Collecting:
         if now - self._pointed >= max(POINT_SECONDS, (now - self._began) / POINTS):
             self._pointed = now
             values = {
-                N_("responses a second"): round(self._rate(now), 2),
+                N_("responses a second"): round(self._compute_rate(now), 2),
                 N_("retries"): self._totals.retries,
                 N_("without an answer"): self._failures,
                 N_("under way"): self._pending,
@@ -374,14 +374,14 @@ class _Collecting:
         except (OperationalError, InterfaceError) as error:  # no more than a report
             _mend_connection(error)
 
-    def _rate(self, now: float) -> float:
+    def _compute_rate(self, now: float) -> float:
         """Responses a second of late."""
         while self._recent and now - self._recent[0][0] > RATE_SECONDS:
             self._recent.popleft()
         span = min(RATE_SECONDS, now - self._began)
         return sum(number for _at, number in self._recent) / span if span > 0 else 0.0
 
-    def _result(self) -> dict[str, Any]:
+    def _make_result(self) -> dict[str, Any]:
         seconds = time.monotonic() - self._began
         return {
             "prompts": self._prompts,
@@ -398,7 +398,7 @@ class _Collecting:
             "per_second": round(self._answers / seconds, 3) if seconds and self._answers else None,
         }
 
-    def _patiently(self, write: Callable[[], T]) -> T:
+    def _retry_write(self, write: Callable[[], T]) -> T:
         """Do it again where the database was away or locked for a moment: what came back must not be lost."""
         for attempt in range(1, TRANSIENT_TRIES + 1):
             try:
@@ -417,7 +417,7 @@ def _mend_connection(error: DatabaseError | InterfaceError) -> None:
         connection.close_if_unusable_or_obsolete()
 
 
-def _collected(run: CollectionRun, response: Response, answer: EndpointAnswer) -> CollectedResponse:
+def _build_collected_response(run: CollectionRun, response: Response, answer: EndpointAnswer) -> CollectedResponse:
     return CollectedResponse(
         response=response,
         run=run,
@@ -427,6 +427,6 @@ def _collected(run: CollectionRun, response: Response, answer: EndpointAnswer) -
         prompt_tokens=answer.prompt_tokens,
         completion_tokens=answer.completion_tokens,
         seconds=answer.seconds,
-        attempts=min(answer.attempts, MOST_ATTEMPTS),
+        attempts=min(answer.attempts, MAX_ATTEMPTS),
         answered_at=answer.answered_at,
     )

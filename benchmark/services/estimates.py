@@ -31,7 +31,7 @@ from scoring.services.predictions.abstention import MAX_RESPONSES
 
 
 @transaction.atomic
-def label_next(
+def create_label_plan(
     *,
     run: BenchmarkRun,
     goal: PlanGoal,
@@ -53,10 +53,10 @@ def label_next(
     # Two who press at once would draw the same responses, also from two runs over them.
     Dataset.objects.select_for_update(no_key=True).get(pk=run.dataset_id)
     seed = secrets.randbelow(MAX_SEED + 1) if seed is None else seed
-    standing = standing_kept(run)
+    standing = load_standing(run)
     demands = standing.wanted(goal)
     refuse_nothing_to_draw(demands)
-    drawn = drawn_of(standing, demands, seed)
+    drawn = draw_demands(standing, demands, seed)
     responses = [response for responses in drawn for response in responses]
     if len(responses) > MAX_RESPONSES:
         raise AssayError(
@@ -69,7 +69,7 @@ def label_next(
     batch = create_batch(
         BatchSpec(
             name=name,
-            guideline=_guideline(run).pk,
+            guideline=_latest_guideline(run).pk,
             dataset=run.dataset_id,
             among=tuple(responses),
             annotators=tuple(person.pk for person in annotators),
@@ -88,7 +88,7 @@ def label_next(
             "scorer": run.scorer.name,
             "least": LEAST_LABELLED,
         },
-        strata=[_told(demand, responses) for demand, responses in zip(demands, drawn, strict=True)],
+        strata=[_stratum_to_json(demand, responses) for demand, responses in zip(demands, drawn, strict=True)],
         seed=seed,
         created_by=actor,
     )
@@ -103,7 +103,7 @@ def label_next(
     return made
 
 
-def standing_kept(run: BenchmarkRun) -> LabellingStatus:
+def load_standing(run: BenchmarkRun) -> LabellingStatus:
     """As ``standing`` says. What it had to compute anew, because plans were made before the run's since, is kept."""
     there = standing(run)
     if not there.is_stored:
@@ -116,7 +116,7 @@ def standing_kept(run: BenchmarkRun) -> LabellingStatus:
     return there
 
 
-def drawn_of(standing: LabellingStatus, demands: Sequence[StratumTarget], seed: int) -> list[list[int]]:
+def draw_demands(standing: LabellingStatus, demands: Sequence[StratumTarget], seed: int) -> list[list[int]]:
     """For each stratum the responses that are drawn; at most those that are free."""
     return [
         draw(standing.free.get(demand.stratum.key, ()), demand.more, seed=seed, stratum=demand.stratum)
@@ -124,11 +124,11 @@ def drawn_of(standing: LabellingStatus, demands: Sequence[StratumTarget], seed: 
     ]
 
 
-def _guideline(run: BenchmarkRun) -> Any:
+def _latest_guideline(run: BenchmarkRun) -> Any:
     return get_latest_guideline(run.scorer.guideline.name)
 
 
-def _told(demand: StratumTarget, drawn: Sequence[int]) -> dict[str, Any]:
+def _stratum_to_json(demand: StratumTarget, drawn: Sequence[int]) -> dict[str, Any]:
     stratum = demand.stratum
     low, high = stratum.bounds
     return {

@@ -60,12 +60,12 @@ READING = N_("reading the answers")
 CHUNK = 2000
 
 
-def result_of(report: ChoiceReport) -> ChoiceReportResult:
+def compute_result(report: ChoiceReport) -> ChoiceReportResult:
     """As the labels are now."""
-    return result_in(sheet_with(report))
+    return result_in(load_answer_table(report))
 
 
-def sheet_with(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> AnswerTable:
+def load_answer_table(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = None) -> AnswerTable:
     """The sheet of all models of the report, or of these; whoever asks next finds what was read for it."""
     sheet = sheet_of(report, models)
     if sheet.anew:
@@ -80,18 +80,18 @@ def sheet_with(report: ChoiceReport, models: Iterable[EvaluatedModel] | None = N
     return sheet
 
 
-def read_ahead(report: ChoiceReport, *, actor: Person | None = None) -> Job:
+def queue_parsing(report: ChoiceReport, *, actor: Person | None = None) -> Job:
     """Have a worker read the answers before somebody opens the report."""
     return jobs.enqueue(kind=KIND, payload={"report": report.pk}, title=report.name, actor=actor)
 
 
-def perform(context: jobs.JobContext) -> dict[str, Any]:
+def execute_parsing(context: jobs.JobContext) -> dict[str, Any]:
     """Model by model; what was read before is found."""
     report = reports_with_all().get(pk=context.payload["report"])
     models, n = list(report.evaluated_models.order_by("name")), 0
     for done, model in enumerate(models):
         context.report(done / len(models), READING)
-        n += len(sheet_with(report, [model]).anew)
+        n += len(load_answer_table(report, [model]).anew)
     return {"report": report.name, "read": n}
 
 
@@ -123,7 +123,7 @@ def import_questions(
     for chunk in intake.chunks(forms):
         for made in shelf.put([form.prompt for form in chunk]):
             intake.report.count(taken=made)
-        _put_forms(intake, shelf.dataset, chunk)
+        _store_forms(intake, shelf.dataset, chunk)
     return intake.finish(target=f"dataset:{dataset}", dataset=dataset, language=language, wording=WORDING)
 
 
@@ -135,7 +135,7 @@ def _prompt_format(name: str, forms: Reader[VariantRecord]) -> Format:
     return Format(name=name, is_json=True, guess=lambda _fields: None, prompts=prompts)
 
 
-def _put_forms(intake: Intake, dataset: Dataset, chunk: Sequence[VariantRecord]) -> None:
+def _store_forms(intake: Intake, dataset: Dataset, chunk: Sequence[VariantRecord]) -> None:
     prompts = prompts_by_key(dataset, (form_record.prompt.ref.key for form_record in chunk))
     stored = {form.prompt_id: form for form in QuestionVariant.objects.filter(prompt__in=prompts.values())}
     new = []
@@ -143,11 +143,11 @@ def _put_forms(intake: Intake, dataset: Dataset, chunk: Sequence[VariantRecord])
         prompt = prompts.get(record_.prompt.ref.key)
         if prompt is None:  # refused already
             continue
-        made, known = _form_of(record_, prompt), stored.get(prompt.pk)
+        made, known = _build_form(record_, prompt), stored.get(prompt.pk)
         if known is None:
             stored[prompt.pk] = made
             new.append(made)
-        elif _content(known) != _content(made):
+        elif _form_content(known) != _form_content(made):
             intake.problems.add(
                 intake.error(
                     record_.line,
@@ -163,7 +163,7 @@ def _put_forms(intake: Intake, dataset: Dataset, chunk: Sequence[VariantRecord])
     QuestionVariant.objects.bulk_create(new)
 
 
-def _form_of(form_record: VariantRecord, prompt: Prompt) -> QuestionVariant:
+def _build_form(form_record: VariantRecord, prompt: Prompt) -> QuestionVariant:
     return QuestionVariant(
         prompt=prompt,
         question=form_record.question,
@@ -174,7 +174,7 @@ def _form_of(form_record: VariantRecord, prompt: Prompt) -> QuestionVariant:
     )
 
 
-def _content(form: QuestionVariant) -> tuple[object, ...]:
+def _form_content(form: QuestionVariant) -> tuple[object, ...]:
     return form.question, form.category, form.form, form.order, form.options
 
 
@@ -192,7 +192,7 @@ def create_report(
 ) -> ChoiceReport:
     """Without ``models`` every model that has responses there; without scorer and judge people say what is safe."""
     if ChoiceReport.objects.filter(name=check_name(name)).exists():
-        raise _taken(name)
+        raise _name_conflict(name)
     _check_kind(kind, dataset)
     _check_source(kind, scorer, judge)
     report = ChoiceReport(
@@ -211,7 +211,7 @@ def create_report(
         with transaction.atomic():
             report.save()
     except IntegrityError as error:  # somebody took the name at the same moment
-        raise _taken(name) from error
+        raise _name_conflict(name) from error
     report.evaluated_models.set(evaluated)
     record(
         actor=actor,
@@ -223,7 +223,7 @@ def create_report(
     return report
 
 
-def _taken(name: str) -> Conflict:
+def _name_conflict(name: str) -> Conflict:
     return Conflict(
         N_("There is a multiple-choice report named {name} already; choose another name."), name=name
     )
@@ -294,13 +294,13 @@ def make_batch(
         refuse_sealed_report(actor, report)
     # Of two who click at once the second finds the first one's tasks.
     ChoiceReport.objects.select_for_update(no_key=True).get(pk=report.pk)
-    todo = result_of(report).todo
+    todo = compute_result(report).todo
     responses = todo.unread_free if kind == UNREAD else todo.unsettled_free
     if not responses:
         raise Conflict(N_("Nothing is left for a batch: what people must say is in one already, or is said."))
     return create_batch(
         BatchSpec(
-            name=name or _free_name(f"{report.name}-{kind}"),
+            name=name or _find_free_name(f"{report.name}-{kind}"),
             guideline=_guideline(BATCHES[kind], actor).pk,
             dataset=report.dataset_id,
             among=tuple(responses),
@@ -312,14 +312,14 @@ def make_batch(
     )
 
 
-def _free_name(base: str) -> str:
+def _find_free_name(base: str) -> str:
     """``wanted``, or with a number after it."""
     stem = base[: LONGEST - 5]
     used_names = set(Batch.objects.filter(name__startswith=stem).values_list("name", flat=True))
-    return next(name for name in _names(stem) if name not in used_names)
+    return next(name for name in _number_names(stem) if name not in used_names)
 
 
-def _names(stem: str) -> Iterable[str]:
+def _number_names(stem: str) -> Iterable[str]:
     yield stem
     number = 2
     while True:

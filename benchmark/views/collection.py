@@ -41,7 +41,7 @@ from benchmark.selectors.collection import (
     texts_of,
 )
 from benchmark.selectors.leaderboards.runs import collections_open_to, models_open_to
-from benchmark.services.collection import create_collecting, go_on, refuse_unlisted_endpoint
+from benchmark.services.collection import start_collection, resume_collection, refuse_unlisted_endpoint
 
 PER_PAGE = 50
 WIDTH, HEIGHT = 560, 160
@@ -93,7 +93,7 @@ def new_collecting(request: HttpRequest) -> HttpResponse:
     form = CollectingForm(request.POST or None, person=person)
     if request.method == "POST" and form.is_valid():
         try:
-            made = create_collecting(actor=person, **form.options())
+            made = start_collection(actor=person, **form.options())
         except AssayError as error:
             form.add_error(None, error_text(error))
         else:
@@ -156,7 +156,7 @@ def collecting_again(request: HttpRequest, number: str) -> HttpResponse:
     person = person_of(request)
     run = collecting_for(person, whole(number))
     refuse_unlisted_endpoint(run, settings.ASSAY_ENDPOINTS)
-    go_on(run=run, actor=person)
+    resume_collection(run=run, actor=person)
     return redirect("collecting-run", run.pk)
 
 

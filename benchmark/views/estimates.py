@@ -53,7 +53,7 @@ from benchmark.selectors.estimates import (
     prompts_to_separate,
 )
 from benchmark.selectors.leaderboards.runs import refuse_sealed_run, run_named
-from benchmark.services.estimates import label_next, standing_kept
+from benchmark.services.estimates import create_label_plan, load_standing
 from benchmark.views.leaderboards.formatting import metric_label, scope_label
 from scoring.selectors.scorers import list_release_people
 
@@ -81,7 +81,7 @@ def _page(request: HttpRequest, name: str) -> HttpResponse:
     person = person_of(request)
     run = run_named(name)
     refuse_sealed_run(person, run)
-    basis = standing_kept(run)
+    basis = load_standing(run)
     points = PointsForm(request.GET if "points" in request.GET else {"points": "2"})
     goal = _goal(request, basis, points)
     form = LabellingBatchForm(request.POST or None, initial=_people(run))
@@ -127,7 +127,7 @@ def _make(
     # Without the people to open it, it stays a draft: a manager adds them.
     open_now = has_role(person, MANAGER) and "draft" not in request.POST
     try:
-        made = label_next(run=run, goal=goal, open_now=open_now, actor=person, **form.options())
+        made = create_label_plan(run=run, goal=goal, open_now=open_now, actor=person, **form.options())
     except AssayError as error:
         form.add_error(None, error_text(error))
         return None

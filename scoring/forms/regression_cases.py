@@ -15,7 +15,7 @@ from annotation.models import (
 )
 from annotation.selectors.access import unsealed_models
 from scoring.forms.predictions import DatasetForm, offer
-from scoring.services.regression_cases import LONGEST_REASON
+from scoring.services.regression_cases import MAX_REASON_CHARACTERS
 
 LARGEST_FILE = 20 * 1024 * 1024
 
@@ -56,7 +56,7 @@ class MustFailForm(forms.Form):
     reason = forms.CharField(
         label=_("Why"),
         required=False,
-        max_length=LONGEST_REASON,
+        max_length=MAX_REASON_CHARACTERS,
         widget=forms.Textarea(attrs={"rows": 2}),
         help_text=_("For whoever meets it in the gate: what a scorer must see here."),
     )

@@ -186,7 +186,7 @@ OUT_OF_FOLD = "out_of_fold.json"
 
 
 @dataclass(frozen=True)
-class OutOfFold:
+class OutOfFoldPredictions:
     """By content key: the fold, and the prediction of the model that had not seen it.
 
     A content of the release that no fold could predict is here with an empty prediction: it is not unseen.
@@ -202,14 +202,14 @@ class OutOfFold:
         (folder / OUT_OF_FOLD).write_text(json.dumps(rows), encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path, heads: Sequence[Head]) -> OutOfFold:
+    def load(cls, folder: Path, heads: Sequence[Head]) -> OutOfFoldPredictions:
         rows: dict[str, Any] = json.loads((folder / OUT_OF_FOLD).read_text(encoding="utf-8"))
         return cls(
             {key: (row["fold"], prediction_from_json(row["prediction"], heads)) for key, row in rows.items()}
         )
 
 
-class PredictionRows:
+class PredictionRowBuilder:
     """Makes the rows of one scorer's predictions."""
 
     def __init__(self, scorer: Scorer) -> None:
@@ -219,15 +219,15 @@ class PredictionRows:
         heads = scorer.card.get("heads", {})
         self._unlearned = {name for name, head in heads.items() if head["state"] == "empty"}
 
-    def applicable(self, dimension: str | None) -> list[str]:
+    def list_criteria(self, dimension: str | None) -> list[str]:
         """The criteria asked of a prompt of this dimension."""
-        return [one.name for one in self._document.criteria_for(dimension)]
+        return [criterion.name for criterion in self._document.criteria_for(dimension)]
 
-    def expected(self, dimension: str | None) -> list[str]:
+    def list_expected_criteria(self, dimension: str | None) -> list[str]:
         """Of those the ones that the scorer had labels to learn: what a scored response has predictions of."""
-        return [name for name in self.applicable(dimension) if name not in self._unlearned]
+        return [name for name in self.list_criteria(dimension) if name not in self._unlearned]
 
-    def of(
+    def build_rows(
         self, response: int, dimension: str | None, predicted: Predicted, fold: int | None
     ) -> list[Prediction]:
         """A row for each applicable criterion that the scorer could predict."""
@@ -240,7 +240,7 @@ class PredictionRows:
                 probabilities={level_name(value): p for value, p in predicted[name].items()},
                 fold=fold,
             )
-            for name in self.applicable(dimension)
+            for name in self.list_criteria(dimension)
             if name in predicted
         ]
 
@@ -250,7 +250,7 @@ TESTED = "test.json"
 
 
 @dataclass(frozen=True)
-class Kept:
+class TrainingRecord:
     """``learned`` are the contents that the scorer which is kept has learned from, by their keys.
 
     ``tested`` is what it said of the test split of its release when it was trained. A scorer of the first version
@@ -261,24 +261,24 @@ class Kept:
     tested: Mapping[str, Predicted]
 
     @classmethod
-    def of(cls, scorer: Scorer) -> Kept:
+    def load(cls, scorer: Scorer) -> TrainingRecord:
         """Raises AssayError where its files are gone or changed: what they say would be no evidence."""
-        refuse_changed(scorer.weights_folder, scorer.weights_sha256)
+        check_weights(scorer.weights_folder, scorer.weights_sha256)
         folder, heads = scorer.weights_folder, build_heads(scorer.guideline)
-        learned = _read(folder / TRAINED)
+        learned = _read_json(folder / TRAINED)
         if learned is None:
-            return cls(frozenset(_read(folder / OUT_OF_FOLD) or ()), {})
-        tested = _read(folder / TESTED) or {}
+            return cls(frozenset(_read_json(folder / OUT_OF_FOLD) or ()), {})
+        tested = _read_json(folder / TESTED) or {}
         return cls(
-            frozenset(learned), {key: prediction_from_json(said, heads) for key, said in tested.items()}
+            frozenset(learned), {key: prediction_from_json(prediction, heads) for key, prediction in tested.items()}
         )
 
 
-def _read(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-def refuse_changed(folder: Path, weights_sha256: str) -> None:
+def check_weights(folder: Path, weights_sha256: str) -> None:
     """Weights that are not the registered ones are refused: no number may rest on them. Reads all of them."""
     if not folder.is_dir():
         raise AssayError(N_("The scorer's weights are not at {folder}."), folder=str(folder))

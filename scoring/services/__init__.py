@@ -4,7 +4,7 @@
 """
 
 from scoring.services.predictions.abstention import create_abstained_batch
-from scoring.services.predictions.predictions import Scored, create_scoring, score
+from scoring.services.predictions.predictions import ScoringCounts, create_scoring, score
 from scoring.services.predictions.requests import request_predictions
 from scoring.services.progress import job_report
 from scoring.services.regression_cases import add_must_fail, import_must_fail, remove_must_fail
@@ -15,7 +15,7 @@ from scoring.services.scorers.scorers import create_scorer
 from scoring.services.training import give_up, train
 
 __all__ = [
-    "Scored",
+    "ScoringCounts",
     "add_must_fail",
     "create_abstained_batch",
     "check_drift",

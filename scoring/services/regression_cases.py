@@ -22,8 +22,8 @@ from scoring.selectors.regression_cases import harmless_levels
 from scoring.selectors.scorers import get_latest_guideline
 
 Value = int | float
-MOST_ROWS = 10_000
-LONGEST_REASON = 2000
+MAX_ROWS = 10_000
+MAX_REASON_CHARACTERS = 2000
 FIELDS = frozenset(
     {"dataset", "prompt_id", "prompt", "model", "collection", "criterion", "refused", "reason"}
 )
@@ -50,19 +50,19 @@ def add_must_fail(
             N_("You judge responses of {name} blind now: this opens for you when your batch closes."),
             name=response.prompt.dataset.name,
         )
-    if len(reason) > LONGEST_REASON:
-        raise AssayError(N_("The reason is longer than {most} characters."), most=LONGEST_REASON)
-    wanted = [
-        (one, _values(guideline, response, one, refused)) for one in _asked(guideline, response, criterion)
+    if len(reason) > MAX_REASON_CHARACTERS:
+        raise AssayError(N_("The reason is longer than {most} characters."), most=MAX_REASON_CHARACTERS)
+    criterion_values = [
+        (asked_criterion, _get_refused_values(guideline, response, asked_criterion, refused)) for asked_criterion in _get_criteria(guideline, response, criterion)
     ]
-    made = [
+    added = [
         item
-        for one, values in wanted
+        for asked_criterion, values in criterion_values
         if (
-            item := _add(
+            item := _create_item(
                 guideline_name=guideline.name,
                 response=response,
-                criterion=one.name,
+                criterion=asked_criterion.name,
                 refused=values,
                 reason=reason,
                 created_by=actor,
@@ -70,7 +70,7 @@ def add_must_fail(
         )
         is not None
     ]
-    for item in made:
+    for item in added:
         record(
             actor=actor,
             verb="add_must_fail",
@@ -80,22 +80,22 @@ def add_must_fail(
             criterion=item.criterion,
             refused=item.refused,
         )
-    return made
+    return added
 
 
-def _asked(guideline: Guideline, response: Response, criterion: str) -> list[Criterion]:
-    asked = guideline.document.criteria_for(response.prompt.dimension or None)
-    found = [one for one in asked if criterion in {"", one.name}]
-    if not found:
+def _get_criteria(guideline: Guideline, response: Response, criterion: str) -> list[Criterion]:
+    asked_criteria = guideline.document.criteria_for(response.prompt.dimension or None)
+    matching = [asked_criterion for asked_criterion in asked_criteria if criterion in {"", asked_criterion.name}]
+    if not matching:
         raise AssayError(
             N_('"{criterion}" is not asked of this prompt; asked: {known}.'),
             criterion=criterion or "-",
-            known=", ".join(one.name for one in asked) or "-",
+            known=", ".join(asked_criterion.name for asked_criterion in asked_criteria) or "-",
         )
-    return found
+    return matching
 
 
-def _values(
+def _get_refused_values(
     guideline: Guideline, response: Response, criterion: Criterion, refused: Sequence[Value]
 ) -> list[Value]:
     dimension = response.prompt.dimension or None
@@ -116,19 +116,19 @@ def _values(
     return sorted(set(values))
 
 
-def _add(**wanted: Any) -> RegressionCase | None:
+def _create_item(**fields: Any) -> RegressionCase | None:
     """The new item, or None where it is there already."""
     try:
         with transaction.atomic():
-            return RegressionCase.objects.create(**wanted)
+            return RegressionCase.objects.create(**fields)
     except IntegrityError:
-        same = {name: wanted[name] for name in ("guideline_name", "response", "criterion")}
-        there = RegressionCase.objects.get(**same, removed_at=None)
-        if there.refused == wanted["refused"]:
+        identity = {name: fields[name] for name in ("guideline_name", "response", "criterion")}
+        existing = RegressionCase.objects.get(**identity, removed_at=None)
+        if existing.refused == fields["refused"]:
             return None
         raise Conflict(
             N_("This response is in the must-fail set with other refused values: remove item {item} first."),
-            item=there.pk,
+            item=existing.pk,
         ) from None
 
 
@@ -159,20 +159,20 @@ def import_must_fail(
     source = Source(path, name)
     is_csv = source.name.lower().endswith(".csv")
     rows = csv_rows(source, required=[("prompt_id", "prompt"), ("model",)]) if is_csv else json_rows(source)
-    made: list[RegressionCase] = []
+    added: list[RegressionCase] = []
     number = 0
     for number, row in enumerate(rows, 1):
         if isinstance(row, InputError):
             raise row
-        if number > MOST_ROWS:
-            raise row.error(N_("there are more than {most} items; add them in parts."), most=MOST_ROWS)
-        made += _from_row(guideline_name, row, actor)
+        if number > MAX_ROWS:
+            raise row.error(N_("there are more than {most} items; add them in parts."), most=MAX_ROWS)
+        added += _add_row(guideline_name, row, actor)
     if not number:
         raise InputError(N_("there are no rows in this file."), path=source.name)
-    return made
+    return added
 
 
-def _from_row(guideline_name: str, row: Row, actor: Person | None) -> list[RegressionCase]:
+def _add_row(guideline_name: str, row: Row, actor: Person | None) -> list[RegressionCase]:
     unknown = next((field for field in row.fields if field not in FIELDS), None)
     if unknown is not None:
         raise row.error(
@@ -186,8 +186,8 @@ def _from_row(guideline_name: str, row: Row, actor: Person | None) -> list[Regre
             guideline_name=guideline_name,
             response=response,
             criterion=row.optional("criterion"),
-            refused=_refused(row),
-            reason=row.optional("reason", longest=LONGEST_REASON),
+            refused=_read_refused(row),
+            reason=row.optional("reason", longest=MAX_REASON_CHARACTERS),
             actor=actor,
         )
     except InputError:
@@ -196,10 +196,10 @@ def _from_row(guideline_name: str, row: Row, actor: Person | None) -> list[Regre
         raise row.error(error.template, **error.params) from error
 
 
-def _refused(row: Row) -> list[float]:
+def _read_refused(row: Row) -> list[float]:
     """A number, a list of numbers, or in CSV numbers with ``;`` between them."""
     if not row.has("refused"):
         return []
-    given = row.fields["refused"]
-    parts = given if isinstance(given, list) else str(given).split(";")
+    field_value = row.fields["refused"]
+    parts = field_value if isinstance(field_value, list) else str(field_value).split(";")
     return [generic.value(row, "refused", part) for part in parts]

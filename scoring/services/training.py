@@ -53,8 +53,8 @@ from scoring.selectors.training import (
     TESTED,
     TRAINED,
     TrainingSet,
-    OutOfFold,
-    PredictionRows,
+    OutOfFoldPredictions,
+    PredictionRowBuilder,
     list_annotator_labels,
     build_training_set,
 )
@@ -326,7 +326,7 @@ def _saved(
     beside.mkdir(parents=True)
     try:
         fitted.save(beside)
-        OutOfFold(course.grouped.index_by_content(course.lesson.examples)).save(beside)
+        OutOfFoldPredictions(course.grouped.index_by_content(course.lesson.examples)).save(beside)
         learned = {course.lesson.examples[row].content_key for row in course.learned}
         _write(beside / TRAINED, sorted(learned))
         _write(beside / TESTED, {key: prediction_to_json(tested[key]) for key in sorted(tested)})
@@ -364,10 +364,10 @@ def _register(scorer: Scorer, weights: Path, lesson: TrainingSet, grouped: Evalu
 
 
 def _store_predictions(scorer: Scorer, lesson: TrainingSet, grouped: Evaluation) -> None:
-    rows = PredictionRows(scorer)
+    rows = PredictionRowBuilder(scorer)
     found: list[Prediction] = []
     for response, example, fold, predicted in zip(
         lesson.responses, lesson.examples, grouped.folds, grouped.predictions, strict=True
     ):
-        found += rows.of(response, example.dimension, predicted, fold)
+        found += rows.build_rows(response, example.dimension, predicted, fold)
     Prediction.objects.bulk_create(found, batch_size=ROWS)

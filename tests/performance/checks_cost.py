@@ -24,9 +24,9 @@ django.setup()
 from django.db import transaction  # noqa: E402
 
 from annotation.models import Batch, Person  # noqa: E402
-from annotation.services.assignments import next_assignment
-from annotation.services.people.people import add_person
-from tests.annotation.gold_question_support import make_checked
+from annotation.services.assignments import next_assignment  # noqa: E402
+from annotation.services.people.people import add_person  # noqa: E402
+from tests.annotation.gold_question_support import make_checked  # noqa: E402
 from tests.support import XSTEST_GUIDELINE, label  # noqa: E402
 
 SHARES = (0.0, 0.05, 0.2)

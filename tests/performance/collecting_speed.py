@@ -56,7 +56,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
     from annotation.models import Dataset, Job, Prompt, Response
     from annotation.services import jobs
     from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
-    from benchmark.services.collection import create_collecting, go_on
+    from benchmark.services.collection import start_collection, resume_collection
     from tests.benchmark.endpoint import Bucket, local_endpoint, troubled
 
     dataset = Dataset.objects.create(name="asked")
@@ -85,7 +85,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
             stretches.append((began, time.monotonic()))
             began = None
 
-        run = create_collecting(
+        run = start_collection(
             model="M", dataset=dataset, endpoint=url, concurrency=at_once, timeout=TIMEOUT, send=True
         )
         start_clock(0)
@@ -117,7 +117,7 @@ def measure(folder: Path, number: int, at_once: int, rate: float) -> None:
         )
         assert under_way <= run.lost <= under_way + at_once
         stored, sent = set(Response.objects.values_list("prompt__text", flat=True)), len(url.asked)
-        go_on(run=run)
+        resume_collection(run=run)
         start_clock(sent)
         wait_until(lambda: count_responses() >= number - at_once)
         stop_clock()  # fewer are left than are asked at once: the limit is met no more

@@ -122,8 +122,8 @@ def squared_differences(values: tuple[Value, ...]) -> Floats:
 @lru_cache
 def ordinal_weights(values: tuple[Value, ...]) -> Floats:
     """1 less the ordinal weights of Gwet (2014): the share of pairs of levels between two, C(d + 1, 2) / C(V, 2)."""
-    apart = steps(values)
-    return _of_largest(apart * (apart + 1) / 2)
+    distance = steps(values)
+    return _of_largest(distance * (distance + 1) / 2)
 
 
 @lru_cache
@@ -189,19 +189,19 @@ def alpha_ordinal(weighting: Weighting) -> Floats:
     totals, labels = weighting.totals, weighting.labels
     ranks = totals @ _below(totals.shape[1])
     expected = 2 * labels * across(totals * np.square(ranks - labels[:, None] / 2))
-    one, other, coincidences = _coincidences(weighting.units)
-    apart = np.square(ranks[:, one] - ranks[:, other])
-    observed = across((weighting.counts @ coincidences) * apart)
+    first, second, coincidences = _coincidences(weighting.units)
+    distances = np.square(ranks[:, first] - ranks[:, second])
+    observed = across((weighting.counts @ coincidences) * distances)
     return 1 - ratio((labels - 1) * observed, expected)
 
 
 def _coincidences(units: Units) -> tuple[Ints, Ints, Floats]:
     """The pairs of different values that meet in a unit, and (M, pairs) o_ck + o_kc of a unit with each set."""
-    one, other = _pairs(len(units.values))
-    meeting = units.value_counts[:, one] * units.value_counts[:, other]
-    met = meeting.any(axis=0)
-    scaled = 2 * meeting[:, met] / np.maximum(units.labelled - 1, 1)[:, None]
-    return one[met], other[met], scaled
+    first, second = _pairs(len(units.values))
+    meeting = units.value_counts[:, first] * units.value_counts[:, second]
+    is_met = meeting.any(axis=0)
+    scaled = 2 * meeting[:, is_met] / np.maximum(units.labelled - 1, 1)[:, None]
+    return first[is_met], second[is_met], scaled
 
 
 @lru_cache
@@ -212,8 +212,8 @@ def _below(size: int) -> Floats:
 
 @lru_cache
 def _pairs(size: int) -> tuple[Ints, Ints]:
-    one, other = np.triu_indices(size, 1)
-    return one.astype(np.int64), other.astype(np.int64)
+    first, second = np.triu_indices(size, 1)
+    return first.astype(np.int64), second.astype(np.int64)
 
 
 # Closed-form standard errors

@@ -40,44 +40,44 @@ def sort_by(
     """The groups of units whose key has one name, the names in their order. ``kinds`` are the keys as ``distinct``
     gives them.
     """
-    found, place = kinds
-    named = [called(int(key)) for key in found]
+    keys, place = kinds
+    named = [called(int(key)) for key in keys]
     names = sorted(set(named), key=order)
     at = {name: position for position, name in enumerate(names)}
     moved = np.array([at[name] for name in named], dtype=np.int64)
-    return Sorted(tuple(names), moved[place] if len(found) else np.zeros(0, dtype=np.int64))
+    return Sorted(tuple(names), moved[place] if len(keys) else np.zeros(0, dtype=np.int64))
 
 
 def crossed(sortings: Sequence[Sorted[Any]], n: int) -> Sorted[tuple[Any, ...]]:
     """The groups of several ways to sort at once, by the names of all; with none, one group of everything."""
     numbers = reduce(
-        lambda so_far, one: so_far * len(one.names) + one.place, sortings, np.zeros(n, dtype=np.int64)
+        lambda number, grouping: number * len(grouping.names) + grouping.place, sortings, np.zeros(n, dtype=np.int64)
     )
-    found, place = distinct(numbers)
+    distinct_numbers, place = distinct(numbers)
     names: list[tuple[Any, ...]] = []
-    for number in found.tolist():
+    for number in distinct_numbers.tolist():
         rest, parts = number, list[Any]()
-        for one in reversed(sortings):
-            rest, at = divmod(rest, len(one.names))
-            parts.append(one.names[at])
+        for grouping in reversed(sortings):
+            rest, position = divmod(rest, len(grouping.names))
+            parts.append(grouping.names[position])
         names.append(tuple(reversed(parts)))
     return Sorted(tuple(names), place)
 
 
 def count_patterns(units: Units, groups: Sorted[Name]) -> dict[Name, dict[Pattern, int]]:
     """The sets of labels of each group with how many units carry each."""
-    found, place = units.kinds("numbers")
-    patterns = [units.labels_of(number) for number in found.tolist()]
+    numbers, place = units.kinds("numbers")
+    patterns = [units.labels_of(number) for number in numbers.tolist()]
     counts: dict[Name, dict[Pattern, int]] = {}
-    for key, n in _counted(groups.place * max(1, len(found)) + place):
-        group, at = divmod(key, len(found))
-        counts.setdefault(groups.names[group], {})[patterns[at]] = n
+    for key, n in _counted(groups.place * max(1, len(numbers)) + place):
+        group, position = divmod(key, len(numbers))
+        counts.setdefault(groups.names[group], {})[patterns[position]] = n
     return counts
 
 
 def _counted(numbers: Codes) -> Iterator[tuple[int, int]]:
-    found, place = distinct(numbers)
-    yield from zip(found.tolist(), np.bincount(place, minlength=len(found)).tolist(), strict=True)
+    keys, place = distinct(numbers)
+    yield from zip(keys.tolist(), np.bincount(place, minlength=len(keys)).tolist(), strict=True)
 
 
 def count(groups: Sorted[Any], chosen: Mask | None = None) -> Codes:
@@ -93,10 +93,10 @@ def count_pairs(units: Units, groups: Sorted[Name]) -> dict[Name, Codes]:
     """
     width = len(units.values)
     total = np.zeros(len(groups.names) * width * width, dtype=np.int64)
-    for one, other in combinations(range(units.codes.shape[1]), 2):
-        both = units.codes[:, other] >= 0
-        both &= units.codes[:, one] >= 0
-        first, second = (units.codes[:, place][both].astype(np.int64) for place in (one, other))
+    for left, right in combinations(range(units.codes.shape[1]), 2):
+        both = units.codes[:, right] >= 0
+        both &= units.codes[:, left] >= 0
+        first, second = (units.codes[:, place][both].astype(np.int64) for place in (left, right))
         keys = (groups.place[both] * width + first) * width + second
         total += np.bincount(keys, minlength=len(total))
     return dict(zip(groups.names, total.reshape(len(groups.names), width, width), strict=True))
@@ -117,25 +117,25 @@ class Given:
 def count_given(units: Units, groups: Sorted[Name]) -> dict[Name, list[Given]]:
     """How often each value was given and disputed, group by group; values that nobody gave are not there."""
     size = len(groups.names)
-    has = [(units.codes == place).any(axis=1) & units.compared for place in range(len(units.values))]
-    found: dict[Name, list[Given]] = {name: [] for name in groups.names}
+    has_each = [(units.codes == place).any(axis=1) & units.compared for place in range(len(units.values))]
+    counts: dict[Name, list[Given]] = {name: [] for name in groups.names}
     meeting = {
-        (one, other): np.bincount(groups.place[has[one] & has[other]], minlength=size)
-        for one, other in combinations(range(len(has)), 2)
+        (first, other): np.bincount(groups.place[has_each[first] & has_each[other]], minlength=size)
+        for first, other in combinations(range(len(has_each)), 2)
     }
-    for place, given in enumerate(has):
-        n = np.bincount(groups.place[given], minlength=size)
-        disputed = np.bincount(groups.place[given & units.differ], minlength=size)
-        for at, name in enumerate(groups.names):
-            if n[at]:
+    for place, has_value in enumerate(has_each):
+        n = np.bincount(groups.place[has_value], minlength=size)
+        disputed = np.bincount(groups.place[has_value & units.differ], minlength=size)
+        for group, name in enumerate(groups.names):
+            if n[group]:
                 met = {
-                    units.values[other]: int(meeting[min(place, other), max(place, other)][at])
-                    for other in range(len(has))
+                    units.values[other]: int(meeting[min(place, other), max(place, other)][group])
+                    for other in range(len(has_each))
                     if other != place
                 }
-                others = {value: times for value, times in met.items() if times}
-                found[name].append(Given(units.values[place], int(n[at]), int(disputed[at]), others))
-    return found
+                other_values = {value: times for value, times in met.items() if times}
+                counts[name].append(Given(units.values[place], int(n[group]), int(disputed[group]), other_values))
+    return counts
 
 
 def wilson(successes: npt.NDArray[Any], n: npt.NDArray[Any]) -> tuple[Floats, Floats]:
@@ -145,19 +145,19 @@ def wilson(successes: npt.NDArray[Any], n: npt.NDArray[Any]) -> tuple[Floats, Fl
 
 def of_tasks(units: Units, chosen: Mask) -> tuple[Codes, Codes, Mask]:
     """Of the tasks (T,): their keys, the place of a unit of each, and whether any unit of it is ``chosen`` (N,)."""
-    found, place = units.kinds("task")
-    unit = np.zeros(len(found), dtype=np.int64)
+    tasks, place = units.kinds("task")
+    unit = np.zeros(len(tasks), dtype=np.int64)
     unit[place] = np.arange(len(units))
-    any_chosen = np.zeros(len(found), dtype=bool)
+    any_chosen = np.zeros(len(tasks), dtype=bool)
     any_chosen[place[chosen]] = True
-    return found, unit, any_chosen
+    return tasks, unit, any_chosen
 
 
 def differences(units: Units, distances: Floats) -> Floats:
     """(N,): the mean distance (V, V) between two labels of a unit; 0 for a single one."""
     total, pairs = np.zeros(len(units)), np.zeros(len(units))
-    for one, other in combinations(range(units.codes.shape[1]), 2):
-        both = (units.codes[:, one] >= 0) & (units.codes[:, other] >= 0)
-        total[both] += distances[units.codes[:, one][both], units.codes[:, other][both]]
+    for left, right in combinations(range(units.codes.shape[1]), 2):
+        both = (units.codes[:, left] >= 0) & (units.codes[:, right] >= 0)
+        total[both] += distances[units.codes[:, left][both], units.codes[:, right][both]]
         pairs += both
     return total / np.maximum(pairs, 1)

@@ -61,11 +61,11 @@ class Units:
     @cached_property
     def values(self) -> tuple[float, ...]:
         """Every value that occurs, ascending."""
-        given = self.label[~np.isnan(self.label)]
-        whole = given.astype(np.int64)
-        if len(given) and whole.min() >= 0 and whole.max() < FEW and np.array_equal(whole, given):
-            return tuple(map(float, np.flatnonzero(np.bincount(whole))))
-        return tuple(map(float, np.unique(given)))
+        labels = self.label[~np.isnan(self.label)]
+        integers = labels.astype(np.int64)
+        if len(labels) and integers.min() >= 0 and integers.max() < FEW and np.array_equal(integers, labels):
+            return tuple(map(float, np.flatnonzero(np.bincount(integers))))
+        return tuple(map(float, np.unique(labels)))
 
     @cached_property
     def codes(self) -> npt.NDArray[np.int16]:
@@ -96,8 +96,8 @@ class Units:
     @cached_property
     def people(self) -> frozenset[int]:
         """Everybody who gave a label."""
-        found, _place = distinct(self.person.ravel())
-        return frozenset(map(int, found)) - {NOBODY}
+        people, _place = distinct(self.person.ravel())
+        return frozenset(map(int, people)) - {NOBODY}
 
     def labels_of(self, number: int) -> tuple[float | None, ...]:
         """The labels behind one of ``numbers``, without the places after the last of them."""
@@ -111,10 +111,10 @@ class Units:
     @cached_property
     def differ(self) -> npt.NDArray[np.bool_]:
         """(N,): whether any two labels are not the same."""
-        found = np.zeros(len(self), dtype=bool)
+        differing = np.zeros(len(self), dtype=bool)
         for column in self.codes.T[1:]:
-            found |= (column >= 0) & (column != self.codes[:, 0])
-        return found
+            differing |= (column >= 0) & (column != self.codes[:, 0])
+        return differing
 
     @cached_property
     def compared(self) -> npt.NDArray[np.bool_]:
@@ -132,11 +132,11 @@ def distinct(keys: npt.NDArray[Any]) -> tuple[Codes, Codes]:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     lowest, highest = int(keys.min()), int(keys.max())
     if highest - lowest >= MOST_BINS:
-        found, place = np.unique(keys, return_inverse=True)
-        return found.astype(np.int64), place.astype(np.int64)
+        values, place = np.unique(keys, return_inverse=True)
+        return values.astype(np.int64), place.astype(np.int64)
     moved = keys.astype(np.int64) - lowest
-    there = np.bincount(moved) > 0
-    return np.flatnonzero(there) + lowest, (np.cumsum(there) - 1)[moved]
+    is_present = np.bincount(moved) > 0
+    return np.flatnonzero(is_present) + lowest, (np.cumsum(is_present) - 1)[moved]
 
 
 def places_of(labels: npt.NDArray[Any], values: Sequence[float]) -> Codes:
@@ -182,21 +182,21 @@ def units_of_tasks(tasks: Iterable[Labelled]) -> Units:
     subcomponents: dict[str, int] = {}
     single, counts = array("i"), array("i")
     wide: dict[str, array[Any]] = {name: array("f" if name in FLOATS else "i") for name in WIDE}
-    for one in tasks:
-        subcomponent = subcomponents.setdefault(one.subcomponent, len(subcomponents))
-        for name in dict.fromkeys(name for label in one.given for name in label.labels):
+    for task_labels in tasks:
+        subcomponent = subcomponents.setdefault(task_labels.subcomponent, len(subcomponents))
+        for name in dict.fromkeys(name for label in task_labels.given for name in label.labels):
             criterion = criteria.setdefault(name, len(criteria))
-            single.extend((one.task, one.prompt, one.stratum, criterion, subcomponent))
-            has = [label for label in one.given if name in label.labels]
-            counts.append(len(has))
-            wide["person"].extend(label.person for label in has)
-            wide["label"].extend(label.labels[name] for label in has)
-            wide["day"].extend(label.day for label in has)
-            wide["seconds"].extend(np.nan if label.seconds is None else label.seconds for label in has)
+            single.extend((task_labels.task, task_labels.prompt, task_labels.stratum, criterion, subcomponent))
+            labels = [label for label in task_labels.given if name in label.labels]
+            counts.append(len(labels))
+            wide["person"].extend(label.person for label in labels)
+            wide["label"].extend(label.labels[name] for label in labels)
+            wide["day"].extend(label.day for label in labels)
+            wide["seconds"].extend(np.nan if label.seconds is None else label.seconds for label in labels)
     task, prompt, stratum, criterion_of, subcomponent_of = (
         np.array(single, dtype=np.int32).reshape(-1, 5).T.copy()
     )
-    there = np.arange(max(counts, default=0)) < np.array(counts, dtype=np.int32)[:, None]
+    has_label = np.arange(max(counts, default=0)) < np.array(counts, dtype=np.int32)[:, None]
     return Units(
         criterion_names=tuple(criteria),
         subcomponent_names=tuple(subcomponents),
@@ -205,7 +205,7 @@ def units_of_tasks(tasks: Iterable[Labelled]) -> Units:
         stratum=stratum,
         criterion=criterion_of,
         subcomponent=subcomponent_of,
-        **{name: _filled(wide[name], there, _MISSING[name]) for name in WIDE},
+        **{name: _filled(wide[name], has_label, _MISSING[name]) for name in WIDE},
     )
 
 
@@ -223,20 +223,20 @@ def joined(parts: Sequence[Units]) -> Units:
     if len(parts) == 1:
         return parts[0]
     places = max((part.person.shape[1] for part in parts), default=0)
-    names: dict[str, dict[str, int]] = {name: {} for name in NAMES}
+    numbers: dict[str, dict[str, int]] = {name: {} for name in NAMES}
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for part in parts:
         for column in COLUMNS:
             values = getattr(part, column)
             if column in NAMES:
-                values = _renamed(values, getattr(part, f"{column}_names"), names[column])
+                values = _renamed(values, getattr(part, f"{column}_names"), numbers[column])
             elif column in WIDE:
                 width = ((0, 0), (0, places - values.shape[1]))
                 values = np.pad(values, width, constant_values=_MISSING[column])
             columns[column].append(values)
     return Units(
-        tuple(names["criterion"]),
-        tuple(names["subcomponent"]),
+        tuple(numbers["criterion"]),
+        tuple(numbers["subcomponent"]),
         **{column: np.concatenate(values) for column, values in columns.items()},
     )
 
@@ -248,10 +248,10 @@ def _renamed(values: Ints, before: Sequence[str], known: dict[str, int]) -> Ints
 
 def refreshed(before: Units, newer: Units) -> Units:
     """``before`` with the tasks of ``newer`` put in, or in the place of what it had of them; in the order of tasks."""
-    kept = before.where(~np.isin(before.task, newer.task))
-    both = joined([kept, newer])
-    order = np.argsort(both.task, kind="stable")
-    return replace(both, **{name: getattr(both, name)[order] for name in COLUMNS})
+    unchanged = before.where(~np.isin(before.task, newer.task))
+    combined = joined([unchanged, newer])
+    order = np.argsort(combined.task, kind="stable")
+    return replace(combined, **{name: getattr(combined, name)[order] for name in COLUMNS})
 
 
 def as_pairs(units: Units, people: Sequence[int]) -> Units:
@@ -259,12 +259,12 @@ def as_pairs(units: Units, people: Sequence[int]) -> Units:
 
     With two labels everywhere nothing is added: the two are put in order.
     """
-    known = np.sort(np.array(people, dtype=np.int32))
-    rank = np.empty(len(known), dtype=np.int32)
-    rank[np.searchsorted(known, np.array(people, dtype=np.int32))] = np.arange(len(known), dtype=np.int32)
-    places = _ranks(units.person, known, rank)
+    ascending = np.sort(np.array(people, dtype=np.int32))
+    rank = np.empty(len(ascending), dtype=np.int32)
+    rank[np.searchsorted(ascending, np.array(people, dtype=np.int32))] = np.arange(len(ascending), dtype=np.int32)
+    places = _ranks(units.person, ascending, rank)
     width = units.person.shape[1]
-    parts = [_pair(units, places, one, other) for one in range(width) for other in range(one + 1, width)]
+    parts = [_pair(units, places, left, right) for left in range(width) for right in range(left + 1, width)]
     return joined(parts) if parts else units.where(np.zeros(len(units), dtype=bool))
 
 

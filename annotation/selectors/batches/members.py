@@ -413,7 +413,7 @@ def _annotations_left(membership: Membership, here: Mapping[int, StratumStanding
         left = planned - sum(one.my_submitted for one in work.values())
     if share:
         given = done + sum(one.my_skipped for one in _asked(here))
-        left += checks_left(membership, given=given, work=max(0, left), without=ruled_out)
+        left += checks_left(membership, assigned=given, work=max(0, left), without=ruled_out)
     if membership.quota is not None:
         left = min(left, membership.quota - done)
     return max(1, left)

@@ -226,7 +226,7 @@ def count_days(batch: Batch, watch: BatchStats | None, now: datetime) -> dict[st
 def time_taken(batch: Batch) -> tuple[int, float]:
     """Of the latest annotations: how many were timed, and their seconds together."""
     latest = Assignment.objects.filter(batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__isnull=False)
-    latest = of_work(latest, known=has_known(batch))
+    latest = of_work(latest, has_checks=has_known(batch))
     ids = list(latest.order_by("-submitted_at").values_list("pk", flat=True)[:TIMED])
     timed = Annotation.objects.filter(assignment__in=ids, current=True, seconds__gt=0)
     found = timed.aggregate(n=Count("pk"), seconds=Sum("seconds"))
@@ -273,6 +273,6 @@ def _count_since(batch: Batch, day: date) -> Counter[date]:
     """By the index of the batch's latest submissions; a day is one of the time zone of the pages."""
     start = timezone.make_aware(datetime.combine(day, time.min))
     handed_in = Assignment.objects.filter(batch=batch, slot__lt=ADJUDICATION_SLOT, submitted_at__gte=start)
-    handed_in = of_work(handed_in, known=has_known(batch)).order_by()
+    handed_in = of_work(handed_in, has_checks=has_known(batch)).order_by()
     counted = handed_in.values_list(TruncDate("submitted_at")).annotate(n=Count("pk"))
     return Counter({found: n for found, n in counted if found is not None})

@@ -175,7 +175,7 @@ def overall(batch: Batch, *, blind: bool = False) -> Overall:
     submissions = _submissions(batch).order_by("-submitted_at")
     checks = _checks_handed_in([batch.pk]).get(batch.pk) if blind and known else None
     if checks is None:
-        submissions = of_work(submissions, known=known)
+        submissions = of_work(submissions, has_checks=known)
     else:
         submissions = submissions.exclude(task__kind=Task.Kind.QUALIFICATION)
     done, needed = _handed_in(batch, counts, checks)

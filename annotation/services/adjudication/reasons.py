@@ -34,7 +34,7 @@ def change_reason(*, key: str, words: Mapping[str, str], makes_note: bool, actor
     """Its words, also for the decisions that named it before; its key stays."""
     reasons = _locked()
     reason = _named(key, reasons)
-    _refuse_same_words(words, [one for one in reasons if one.pk != reason.pk])
+    _refuse_same_words(words, [other for other in reasons if other.pk != reason.pk])
     if (reason.words, reason.makes_note) != (dict(words), makes_note):
         reason.words, reason.makes_note = dict(words), makes_note
         reason.save(update_fields=["words", "makes_note"])
@@ -51,8 +51,8 @@ def move_reason(*, key: str, up: bool, actor: Person) -> None:
     if not 0 <= other < len(reasons):
         return
     reasons[place], reasons[other] = reasons[other], reasons[place]
-    for position, one in enumerate(reasons):
-        one.position = position
+    for position, reason in enumerate(reasons):
+        reason.position = position
     DisputeReason.objects.bulk_update(reasons, ["position"])
     _record(actor, "move_dispute_reason", reasons[other])
 
@@ -64,7 +64,7 @@ def set_reason_active(*, key: str, active: bool, actor: Person) -> None:
     reason = _named(key, reasons)
     if reason.active == active:
         return
-    if not active and not any(one.active for one in reasons if one.pk != reason.pk):
+    if not active and not any(other.active for other in reasons if other.pk != reason.pk):
         raise Conflict(N_("Every decision names a reason: add another one before you retire the last."))
     reason.active = active
     reason.save(update_fields=["active"])
@@ -78,16 +78,16 @@ def _locked() -> list[DisputeReason]:
 
 
 def _named(key: str, reasons: list[DisputeReason]) -> DisputeReason:
-    found = next((reason for reason in reasons if reason.key == key), None)
-    if found is None:
+    match = next((reason for reason in reasons if reason.key == key), None)
+    if match is None:
         raise NotFound(N_("There is no reason {key}."), key=key)
-    return found
+    return match
 
 
 def _refuse_same_words(words: Mapping[str, str], others: list[DisputeReason]) -> None:
-    for language, said in words.items():
-        if any(one.words.get(language) == said for one in others):
-            raise Unprocessable(N_("There is already a reason {words}."), words=said)
+    for language, text in words.items():
+        if any(reason.words.get(language) == text for reason in others):
+            raise Unprocessable(N_("There is already a reason {words}."), words=text)
 
 
 def _key(english: str, taken: set[str]) -> str:

@@ -53,7 +53,7 @@ def save_draft(*, assignment_id: UUID, person: Person, work: Work, extend: bool 
 def _unfinished(assignment: Assignment, work: Work) -> dict[str, Any]:
     """The columns of the draft; what no page could have sent is refused."""
     document = assignment.batch.guideline.document
-    asked = {one.name: one for one in document.criteria_for(assignment.task.stratum.dimension)}
+    criteria = {criterion.name: criterion for criterion in document.criteria_for(assignment.task.stratum.dimension)}
     if len(work.rationale) > LONGEST_RATIONALE:
         raise Unprocessable(N_("The rationale is longer than {most} characters."), most=LONGEST_RATIONALE)
     if len(work.evidence) > MOST_SPANS:
@@ -61,9 +61,9 @@ def _unfinished(assignment: Assignment, work: Work) -> dict[str, Any]:
             N_("There are {n} spans of evidence; mark at most {most}."), n=len(work.evidence), most=MOST_SPANS
         )
     return {
-        "labels": {name: _asked(asked, name).check(value) for name, value in work.labels.items()},
+        "labels": {name: _asked(criteria, name).check(value) for name, value in work.labels.items()},
         "rationale": work.rationale,
-        "evidence": [_span(one) for one in work.evidence],
+        "evidence": [_span(span) for span in work.evidence],
         "flags": [flag for flag in FLAGS if flag in work.flags],
         "seconds": work.seconds,
     }
@@ -99,7 +99,7 @@ def keep_draft(assignment_id: UUID, work: Work, refusal: AssayError) -> Draft:
 
     Nothing of it was checked yet: what no page could have sent is left out.
     """
-    spans = [{name: one[name] for name in SPAN if name in one} for one in work.evidence]
+    spans = [{name: span[name] for name in SPAN if name in span} for span in work.evidence]
     draft, _created = Draft.objects.update_or_create(
         assignment_id=assignment_id,
         defaults={

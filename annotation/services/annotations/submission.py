@@ -226,10 +226,10 @@ def _find_receipt(assignment: Assignment, key: str, work: Work) -> Receipt | Non
 
 def _is_asked_before(assignment: Assignment, key: str, work: Work) -> bool:
     """Whether this key brought a request to the manager before, handled by now or not."""
-    asked = CorrectionRequest.objects.filter(assignment=assignment, idempotency_key=key).first()
-    if asked is not None:
-        refuse_other_body(asked.body_sha256, work)
-    return asked is not None
+    request = CorrectionRequest.objects.filter(assignment=assignment, idempotency_key=key).first()
+    if request is not None:
+        refuse_other_body(request.body_sha256, work)
+    return request is not None
 
 
 def _ask_manager(assignment: Assignment, *, work: Work, labels: dict[str, int | float], key: str) -> None:

@@ -30,11 +30,11 @@ def next_check(search: Search, *, live: int) -> FreeTask | None:
     if kind is None:
         return None
     dimension, language = kind
-    found = unseen_checks(member, without=search.tasks.ruled_out)
-    found = [one for one in found if one.prompt != member.last_prompt]
-    found = [one for one in found if one.language == language] or found
-    found = [one for one in found if one.dimension == dimension] or found
-    return _made(search, pick(found, seed=seed, turn=number), Task.Kind.CHECK, number) if found else None
+    candidates = unseen_checks(member, without=search.tasks.ruled_out)
+    candidates = [candidate for candidate in candidates if candidate.prompt != member.last_prompt]
+    candidates = [candidate for candidate in candidates if candidate.language == language] or candidates
+    candidates = [candidate for candidate in candidates if candidate.dimension == dimension] or candidates
+    return _made(search, pick(candidates, seed=seed, turn=number), Task.Kind.CHECK, number) if candidates else None
 
 
 def next_of_round(search: Search) -> FreeTask | None:
@@ -48,13 +48,13 @@ def next_of_round(search: Search) -> FreeTask | None:
         end_round_if_over(member.batch, member.person)
         return None
     free = [item.candidate for item in items if not item.given]
-    free = [one for one in free if one.stratum not in search.resting]
-    free = [one for one in free if one.prompt != member.last_prompt] or free
+    free = [item for item in free if item.stratum not in search.resting]
+    free = [item for item in free if item.prompt != member.last_prompt] or free
     if not free:
         return None
     turn = sum(item.given for item in items)
-    chosen = pick(free, seed=seed_of(member.pk), turn=f"{current.attempt}:{turn}")
-    return _made(search, chosen, Task.Kind.QUALIFICATION, turn + 1, attempt=current.attempt)
+    candidate = pick(free, seed=seed_of(member.pk), turn=f"{current.attempt}:{turn}")
+    return _made(search, candidate, Task.Kind.QUALIFICATION, turn + 1, attempt=current.attempt)
 
 
 def _made(

@@ -119,8 +119,8 @@ def free(assignment: Assignment, state: Assignment.State) -> None:
 def lock_memberships(assignment_id: UUID, person: Person) -> None:
     """The person's memberships in the batch of this assignment; before its task, always."""
     batch = Assignment.objects.filter(pk=assignment_id, person=person).values("batch")
-    mine = Membership.objects.select_for_update(no_key=True).filter(person=person, batch__in=batch)
-    list(mine.order_by("pk").values_list("pk"))
+    memberships = Membership.objects.select_for_update(no_key=True).filter(person=person, batch__in=batch)
+    list(memberships.order_by("pk").values_list("pk"))
 
 
 def live_claims(batch: Batch, person: Person) -> QuerySet[Assignment]:
@@ -177,8 +177,8 @@ def retake_slot(assignment: Assignment) -> None:
     """
     task, member = assignment.task, refuse_who_left(assignment)
     if assignment.is_adjudication:
-        taken = task.assignments.filter(slot=ADJUDICATION_SLOT, state__in=LIVE).exists()
-        slot = None if taken else ADJUDICATION_SLOT
+        is_taken = task.assignments.filter(slot=ADJUDICATION_SLOT, state__in=LIVE).exists()
+        slot = None if is_taken else ADJUDICATION_SLOT
     else:
         if task.panel_id is not None and not Panel.objects.filter(pk=task.panel_id, members=member).exists():
             raise TooLate(N_("Your time for this item ran out and someone else has taken it over."))

@@ -55,11 +55,11 @@ class Planner:
         """``tasks`` maps a stratum to the number of its tasks. Raises where that is more than somebody's quota."""
         planner = cls(batch)
         members = working_members(batch, Membership.Role.ANNOTATOR)
-        found = _allotments(batch, members, tasks)
-        _refuse_beyond_quotas(members, found)
-        for one in found:
-            turns = _named(one.blocks(), members)
-            planner.turns |= dict.fromkeys(one.kinds, turns)
+        allotments_by_design = _allotments(batch, members, tasks)
+        _refuse_beyond_quotas(members, allotments_by_design)
+        for allotment in allotments_by_design:
+            turns = _named(allotment.blocks(), members)
+            planner.turns |= dict.fromkeys(allotment.kinds, turns)
         return planner
 
     def next(self, stratum: int) -> int | None:

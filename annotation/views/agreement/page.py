@@ -21,12 +21,12 @@ from annotation.selectors.agreement import (
 )
 from annotation.selectors.batches import batches_for, readable_batches
 from annotation.views.access import person_of, role_required
-from annotation.views.agreement.query import Asked, Choice, choice_of
+from annotation.views.agreement.query import TabQuery, AgreementChoice, parse_choice
 from annotation.views.agreement.tabs import guideline, levels, overview, table, trend
 from annotation.views.agreement.wording import FACETS, STATISTICS, Words, alpha_of, chips, named
 
-TabContext: TypeAlias = Callable[[Asked], dict[str, Any]]
-PARTS: dict[str, TabContext] = {
+TabContext: TypeAlias = Callable[[TabQuery], dict[str, Any]]
+TAB_CONTEXTS: dict[str, TabContext] = {
     "": overview.context,
     "groups": table.context,
     "levels": levels.levels_context,
@@ -40,11 +40,11 @@ PARTS: dict[str, TabContext] = {
 @never_cache
 @role_required(MANAGER, RESEARCHER)
 def agreement(request: HttpRequest) -> HttpResponse:
-    person, choice = person_of(request), choice_of(request)
+    person, choice = person_of(request), parse_choice(request)
     batches = batches_for(person, choice.batch)
     patterns = LabelPatterns(batches, choice.narrowing)
     overall = patterns.counted()
-    tab_query = Asked(
+    tab_query = TabQuery(
         person=person,
         choice=replace(choice, statistic=choice.statistic or find_usual_statistic(overall)),
         patterns=patterns,
@@ -52,14 +52,14 @@ def agreement(request: HttpRequest) -> HttpResponse:
         words=Words(patterns.guidelines.values()),
         page=request.GET.get("page"),
     )
-    anything = any(overall_row.n for overall_row in overall)
+    has_labels = any(overall_row.n for overall_row in overall)
     context = {
         **frame_context(tab_query, choice),
-        "anything": anything,
+        "anything": has_labels,
         "sealed": sealed_batches(person).count(),
         "batches": readable_batches(person).order_by("name"),
         "part": f"annotation/agreement/_{choice.view or 'overview'}.html",
-        **(PARTS[choice.view](tab_query) if anything else {}),
+        **(TAB_CONTEXTS[choice.view](tab_query) if has_labels else {}),
     }
     return render(request, "annotation/agreement/page.html", context)
 
@@ -70,7 +70,7 @@ def find_usual_statistic(overall: list[Counted]) -> str:
     return alpha_of(levels.pop()) if len(levels) == 1 else "alpha_nominal"
 
 
-def frame_context(tab_query: Asked, choice: Choice) -> dict[str, Any]:
+def frame_context(tab_query: TabQuery, choice: AgreementChoice) -> dict[str, Any]:
     """What stands around every tab."""
     return {
         "choice": tab_query.choice,
@@ -88,11 +88,11 @@ def frame_context(tab_query: Asked, choice: Choice) -> dict[str, Any]:
     }
 
 
-def url_without(choice: Choice, name: str) -> str:
-    return choice.narrowed(parse_narrowing(named(choice.narrowing.parameters(), name)))
+def url_without(choice: AgreementChoice, name: str) -> str:
+    return choice.narrowed_url(parse_narrowing(named(choice.narrowing.parameters(), name)))
 
 
-def list_tabs(choice: Choice) -> list[dict[str, Any]]:
+def list_tabs(choice: AgreementChoice) -> list[dict[str, Any]]:
     words = {
         "": gettext("Overview"),
         "groups": gettext("Breakdown"),
@@ -104,7 +104,7 @@ def list_tabs(choice: Choice) -> list[dict[str, Any]]:
     return [
         {
             "label": label,
-            "url": choice.address(view=view, by="dimension" if view == "groups" else "", across=""),
+            "url": choice.page_url(view=view, by="dimension" if view == "groups" else "", across=""),
             "current": view == choice.view,
         }
         for view, label in words.items()

@@ -26,7 +26,7 @@ VIEWS = ("groups", "levels", "prompts", "guideline", "time")
 
 
 @dataclass(frozen=True)
-class Choice:
+class AgreementChoice:
     """``view`` is the tab (empty: the overview), ``by`` and ``across`` what its rows are grouped by, ``statistic``
     what they are drawn and ordered by, ``narrowing`` the part of the labels that is looked at.
     """
@@ -45,50 +45,50 @@ class Choice:
     def parameters(self) -> dict[str, str]:
         """Those of the address, without the page."""
         view = "" if self.view == "groups" and self.by else self.view
-        given = {
+        parameters = {
             "batch": self.batch,
             "view": view,
             "by": self.by,
             "across": self.across,
             "statistic": self.statistic,
         }
-        return {name: value for name, value in given.items() if value} | self.narrowing.parameters()
+        return {name: value for name, value in parameters.items() if value} | self.narrowing.parameters()
 
-    def address(self, **changes: str) -> str:
+    def page_url(self, **changes: str) -> str:
         """Of this page with other choices; what is narrowed stays so."""
-        chosen = replace(self, **changes)  # type: ignore[arg-type]
-        return f"{reverse('agreement')}?{urlencode(chosen.parameters())}"
+        choice = replace(self, **changes)  # type: ignore[arg-type]
+        return f"{reverse('agreement')}?{urlencode(choice.parameters())}"
 
-    def narrowed(self, narrowing: Narrowing, **changes: str) -> str:
-        chosen = replace(self, narrowing=narrowing, **changes)
-        return f"{reverse('agreement')}?{urlencode(chosen.parameters())}"
+    def narrowed_url(self, narrowing: Narrowing, **changes: str) -> str:
+        choice = replace(self, narrowing=narrowing, **changes)
+        return f"{reverse('agreement')}?{urlencode(choice.parameters())}"
 
-    def tasks(self, narrowing: Narrowing | None = None) -> str:
+    def tasks_url(self, narrowing: Narrowing | None = None) -> str:
         """The address of the tasks behind a figure: those of ``narrowing``, else all that this page counts."""
-        chosen = self.narrowing if narrowing is None else narrowing
+        task_narrowing = self.narrowing if narrowing is None else narrowing
         batch = {"batch": self.batch} if self.batch else {}
-        return f"{reverse('agreement-tasks')}?{urlencode(batch | chosen.parameters())}"
+        return f"{reverse('agreement-tasks')}?{urlencode(batch | task_narrowing.parameters())}"
 
 
-def choice_of(request: HttpRequest) -> Choice:
-    given = {
+def parse_choice(request: HttpRequest) -> AgreementChoice:
+    parameters = {
         name: request.GET.get(name, "").strip() for name in ("batch", "view", "by", "across", "statistic")
     }
     known = {"view": VIEWS, "by": FACETS, "across": FACETS, "statistic": STATISTICS}
     for name, values in known.items():
-        _check(given[name], values)
-    if given["by"]:
-        given["view"] = "groups"
-    elif given["view"] == "groups":
-        given["by"] = FACETS[0]
-    return Choice(**given, narrowing=narrowing_of(request.GET))
+        check_choice(parameters[name], values)
+    if parameters["by"]:
+        parameters["view"] = "groups"
+    elif parameters["view"] == "groups":
+        parameters["by"] = FACETS[0]
+    return AgreementChoice(**parameters, narrowing=parse_query_narrowing(request.GET))
 
 
-def narrowing_of(parameters: Mapping[str, str]) -> Narrowing:
+def parse_query_narrowing(parameters: Mapping[str, str]) -> Narrowing:
     return parse_narrowing({name: str(value) for name, value in parameters.items()})
 
 
-def _check(value: str, known: tuple[str, ...]) -> None:
+def check_choice(value: str, known: tuple[str, ...]) -> None:
     if value and value not in known:
         raise AssayError(
             N_("{value} cannot be chosen here; choose one of: {known}."), value=value, known=", ".join(known)
@@ -96,11 +96,11 @@ def _check(value: str, known: tuple[str, ...]) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class TabQuery:
     """What a tab is made from: who asks for what, of which labels. ``overall`` are the rows over all of them."""
 
     person: Person
-    choice: Choice
+    choice: AgreementChoice
     patterns: LabelPatterns
     overall: Sequence[Counted]
     words: Words
@@ -109,5 +109,5 @@ class Asked:
     @property
     def headline(self) -> Counted | None:
         """The one row that stands for everything; None where there are several guidelines."""
-        guidelines = {one.guideline for one in self.overall}
+        guidelines = {row.guideline for row in self.overall}
         return self.overall[0] if len(guidelines) == 1 else None

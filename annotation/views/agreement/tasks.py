@@ -22,7 +22,7 @@ from annotation.selectors.agreement.tasks import Said, TaskBehind, TasksBehind
 from annotation.selectors.batches import batches_for, readable_batches
 from annotation.selectors.guidelines import criterion_label, label_text
 from annotation.views.access import person_of, role_required
-from annotation.views.agreement.query import narrowing_of
+from annotation.views.agreement.query import parse_query_narrowing
 from annotation.views.agreement.wording import FACETS, Words, chips, named, reasons_by_key
 from annotation.views.annotations.outcomes import reason_words
 
@@ -46,7 +46,7 @@ MOST_NAMES = 200
 @role_required(MANAGER, RESEARCHER)
 def agreement_tasks(request: HttpRequest) -> HttpResponse:
     person, name = person_of(request), request.GET.get("batch", "").strip()
-    narrowing = narrowing_of(request.GET)
+    narrowing = parse_query_narrowing(request.GET)
     batches = list(batches_for(person, name))
     labels = Labels(batches, narrowing)
     found = TasksBehind(labels)

@@ -7,7 +7,7 @@ header of a request to that host (docs/decisions/keys-by-host.md).
 
 from __future__ import annotations
 
-from benchmark.domain.llm_client.client import EndpointAway, EndpointRefuses, ask_all
+from benchmark.domain.llm_client.client import EndpointAway, EndpointRefuses, send_requests
 from benchmark.domain.llm_client.keys import check_endpoint, key_for, key_name
 from benchmark.domain.llm_client.protocol import (
     MOST_BYTES,
@@ -17,7 +17,7 @@ from benchmark.domain.llm_client.protocol import (
     EndpointAnswer,
     RequestFailure,
     RequestTotals,
-    body_of,
+    build_body,
 )
 
 __all__ = [
@@ -30,8 +30,8 @@ __all__ = [
     "RequestFailure",
     "ChatQuestion",
     "RequestTotals",
-    "ask_all",
-    "body_of",
+    "send_requests",
+    "build_body",
     "check_endpoint",
     "key_for",
     "key_name",

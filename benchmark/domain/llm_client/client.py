@@ -36,11 +36,11 @@ from benchmark.domain.llm_client.protocol import (
 )
 from benchmark.domain.llm_client.retry import EndpointPace, RetryLater
 
-MOST_AT_ONCE = 512
+MAX_CONCURRENCY = 512
 BEAT = 0.5
 """Seconds after which the caller is told that nothing came."""
 CONNECT_SECONDS = 10.0
-MOST_REFUSED = 20
+MAX_REFUSALS = 20
 """So many refusals in a row that speak of no single question, and nothing more is asked."""
 REFUSALS = frozenset({401, 403, 404})
 TROUBLES = frozenset({408, 409})
@@ -62,7 +62,7 @@ class EndpointRefuses(AssayError):
     code = "endpoint_refuses"
 
 
-def ask_all(
+def send_requests(
     questions: Iterable[ChatQuestion],
     endpoint: Endpoint,
     *,
@@ -83,25 +83,25 @@ def ask_all(
     After that, and for any other status, it is a Failure. Raises EndpointAway and EndpointRefuses, where going on
     with other questions would be of no use.
     """
-    if not 1 <= concurrency <= MOST_AT_ONCE:
-        raise AssayError(N_("Ask 1 to {most} at once, not {number}."), most=MOST_AT_ONCE, number=concurrency)
+    if not 1 <= concurrency <= MAX_CONCURRENCY:
+        raise AssayError(N_("Ask 1 to {most} at once, not {number}."), most=MAX_CONCURRENCY, number=concurrency)
     source, waiting = iter(questions), 0
     with _RequestLoop(endpoint, tries, patience) as asker:
         while True:
-            room = 0 if asker.refusal else asker.room(concurrency - waiting)
+            room = 0 if asker.refusal else asker.count_room(concurrency - waiting)
             fresh = list(islice(source, room))
             if fresh:
                 sent([question.key for question in fresh])
-                asker.put(fresh)
+                asker.queue_questions(fresh)
                 waiting += len(fresh)
             if not waiting and (asker.refusal or room):
                 break
-            batch = asker.take()
+            batch = asker.take_outcomes()
             waiting -= len(batch)
-            done(batch, asker.told())
+            done(batch, asker.read_totals())
         if asker.refusal:
             raise asker.refusal
-        return asker.told()
+        return asker.read_totals()
 
 
 @dataclass
@@ -122,10 +122,10 @@ class _RequestLoop:
         self._endpoint, self._tries, self._patience = endpoint, tries, patience
         # A client of its own for each question on its way: one for all would look through all its connections, for each
         # of them, at every request, which at 64 at once takes longer than asking.
-        self._new_client = partial(_client, self._url, self._key, _trust(self._url))
+        self._new_client = partial(_build_client, self._url, self._key, _build_ssl_context(self._url))
         self._idle = [self._new_client()]
         self._pace = EndpointPace(time.monotonic())
-        self._back: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._outcomes: SimpleQueue[Outcome | None] = SimpleQueue()
         self._requests = self._retries = self._limited = self._at_gate = self._refused = 0
         self._last_miss = ""
         self.refusal: AssayError | None = None
@@ -144,25 +144,25 @@ class _RequestLoop:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def put(self, questions: Sequence[ChatQuestion]) -> None:
-        self._loop.call_soon_threadsafe(self._begin, list(questions))
+    def queue_questions(self, questions: Sequence[ChatQuestion]) -> None:
+        self._loop.call_soon_threadsafe(self._start_tasks, list(questions))
 
-    def take(self) -> list[Outcome]:
+    def take_outcomes(self) -> list[Outcome]:
         """What came back; waits for the first for at most a beat, or until there is room for more questions."""
         outcomes: list[Outcome | None] = []
         try:
-            outcomes.append(self._back.get(timeout=BEAT))
+            outcomes.append(self._outcomes.get(timeout=BEAT))
             while True:
-                outcomes.append(self._back.get_nowait())
+                outcomes.append(self._outcomes.get_nowait())
         except Empty:
             return [outcome for outcome in outcomes if outcome is not None]
 
-    def room(self, free: int) -> int:
+    def count_room(self, free: int) -> int:
         """How many more questions to begin with; what would only wait at the gate waits with the caller."""
-        return max(0, min(free, self._pace.ready(time.monotonic(), free) - self._at_gate))
+        return max(0, min(free, self._pace.count_ready(time.monotonic(), free) - self._at_gate))
 
-    def told(self) -> RequestTotals:
-        pause = self._pace.pause(time.monotonic())
+    def read_totals(self) -> RequestTotals:
+        pause = self._pace.find_pause(time.monotonic())
         return RequestTotals(self._requests, self._retries, self._pace.waited, self._limited, pause)
 
     # In the thread.
@@ -181,74 +181,74 @@ class _RequestLoop:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(client.aclose() for client in self._idle))
 
-    def _begin(self, questions: Sequence[ChatQuestion]) -> None:
+    def _start_tasks(self, questions: Sequence[ChatQuestion]) -> None:
         for question in questions:
             self._at_gate += 1
-            task = self._loop.create_task(self._settle(question))
+            task = self._loop.create_task(self._settle_question(question))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _settle(self, question: ChatQuestion) -> None:
+    async def _settle_question(self, question: ChatQuestion) -> None:
         pending = _PendingQuestion(question)
         try:
-            outcome: Outcome = await self._ask(pending)
+            outcome: Outcome = await self._ask_question(pending)
         except Exception as error:  # a mistake of ours must not leave the caller waiting
-            words = self._hidden(f"{type(error).__name__}: {error}")
+            words = self._hide_key(f"{type(error).__name__}: {error}")
             outcome = RequestFailure(question.key, None, words, pending.attempts)
-        self._back.put(outcome)
+        self._outcomes.put(outcome)
 
-    async def _ask(self, pending: _PendingQuestion) -> Outcome:
+    async def _ask_question(self, pending: _PendingQuestion) -> Outcome:
         def is_spent(_state: RetryCallState) -> bool:
             return pending.spent > self._tries - 1e-6 or self.refusal is not None
 
         try:
             async for attempt in AsyncRetrying(
-                retry=retry_if_exception_type(RetryLater), stop=is_spent, wait=retry.backoff, reraise=True
+                retry=retry_if_exception_type(RetryLater), stop=is_spent, wait=retry.compute_backoff, reraise=True
             ):
                 with attempt:
-                    return await self._once(pending)
+                    return await self._try_once(pending)
         except RetryLater as trouble:
-            words = self._hidden(trouble.error)
+            words = self._hide_key(trouble.error)
             return RequestFailure(pending.question.key, trouble.status, words, pending.attempts)
         raise AssertionError("tenacity ends with a value or an error")
 
-    async def _once(self, pending: _PendingQuestion) -> Outcome:
+    async def _try_once(self, pending: _PendingQuestion) -> Outcome:
         """One request. Again where another one may help."""
-        await self._pass(pending)
+        await self._pass_gate(pending)
         pending.attempts += 1
         self._requests += 1
         self._retries += pending.attempts > 1
         try:
-            return await self._request(pending)
+            return await self._send_request(pending)
         except RetryLater as trouble:
             pending.spent += trouble.cost
             raise
 
-    async def _pass(self, pending: _PendingQuestion) -> None:
+    async def _pass_gate(self, pending: _PendingQuestion) -> None:
         """Through the gate, one after another in the order in which they came."""
         self._at_gate += pending.attempts > 0
         try:
             async with self._gate:
-                while self.refusal is None and (seconds := self._pace.wait(time.monotonic())) > 0:
+                while self.refusal is None and (seconds := self._pace.request_departure(time.monotonic())) > 0:
                     if self._pace.is_given_up(time.monotonic(), self._patience):
-                        self._give_up()
+                        self._mark_away()
                     await asyncio.sleep(min(seconds, BEAT))
         finally:
             self._at_gate -= 1
             if self._pace.top < inf or self._pace.away_since is not None:
-                self._back.put(None)
+                self._outcomes.put(None)
         if self.refusal is not None:
             raise RetryLater(self._last_miss or str(self.refusal))
 
-    async def _request(self, pending: _PendingQuestion) -> Outcome:
+    async def _send_request(self, pending: _PendingQuestion) -> Outcome:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._endpoint.timeout):
-                status, headers, body = await self._post(protocol.body_of(self._endpoint, pending.question))
+                status, headers, body = await self._post_body(protocol.build_body(self._endpoint, pending.question))
         except httpx.TransportError as error:
-            raise self._nobody(began, f"{type(error).__name__}: {error}") from None
+            raise self._record_miss(began, f"{type(error).__name__}: {error}") from None
         except (TimeoutError, httpx.RequestError) as error:
-            self._pace.stalled()
+            self._pace.record_stall()
             stalled = isinstance(error, TimeoutError)
             words = (
                 f"no answer within {self._endpoint.timeout:g} s"
@@ -257,13 +257,13 @@ class _RequestLoop:
             )
             raise RetryLater(words) from None
         except BaseException:
-            self._pace.stalled()
+            self._pace.record_stall()
             raise
         if status == 200 and body is not None:
-            return self._answer(pending, body, began)
-        return self._trouble(pending, status, headers, body, began)
+            return self._build_answer(pending, body, began)
+        return self._handle_error(pending, status, headers, body, began)
 
-    async def _post(self, body: bytes) -> tuple[int, httpx.Headers, bytes | None]:
+    async def _post_body(self, body: bytes) -> tuple[int, httpx.Headers, bytes | None]:
         """Status, headers and body; None for a body that is longer than an answer may be."""
         client = self._idle.pop() if self._idle else self._new_client()
         try:
@@ -277,13 +277,13 @@ class _RequestLoop:
         finally:
             self._idle.append(client)
 
-    def _answer(self, pending: _PendingQuestion, body: bytes, began: float) -> EndpointAnswer:
+    def _build_answer(self, pending: _PendingQuestion, body: bytes, began: float) -> EndpointAnswer:
         now = time.monotonic()
-        self._pace.answered(now)
+        self._pace.record_answer(now)
         self._refused = 0
         hide = partial(keys.without_key, key=self._key, shortest=keys.WORTH_HIDING)
         try:
-            completion = protocol.read_answer(body, hide)
+            completion = protocol.parse_answer(body, hide)
         except protocol.MalformedAnswer as error:
             raise RetryLater(str(error), status=200) from None
         return EndpointAnswer(
@@ -300,45 +300,45 @@ class _RequestLoop:
             replaced=completion.replaced,
         )
 
-    def _trouble(
+    def _handle_error(
         self, pending: _PendingQuestion, status: int, headers: httpx.Headers, body: bytes | None, began: float
     ) -> RequestFailure:
         """What is no answer: a Failure, where asking again is of no use; Again else."""
         now = time.monotonic()
-        words, code = protocol.read_error(body or b"", partial(keys.without_key, key=self._key))
+        words, code = protocol.parse_error(body or b"", partial(keys.without_key, key=self._key))
         error = f"HTTP {status}" + (f": {words}" if words else "")
         if status == 429:
             self._limited += 1
-            self._pace.limited(began, now, retry.retry_after(headers))
+            self._pace.record_limit(began, now, retry.parse_retry_after(headers))
             if code not in protocol.OUT_OF_QUOTA:
                 raise RetryLater(error, status=status, cost=1 / retry.LIMITED_TRIES, held=True)
         elif status in GATEWAYS:
-            raise self._nobody(began, error, status, retry.retry_after(headers))
+            raise self._record_miss(began, error, status, retry.parse_retry_after(headers))
         else:
-            self._pace.answered(now)
+            self._pace.record_answer(now)
         if status >= 500 or status in TROUBLES:
             raise RetryLater(error, status=status)
         if status == 200:
             error = f"the answer is longer than {protocol.MOST_BYTES} bytes"
         elif 300 <= status < 400:
             error += "; redirects are not followed, name the address itself"
-        error = self._hidden(error)
+        error = self._hide_key(error)
         self._count_refusal(status, error)
         return RequestFailure(pending.question.key, status, error, pending.attempts)
 
-    def _nobody(
+    def _record_miss(
         self, began: float, error: str, status: int | None = None, pause: float | None = None
     ) -> RetryLater:
         """A try of its own only where others were answered meanwhile: else it is the endpoint, and one waits for it."""
         is_answering = self._pace.answered_at is not None and self._pace.answered_at >= began
-        self._pace.nobody(began, time.monotonic(), pause)
+        self._pace.record_miss(began, time.monotonic(), pause)
         away = self._pace.away_since is not None
         self._last_miss = error
         return RetryLater(error, status=status, cost=1.0 if is_answering or not away else 0.0, held=away)
 
     def _count_refusal(self, status: int, error: str) -> None:
         self._refused = self._refused + 1 if status in REFUSALS else 0
-        if self._refused >= MOST_REFUSED and self.refusal is None:
+        if self._refused >= MAX_REFUSALS and self.refusal is None:
             self.refusal = EndpointRefuses(
                 N_(
                     "The endpoint refuses everything ({why}): mend the address, the model or the key, then go on."
@@ -346,22 +346,22 @@ class _RequestLoop:
                 why=error,
             )
 
-    def _give_up(self) -> None:
+    def _mark_away(self) -> None:
         self.refusal = self.refusal or EndpointAway(
             N_("The endpoint has not answered for a while ({why}): start it, then go on."),
-            why=self._hidden(self._last_miss),
+            why=self._hide_key(self._last_miss),
         )
 
-    def _hidden(self, words: str) -> str:
+    def _hide_key(self, words: str) -> str:
         return protocol.short(keys.without_key(words, self._key), 2 * protocol.LONGEST_ERROR)
 
 
-def _trust(url: str) -> ssl.SSLContext:
+def _build_ssl_context(url: str) -> ssl.SSLContext:
     """Whose certificates are good: those that httpx brings, which take a while to load; over plain HTTP nobody's."""
     return httpx.create_ssl_context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def _client(url: str, key: str | None, verify: ssl.SSLContext) -> httpx.AsyncClient:
+def _build_client(url: str, key: str | None, verify: ssl.SSLContext) -> httpx.AsyncClient:
     headers = {
         "Accept": "application/json",
         "Accept-Encoding": "identity",
@@ -373,7 +373,7 @@ def _client(url: str, key: str | None, verify: ssl.SSLContext) -> httpx.AsyncCli
         headers=headers,
         # Nothing of the environment but what is named here: no .netrc, no proxy that could read a request.
         trust_env=False,
-        proxy=_proxy(url),
+        proxy=_find_proxy(url),
         verify=verify,
         follow_redirects=False,
         timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
@@ -381,7 +381,7 @@ def _client(url: str, key: str | None, verify: ssl.SSLContext) -> httpx.AsyncCli
     )
 
 
-def _proxy(url: str) -> str | None:
+def _find_proxy(url: str) -> str | None:
     """``HTTPS_PROXY`` for https alone, which it can pass on but not read; ``NO_PROXY`` is heeded."""
     proxy = os.environ.get("HTTPS_PROXY") or os.environ.get("https_proxy")
     parts = urlsplit(url)

@@ -107,7 +107,7 @@ class Completion:
     completion_tokens: int | None
 
 
-def body_of(endpoint: Endpoint, question: ChatQuestion) -> bytes:
+def build_body(endpoint: Endpoint, question: ChatQuestion) -> bytes:
     """The request as JSON in ASCII, whatever script the messages are in."""
     settings = {name: value for name, value in endpoint.settings.items() if name not in RESERVED}
     body = {
@@ -126,44 +126,44 @@ def _as_it_is(text: str) -> str:
     return text
 
 
-def read_answer(body: bytes, hide: Hide = _as_it_is) -> Completion:
+def parse_answer(body: bytes, hide: Hide = _as_it_is) -> Completion:
     """What the first choice says: its content, or its refusal where that is all. Malformed else."""
-    answer = _json(body)
+    answer = _parse_json(body)
     choices = answer.get("choices") if isinstance(answer, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise MalformedAnswer(f"no choices in the answer{_error_in(answer, hide)}")
     message = choices[0].get("message")
     if not isinstance(message, dict):
         raise MalformedAnswer("no message in the answer's first choice")
-    text, replaced = cleaned(hide(_content(message)))
+    text, replaced = replace_unstorable(hide(_read_content(message)))
     usage = answer.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     return Completion(
         text=text,
         replaced=replaced,
-        served_model=_word(answer.get("model"), "model", hide),
-        fingerprint=_word(answer.get("system_fingerprint"), "fingerprint", hide),
-        finish_reason=_word(choices[0].get("finish_reason"), "finish_reason", hide),
+        served_model=_read_word(answer.get("model"), "model", hide),
+        fingerprint=_read_word(answer.get("system_fingerprint"), "fingerprint", hide),
+        finish_reason=_read_word(choices[0].get("finish_reason"), "finish_reason", hide),
         prompt_tokens=_count(usage.get("prompt_tokens")),
         completion_tokens=_count(usage.get("completion_tokens")),
     )
 
 
-def read_error(body: bytes, hide: Hide = _as_it_is) -> tuple[str, str]:
+def parse_error(body: bytes, hide: Hide = _as_it_is) -> tuple[str, str]:
     """Of an error's body: what it says, at most ``LONGEST_ERROR`` characters, and its code; "" where there is none."""
     try:
-        answer = _json(body)
+        answer = _parse_json(body)
     except MalformedAnswer:
         return short(hide(body.decode("utf-8", "replace"))), ""
     error = answer.get("error", answer) if isinstance(answer, dict) else answer
     if isinstance(error, dict):
         words = error.get("message") or error.get("detail") or ""
         text = words if isinstance(words, str) and words else json.dumps(error)
-        return short(hide(text)), _word(error.get("code"), "model", hide)
+        return short(hide(text)), _read_word(error.get("code"), "model", hide)
     return short(hide(error if isinstance(error, str) else json.dumps(error))), ""
 
 
-def cleaned(text: str) -> tuple[str, int]:
+def replace_unstorable(text: str) -> tuple[str, int]:
     """The text as every database keeps it, and how many characters had to be replaced for it.
 
     NUL and halves of surrogate pairs can be written in JSON, but PostgreSQL keeps no NUL, and UTF-8 no halves.
@@ -174,14 +174,14 @@ def cleaned(text: str) -> tuple[str, int]:
     ) if storable != text else 0
 
 
-def _json(body: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise MalformedAnswer("the answer is no JSON") from error
 
 
-def _content(message: Mapping[str, Any]) -> str:
+def _read_content(message: Mapping[str, Any]) -> str:
     """Text, parts of text, or nothing at all (null), as after a call of a tool; a refusal is text too."""
     content = message.get("content")
     if isinstance(content, list):
@@ -193,8 +193,8 @@ def _content(message: Mapping[str, Any]) -> str:
     return content or (refusal if isinstance(refusal, str) else "")
 
 
-def _word(value: Any, kind: str, hide: Hide) -> str:
-    return cleaned(hide(value))[0][: LONGEST_WORD[kind]] if isinstance(value, str) else ""
+def _read_word(value: Any, kind: str, hide: Hide) -> str:
+    return replace_unstorable(hide(value))[0][: LONGEST_WORD[kind]] if isinstance(value, str) else ""
 
 
 def _count(value: Any) -> int | None:
@@ -207,11 +207,11 @@ def _count(value: Any) -> int | None:
 def _error_in(answer: Any, hide: Hide) -> str:
     """Some endpoints say 200 and an error."""
     if isinstance(answer, dict) and answer.get("error"):
-        return ": " + read_error(json.dumps(answer).encode(), hide)[0]
+        return ": " + parse_error(json.dumps(answer).encode(), hide)[0]
     return ""
 
 
 def short(words: str, most: int = LONGEST_ERROR) -> str:
     """In one line of at most so many characters."""
-    words = " ".join(cleaned(words)[0].split())
+    words = " ".join(replace_unstorable(words)[0].split())
     return words if len(words) <= most else words[: most - 1] + "…"

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from annotation.core.errors import N_, AssayError
-from benchmark.domain.llm_client.protocol import RESERVED, ChatQuestion, cleaned
+from benchmark.domain.llm_client.protocol import RESERVED, ChatQuestion, replace_unstorable
 
 SYSTEM = "system"
 """The one setting that is no parameter of a request: the message that stands before the prompt."""
-LONGEST = 50_000
-LONGEST_SYSTEM = 40_000
-MOST_STOPS = 16
-LARGEST = 2**53
+MAX_SETTINGS_CHARACTERS = 50_000
+MAX_SYSTEM_CHARACTERS = 40_000
+MAX_STOPS = 16
+MAX_INTEGER = 2**53
 """A whole number beyond is not kept by every reader of JSON."""
 SECRETS = frozenset(
     {
@@ -41,12 +41,12 @@ def check_settings(settings: Mapping[str, Any], *, key: str | None = None) -> di
     for name, value in checked.items():
         _check_name(name)
         _check_value(name, value)
-        wrong = _wrong(name, value)
+        wrong = _find_fault(name, value)
         if wrong:
-            raise AssayError(wrong, name=name, most=MOST_STOPS, longest=LONGEST_SYSTEM)
+            raise AssayError(wrong, name=name, most=MAX_STOPS, longest=MAX_SYSTEM_CHARACTERS)
     written = json.dumps(checked, ensure_ascii=False)
-    if len(written) > LONGEST:
-        raise AssayError(N_("The settings are longer than {longest} characters."), longest=LONGEST)
+    if len(written) > MAX_SETTINGS_CHARACTERS:
+        raise AssayError(N_("The settings are longer than {longest} characters."), longest=MAX_SETTINGS_CHARACTERS)
     if key and len(key) >= 8 and key in written:
         raise AssayError(
             N_("The settings hold the endpoint's key; it comes from the environment alone and is not kept.")
@@ -54,12 +54,12 @@ def check_settings(settings: Mapping[str, Any], *, key: str | None = None) -> di
     return checked
 
 
-def parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
+def select_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What stands in a request beside its messages."""
     return {name: value for name, value in settings.items() if name != SYSTEM}
 
 
-def question(key: int, prompt: str, settings: Mapping[str, Any]) -> ChatQuestion:
+def build_question(key: int, prompt: str, settings: Mapping[str, Any]) -> ChatQuestion:
     """The prompt as the user's message, after the system's where there is one."""
     user_message = {"role": "user", "content": prompt}
     system = settings.get(SYSTEM)
@@ -68,16 +68,16 @@ def question(key: int, prompt: str, settings: Mapping[str, Any]) -> ChatQuestion
     )
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def list_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """``temperature: 0 ≠ 1`` for each setting that differs; long values are cut."""
     return [
-        f"{name}: {_shown(old.get(name))} ≠ {_shown(new.get(name))}"
+        f"{name}: {_format_value(old.get(name))} ≠ {_format_value(new.get(name))}"
         for name in sorted({*old, *new})
         if old.get(name) != new.get(name)
     ]
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = "-" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else text[:59] + "…"
 
@@ -99,22 +99,22 @@ def _check_value(name: str, value: Any) -> None:
         written = json.dumps(value, allow_nan=False, ensure_ascii=False)
     except (ValueError, TypeError, RecursionError) as error:
         raise AssayError(N_("The setting {name} is no JSON, or holds NaN or infinity."), name=name) from error
-    if cleaned(written)[1] or "\\u0000" in written:
+    if replace_unstorable(written)[1] or "\\u0000" in written:
         raise AssayError(N_("The setting {name} holds a NUL or half of a character; remove it."), name=name)
 
 
-def _wrong(name: str, value: Any) -> str:
+def _find_fault(name: str, value: Any) -> str:
     """What to say of a setting that is known here and is something else; "" where nothing is wrong."""
     number, integer = N_("{name} must be a number from 0 on."), N_("{name} must be a whole number from 1 on.")
     rules = {
         "temperature": (_is_number(value, 0, 100), number),
         "top_p": (_is_number(value, 0, 1), N_("{name} must be a number from 0 to 1.")),
-        "max_tokens": (_is_whole(value, 1), integer),
-        "max_completion_tokens": (_is_whole(value, 1), integer),
-        "seed": (_is_whole(value, -LARGEST), N_("{name} must be a whole number.")),
+        "max_tokens": (_is_integer(value, 1), integer),
+        "max_completion_tokens": (_is_integer(value, 1), integer),
+        "seed": (_is_integer(value, -MAX_INTEGER), N_("{name} must be a whole number.")),
         "stop": (_is_stop(value), N_("{name} must be a text, or up to {most} texts, none of them empty.")),
         SYSTEM: (
-            isinstance(value, str) and 0 < len(value) <= LONGEST_SYSTEM,
+            isinstance(value, str) and 0 < len(value) <= MAX_SYSTEM_CHARACTERS,
             N_("{name} must be a text of 1 to {longest} characters."),
         ),
     }
@@ -127,14 +127,14 @@ def _is_number(value: Any, low: float, high: float) -> bool:
     return is_number and low <= value <= high  # neither NaN nor infinity is
 
 
-def _is_whole(value: Any, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= LARGEST
+def _is_integer(value: Any, low: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= MAX_INTEGER
 
 
 def _is_stop(value: Any) -> bool:
     texts = [value] if isinstance(value, str) else value
     return (
         isinstance(texts, list)
-        and 0 < len(texts) <= MOST_STOPS
+        and 0 < len(texts) <= MAX_STOPS
         and all(isinstance(text, str) and text for text in texts)
     )

@@ -14,7 +14,7 @@ from benchmark.models import ChoiceReport
 from benchmark.selectors.judges.judges import judge_named
 from benchmark.selectors.leaderboards.runs import collection_named
 from benchmark.selectors.multiple_choice.reports import as_json, report_named
-from benchmark.services.multiple_choice import OPEN, UNREAD, create_report, make_batch, result_of
+from benchmark.services.multiple_choice import OPEN, UNREAD, create_report, make_batch, compute_result
 from scoring.selectors.scorers import get_scorer
 
 HEADS = {
@@ -61,7 +61,7 @@ class Command(AssayCommand):
             make_batch(report=report, kind=kind, annotators=annotators, adjudicators=adjudicators).name
             for kind in kinds
         ]
-        return as_json(result_of(report)) | ({"batches": batches} if batches else {})
+        return as_json(compute_result(report)) | ({"batches": batches} if batches else {})
 
     def _made(self, options: dict[str, Any]) -> ChoiceReport:
         if not options["dataset"]:

@@ -15,11 +15,11 @@ from annotation.management.base import AssayCommand
 from annotation.models import Job
 from annotation.selectors.datasets import dataset_named
 from annotation.services import jobs
-from benchmark.domain.llm_client.settings import LONGEST_SYSTEM
+from benchmark.domain.llm_client.settings import MAX_SYSTEM_CHARACTERS
 from benchmark.management.arguments import setting
 from benchmark.models import CollectionRun
 from benchmark.selectors.collection import CollectionProgress, TextCounts, standing, texts_of
-from benchmark.services.collection import CONCURRENCY, TIMEOUT, create_collecting
+from benchmark.services.collection import CONCURRENCY, TIMEOUT, start_collection
 
 SHOWN = {"responses a second": "{:.1f}/s", "retries": "{:.0f} retries", "without an answer": "{:.0f} failed"}
 
@@ -54,7 +54,7 @@ class Command(AssayCommand):
         parser.add_argument("--detach", action="store_true", help="leave the work to a worker")
 
     def act(self, **options: Any) -> dict[str, Any]:
-        run = create_collecting(
+        run = start_collection(
             model=options["model"],
             dataset=dataset_named(options["dataset"]),
             endpoint=options["endpoint"],
@@ -188,6 +188,6 @@ def _system(text: str) -> str:
     path = text[1:]
     try:
         with Path(path).open(encoding="utf-8") as file:
-            return file.read(LONGEST_SYSTEM + 1)
+            return file.read(MAX_SYSTEM_CHARACTERS + 1)
     except (OSError, ValueError) as error:
         raise InputError(N_("this file cannot be read as UTF-8."), path=path) from error

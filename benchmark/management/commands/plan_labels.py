@@ -22,7 +22,7 @@ from benchmark.selectors.estimates import (
     prompts_to_separate,
 )
 from benchmark.selectors.leaderboards.runs import rows_of, run_named
-from benchmark.services.estimates import label_next, standing_kept
+from benchmark.services.estimates import create_label_plan, load_standing
 
 
 class Command(AssayCommand):
@@ -49,7 +49,7 @@ class Command(AssayCommand):
 
     def act(self, **options: Any) -> dict[str, Any]:
         run = run_named(options["name"])
-        basis = standing_kept(run)
+        basis = load_standing(run)
         goal = _goal(basis, options["points"], options["pair"])
         self.unit = 100 if basis.metric.kind == "rate" else 1
         summary = self._told(basis, goal, options["overlap"])
@@ -60,7 +60,7 @@ class Command(AssayCommand):
         seed = options["seed"]
         if seed is not None:
             check_seed(seed)
-        made = label_next(
+        made = create_label_plan(
             run=run,
             goal=goal,
             name=options["make_batch"],

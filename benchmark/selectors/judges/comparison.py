@@ -25,7 +25,7 @@ from benchmark.selectors.judges.judges import CHUNK, Key
 from scoring.domain.training_data import Head, Value, level_name
 from scoring.models import Prediction, Scorer
 from scoring.selectors.scorers import find_current_scorer
-from scoring.selectors.training import OUT_OF_FOLD, OutOfFold, build_heads
+from scoring.selectors.training import OUT_OF_FOLD, OutOfFoldPredictions, build_heads
 
 MOST_SCORERS = 3
 MOST_KEPT = 16
@@ -179,7 +179,7 @@ def _kept_beside(ground: ReleaseComparison, scorer: Scorer) -> Iterator[tuple[in
     if not (scorer.weights_folder / OUT_OF_FOLD).is_file():
         return
     heads = {head.criterion: head for head in build_heads(scorer.guideline)}  # its own version's
-    predictions = OutOfFold.load(scorer.weights_folder, list(heads.values())).predictions
+    predictions = OutOfFoldPredictions.load(scorer.weights_folder, list(heads.values())).predictions
     for response, example in zip(ground.lesson.responses, ground.lesson.examples, strict=True):
         _fold, predicted = predictions.get(example.content_key, (0, {}))
         for criterion, distribution in predicted.items():

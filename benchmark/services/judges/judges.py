@@ -15,7 +15,7 @@ from annotation.services.audit import record
 from annotation.services.jobs import is_abandoned
 from benchmark.domain.judges.prompts import check_template, default_language, default_system, default_text
 from benchmark.domain.llm_client import key_for
-from benchmark.domain.llm_client.client import MOST_AT_ONCE
+from benchmark.domain.llm_client.client import MAX_CONCURRENCY
 from benchmark.domain.llm_client.settings import SYSTEM, check_settings
 from benchmark.models import Judge, JudgeTemplate, JudgeRun
 from benchmark.selectors.judges.judges import latest_template
@@ -145,10 +145,10 @@ def start_judging(
         raise Conflict(
             N_("The labels of {name} were imported: there is no endpoint to ask."), name=judge.name
         )
-    if not 1 <= concurrency <= MOST_AT_ONCE or not 0 < timeout <= LONGEST_WAIT:
+    if not 1 <= concurrency <= MAX_CONCURRENCY or not 0 < timeout <= LONGEST_WAIT:
         raise AssayError(
             N_("Ask 1 to {most} at once, and give each request at most {seconds} seconds."),
-            most=MOST_AT_ONCE,
+            most=MAX_CONCURRENCY,
             seconds=LONGEST_WAIT,
         )
     if actor is not None:

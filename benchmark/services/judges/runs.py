@@ -25,7 +25,7 @@ from benchmark.domain.llm_client import (
     EndpointAnswer,
     RequestFailure,
     RequestTotals,
-    ask_all,
+    send_requests,
 )
 from benchmark.models import Judge, JudgeLabel, JudgeRun
 from benchmark.selectors.judges.judges import labels_of
@@ -152,7 +152,7 @@ def _ask(work: _Work, groups: Mapping[Content, Sequence[int]]) -> None:
         url=judge.endpoint, model=judge.served_model, settings=judge.settings, timeout=work.judging.timeout
     )
     questions = _questions(judge, groups, criteria)
-    ask_all(questions, endpoint, concurrency=work.judging.concurrency, sent=sent, done=done)
+    send_requests(questions, endpoint, concurrency=work.judging.concurrency, sent=sent, done=done)
 
 
 def _questions(

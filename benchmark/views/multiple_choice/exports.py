@@ -18,7 +18,7 @@ from annotation.domain.releases.gold_file import csv_cell
 from annotation.models import MANAGER, RESEARCHER
 from annotation.views.access import role_required
 from benchmark.selectors.multiple_choice.reports import ChoiceReportResult, as_json
-from benchmark.services.multiple_choice import result_of
+from benchmark.services.multiple_choice import compute_result
 from benchmark.views.multiple_choice.reports import open_report
 
 STATISTICS = ("cs", "css", "open_accuracy", "choice_accuracy", "acc", "acc_star")
@@ -49,7 +49,7 @@ def export(request: HttpRequest, name: str, kind: str) -> HttpResponseBase:
     report = open_report(request, name)
     if kind not in ("csv", "json", "answers"):
         raise Http404
-    result = result_of(report)
+    result = compute_result(report)
     if kind == "json":
         text = json.dumps(as_json(result), ensure_ascii=False, indent=1)
         return attached(HttpResponse(text, content_type="application/json"), f"{report.name}.json")

@@ -29,7 +29,7 @@ from benchmark.selectors.multiple_choice.reports import (
     reports_for,
     scores,
 )
-from benchmark.services.multiple_choice import create_report, make_batch, read_ahead, result_of, sheet_with
+from benchmark.services.multiple_choice import create_report, make_batch, queue_parsing, compute_result, load_answer_table
 from benchmark.views.multiple_choice.wording import (
     NO_CATEGORY,
     beside,
@@ -83,7 +83,7 @@ def _create(request: HttpRequest, form: ChoiceReportForm) -> ChoiceReport | None
     except AssayError as error:
         form.add_error(None, error_text(error))
         return None
-    read_ahead(made, actor=person_of(request))
+    queue_parsing(made, actor=person_of(request))
     return made
 
 
@@ -99,7 +99,7 @@ def open_report(request: HttpRequest, name: str) -> ChoiceReport:
 @role_required(RESEARCHER, MANAGER)
 def report(request: HttpRequest, name: str) -> HttpResponse:
     choice_report = open_report(request, name)
-    result = result_of(choice_report)
+    result = compute_result(choice_report)
     context = {
         "report": choice_report,
         "result": result,
@@ -125,7 +125,7 @@ def model_page(request: HttpRequest, name: str) -> HttpResponse:
     """``?model=..``, and as wished ``&show=inconsistent&category=..``: each question with its answers and readings."""
     choice_report = open_report(request, name)
     model = _model(choice_report, request.GET.get("model", ""))
-    sheet = sheet_with(choice_report, [model])
+    sheet = load_answer_table(choice_report, [model])
     questions = sheet.questions[model.name]
     labels = shows(choice_report.kind)
     show, category = _chosen(request, labels, sheet.categories)

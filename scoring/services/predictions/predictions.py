@@ -19,7 +19,7 @@ from scoring.domain.backbone import FittedScorer
 from scoring.domain.training_data import Example
 from scoring.domain.training_data import Prediction as Predicted
 from scoring.models import Prediction, Scorer
-from scoring.selectors.training import OutOfFold, PredictionRows, build_example, refuse_changed
+from scoring.selectors.training import OutOfFoldPredictions, PredictionRowBuilder, build_example, check_weights
 
 SCORE = "score_responses"
 CHUNK = 1000
@@ -27,7 +27,7 @@ REMEMBERED = 20_000
 """So many contents that were predicted last are kept at hand, for copies of them in later chunks."""
 PREDICTING = N_("predicting")
 
-Tell = Callable[[float, str], None]
+StageReport = Callable[[float, str], None]
 """A job's ``report``: the fraction that is done, and the stage."""
 Told = tuple[int | None, Predicted]
 """The fold that the predicting model had not seen, or None of an unseen content; and the prediction."""
@@ -38,7 +38,7 @@ def unwatched(fraction: float, stage: str) -> None:
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoringCounts:
     """How many predictions were stored now: of contents in the scorer's release, and of unseen ones.
 
     ``asked`` is the number of contents that the scorer itself had to read for them.
@@ -46,10 +46,10 @@ class Scored:
 
     out_of_fold: int = 0
     unseen: int = 0
-    asked: int = 0
+    predicted: int = 0
 
 
-def score(*, scorer: Scorer, responses: Iterable[Response], report: Tell = unwatched) -> Scored:
+def score(*, scorer: Scorer, responses: Iterable[Response], report: StageReport = unwatched) -> ScoringCounts:
     """Store a prediction for each response and each criterion that applies to it, where there is none yet.
 
     Never in-sample: a response whose content (the texts of prompt and response) is in the scorer's release gets
@@ -62,16 +62,16 @@ def score(*, scorer: Scorer, responses: Iterable[Response], report: Tell = unwat
     """
     refuse_unready(scorer)
     keys = _keys(responses)
-    teller = Teller(loaded(scorer))
-    rows = PredictionRows(scorer)
+    predictor = CachedPredictor(loaded(scorer))
+    rows = PredictionRowBuilder(scorer)
     out_of_fold = unseen = 0
     for start in range(0, len(keys), CHUNK):
         report(start / len(keys), PREDICTING)
-        stored = _score_chunk(scorer, keys[start : start + CHUNK], teller, rows)
+        stored = _score_chunk(scorer, keys[start : start + CHUNK], predictor, rows)
         out_of_fold += stored.out_of_fold
         unseen += stored.unseen
     report(1.0, PREDICTING)
-    return Scored(out_of_fold, unseen, teller.asked)
+    return ScoringCounts(out_of_fold, unseen, predictor.asked)
 
 
 def refuse_unready(scorer: Scorer) -> None:
@@ -93,73 +93,73 @@ def _keys(responses: Iterable[Response]) -> list[int]:
     ]
 
 
-def _score_chunk(scorer: Scorer, keys: Sequence[int], teller: Teller, rows: PredictionRows) -> Scored:
-    lacking = list(_lacking(scorer, keys, rows))
-    examples = {response.pk: build_example(response) for response in lacking}
-    predicted = teller.tell(list(examples.values()))
-    found: list[Prediction] = []
+def _score_chunk(scorer: Scorer, keys: Sequence[int], predictor: CachedPredictor, rows: PredictionRowBuilder) -> ScoringCounts:
+    responses = list(_list_unscored(scorer, keys, rows))
+    examples = {response.pk: build_example(response) for response in responses}
+    predicted = predictor.predict(list(examples.values()))
+    predictions: list[Prediction] = []
     for pk, example in examples.items():
         fold, distribution = predicted[example.content_key]
-        found += rows.of(pk, example.dimension, distribution, fold)
-    Prediction.objects.bulk_create(found, ignore_conflicts=True)
-    unseen = sum(1 for one in found if one.fold is None)
-    return Scored(len(found) - unseen, unseen)
+        predictions += rows.build_rows(pk, example.dimension, distribution, fold)
+    Prediction.objects.bulk_create(predictions, ignore_conflicts=True)
+    unseen = sum(1 for prediction in predictions if prediction.fold is None)
+    return ScoringCounts(len(predictions) - unseen, unseen)
 
 
-def _lacking(scorer: Scorer, keys: Sequence[int], rows: PredictionRows) -> Iterator[Response]:
+def _list_unscored(scorer: Scorer, keys: Sequence[int], rows: PredictionRowBuilder) -> Iterator[Response]:
     """The responses that have no prediction, or none of some criterion that the scorer can tell them."""
     stored: dict[int, set[str]] = defaultdict(set)
-    there = Prediction.objects.filter(scorer=scorer, response__in=keys)
-    for response, criterion in there.values_list("response_id", "criterion"):
+    predictions = Prediction.objects.filter(scorer=scorer, response__in=keys)
+    for response, criterion in predictions.values_list("response_id", "criterion"):
         stored[response].add(criterion)
-    for one in Response.objects.filter(pk__in=keys).select_related("prompt").order_by("prompt_id", "pk"):
-        there_is = stored[one.pk]
-        if not there_is or not there_is.issuperset(rows.expected(one.prompt.dimension or None)):
-            yield one
+    for candidate in Response.objects.filter(pk__in=keys).select_related("prompt").order_by("prompt_id", "pk"):
+        criteria = stored[candidate.pk]
+        if not criteria or not criteria.issuperset(rows.list_expected_criteria(candidate.prompt.dimension or None)):
+            yield candidate
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedScorer:
     """A scorer as it was loaded, with what it may say of its own training data."""
 
     fitted: FittedScorer
-    out_of_fold: OutOfFold
+    out_of_fold: OutOfFoldPredictions
 
 
-class Teller:
+class CachedPredictor:
     """Asks a loaded scorer, out of fold where it must be; a content that comes again soon is not predicted again."""
 
-    def __init__(self, known: Loaded) -> None:
-        self.known = known
+    def __init__(self, known: LoadedScorer) -> None:
+        self.loaded = known
         self.asked = 0
-        self._kept: OrderedDict[str, Told] = OrderedDict()
+        self._cache: OrderedDict[str, Told] = OrderedDict()
 
-    def tell(self, examples: Sequence[Example]) -> Mapping[str, Told]:
+    def predict(self, examples: Sequence[Example]) -> Mapping[str, Told]:
         """Fold and prediction by content key."""
         by_content = {example.content_key: example for example in examples}
-        told = self.known.out_of_fold.predictions
-        found: dict[str, Told] = {key: told[key] for key in by_content if key in told}
-        found |= {key: self._kept[key] for key in by_content if key in self._kept}
-        new = {key: example for key, example in by_content.items() if key not in found}
-        said = self.known.fitted.predict(list(new.values())) if new else []
-        for key, predicted in zip(new, said, strict=True):
-            found[key] = self._kept[key] = (None, predicted)
+        out_of_fold = self.loaded.out_of_fold.predictions
+        predictions: dict[str, Told] = {key: out_of_fold[key] for key in by_content if key in out_of_fold}
+        predictions |= {key: self._cache[key] for key in by_content if key in self._cache}
+        new = {key: example for key, example in by_content.items() if key not in predictions}
+        new_predictions = self.loaded.fitted.predict(list(new.values())) if new else []
+        for key, predicted in zip(new, new_predictions, strict=True):
+            predictions[key] = self._cache[key] = (None, predicted)
         self.asked += len(new)
-        while len(self._kept) > REMEMBERED:
-            self._kept.popitem(last=False)
-        return found
+        while len(self._cache) > REMEMBERED:
+            self._cache.popitem(last=False)
+        return predictions
 
 
-def loaded(scorer: Scorer) -> Loaded:
+def loaded(scorer: Scorer) -> LoadedScorer:
     return _load(scorer.weights_folder, scorer.weights_sha256)
 
 
 @lru_cache(maxsize=2)
-def _load(folder: Path, weights_sha256: str) -> Loaded:
+def _load(folder: Path, weights_sha256: str) -> LoadedScorer:
     """Once in a process."""
-    refuse_changed(folder, weights_sha256)
+    check_weights(folder, weights_sha256)
     fitted = load(folder)
-    return Loaded(fitted, OutOfFold.load(folder, fitted.heads))
+    return LoadedScorer(fitted, OutOfFoldPredictions.load(folder, fitted.heads))
 
 
 @transaction.atomic

@@ -25,8 +25,8 @@ from scoring.domain.training_data import Prediction as Predicted
 from scoring.models import PredictionRequest, Scorer
 from scoring.selectors.predictions import check_may_predict
 from scoring.selectors.scorers import select_scorers
-from scoring.selectors.training import PredictionRows
-from scoring.services.predictions.predictions import PREDICTING, Teller, loaded, refuse_unready
+from scoring.selectors.training import PredictionRowBuilder
+from scoring.services.predictions.predictions import PREDICTING, CachedPredictor, loaded, refuse_unready
 
 PREDICT = "predict_texts"
 MOST_ITEMS = 2000
@@ -112,15 +112,15 @@ def forget_requests() -> int:
 def _results(
     scorer: Scorer, items: Sequence[Mapping[str, Any]], context: jobs.JobContext
 ) -> list[dict[str, Any]]:
-    teller, rows = Teller(loaded(scorer)), PredictionRows(scorer)
+    teller, rows = CachedPredictor(loaded(scorer)), PredictionRowBuilder(scorer)
     found: list[dict[str, Any]] = []
     for start in range(0, len(items), AT_ONCE):
         context.report(start / len(items), PREDICTING)
         examples = [_example(item) for item in items[start : start + AT_ONCE]]
-        told = teller.tell(examples)
+        told = teller.predict(examples)
         for example in examples:
             fold, predicted = told[example.content_key]
-            asked = rows.applicable(example.dimension)
+            asked = rows.list_criteria(example.dimension)
             found.append(
                 {
                     "basis": UNSEEN if fold is None else OUT_OF_FOLD,

@@ -15,7 +15,7 @@ from scoring.domain import drift
 from scoring.models import Scorer
 from scoring.selectors.scorers import DRIFT, select_scorers
 from scoring.selectors.training import TrainingSet, build_example, build_training_set
-from scoring.services.predictions.predictions import PREDICTING, Teller, loaded, refuse_unready
+from scoring.services.predictions.predictions import PREDICTING, CachedPredictor, loaded, refuse_unready
 
 READING = N_("reading the responses")
 COMPARING = N_("comparing them with what the scorer learned from")
@@ -70,8 +70,8 @@ def run_drift_check(context: jobs.JobContext) -> dict[str, Any]:
         for response in responses.select_related("prompt").order_by("sha256", "pk")[: drift.MAX_RESPONSES]
     ]
     context.report(0.1, PREDICTING)
-    predictor = Teller(loaded(scorer))
-    predictions = predictor.tell(new)
+    predictor = CachedPredictor(loaded(scorer))
+    predictions = predictor.predict(new)
     context.report(0.6, COMPARING)
     comparison = drift.measure_drift(
         [example for example in training_set.examples if example.model != model.name],
@@ -90,8 +90,8 @@ def run_drift_check(context: jobs.JobContext) -> dict[str, Any]:
     }
 
 
-def _describe_training_models(scorer: Scorer, training_set: TrainingSet, predictor: Teller) -> dict[str, Any]:
+def _describe_training_models(scorer: Scorer, training_set: TrainingSet, predictor: CachedPredictor) -> dict[str, Any]:
     """What the training models show against one another, for a scorer whose card does not hold it."""
-    by_content = predictor.tell(training_set.examples)
+    by_content = predictor.predict(training_set.examples)
     predictions = [by_content[example.content_key][1] for example in training_set.examples]
     return drift.describe_models(training_set.examples, predictions, training_set.heads, seed=scorer.seed)

@@ -23,7 +23,7 @@ from annotation.selectors.access import refuse_sealed_gold
 from annotation.services.audit import record
 from scoring.backbones.folder import has_fingerprint, read_card
 from scoring.models import Scorer
-from scoring.selectors.training import refuse_changed
+from scoring.selectors.training import check_weights
 from scoring.services.predictions.predictions import refuse_unready
 
 WEIGHTS = "weights"
@@ -129,7 +129,7 @@ def export_scorer(*, scorer: Scorer, folder: str | Path, actor: Person | None = 
 def list_download_files(*, scorer: Scorer, actor: Person) -> list[Member]:
     """The same files for a zip (``annotation.core.zip_stream``); the weights are read where they lie."""
     _check_exportable(scorer, actor)
-    refuse_changed(scorer.weights_folder, scorer.weights_sha256)
+    check_weights(scorer.weights_folder, scorer.weights_sha256)
     folder = _store_texts(scorer)
     texts = [(path.name, path) for path in sorted(folder.iterdir())]
     record(actor=actor, verb="export_scorer", target=f"scorer:{scorer.name}", file="*")

@@ -25,8 +25,8 @@ from scoring.domain.training_data import Prediction as Predicted
 from scoring.models import RegressionCase, Promotion, Scorer
 from scoring.selectors.regression_cases import must_fail_items
 from scoring.selectors.scorers import JUDGE, find_running_judge_job, find_last_promotion, find_previous_scorer, select_scorers
-from scoring.selectors.training import Kept, build_example, build_heads, build_training_set
-from scoring.services.predictions.predictions import Tell, loaded, refuse_unready, unwatched
+from scoring.selectors.training import TrainingRecord, build_example, build_heads, build_training_set
+from scoring.services.predictions.predictions import StageReport, loaded, refuse_unready, unwatched
 
 TEST = "test"
 READING = N_("reading the labels of the test split")
@@ -156,20 +156,20 @@ def go_back(*, guideline_name: str, number: int | None = None, actor: Person | N
     return made
 
 
-def gather(new: Scorer, old: Scorer | None, *, report: Tell = unwatched) -> dict[str, Any]:
+def gather(new: Scorer, old: Scorer | None, *, report: StageReport = unwatched) -> dict[str, Any]:
     """The verdict of the gate on ``new`` beside ``old``, None where it would be the guideline's first scorer.
 
     Where a new version of the guideline has changed every scale, there is nothing that both can be asked: the new one
     is then judged as the first.
     """
     report(0.0, READING)
-    kept = Kept.of(new)
+    kept = TrainingRecord.load(new)
     learned = kept.learned
     cases: list[GateCase] = []
     exam = None if old is None else _Exam.of(new, old)
     first = exam is None or not exam.heads
     if old is not None and exam is not None and exam.heads:
-        kept_old = Kept.of(old)
+        kept_old = TrainingRecord.load(old)
         learned = exam.known(learned | kept_old.learned)
         fair = [example for example in exam.examples if example.content_key not in learned]
         report(0.2, ASKING_NEW)
@@ -266,7 +266,7 @@ def _value(head: Head, predicted: Predicted | None) -> float | None:
     return None if distribution is None else head.most_likely(distribution)
 
 
-def _said(scorer: Scorer, kept: Kept, examples: Sequence[Example]) -> dict[str, Predicted]:
+def _said(scorer: Scorer, kept: TrainingRecord, examples: Sequence[Example]) -> dict[str, Predicted]:
     """By content key what the scorer that is kept says.
 
     What it said when it was trained need not be asked again, and then its libraries need not be there.
@@ -282,7 +282,7 @@ def _said(scorer: Scorer, kept: Kept, examples: Sequence[Example]) -> dict[str, 
     return said
 
 
-def _must_fail(scorer: Scorer, kept: Kept) -> list[MustFailItem]:
+def _must_fail(scorer: Scorer, kept: TrainingRecord) -> list[MustFailItem]:
     """What the scorer that is kept gives each item, and of what it has learned also what was said out of fold.
 
     By heart any scorer passes, so what it has learned it passes out of fold; what it fails even by heart it fails.

@@ -201,11 +201,11 @@ def the_counts_are_what_is_there(migrated: Batch):
         for membership in migrated.memberships.select_related("person")
     }
     # lin labelled all but the first, chen those that were full.
-    assert members["lin", "annotator"] == {"submitted": 7, "adjudicated": 0, "skipped": 0, "checks": 0}
-    assert members["chen", "annotator"] == {"submitted": 5, "adjudicated": 0, "skipped": 0, "checks": 0}
-    assert members["wu", "adjudicator"] == {"submitted": 0, "adjudicated": 1, "skipped": 0, "checks": 0}
-    assert members["zhou", "annotator"] == {"submitted": 0, "adjudicated": 0, "skipped": 1, "checks": 0}
-    assert members["zhou", "adjudicator"] == {"submitted": 0, "adjudicated": 1, "skipped": 1, "checks": 0}
+    assert members["lin", "annotator"] == {"submitted": 7, "adjudicated": 0, "skipped": 0, "checks": 0, "repeats": 0}
+    assert members["chen", "annotator"] == {"submitted": 5, "adjudicated": 0, "skipped": 0, "checks": 0, "repeats": 0}
+    assert members["wu", "adjudicator"] == {"submitted": 0, "adjudicated": 1, "skipped": 0, "checks": 0, "repeats": 0}
+    assert members["zhou", "annotator"] == {"submitted": 0, "adjudicated": 0, "skipped": 1, "checks": 0, "repeats": 0}
+    assert members["zhou", "adjudicator"] == {"submitted": 0, "adjudicated": 1, "skipped": 1, "checks": 0, "repeats": 0}
     assert submitted_by(Membership.objects.get(batch=migrated, person__username="lin")) == 7
 
 

@@ -14,7 +14,7 @@ from annotation.models import Adjudication, Assignment, Batch, Membership, Perso
 from annotation.selectors.adjudication import queue
 from annotation.selectors.quality.adjudicators import measure_intra_rater_agreement
 from tests.annotation.invariants import counts_are_right, nothing_is_broken, repeats_are_right
-from tests.annotation.models.test_migrations import Old
+from tests.annotation.models.test_migrations import Old, elsewhere  # noqa: F401  (a fixture)
 from tests.support import XSTEST_GUIDELINE
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]

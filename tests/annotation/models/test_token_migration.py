@@ -11,7 +11,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.test import Client
 
 from annotation.models import Annotation, ApiToken
-from tests.annotation.models.test_migrations import Old
+from tests.annotation.models.test_migrations import Old, elsewhere  # noqa: F401  (a fixture)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 BEFORE = [("annotation", "0011_job_kind"), ("contenttypes", "0002_remove_content_type_name")]

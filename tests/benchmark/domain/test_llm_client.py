@@ -23,7 +23,7 @@ from benchmark.domain.llm_client import (
     EndpointRefuses,
     RequestFailure,
     RequestTotals,
-    ask_all,
+    send_requests,
     check_endpoint,
     client,
     key_for,
@@ -31,7 +31,7 @@ from benchmark.domain.llm_client import (
     protocol,
     retry,
 )
-from benchmark.domain.llm_client.retry import EndpointPace, retry_after
+from benchmark.domain.llm_client.retry import EndpointPace, parse_retry_after
 from tests.benchmark.endpoint import SERVED, Bucket, Messages, Reply, local_endpoint, said, troubled
 
 Request = Mapping[str, Any]
@@ -74,7 +74,7 @@ def ask(
             found[one.key] = one
 
     endpoint = Endpoint(url, "m", settings or {}, timeout)
-    told = ask_all(questions(number), endpoint, concurrency=concurrency, sent=sent, done=done, **more)
+    told = send_requests(questions(number), endpoint, concurrency=concurrency, sent=sent, done=done, **more)
     assert not under_way
     return found, told
 
@@ -117,7 +117,7 @@ def test_the_callbacks_come_from_the_calling_thread_and_with_each_beat(monkeypat
         calls += 1
 
     with local_endpoint(in_turn(1.5, "late")) as url:
-        ask_all(questions(1), Endpoint(url, "m", {}, 1), concurrency=1, sent=note, done=note)
+        send_requests(questions(1), Endpoint(url, "m", {}, 1), concurrency=1, sent=note, done=note)
     assert threads == {threading.current_thread()}
     assert (
         calls > 5
@@ -215,7 +215,7 @@ def _message(**message: Any) -> dict[str, Any]:
     ],
 )
 def test_what_is_taken_for_the_text(body: dict[str, Any], text: str, replaced: int):
-    found = protocol.read_answer(json.dumps(body).encode())
+    found = protocol.parse_answer(json.dumps(body).encode())
     assert (found.text, found.replaced, found.finish_reason, found.prompt_tokens) == (
         text,
         replaced,
@@ -233,7 +233,7 @@ def test_what_is_taken_for_the_text(body: dict[str, Any], text: str, replaced: i
 )
 def test_tokens_are_counted_or_undefined(count: Any, kept: int | None):
     body = said("x", usage={"prompt_tokens": count, "completion_tokens": 1.5})
-    found = protocol.read_answer(json.dumps(body).encode())
+    found = protocol.parse_answer(json.dumps(body).encode())
     assert (found.prompt_tokens, found.completion_tokens) == (kept, None)
 
 
@@ -297,7 +297,7 @@ def test_an_endpoint_that_refuses_everything_is_not_asked_everything():
     with local_endpoint(in_turn((401, {}, {"error": {"message": "no such key"}}))) as url:
         with pytest.raises(EndpointRefuses, match="no such key"):
             ask(url, 500, concurrency=4)
-        assert client.MOST_REFUSED <= len(url.asked) <= client.MOST_REFUSED + 4
+        assert client.MAX_REFUSALS <= len(url.asked) <= client.MAX_REFUSALS + 4
 
 
 @pytest.mark.parametrize("where", ["sent", "done", "questions"])
@@ -323,7 +323,7 @@ def test_an_exception_of_the_caller_stops_everything(where: str):
 
     with local_endpoint(lambda *_: "yes", latency=0.05) as url:
         with pytest.raises(Stop):
-            ask_all(some(), Endpoint(url, "m"), concurrency=8, sent=sent, done=note)
+            send_requests(some(), Endpoint(url, "m"), concurrency=8, sent=sent, done=note)
         time.sleep(0.3)  # what was on its way arrives
         assert len(url.asked) <= 40
     assert not [one for one in threading.enumerate() if one.name == "asking"]
@@ -365,11 +365,11 @@ def simulated(rate: float, burst: float, *, seconds: float, header: bool) -> tup
             _at, _n, fine, sent, wait = heapq.heappop(events)
             answers, limited = answers + fine, limited + (not fine)
             if fine:
-                pace.answered(now)
+                pace.record_answer(now)
             else:
-                pace.limited(sent, now, wait)
+                pace.record_limit(sent, now, wait)
         after = float("inf")
-        while len(events) < 64 and (after := pace.wait(now)) <= 0:
+        while len(events) < 64 and (after := pace.request_departure(now)) <= 0:
             level, at, number = min(burst, level + (now - at) * rate), now, number + 1
             if level >= 1:
                 level -= 1
@@ -415,7 +415,7 @@ def test_it_comes_near_also_where_little_gathers(rate: float):
 )
 def test_what_retry_after_says(text: str, seconds: float | None):
     now = datetime(2033, 11, 6, 8, 49, 37, tzinfo=UTC)
-    assert retry_after({"retry-after": text}, now) == seconds
+    assert parse_retry_after({"retry-after": text}, now) == seconds
 
 
 # Addresses and keys.
@@ -576,7 +576,7 @@ def test_no_proxy_of_the_environment_reads_a_request(monkeypatch: pytest.MonkeyP
     with local_endpoint(in_turn("yes")) as url:
         found, _told = ask(url)
     assert isinstance(found[0], EndpointAnswer)
-    assert client._proxy("https://api.example.com/v1") == "http://127.0.0.1:9"
-    assert client._proxy("http://api.example.com/v1") is None
+    assert client._find_proxy("https://api.example.com/v1") == "http://127.0.0.1:9"
+    assert client._find_proxy("http://api.example.com/v1") is None
     monkeypatch.setenv("NO_PROXY", "example.com")
-    assert client._proxy("https://api.example.com/v1") is None
+    assert client._find_proxy("https://api.example.com/v1") is None

@@ -39,7 +39,7 @@ from annotation.services.people.people import set_roles
 from benchmark.models import CollectedResponse, CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import rates_of, standing, texts_of, texts_to_ask
 from benchmark.services import collection
-from benchmark.services.collection import create_collecting, go_on
+from benchmark.services.collection import start_collection, resume_collection
 from tests.annotation.views.test_jobs import Workers, wait_for
 from tests.benchmark.endpoint import (
     FINGERPRINT,
@@ -75,7 +75,7 @@ def ask_dataset(number: int) -> Dataset:
 
 def collect(dataset: Dataset, url: str, **changes: Any) -> tuple[CollectionRun, Job]:
     given: dict[str, Any] = {"model": "Asked-7B", "timeout": 5, "send": False}
-    run = create_collecting(dataset=dataset, endpoint=url, **(given | changes))
+    run = start_collection(dataset=dataset, endpoint=url, **(given | changes))
     return finished(run)
 
 
@@ -130,7 +130,7 @@ def test_an_import_that_is_faster_wins_and_nothing_is_stored_beside_it(
 ):
     """It comes between the question and its answer."""
     slow = prompts.prompts.get(key="p5")
-    stored = collection._Collecting._store
+    stored = collection._Collector._store
 
     def store(self: Any, answers: Any, failures: Any) -> int:
         if any(answer.key == slow.pk for answer in answers) and not slow.responses.exists():
@@ -140,7 +140,7 @@ def test_an_import_that_is_faster_wins_and_nothing_is_stored_beside_it(
             )
         return stored(self, answers, failures)
 
-    monkeypatch.setattr(collection._Collecting, "_store", store)
+    monkeypatch.setattr(collection._Collector, "_store", store)
     with local_endpoint(polite) as url:
         run, job = collect(prompts, url)
     assert (job.state, job.result["answers"], job.result["already_there"]) == ("done", 11, 1)
@@ -174,7 +174,7 @@ def test_the_same_again_goes_on_and_asks_only_for_what_lacks(prompts: Dataset):
         assert again.finished_at is not None
         assert not FailedRequest.objects.exists()
         Prompt.objects.create(dataset=prompts, key="new", text="Question new?")
-        third, job = finished(go_on(run=again, send=False))
+        third, job = finished(resume_collection(run=again, send=False))
         assert (job.result["answers"], third.finished_at is not None) == (1, True)
     assert max(Counter(url.answered).values()) == 1
 
@@ -197,22 +197,22 @@ def test_other_settings_are_another_collection(prompts: Dataset, changes: dict[s
         "settings": {"temperature": 0.5},
         "send": False,
     }
-    first = create_collecting(**given)
+    first = start_collection(**given)
     Job.objects.update(state="done")
     with pytest.raises(Conflict, match="another collection") as refusal:
-        create_collecting(**(given | changes))
+        start_collection(**(given | changes))
     assert said_ in str(refusal.value)
     assert Job.objects.count() == 1
-    second = create_collecting(**(given | changes | {"collection": "second"}))
+    second = start_collection(**(given | changes | {"collection": "second"}))
     assert second.pk != first.pk
     assert second.collection.name == "second"
 
 
 def test_one_job_at_a_time(prompts: Dataset):
-    run = create_collecting(model="M", dataset=prompts, endpoint=CLOSED, send=False)
+    run = start_collection(model="M", dataset=prompts, endpoint=CLOSED, send=False)
     for again in (
-        lambda: create_collecting(model="M", dataset=prompts, endpoint=CLOSED, send=False),
-        lambda: go_on(run=run),
+        lambda: start_collection(model="M", dataset=prompts, endpoint=CLOSED, send=False),
+        lambda: resume_collection(run=run),
     ):
         with pytest.raises(Conflict, match="being collected now"):
             again()
@@ -227,9 +227,9 @@ def test_the_same_goes_on_at_once_after_its_process_was_killed(prompts: Dataset)
         running = {"state": Job.State.RUNNING, "heartbeat": timezone.now(), "finished_at": None}
         Job.objects.filter(pk=job.pk).update(**running, worker=f"{socket.gethostname()}:{os.getpid()}")
         with pytest.raises(Conflict, match="being collected now"):
-            go_on(run=run)
+            resume_collection(run=run)
         Job.objects.filter(pk=job.pk).update(worker=f"{socket.gethostname()}:{gone.pid}")
-        again = go_on(run=run, send=False)
+        again = resume_collection(run=run, send=False)
     assert again.job_id != job.pk
     job.refresh_from_db()
     assert job.cancel_requested
@@ -271,7 +271,7 @@ def test_what_cannot_be_sent_or_kept_is_refused_at_once(
 ):
     given: dict[str, Any] = {"model": "M", "dataset": prompts, "endpoint": CLOSED, "send": False}
     with pytest.raises(AssayError, match=words):
-        create_collecting(**(given | changes))
+        start_collection(**(given | changes))
     assert not CollectionRun.objects.exists()
     assert not Job.objects.exists()
     assert not EvaluatedModel.objects.exists()
@@ -279,7 +279,7 @@ def test_what_cannot_be_sent_or_kept_is_refused_at_once(
 
 def test_an_empty_dataset_and_an_unknown_one(db: None):
     with pytest.raises(AssayError, match="has no prompts"):
-        create_collecting(model="M", dataset=Dataset.objects.create(name="empty"), endpoint=CLOSED)
+        start_collection(model="M", dataset=Dataset.objects.create(name="empty"), endpoint=CLOSED)
 
 
 def test_who_judges_the_dataset_blind_collects_nothing_for_it(
@@ -287,10 +287,10 @@ def test_who_judges_the_dataset_blind_collects_nothing_for_it(
 ):
     set_roles(person=lin, roles=["annotator", "researcher"])
     with pytest.raises(Forbidden):
-        create_collecting(model="M", dataset=dataset, endpoint=CLOSED, actor=lin, send=False)
-    run = create_collecting(model="M", dataset=dataset, endpoint=CLOSED, actor=he, send=False)
+        start_collection(model="M", dataset=dataset, endpoint=CLOSED, actor=lin, send=False)
+    run = start_collection(model="M", dataset=dataset, endpoint=CLOSED, actor=he, send=False)
     with pytest.raises(Forbidden):
-        go_on(run=run, actor=lin)
+        resume_collection(run=run, actor=lin)
     event = AuditEvent.objects.get(verb="collect_responses")
     assert (event.actor, event.data["model"]) == (he, "M")
 
@@ -309,7 +309,7 @@ def test_the_key_goes_with_the_request_and_nowhere_else(
         port = url.split(":")[2].removesuffix("/v1")
         monkeypatch.setenv(f"ASSAY_KEY_127_0_0_1_{port}", key)
         with pytest.raises(AssayError, match="hold the endpoint's key"):
-            create_collecting(model="M", dataset=prompts, endpoint=url, settings={"x": key}, send=False)
+            start_collection(model="M", dataset=prompts, endpoint=url, settings={"x": key}, send=False)
         run, _job = collect(prompts, url)
         assert {one.headers["authorization"] for one in url.asked} == {f"Bearer {key}"}
     assert FailedRequest.objects.get().error == "HTTP 400: wrong key [key]"
@@ -368,7 +368,7 @@ def test_a_cancel_keeps_what_came_back_and_counts_what_did_not(
         return 30.0 if number >= 4 else "fine"
 
     with local_endpoint(policy) as url:
-        run = create_collecting(
+        run = start_collection(
             model="M", dataset=prompts, endpoint=url, concurrency=6, timeout=60, send=False
         )
 
@@ -388,13 +388,13 @@ def test_a_worker_that_was_given_up_stores_nothing_any_more(
     prompts: Dataset, monkeypatch: pytest.MonkeyPatch
 ):
     """While it slept it was taken for dead; another one has claimed the job and counted what was under way."""
-    stored = collection._Collecting._store
+    stored = collection._Collector._store
 
     def store(self: Any, answers: Any, failures: Any) -> int:
         Job.objects.filter(pk=self._context.job.pk).update(attempt=2, worker="other:2")
         return stored(self, answers, failures)
 
-    monkeypatch.setattr(collection._Collecting, "_store", store)
+    monkeypatch.setattr(collection._Collector, "_store", store)
     with local_endpoint(polite) as url:
         run, job = collect(prompts, url)
     assert (job.state, job.attempt, job.worker) == ("running", 2, "other:2")
@@ -405,7 +405,7 @@ def test_a_worker_that_was_given_up_stores_nothing_any_more(
 
 def test_what_a_dead_worker_left_under_way_is_counted_and_asked_for_again(prompts: Dataset):
     with local_endpoint(polite) as url:
-        run = create_collecting(model="M", dataset=prompts, endpoint=url, send=False)
+        run = start_collection(model="M", dataset=prompts, endpoint=url, send=False)
         PendingRequest.objects.bulk_create(
             PendingRequest(run=run, prompt=prompt) for prompt in prompts.prompts.order_by("pk")[:5]
         )
@@ -453,7 +453,7 @@ def test_a_connection_lost_at_the_very_commit_stops_nothing(
     lost: set[str] = set()
 
     def once(name: str) -> None:
-        written = getattr(collection._Collecting, name)
+        written = getattr(collection._Collector, name)
 
         def write(self: Any, *given: Any) -> Any:
             found = written(self, *given)
@@ -462,7 +462,7 @@ def test_a_connection_lost_at_the_very_commit_stops_nothing(
                 raise OperationalError("server closed the connection unexpectedly")
             return found
 
-        monkeypatch.setattr(collection._Collecting, name, write)
+        monkeypatch.setattr(collection._Collector, name, write)
 
     for name in ("_note_sent", "_store"):
         once(name)
@@ -476,7 +476,7 @@ def test_a_connection_lost_at_the_very_commit_stops_nothing(
 
 def test_texts_are_looked_up_again_for_each_chunk(prompts: Dataset, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("benchmark.selectors.collection.CHUNK", 5)
-    run = create_collecting(model="M", dataset=prompts, endpoint=CLOSED, send=False)
+    run = start_collection(model="M", dataset=prompts, endpoint=CLOSED, send=False)
     texts = texts_to_ask(run)
     first = [next(texts) for _ in range(5)]
     for prompt in prompts.prompts.order_by("pk")[5:9]:
@@ -614,7 +614,7 @@ def test_killed_cancelled_and_cut_off_it_ends_with_exactly_one_response_each(wor
     bucket = Bucket(rate=60, burst=15)  # less than are asked at once
     with local_endpoint(troubled(policy, bucket=bucket, stall=20), latency=0.1) as url:
         first = workers.start()
-        create_collecting(model="M", dataset=dataset, timeout=5, endpoint=url, concurrency=at_once)
+        start_collection(model="M", dataset=dataset, timeout=5, endpoint=url, concurrency=at_once)
         wait_for(lambda: Response.objects.count() > 30, first, seconds=180, log=workers.log)
         workers.kill(first)
         served_at_kill, stored_at_kill = len(set(url.answered)), Response.objects.count()
@@ -647,7 +647,7 @@ def test_killed_cancelled_and_cut_off_it_ends_with_exactly_one_response_each(wor
         assert Response.objects.count() < number
         stored = set(Response.objects.values_list("prompt__text", flat=True))
         asked_before = len(url.asked)
-        go_on(run=CollectionRun.objects.get())
+        resume_collection(run=CollectionRun.objects.get())
         wait_for(
             lambda: CollectionRun.objects.get().finished_at is not None, second, seconds=180, log=workers.log
         )

@@ -16,7 +16,7 @@ from annotation.core.proportions import wilson
 from annotation.models import Dataset, Person, Response
 from benchmark.models import ChoiceReport, CollectedResponse, QuestionVariant
 from benchmark.selectors.multiple_choice.reports import as_json
-from benchmark.services.multiple_choice import make_batch, result_of
+from benchmark.services.multiple_choice import make_batch, compute_result
 from tests.benchmark.choice_support import letter, settle_all
 from tests.benchmark.endpoint import local_endpoint
 
@@ -156,4 +156,4 @@ def test_cs_and_css_of_a_scripted_model_are_what_they_are_by_construction(
     report = ChoiceReport.objects.get(name="by-people")
     batch = make_batch(report=report, kind="open", annotators=[lin, chen])
     settle_all(batch, [lin, chen], "safety", lambda one: int(one.text == SAFE))
-    check(as_json(result_of(report)))
+    check(as_json(compute_result(report)))

@@ -43,7 +43,7 @@ from benchmark.services.judges import judges as services
 from benchmark.services.judges.judges import create_judge, go_on, save_template, start_judging
 from benchmark.services.judges.runs import perform
 from scoring.domain.training_data import Head
-from scoring.selectors.training import OutOfFold
+from scoring.selectors.training import OutOfFoldPredictions
 from tests.benchmark.endpoint import Address, Messages, local_endpoint
 from tests.benchmark.support import predict, ready_scorer, release_of, release_of_disputes, settle
 from tests.support import make_batch, make_corpus
@@ -606,8 +606,8 @@ def test_a_scorer_of_an_older_version_is_read_by_its_own_scale(
     heads = (Head("compliance", (1, 3), "ordinal"),)
     lesson = ReleaseComparison(gold).lesson
     kept = {example.content_key: (0, {"compliance": {1: 0.2, 3: 0.8}}) for example in lesson.examples}
-    OutOfFold(kept).save(scorer.weights_folder)
-    assert OutOfFold.load(scorer.weights_folder, heads).predictions
+    OutOfFoldPredictions(kept).save(scorer.weights_folder)
+    assert OutOfFoldPredictions.load(scorer.weights_folder, heads).predictions
     found = candidate(comparison(gold), "scorer", scorer.name)
     assert (found["n"], found["off_scale"], found["guideline"]) == (8, 0, "xstest@0.9")
     assert found["calibration_error"]["value"] == pytest.approx(0.3)

@@ -36,7 +36,7 @@ from benchmark.domain.estimates.label_plan import PlanStratum
 from benchmark.models import BenchmarkRun, LabelPlan
 from benchmark.selectors.estimates import PlanGoal, drawn_strata, effort, standing
 from benchmark.selectors.leaderboards.runs import part
-from benchmark.services.estimates import drawn_of, label_next, standing_kept
+from benchmark.services.estimates import draw_demands, create_label_plan, load_standing
 from scoring.models import Scorer
 from tests.benchmark.labelling_support import predict_all, run_of, run_with_gold, scorer_like, sureness, truth
 from tests.benchmark.support import ready_scorer, response_of
@@ -90,7 +90,7 @@ def test_the_batch_holds_what_was_drawn_and_the_plan_says_from_where(
     run: BenchmarkRun, chen: Person, zhou: Person, he: Person
 ):
     wanted = standing(run).wanted(TEN)
-    plan = label_next(run=run, goal=TEN, name="next", annotators=[chen, zhou], seed=5, actor=he)
+    plan = create_label_plan(run=run, goal=TEN, name="next", annotators=[chen, zhou], seed=5, actor=he)
     batch = plan.batch
     assert (batch.state, batch.guideline.name, plan.seed, plan.created_by) == ("open", "xstest", 5, he)
     responses = Response.objects.filter(pk__in=tasks_of(batch)).select_related("prompt", "model")
@@ -121,20 +121,20 @@ def test_the_batch_holds_what_was_drawn_and_the_plan_says_from_where(
 def test_the_same_seed_draws_the_same(run: BenchmarkRun, chen: Person, zhou: Person):
     there = standing(run)
     wanted = there.wanted(TEN)
-    drawn = drawn_of(there, wanted, 5)
-    assert drawn_of(standing(run), wanted, 5) == drawn
-    assert drawn_of(there, wanted, 6) != drawn
+    drawn = draw_demands(there, wanted, 5)
+    assert draw_demands(standing(run), wanted, 5) == drawn
+    assert draw_demands(there, wanted, 6) != drawn
     flat = sorted(one for ids in drawn for one in ids)
     assert len(flat) == len(set(flat))
-    made = label_next(run=run, goal=TEN, name="next", annotators=[chen, zhou], seed=5)
+    made = create_label_plan(run=run, goal=TEN, name="next", annotators=[chen, zhou], seed=5)
     assert tasks_of(made.batch) == flat
 
 
 def test_what_people_are_at_is_drawn_no_second_time(run: BenchmarkRun, chen: Person, zhou: Person):
-    first = label_next(run=run, goal=TEN, name="one", annotators=[chen, zhou], seed=1)
+    first = create_label_plan(run=run, goal=TEN, name="one", annotators=[chen, zhou], seed=1)
     with pytest.raises(AssayError, match="Nothing is left to label"):
-        label_next(run=run, goal=TEN, name="two", annotators=[chen, zhou], seed=1)
-    second = label_next(run=run, goal=PlanGoal(half_width=0.01), name="two", annotators=[chen, zhou], seed=1)
+        create_label_plan(run=run, goal=TEN, name="two", annotators=[chen, zhou], seed=1)
+    second = create_label_plan(run=run, goal=PlanGoal(half_width=0.01), name="two", annotators=[chen, zhou], seed=1)
     assert set(tasks_of(first.batch)).isdisjoint(tasks_of(second.batch))
     assert len(tasks_of(first.batch)) + len(tasks_of(second.batch)) == 45
     there = standing(run)
@@ -144,12 +144,12 @@ def test_what_people_are_at_is_drawn_no_second_time(run: BenchmarkRun, chen: Per
     taken = first.batch.tasks.first()
     assert taken is not None
     Task.objects.filter(pk=taken.pk).update(state=Task.State.WITHDRAWN)
-    again = label_next(run=run, goal=PlanGoal(half_width=0.001), name="three", open_now=False)
+    again = create_label_plan(run=run, goal=PlanGoal(half_width=0.001), name="three", open_now=False)
     assert tasks_of(again.batch) == [taken.response_id]
 
 
 def test_what_a_closed_batch_left_undone_is_free_again(run: BenchmarkRun, chen: Person):
-    plan = label_next(run=run, goal=TEN, name="one", annotators=[chen], policy=Policy(overlap=1), seed=1)
+    plan = create_label_plan(run=run, goal=TEN, name="one", annotators=[chen], policy=Policy(overlap=1), seed=1)
     drawn = tasks_of(plan.batch)
     claim = next_assignment(batch=plan.batch, person=chen)
     assert claim is not None
@@ -160,7 +160,7 @@ def test_what_a_closed_batch_left_undone_is_free_again(run: BenchmarkRun, chen: 
     assert there.waiting == 1  # the one that was labelled
     free = {response for ids in there.free.values() for response in ids}
     assert set(drawn) - free == {claim.task.response_id}
-    label_next(
+    create_label_plan(
         run=run, goal=PlanGoal(half_width=0.001), name="two", annotators=[chen], policy=Policy(overlap=1)
     )
     assert standing(run).waiting == 45
@@ -189,13 +189,13 @@ def test_a_plan_from_another_run_is_kept_to_by_a_run_that_was_finished_before(
     assert {stratum.key for stratum in standing(again).strata} != {
         stratum.key for stratum in standing(run).strata
     }
-    label_next(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1))
+    create_label_plan(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1))
     there, first = standing(again), standing(run)
     assert [(stratum.key, stratum.population, stratum.held) for stratum in there.strata] == [
         (stratum.key, stratum.population, stratum.held) for stratum in first.strata
     ]
     assert there.free == first.free
-    plan = label_next(
+    plan = create_label_plan(
         run=again, goal=PlanGoal(half_width=0.01), name="2", annotators=[chen], policy=Policy(overlap=1)
     )
     bounds = {
@@ -211,16 +211,16 @@ def test_what_a_plan_of_another_run_made_stale_is_computed_once_and_kept(
     run: BenchmarkRun, guideline: Guideline, chen: Person
 ):
     again = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="again")
-    label_next(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1))
+    create_label_plan(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1))
     anew = standing(again)
     assert not anew.is_stored
-    assert standing_kept(again) == anew
+    assert load_standing(again) == anew
     with CaptureQueriesContext(connection) as queries:
         found = standing(again)
     assert (found, found.is_stored) == (anew, True)
     assert not any("benchmark_runitem" in query["sql"] for query in queries)
     third = run_of(scorer_like(run, guideline, "scorer-3"), run.dataset, name="third")
-    label_next(
+    create_label_plan(
         run=third, goal=PlanGoal(half_width=0.01), name="3", annotators=[chen], policy=Policy(overlap=1)
     )
     assert not standing(again).is_stored  # another plan has come
@@ -232,7 +232,7 @@ def test_responses_that_came_after_the_first_plan_keep_the_strata_that_they_were
 ):
     """Those of a later plan, made from a run whose scorer was another: the first plan's scorer never saw them."""
     alone = Policy(overlap=1)
-    label_next(run=run, goal=TEN, name="one", annotators=[chen], policy=alone)
+    create_label_plan(run=run, goal=TEN, name="one", annotators=[chen], policy=alone)
     new = EvaluatedModel.objects.create(name="Newest")
     for prompt in run.dataset.prompts.all():
         text = f"Newest to {prompt.key}"
@@ -244,7 +244,7 @@ def test_responses_that_came_after_the_first_plan_keep_the_strata_that_they_were
             sha256=response_sha256(text, []),
         )
     second = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="second")
-    label_next(run=second, goal=TEN, name="two", annotators=[chen], policy=alone)
+    create_label_plan(run=second, goal=TEN, name="two", annotators=[chen], policy=alone)
     drawn_in = {stratum.key for stratum in standing(second).strata}
     third = scorer_like(run, guideline, "scorer-3")
     surer(third)
@@ -269,7 +269,7 @@ def test_labels_drawn_by_a_plan_keep_its_strata_under_a_later_scorer(
     run: BenchmarkRun, guideline: Guideline, chen: Person
 ):
     assert drawn_strata(run) == {}
-    plan = label_next(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1), seed=3)
+    plan = create_label_plan(run=run, goal=TEN, name="next", annotators=[chen], policy=Policy(overlap=1), seed=3)
     while claim := next_assignment(batch=plan.batch, person=chen):
         label(claim, chen, truth(response_of(claim)))
     set_state(batch=plan.batch, state="closed")
@@ -326,7 +326,7 @@ def test_models_that_no_label_can_tell_apart(run: BenchmarkRun, chen: Person):
     assert first is not None
     assert not first.separable
     with pytest.raises(Conflict, match="differ by less than this dataset can tell"):
-        label_next(run=run, goal=PlanGoal(pair=("Best", "Middle")), name="next", annotators=[chen])
+        create_label_plan(run=run, goal=PlanGoal(pair=("Best", "Middle")), name="next", annotators=[chen])
     for pair in (("Best", "None"), ("Best", "Best"), ("\0", "Best")):
         with pytest.raises(NotFound, match="two different models"):
             there.pair(*pair)
@@ -357,18 +357,18 @@ def test_who_judges_blind_makes_no_batch_of_predictions(run: BenchmarkRun, he: P
         )
     )
     with pytest.raises(Forbidden):
-        label_next(run=run, goal=TEN, name="next", annotators=[chen], actor=he)
+        create_label_plan(run=run, goal=TEN, name="next", annotators=[chen], actor=he)
     set_state(batch=batch, state="closed")
     add_members(batch=Batch.objects.get(name="gold"), role="annotator", people=[he])
     Batch.objects.filter(name="gold").update(state="open")
     with pytest.raises(Forbidden):
-        label_next(run=run, goal=TEN, name="next", annotators=[chen], actor=he)
+        create_label_plan(run=run, goal=TEN, name="next", annotators=[chen], actor=he)
 
 
 def test_a_batch_that_is_refused_leaves_no_plan(run: BenchmarkRun, chen: Person):
     for name, people in (("gold", [chen]), ("next", [])):
         with pytest.raises(AssayError):
-            label_next(run=run, goal=TEN, name=name, annotators=people)
+            create_label_plan(run=run, goal=TEN, name=name, annotators=people)
     assert not LabelPlan.objects.exists()
     assert not Batch.objects.filter(name="next").exists()
 
@@ -376,7 +376,7 @@ def test_a_batch_that_is_refused_leaves_no_plan(run: BenchmarkRun, chen: Person)
 def test_more_than_a_batch_holds_is_refused(run: BenchmarkRun, chen: Person, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("benchmark.services.estimates.MOST", 10)
     with pytest.raises(AssayError, match="a batch holds 10"):
-        label_next(run=run, goal=TEN, name="next", annotators=[chen, chen])
+        create_label_plan(run=run, goal=TEN, name="next", annotators=[chen, chen])
 
 
 def test_a_run_without_parts_says_what_to_do(run: BenchmarkRun):

@@ -10,7 +10,7 @@ from annotation.domain.batch_spec import Policy
 from annotation.models import Guideline, Person
 from benchmark.models import LabelPlan
 from benchmark.selectors.estimates import PlanGoal, standing
-from benchmark.services.estimates import label_next, standing_kept
+from benchmark.services.estimates import create_label_plan, load_standing
 from tests.annotation.services.test_races import at_once
 from tests.benchmark.labelling_support import run_of, run_with_gold, scorer_like
 
@@ -20,7 +20,7 @@ from tests.benchmark.labelling_support import run_of, run_with_gold, scorer_like
 def test_two_runs_at_once_draw_no_response_twice(guideline: Guideline, lin: Person, chen: Person):
     run = run_with_gold(guideline, [lin, chen])
     other = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="other")
-    plan = partial(label_next, goal=PlanGoal(half_width=0.1), annotators=[chen], policy=Policy(overlap=1))
+    plan = partial(create_label_plan, goal=PlanGoal(half_width=0.1), annotators=[chen], policy=Policy(overlap=1))
     made = at_once([partial(plan, run=run, name="one"), partial(plan, run=other, name="two")])
     plans = [one for one in made if isinstance(one, LabelPlan)]
     drawn = [response for plan in plans for response in plan.batch.tasks.values_list("response", flat=True)]
@@ -34,9 +34,9 @@ def test_two_runs_at_once_draw_no_response_twice(guideline: Guideline, lin: Pers
 def test_two_views_at_once_keep_the_same(guideline: Guideline, lin: Person, chen: Person):
     run = run_with_gold(guideline, [lin, chen])
     again = run_of(scorer_like(run, guideline, "scorer-2"), run.dataset, name="again")
-    label_next(
+    create_label_plan(
         run=run, goal=PlanGoal(half_width=0.1), name="next", annotators=[chen], policy=Policy(overlap=1)
     )
-    first, second = at_once([partial(standing_kept, again)] * 2)
+    first, second = at_once([partial(load_standing, again)] * 2)
     assert first == second == standing(again)
     assert standing(again).is_stored

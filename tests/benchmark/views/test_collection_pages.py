@@ -14,7 +14,7 @@ from annotation.services import jobs
 from annotation.services.people.people import set_roles
 from benchmark.models import CollectionRun, FailedRequest, PendingRequest
 from benchmark.selectors.collection import rates
-from benchmark.services.collection import create_collecting
+from benchmark.services.collection import start_collection
 from tests.benchmark.endpoint import Messages, Reply, local_endpoint, said
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +44,7 @@ def asked(db: None) -> Dataset:
 def run(asked: Dataset, settings: Any) -> CollectionRun:
     with local_endpoint(policy) as url:
         settings.ASSAY_ENDPOINTS = {"local": url}
-        made = create_collecting(
+        made = start_collection(
             model="Asked-7B",
             dataset=asked,
             endpoint=url,
@@ -214,7 +214,7 @@ def test_who_judges_the_dataset_blind_sees_nothing_of_it(
     batch: Batch, dataset: Dataset, lin: Person, client: Client, settings: Any
 ):
     settings.ASSAY_ENDPOINTS = {"local": CLOSED}
-    made = create_collecting(model="Hidden-99B", dataset=dataset, endpoint=CLOSED, send=False)
+    made = start_collection(model="Hidden-99B", dataset=dataset, endpoint=CLOSED, send=False)
     Job.objects.update(state="done")
     set_roles(person=lin, roles=["annotator", "researcher"])
     client.force_login(lin)
@@ -247,7 +247,7 @@ def test_the_rate_over_time_leaves_long_pauses_out():
 def test_a_page_goes_on_only_at_an_endpoint_of_the_settings(asked: Dataset, he: Person, settings: Any):
     """A command may have begun anywhere; a page is no way to reach that address again."""
     with local_endpoint(policy) as url:
-        made = create_collecting(model="M", dataset=asked, endpoint=url, send=False)
+        made = start_collection(model="M", dataset=asked, endpoint=url, send=False)
         Job.objects.filter(pk=made.job.pk).update(state="done")
         browser = Client()
         browser.force_login(he)

@@ -22,7 +22,7 @@ from benchmark.domain.estimates.selection import GoldSelection, told, unknown_by
 from benchmark.models import BenchmarkRun, BoardPart
 from benchmark.selectors.estimates import PlanGoal
 from benchmark.selectors.leaderboards.runs import part
-from benchmark.services.estimates import label_next
+from benchmark.services.estimates import create_label_plan
 from benchmark.services.sharing import share
 from benchmark.views.leaderboards.reports.exports import as_latex
 from benchmark.views.leaderboards.tabs.estimates import list_unknown_selection
@@ -101,7 +101,7 @@ def test_a_hand_picked_batch_and_what_a_scorer_abstained_from_are_told_and_a_pla
     run = run_with_gold(guideline, [lin, chen], prompts=80)
     assert selection(run) == {("gold", "part"): 45}
     alone = Policy(overlap=1)
-    plan = label_next(
+    plan = create_label_plan(
         run=run, goal=PlanGoal(half_width=0.15), name="plan", annotators=[chen], policy=alone, seed=3
     )
     drawn = plan.batch.tasks.count()

@@ -28,7 +28,7 @@ from scoring.domain.backbone import FittedScorer
 from scoring.domain.spec import Spec
 from scoring.domain.training_data import Example, Head
 from scoring.models import Scorer
-from scoring.selectors.training import OutOfFold
+from scoring.selectors.training import OutOfFoldPredictions
 from scoring.services import export_scorer
 from scoring.services.scorers.export import list_download_files
 from tests.conftest import missing
@@ -120,7 +120,7 @@ def exported(release: GoldRelease, fitted: FittedScorer, out: Path) -> Path:
     )
     scorer.weights_folder.mkdir(parents=True)
     fitted.save(scorer.weights_folder)
-    OutOfFold({}).save(scorer.weights_folder)
+    OutOfFoldPredictions({}).save(scorer.weights_folder)
     scorer.weights_sha256 = fingerprint(scorer.weights_folder)
     scorer.save()
     return export_scorer(scorer=scorer, folder=out).folder

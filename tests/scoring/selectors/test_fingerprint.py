@@ -13,7 +13,7 @@ import pytest
 from annotation.core.errors import Conflict
 from scoring.backbones.folder import fingerprint
 from scoring.models import Scorer
-from scoring.selectors.training import refuse_changed
+from scoring.selectors.training import check_weights
 from tests.scoring.support import change_weights
 
 
@@ -81,9 +81,9 @@ def test_the_hash_of_an_earlier_version_stays_valid(scorer: Scorer):
     folder = scorer.weights_folder
     old = old_fingerprint(folder)
     assert old != scorer.weights_sha256
-    refuse_changed(folder, old)
-    refuse_changed(folder, scorer.weights_sha256)
+    check_weights(folder, old)
+    check_weights(folder, scorer.weights_sha256)
     change_weights(folder)
     for sha256 in (old, scorer.weights_sha256):
         with pytest.raises(Conflict, match="not those that were registered"):
-            refuse_changed(folder, sha256)
+            check_weights(folder, sha256)

@@ -215,8 +215,8 @@ def test_a_criterion_without_labels_does_not_make_scoring_begin_anew(lin: Person
     Prompt.objects.filter(dataset=other).update(dimension="unsafe")
     responses = Response.objects.filter(prompt__dataset=other)
     first, again = (score(scorer=scorer, responses=responses) for _turn in range(2))
-    assert (first.unseen, first.asked) == (4, 4)
-    assert (again.unseen, again.asked) == (0, 0)
+    assert (first.unseen, first.predicted) == (4, 4)
+    assert (again.unseen, again.predicted) == (0, 0)
 
 
 def test_scoring_that_was_interrupted_goes_on(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +246,7 @@ def test_identical_contents_are_predicted_once(scorer: Scorer, monkeypatch: pyte
     monkeypatch.setattr(FittedNgramScorer, "predict", counted)
     same = make_responses(prompts=3, models=["A", "B"], name="same", start=50, level=lambda *_place: 1)
     scored = score(scorer=scorer, responses=Response.objects.filter(prompt__dataset=same))
-    assert (len(asked), scored.unseen, scored.asked) == (3, 6, 3)
+    assert (len(asked), scored.unseen, scored.predicted) == (3, 6, 3)
 
 
 def test_identical_contents_are_predicted_once_across_chunks_models_and_datasets(
@@ -259,7 +259,7 @@ def test_identical_contents_are_predicted_once_across_chunks_models_and_datasets
     copies = Response.objects.filter(prompt__dataset__name__in=["same", "again"])
     scored = score(scorer=scorer, responses=copies)
     # three texts to three prompts; of each prompt, three models in two datasets
-    assert (scored.unseen, scored.asked) == (18, 3)
+    assert (scored.unseen, scored.predicted) == (18, 3)
     assert Prediction.objects.filter(response__in=copies).count() == 18
 
 
@@ -273,7 +273,7 @@ def test_of_many_contents_only_the_last_are_kept_at_hand(
     scored = score(
         scorer=scorer, responses=Response.objects.filter(prompt__dataset__name__in=["same", "again"])
     )
-    assert (scored.unseen, scored.asked) == (8, 8)
+    assert (scored.unseen, scored.predicted) == (8, 8)
 
 
 def test_scoring_tells_its_rate(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from scoring.backbones.ngram import NgramBackbone
 from scoring.domain import calibration
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Scorer
-from scoring.selectors.training import Kept, build_training_set
+from scoring.selectors.training import TrainingRecord, build_training_set
 from scoring.services import create_scorer, progress
 from tests.scoring.support import make_release, trained
 
@@ -63,7 +63,7 @@ def test_what_is_kept_has_not_learned_the_test_split_and_says_what_it_is_worth_t
 def test_the_folder_tells_the_gate_what_was_learned_and_what_is_said_of_the_rest(larger: GoldRelease) -> None:
     scorer = trained(larger)
     examples = build_training_set(larger, scorer.guideline).examples
-    kept = Kept.of(scorer)
+    kept = TrainingRecord.load(scorer)
     assert kept.learned == {e.content_key for e in examples if e.split != "test"}
     assert set(kept.tested) == {e.content_key for e in examples if e.split == "test"}
     assert all(sum(said["compliance"].values()) == pytest.approx(1) for said in kept.tested.values())
@@ -86,7 +86,7 @@ def test_a_release_too_small_to_hold_anything_out_is_learned_whole_and_says_so(
     scorer = trained(make_release(guideline, lin, name="tiny", prompts=3))
     assert (scorer.card["held_out"], scorer.card["learned_from"]) == (0, 6)
     assert scorer.card["test"]["accuracy"] == {"value": None, "low": None, "high": None}
-    assert Kept.of(scorer).tested == {}
+    assert TrainingRecord.load(scorer).tested == {}
 
 
 def test_further_seeds_deal_other_folds_and_leave_the_figures_to_the_first(

@@ -10,107 +10,107 @@ from django.utils.translation import gettext
 from annotation.domain.agreement import Statistic
 from annotation.selectors.agreement.causes import Clause, ReasonCount, VersionRow, clauses, reasons, versions
 from annotation.selectors.guidelines import criterion_label, level_text
-from annotation.views.agreement.query import Asked
+from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.wording import STATISTICS, alpha_of, figure, percent, reasons_by_key
 
-OTHERS = 2
-REASONS = 2
+MAX_OTHER_LEVELS = 2
+MAX_REASONS = 2
 
 
-def context(asked: Asked) -> dict[str, Any]:
-    said = reasons_by_key()
-    patterns = asked.patterns
-    changes = versions(patterns, asked.choice.statistic if _fits_all(asked) else "")
-    latest = {guideline.name: guideline for guideline in patterns.guidelines.values()}
+def context(tab_query: TabQuery) -> dict[str, Any]:
+    reason_names = reasons_by_key()
+    patterns = tab_query.patterns
+    changes = versions(patterns, tab_query.choice.statistic if is_defined_everywhere(tab_query) else "")
+    guidelines = {guideline.name: guideline for guideline in patterns.guidelines.values()}
     return {
-        "clauses": [_clause(clause, asked, said) for clause in clauses(patterns.labels, asked.person)],
-        "versions": [_version(change, asked) for change in changes],
+        "clauses": [clause_row(clause, tab_query, reason_names) for clause in clauses(patterns.labels, tab_query.person)],
+        "versions": [version_row(change, tab_query) for change in changes],
         "compared": any(change.change is not None for change in changes),
-        "reasons": [_reason(reason, asked, said) for reason in reasons(patterns.labels)],
-        "guidelines": list(latest.values()),
+        "reasons": [reason_row(reason, tab_query, reason_names) for reason in reasons(patterns.labels)],
+        "guidelines": list(guidelines.values()),
     }
 
 
-def _fits_all(asked: Asked) -> bool:
+def is_defined_everywhere(tab_query: TabQuery) -> bool:
     """Whether every row has the statistic: alpha of one level of scale is undefined on others."""
-    return not asked.choice.statistic.startswith("alpha_") or all(
-        alpha_of(one.measurement) == asked.choice.statistic for one in asked.overall
+    return not tab_query.choice.statistic.startswith("alpha_") or all(
+        alpha_of(row.measurement) == tab_query.choice.statistic for row in tab_query.overall
     )
 
 
-def _clause(one: Clause, asked: Asked, said: dict[str, str]) -> dict[str, Any]:
-    choice = asked.choice
-    guideline = next(g for g in reversed(list(asked.patterns.guidelines.values())) if g.name == one.guideline)
-    several = {"guideline": one.guideline} if asked.words.several else {}
-    inside = choice.narrowing.with_group({"criterion": one.criterion.name, **several})
-    given = replace(inside, level=one.value)
+def clause_row(clause: Clause, tab_query: TabQuery, reason_names: dict[str, str]) -> dict[str, Any]:
+    choice = tab_query.choice
+    guideline = next(g for g in reversed(list(tab_query.patterns.guidelines.values())) if g.name == clause.guideline)
+    several = {"guideline": clause.guideline} if tab_query.words.several else {}
+    criterion_narrowing = choice.narrowing.with_group({"criterion": clause.criterion.name, **several})
+    level_narrowing = replace(criterion_narrowing, level=clause.value)
     return {
         "guideline": guideline,
-        "criterion": criterion_label(guideline.document, one.criterion.name),
-        "level": level_text(one.criterion, one.value),
-        "n": one.disputed.n,
-        "disputed": one.disputed.part,
-        "share": percent(one.disputed),
-        "tasks": choice.tasks(given),
-        "disputes": choice.tasks(replace(given, disputed=True)),
+        "criterion": criterion_label(guideline.document, clause.criterion.name),
+        "level": level_text(clause.criterion, clause.value),
+        "n": clause.disputed.n,
+        "disputed": clause.disputed.part,
+        "share": percent(clause.disputed),
+        "tasks": choice.tasks_url(level_narrowing),
+        "disputes": choice.tasks_url(replace(level_narrowing, disputed=True)),
         "others": [
             {
-                "words": level_text(one.criterion, other),
+                "words": level_text(clause.criterion, other),
                 "n": n,
-                "url": choice.tasks(inside.between(min(one.value, other), max(one.value, other))),
+                "url": choice.tasks_url(criterion_narrowing.between(min(clause.value, other), max(clause.value, other))),
             }
-            for other, n in one.others[:OTHERS]
+            for other, n in clause.others[:MAX_OTHER_LEVELS]
         ],
         "reasons": [
             {
-                "words": said.get(key, key),
+                "words": reason_names.get(key, key),
                 "n": n,
-                "url": choice.tasks(replace(given, disputed=True, reason=key)),
+                "url": choice.tasks_url(replace(level_narrowing, disputed=True, reason=key)),
             }
-            for key, n in one.reasons[:REASONS]
+            for key, n in clause.reasons[:MAX_REASONS]
         ],
-        "notes": one.notes,
-        "open_notes": one.open_notes,
+        "notes": clause.notes,
+        "open_notes": clause.open_notes,
     }
 
 
-def _version(one: VersionRow, asked: Asked) -> dict[str, Any]:
-    counted, choice = one.counted, asked.choice
-    name = choice.statistic if _fits_all(asked) else alpha_of(counted.measurement)
+def version_row(version: VersionRow, tab_query: TabQuery) -> dict[str, Any]:
+    counted, choice = version.counted, tab_query.choice
+    name = choice.statistic if is_defined_everywhere(tab_query) else alpha_of(counted.measurement)
     measured = counted.measured((name,))
     criterion = {"criterion": counted.criterion} if counted.criterion is not None else {}
-    inside = choice.narrowing.with_group({"guideline_version": one.version, **criterion})
+    inside = choice.narrowing.with_group({"guideline_version": version.version, **criterion})
     return {
-        "version": one.version,
-        "criterion": asked.words.criterion(counted.guideline, counted.criterion),
+        "version": version.version,
+        "criterion": tab_query.words.criterion(counted.guideline, counted.criterion),
         "statistic": STATISTICS[name],
         "n": measured.n,
         "disputed": measured.disputed,
         "figure": figure(measured.statistics[name]),
-        "since": one.since,
-        "change": _change(one.change),
-        "tasks": choice.tasks(inside),
-        "disputes": choice.tasks(replace(inside, disputed=True)),
+        "since": version.since,
+        "change": change_row(version.change),
+        "tasks": choice.tasks_url(inside),
+        "disputes": choice.tasks_url(replace(inside, disputed=True)),
     }
 
 
-def _change(found: Statistic | None) -> dict[str, Any] | None:
+def change_row(change: Statistic | None) -> dict[str, Any] | None:
     """With its direction where the interval leaves out 0, and a word for it."""
-    if found is None or found.value is None:
+    if change is None or change.value is None:
         return None
     direction, words = "", gettext("no sure change")
-    if found.low is not None and found.low > 0:
+    if change.low is not None and change.low > 0:
         direction, words = "up", gettext("better")
-    elif found.high is not None and found.high < 0:
+    elif change.high is not None and change.high < 0:
         direction, words = "down", gettext("worse")
-    return {"statistic": found, "direction": direction, "words": words}
+    return {"statistic": change, "direction": direction, "words": words}
 
 
-def _reason(one: ReasonCount, asked: Asked, said: dict[str, str]) -> dict[str, Any]:
-    choice = asked.choice
+def reason_row(reason: ReasonCount, tab_query: TabQuery, reason_names: dict[str, str]) -> dict[str, Any]:
+    choice = tab_query.choice
     return {
-        "words": said.get(one.key, one.key),
-        "n": one.tasks.part,
-        "share": percent(one.tasks),
-        "url": choice.tasks(replace(choice.narrowing, reason=one.key)),
+        "words": reason_names.get(reason.key, reason.key),
+        "n": reason.tasks.part,
+        "share": percent(reason.tasks),
+        "url": choice.tasks_url(replace(choice.narrowing, reason=reason.key)),
     }

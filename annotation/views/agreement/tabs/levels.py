@@ -16,7 +16,7 @@ from annotation.core.formatting import format_compact, format_part
 from annotation.domain.agreement import Value
 from annotation.selectors.agreement.causes import DisputedPrompt, Matrix, Prompts, Split, matrices
 from annotation.selectors.guidelines import criterion_label, level_text
-from annotation.views.agreement.query import Asked
+from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.wording import percent
 
 SHADES = 5
@@ -24,7 +24,7 @@ SAME, EMPTY = "same", "none"
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """``n`` None is no cell at all: without people a pair of labels has no order. ``shade`` is a class's ending."""
 
     n: int | None
@@ -33,117 +33,117 @@ class Cell:
     url: str
 
 
-def levels_context(asked: Asked) -> dict[str, Any]:
-    found = matrices(asked.patterns.labels)
+def levels_context(tab_query: TabQuery) -> dict[str, Any]:
+    level_matrices = matrices(tab_query.patterns.labels)
     return {
-        "matrices": [_matrix(one, asked) for one in found],
-        "pairs": _pairs(asked),
-        "pair": asked.choice.narrowing.named.get("pair"),
+        "matrices": [matrix_table(matrix, tab_query) for matrix in level_matrices],
+        "pairs": list_pairs(tab_query),
+        "pair": tab_query.choice.narrowing.named.get("pair"),
     }
 
 
-def _pairs(asked: Asked) -> list[tuple[str, str]]:
+def list_pairs(tab_query: TabQuery) -> list[tuple[str, str]]:
     """Each pair with the address of its matrices."""
-    labels, choice = asked.patterns.labels, asked.choice
+    labels, choice = tab_query.patterns.labels, tab_query.choice
     if "pair" in choice.narrowing.named:
         return []
     names = labels.kept("pairs", lambda: [name for name in labels.as_pairs().sorted_by("pair").names if name])
-    return [(name, choice.narrowed(choice.narrowing.with_group({"pair": name}))) for name in names]
+    return [(name, choice.narrowed_url(choice.narrowing.with_group({"pair": name}))) for name in names]
 
 
-def _matrix(one: Matrix, asked: Asked) -> dict[str, Any]:
-    said = [level_text(one.criterion, value) for value in one.values]
+def matrix_table(matrix: Matrix, tab_query: TabQuery) -> dict[str, Any]:
+    level_names = [level_text(matrix.criterion, value) for value in matrix.values]
     # Of 100 levels the number alone has room.
-    short = [format_compact(value) for value in one.values] if len(one.values) > SHADES + 1 else said
-    largest = _largest(one)
+    short = [format_compact(value) for value in matrix.values] if len(matrix.values) > SHADES + 1 else level_names
+    largest = largest_difference(matrix)
     rows = [
-        {"head": short[at], "cells": [_cell(one, (at, other), largest, asked) for other in range(len(said))]}
-        for at in range(len(said))
+        {"head": short[at], "cells": [build_cell(matrix, (at, other), largest, tab_query) for other in range(len(level_names))]}
+        for at in range(len(level_names))
     ]
-    document = asked.patterns.guidelines
+    document = tab_query.patterns.guidelines
     criterion = next(
-        criterion_label(guideline.document, one.criterion.name)
+        criterion_label(guideline.document, matrix.criterion.name)
         for guideline in reversed(list(document.values()))
-        if guideline.name == one.guideline
+        if guideline.name == matrix.guideline
     )
     return {
-        "id": f"{one.guideline}-{one.criterion.name}",
-        "guideline": one.guideline,
+        "id": f"{matrix.guideline}-{matrix.criterion.name}",
+        "guideline": matrix.guideline,
         "criterion": criterion,
-        "people": one.people,
+        "people": matrix.people,
         "heads": short,
         "rows": rows,
-        "total": one.total,
-        "differing": one.differing,
+        "total": matrix.total,
+        "differing": matrix.differing,
     }
 
 
-def _largest(one: Matrix) -> int:
+def largest_difference(matrix: Matrix) -> int:
     """Of the pairs that differ: what all shades are measured by."""
-    off = one.counts.copy()
+    off = matrix.counts.copy()
     for place in range(len(off)):
         off[place, place] = 0
     return int(off.max(initial=0))
 
 
-def _cell(one: Matrix, at: tuple[int, int], largest: int, asked: Asked) -> Cell:
+def build_cell(matrix: Matrix, at: tuple[int, int], largest: int, tab_query: TabQuery) -> MatrixCell:
     row, column = at
-    if one.people is None and column < row:
-        return Cell(None, "", EMPTY, "")
-    n = int(one.counts[row, column])
+    if matrix.people is None and column < row:
+        return MatrixCell(None, "", EMPTY, "")
+    n = int(matrix.counts[row, column])
     same = row == column
     shade = SAME if same else str(-(-n * SHADES // largest) if largest else 0)
-    return Cell(
+    return MatrixCell(
         n=n,
-        percent=f"{format_part(n, one.total)}%",
+        percent=f"{format_part(n, matrix.total)}%",
         shade=shade,
-        url=_tasks(one, (one.values[row], one.values[column]), asked) if n else "",
+        url=cell_tasks_url(matrix, (matrix.values[row], matrix.values[column]), tab_query) if n else "",
     )
 
 
-def _tasks(one: Matrix, levels: Sequence[Value], asked: Asked) -> str:
-    guideline = {"guideline": one.guideline} if asked.words.several else {}
-    inside = asked.choice.narrowing.with_group({"criterion": one.criterion.name, **guideline})
-    return asked.choice.tasks(replace(inside, levels=(levels[0], levels[1])))
+def cell_tasks_url(matrix: Matrix, levels: Sequence[Value], tab_query: TabQuery) -> str:
+    guideline = {"guideline": matrix.guideline} if tab_query.words.several else {}
+    inside = tab_query.choice.narrowing.with_group({"criterion": matrix.criterion.name, **guideline})
+    return tab_query.choice.tasks_url(replace(inside, levels=(levels[0], levels[1])))
 
 
 PAGE = 25
-SPLITS = 3
+MAX_SPLITS = 3
 
 
-def prompts_context(asked: Asked) -> dict[str, Any]:
-    found = Prompts(asked.patterns.labels)
-    page = Paginator(cast("Sequence[DisputedPrompt]", found), PAGE).get_page(asked.page)
+def prompts_context(tab_query: TabQuery) -> dict[str, Any]:
+    disputed_prompts = Prompts(tab_query.patterns.labels)
+    page = Paginator(cast("Sequence[DisputedPrompt]", disputed_prompts), PAGE).get_page(tab_query.page)
     return {
-        "prompts": [_line(one, asked) for one in page.object_list],
+        "prompts": [prompt_row(disputed_prompt, tab_query) for disputed_prompt in page.object_list],
         "page": page,
         "pages": page.paginator.get_elided_page_range(page.number),
-        "query": urlencode(asked.choice.parameters()),
+        "query": urlencode(tab_query.choice.parameters()),
     }
 
 
-def _line(one: DisputedPrompt, asked: Asked) -> dict[str, Any]:
-    choice = asked.choice
-    inside = replace(choice.narrowing, prompt=one.prompt.pk)
+def prompt_row(disputed_prompt: DisputedPrompt, tab_query: TabQuery) -> dict[str, Any]:
+    choice = tab_query.choice
+    inside = replace(choice.narrowing, prompt=disputed_prompt.prompt.pk)
     return {
-        "prompt": one.prompt,
-        "n": one.tasks.n,
-        "disputed": one.tasks.part,
-        "share": percent(one.tasks),
-        "alpha": one.alpha,
-        "splits": [_split(split, asked, one) for split in one.splits[:SPLITS]],
-        "tasks": choice.tasks(inside),
-        "disputes": choice.tasks(replace(inside, disputed=True)),
+        "prompt": disputed_prompt.prompt,
+        "n": disputed_prompt.tasks.n,
+        "disputed": disputed_prompt.tasks.part,
+        "share": percent(disputed_prompt.tasks),
+        "alpha": disputed_prompt.alpha,
+        "splits": [split_link(split, tab_query, disputed_prompt) for split in disputed_prompt.splits[:MAX_SPLITS]],
+        "tasks": choice.tasks_url(inside),
+        "disputes": choice.tasks_url(replace(inside, disputed=True)),
     }
 
 
-def _split(split: Split, asked: Asked, one: DisputedPrompt) -> dict[str, Any]:
-    words = asked.words
+def split_link(split: Split, tab_query: TabQuery, disputed_prompt: DisputedPrompt) -> dict[str, Any]:
+    words = tab_query.words
     guideline = {"guideline": split.guideline} if words.several else {}
-    inside = asked.choice.narrowing.with_group({"criterion": split.criterion, **guideline})
+    inside = tab_query.choice.narrowing.with_group({"criterion": split.criterion, **guideline})
     ends = [words.level(split.guideline, split.criterion, value) for value in (split.low, split.high)]
     return {
         "words": " – ".join(ends),
         "n": split.n,
-        "url": asked.choice.tasks(replace(inside, prompt=one.prompt.pk).between(split.low, split.high)),
+        "url": tab_query.choice.tasks_url(replace(inside, prompt=disputed_prompt.prompt.pk).between(split.low, split.high)),
     }

@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 
 from annotation.domain.agreement import Statistic
 from annotation.selectors.agreement.causes import Prompts, Weakest, weakest
-from annotation.views.agreement.query import Asked
+from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.tabs import table, trend
 from annotation.views.agreement.wording import (
     FACETS,
@@ -40,115 +40,115 @@ class AgreementFinding:
     inside_words: str
     tasks: str
     statistic: Statistic | None = None
-    whole: float | None = None
+    overall: float | None = None
     groups: int = 0
     n: int = 0
     total: int = 0
 
 
-def context(asked: Asked) -> dict[str, Any]:
-    choice = asked.choice
+def context(tab_query: TabQuery) -> dict[str, Any]:
+    choice = tab_query.choice
     return {
-        "headline": _headline(asked),
-        "findings": list(_findings(asked)),
+        "headline": headline_context(tab_query),
+        "findings": list(list_findings(tab_query)),
         "lines_title": gettext("Every figure"),
-        **table.table(asked.overall, asked.words, choice),
-        **trend.picture(asked),
-        "time_url": choice.address(view="time", by="", across=""),
+        **table.table(tab_query.overall, tab_query.words, choice),
+        **trend.picture(tab_query),
+        "time_url": choice.page_url(view="time", by="", across=""),
     }
 
 
-def _headline(asked: Asked) -> dict[str, Any] | None:
+def headline_context(tab_query: TabQuery) -> dict[str, Any] | None:
     """The figures at the top: of the one guideline, its criteria pooled where there are several."""
-    one = asked.headline
-    if one is None or not one.n:
+    headline = tab_query.headline
+    if headline is None or not headline.n:
         return None
-    names = ("percent_agreement", "cohen_kappa", alpha_of(one.measurement))
-    measured = one.measured()
-    found = reading(measured.statistics[names[-1]])
-    choice = asked.choice
+    names = ("percent_agreement", "cohen_kappa", alpha_of(headline.measurement))
+    measured = headline.measured()
+    reading_badge = reading(measured.statistics[names[-1]])
+    choice = tab_query.choice
     return {
         "n": measured.n,
-        "n_url": choice.tasks(),
+        "n_url": choice.tasks_url(),
         "disputed": measured.disputed,
-        "disputed_url": choice.tasks(replace(choice.narrowing, disputed=True)),
-        "tiles": [_tile(name, measured.statistics[name]) for name in names],
-        "reading": found,
+        "disputed_url": choice.tasks_url(replace(choice.narrowing, disputed=True)),
+        "tiles": [build_tile(name, measured.statistics[name]) for name in names],
+        "reading": reading_badge,
     }
 
 
-def _tile(name: str, statistic: Statistic) -> dict[str, Any]:
-    shown = figure(statistic)
+def build_tile(name: str, statistic: Statistic) -> dict[str, Any]:
+    figure_words = figure(statistic)
     return {
         "label": STATISTICS[name],
-        "value": shown.value if shown else None,
-        "note": shown.interval if shown else "",
+        "value": figure_words.value if figure_words else None,
+        "note": figure_words.interval if figure_words else "",
     }
 
 
-def _findings(asked: Asked) -> Iterator[AgreementFinding]:
-    one = asked.headline
-    if one is None or not one.disputed:
+def list_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
+    headline = tab_query.headline
+    if headline is None or not headline.disputed:
         return
     for facet in LOOKED_AT:
-        if facet not in asked.choice.narrowing.named:
-            found = weakest(asked.patterns, facet, one, table.LEAST)
-            if found is not None:
-                yield _group(asked, found)
-    yield from _levels(asked)
-    yield from _prompt(asked)
+        if facet not in tab_query.choice.narrowing.named:
+            weakest_group = weakest(tab_query.patterns, facet, headline, table.LEAST)
+            if weakest_group is not None:
+                yield build_group_finding(tab_query, weakest_group)
+    yield from list_level_findings(tab_query)
+    yield from list_prompt_findings(tab_query)
 
 
-def _group(asked: Asked, found: Weakest) -> AgreementFinding:
-    choice = asked.choice
-    inside = choice.narrowing.with_group({found.facet: found.name})
-    overall = asked.overall[0]
-    pair = found.facet == "pair"
+def build_group_finding(tab_query: TabQuery, weakest_group: Weakest) -> AgreementFinding:
+    choice = tab_query.choice
+    inside = choice.narrowing.with_group({weakest_group.facet: weakest_group.name})
+    overall = tab_query.overall[0]
+    pair = weakest_group.facet == "pair"
     return AgreementFinding(
         code="group",
-        kind=str(FACETS[found.facet]),
-        name=asked.words.value(found.facet, found.name) or "-",
-        statistic=found.statistic,
-        whole=overall.value(alpha_of(overall.measurement)),
-        groups=found.groups,
-        inside=choice.narrowed(inside, view="levels" if pair else "", by="", across=""),
+        kind=str(FACETS[weakest_group.facet]),
+        name=tab_query.words.value(weakest_group.facet, weakest_group.name) or "-",
+        statistic=weakest_group.statistic,
+        overall=overall.value(alpha_of(overall.measurement)),
+        groups=weakest_group.groups,
+        inside=choice.narrowed_url(inside, view="levels" if pair else "", by="", across=""),
         inside_words=gettext("Who says what") if pair else gettext("Look inside"),
-        tasks=choice.tasks(replace(inside, disputed=True)),
+        tasks=choice.tasks_url(replace(inside, disputed=True)),
     )
 
 
-def _levels(asked: Asked) -> Iterator[AgreementFinding]:
+def list_level_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
     """The two levels that are most often taken for each other."""
-    found = asked.patterns.confusions()
-    if not found:
+    confusions = tab_query.patterns.confusions()
+    if not confusions:
         return
-    top, choice = found[0], asked.choice
+    top, choice = confusions[0], tab_query.choice
     inside = choice.narrowing.with_group({"criterion": top.criterion.name})
-    total = sum(one.count for one in found)
+    total = sum(confusion.count for confusion in confusions)
     yield AgreementFinding(
         code="levels",
         kind=gettext("Levels"),
         name=level_pair(top.criterion, top.low, top.high),
         n=top.count,
         total=total,
-        inside=choice.narrowed(inside, view="levels", by="", across=""),
+        inside=choice.narrowed_url(inside, view="levels", by="", across=""),
         inside_words=gettext("All levels"),
-        tasks=choice.tasks(inside.between(top.low, top.high)),
+        tasks=choice.tasks_url(inside.between(top.low, top.high)),
     )
 
 
-def _prompt(asked: Asked) -> Iterator[AgreementFinding]:
-    for one in Prompts(asked.patterns.labels)[0:1]:
-        shown = percent(one.tasks)
-        if one.tasks.n >= LEAST_TASKS and shown is not None:
-            choice = asked.choice
+def list_prompt_findings(tab_query: TabQuery) -> Iterator[AgreementFinding]:
+    for disputed_prompt in Prompts(tab_query.patterns.labels)[0:1]:
+        share = percent(disputed_prompt.tasks)
+        if disputed_prompt.tasks.n >= LEAST_TASKS and share is not None:
+            choice = tab_query.choice
             yield AgreementFinding(
                 code="prompt",
                 kind=gettext("Prompt"),
-                name=one.prompt.key,
-                n=one.tasks.part,
-                total=one.tasks.n,
-                inside=choice.address(view="prompts", by="", across=""),
+                name=disputed_prompt.prompt.key,
+                n=disputed_prompt.tasks.part,
+                total=disputed_prompt.tasks.n,
+                inside=choice.page_url(view="prompts", by="", across=""),
                 inside_words=gettext("All prompts"),
-                tasks=choice.tasks(replace(choice.narrowing, prompt=one.prompt.pk, disputed=True)),
+                tasks=choice.tasks_url(replace(choice.narrowing, prompt=disputed_prompt.prompt.pk, disputed=True)),
             )

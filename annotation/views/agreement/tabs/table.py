@@ -17,7 +17,7 @@ from annotation.core.formatting import format_decimal
 from annotation.domain.agreement import Agreement
 from annotation.selectors.agreement import Counted
 from annotation.views.agreement.charts import Dot, dot_and_whisker
-from annotation.views.agreement.query import Asked, Choice
+from annotation.views.agreement.query import TabQuery, AgreementChoice
 from annotation.views.agreement.wording import (
     FACETS,
     RELIABLE,
@@ -51,7 +51,7 @@ class Line:
     disputes: str
 
 
-def context(asked: Asked) -> dict[str, Any]:
+def context(asked: TabQuery) -> dict[str, Any]:
     choice = asked.choice
     found = weakest_first(one_of_each(asked.patterns.counted(choice.grouping)), choice.statistic)
     page = Paginator(found, PAGE).get_page(asked.page)
@@ -59,7 +59,7 @@ def context(asked: Asked) -> dict[str, Any]:
     return {
         "heads": [FACETS[facet] for facet in choice.grouping],
         "by": [
-            {"label": label, "url": choice.address(by=facet, across=""), "current": facet == choice.by}
+            {"label": label, "url": choice.page_url(by=facet, across=""), "current": facet == choice.by}
             for facet, label in FACETS.items()
         ],
         "crossable": [(name, label) for name, label in FACETS.items() if name != choice.by],
@@ -91,7 +91,7 @@ def weakest_first(rows: Sequence[Counted], statistic: str) -> list[Counted]:
     return sorted(rows, key=order)
 
 
-def table(rows: Sequence[Counted], words: Words, choice: Choice) -> dict[str, Any]:
+def table(rows: Sequence[Counted], words: Words, choice: AgreementChoice) -> dict[str, Any]:
     """The lines with every statistic that any of them has, and why the others are not there."""
     measured = [row.measured() for row in rows]
     shown = _shown(measured)
@@ -112,7 +112,7 @@ def _shown(measured: Sequence[Agreement]) -> list[str]:
     ]
 
 
-def _line(one: Counted, measured: Agreement, shown: Sequence[str], words: Words, choice: Choice) -> Line:
+def _line(one: Counted, measured: Agreement, shown: Sequence[str], words: Words, choice: AgreementChoice) -> Line:
     inside = choice.narrowing.with_group(inside_of(one, several=words.several))
     return Line(
         guideline=one.guideline,
@@ -122,9 +122,9 @@ def _line(one: Counted, measured: Agreement, shown: Sequence[str], words: Words,
         disputed=measured.disputed,
         figures=tuple(figure(measured.statistics[name]) for name in shown),
         reading=reading(measured.statistics[alpha_of(one.measurement)]),
-        inside="" if inside == choice.narrowing else choice.narrowed(inside, view="", by="", across=""),
-        tasks=choice.tasks(inside),
-        disputes=choice.tasks(replace(inside, disputed=True)),
+        inside="" if inside == choice.narrowing else choice.narrowed_url(inside, view="", by="", across=""),
+        tasks=choice.tasks_url(inside),
+        disputes=choice.tasks_url(replace(inside, disputed=True)),
     )
 
 

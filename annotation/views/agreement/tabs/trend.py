@@ -12,28 +12,28 @@ from annotation.core.charts import chart_url
 from annotation.core.formatting import format_decimal
 from annotation.selectors.agreement.trend import Event, Point, Series, alarms, series
 from annotation.views.agreement.charts import Mark, Moment, band_over_time
-from annotation.views.agreement.query import Asked
+from annotation.views.agreement.query import TabQuery
 from annotation.views.agreement.wording import RELIABLE, STATISTICS, TENTATIVE, figure
 
 # One point is no line.
 LEAST_POINTS = 2
 
 
-def context(asked: Asked) -> dict[str, Any]:
+def context(asked: TabQuery) -> dict[str, Any]:
     return {"series": [_series(one, asked) for one in _found(asked)]}
 
 
-def picture(asked: Asked) -> dict[str, Any]:
+def picture(asked: TabQuery) -> dict[str, Any]:
     """The chart alone, where there is one guideline and more than a day; else nothing."""
     found = _found(asked) if asked.headline is not None else []
     return {"over_time": _drawn(found[0], _events(found[0], asked))} if found else {}
 
 
-def _events(one: Series, asked: Asked) -> list[Event]:
+def _events(one: Series, asked: TabQuery) -> list[Event]:
     return [*one.versions, *alarms(asked.patterns.labels, one.guideline)]
 
 
-def _found(asked: Asked) -> list[Series]:
+def _found(asked: TabQuery) -> list[Series]:
     levels = {one.measurement for one in asked.overall}
     chosen = asked.choice.statistic
     # Alpha of another level than the scale's would be undefined all along.
@@ -41,7 +41,7 @@ def _found(asked: Asked) -> list[Series]:
     return series(asked.patterns, chosen if fits else "")
 
 
-def _series(one: Series, asked: Asked) -> dict[str, Any]:
+def _series(one: Series, asked: TabQuery) -> dict[str, Any]:
     events = _events(one, asked)
     return {
         **_drawn(one, events),
@@ -86,7 +86,7 @@ def _event(event: Event) -> str:
     return event.words
 
 
-def _line(point: Point, one: Series, asked: Asked) -> dict[str, Any]:
+def _line(point: Point, one: Series, asked: TabQuery) -> dict[str, Any]:
     choice = asked.choice
     several = {"guideline": one.guideline} if asked.words.several else {}
     here = choice.narrowing.with_group(several)
@@ -98,6 +98,6 @@ def _line(point: Point, one: Series, asked: Asked) -> dict[str, Any]:
         "disputed": point.counted.disputed,
         "figure": figure(point.statistic),
         "so_far": point.so_far,
-        "tasks": choice.tasks(here),
-        "disputes": choice.tasks(replace(here, disputed=True)),
+        "tasks": choice.tasks_url(here),
+        "disputes": choice.tasks_url(replace(here, disputed=True)),
     }
