@@ -1,6 +1,6 @@
 """How gunicorn serves the pages: ``gunicorn --config config/gunicorn.py``, from the project's folder.
 
-Options of the command line win. docs/serving.md says why a proxy stands before it.
+Options of the command line win. docs/production.md says why a proxy stands before it.
 """
 
 from __future__ import annotations

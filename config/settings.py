@@ -1,6 +1,6 @@
 """Every setting, read from the environment here and nowhere else.
 
-A bad value stops the start with one line that names the variable. docs/settings.md lists them all;
+A bad value stops the start with one line that names the variable. docs/production.md lists them all;
 a test fails for one that is missing there.
 """
 

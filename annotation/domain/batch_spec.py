@@ -35,7 +35,7 @@ class Terms(FrozenSpec):
     The lease in seconds; when it is due; when its agreement alarms (``docs/decisions/agreement-alarm.md``); how
     many of the decided disputes, from 0 to 1, come back to their adjudicator after how many days; how many of the items
     are gold checks, and whether people are told after them; and the qualification before the work, which stays as it is
-    once the batch is open (``docs/checks.md``).
+    once the batch is open (``docs/gold-questions.md``).
     """
 
     lease_seconds: int = 1800

@@ -94,7 +94,7 @@ class Batch(Authored):
     )
     # Moved on whenever labels that were complete leave or come back: what was read of them before is void.
     labels_version = models.PositiveIntegerField(default=0)
-    # What is submitted from then on is shown closed in blocks (docs/checks.md); null: at once.
+    # What is submitted from then on is shown closed in blocks (docs/gold-questions.md); null: at once.
     blocks_since = models.DateTimeField(null=True, editable=False)
     # Where a member of the batch closed it, its results stay sealed for them until somebody else confirms that.
     closed_by = models.ForeignKey(

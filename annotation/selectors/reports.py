@@ -1,4 +1,4 @@
-"""What the appendix of a paper says of some batches, or of a gold release: the report (``docs/report.md``).
+"""What the appendix of a paper says of some batches, or of a gold release: the report (``docs/agreement.md``).
 
 Plain values, as ``report --json`` prints them; undefined is None. Nobody is named. Of a release, what its manifest
 froze is told as it was frozen; disputes and decisions are told as they stand now.

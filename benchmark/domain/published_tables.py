@@ -1,6 +1,6 @@
 """Tables that others published, read from CSV or JSON with line-numbered errors. Pure.
 
-docs/published-tables.md describes the files for people. In both, ``SCOPE.METRIC`` names a number: a dimension or
+docs/leaderboard.md describes the files for people. In both, ``SCOPE.METRIC`` names a number: a dimension or
 ``overall``, and a metric that the guideline declares; ``SCOPE.n`` the number of responses behind it.
 """
 

@@ -1,6 +1,6 @@
 """What is counted of units to say where people disagree, and on what. Pure; every count is one pass over columns.
 
-``docs/disagreement.md`` says what the figures mean. Shapes: N units, M groups, V values that occur.
+``docs/agreement.md`` says what the figures mean. Shapes: N units, M groups, V values that occur.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Who annotates what, decided beforehand: the plans of the pairing policies ``balanced`` and ``fixed``.
 
 A plan is a cycle of blocks repeated, and a rest; nothing in it grows with the number of tasks. How the blocks are
-found, and how even the plans are, stands in ``docs/pairing.md``.
+found, and how even the plans are, stands in ``docs/batches.md``.
 
 People are the indices 0 to n-1. Inside, a block is first one of abstract points 0 to n-1, worked modulo n; the seed
 decides who is which point, so it cannot change how even a plan is.

@@ -1,4 +1,4 @@
-"""What is in a bundle (docs/exchange.md), and reading one that a stranger may have made. Pure.
+"""What is in a bundle (docs/gold.md), and reading one that a stranger may have made. Pure.
 
 A bundle is a zip of a few files that are known by their names; nothing is ever unpacked to a place that the zip names.
 Its bytes depend on what is in it alone: the files stand in one order, with one time and the same rights.

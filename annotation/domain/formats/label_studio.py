@@ -1,4 +1,4 @@
-"""Label Studio: the JSON and the JSON-MIN of its exports, this site's own (docs/exchange.md) and foreign ones.
+"""Label Studio: the JSON and the JSON-MIN of its exports, this site's own (docs/gold.md) and foreign ones.
 
 A task is one response, its ``data`` hold the prompt and the response under names that are tried in turn. Labels are
 told by the controls' names and in words; ``wording.py`` finds what they mean.

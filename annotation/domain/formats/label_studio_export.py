@@ -1,6 +1,6 @@
 """What Label Studio is given: a labelling configuration that fits a guideline, and tasks with their annotations. Pure.
 
-docs/exchange.md describes both. The configuration's choices are told by the value of the level (its alias), so that no
+docs/gold.md describes both. The configuration's choices are told by the value of the level (its alias), so that no
 translation and no correction of a wording changes what a label means.
 """
 

@@ -2,7 +2,7 @@
 
 Both guess the true class of every task and how good every worker is, at once, by expectation-maximization (EM).
 Labels may be missing, and a worker may have labelled a task several times. The formulas, their sources and what is
-refused stand in ``docs/raters.md``.
+refused stand in ``docs/quality.md``.
 
 Shapes: N labels, T tasks, W workers, K classes; U distinct patterns. Tasks whose labels are the same (from the same
 workers) are counted, not listed: they have one posterior, so an iteration costs as much as there are patterns. Inside,

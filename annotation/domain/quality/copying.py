@@ -23,7 +23,7 @@ SUSPECT = 1e-3
 """With a smaller p than this, a pair is left out of everybody's errors when these are estimated again."""
 DRAWN = 20.0
 """A person's errors on each true level are drawn to everybody's by so many labels: it is what makes pairs that are
-expected to agree most agree as often as that (docs/raters.md)."""
+expected to agree most agree as often as that (docs/quality.md)."""
 LEAST = 1e-13
 """Smaller probabilities are lost in the transform."""
 LEVELS = 1000

@@ -1,6 +1,6 @@
 """The agreement report: the labels of batches counted by columns, the statistics on them, and why people disagree.
 
-``docs/agreement.md`` says what a unit is and which tasks count, ``docs/disagreement.md`` what the other figures mean.
+``docs/agreement.md`` says what a unit is, which tasks count and what the figures mean.
 """
 
 from annotation.selectors.agreement.groupings import (

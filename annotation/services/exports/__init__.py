@@ -1,4 +1,4 @@
-"""Writing a gold release into files: whole, verified, or not at all (docs/exports.md)."""
+"""Writing a gold release into files: whole, verified, or not at all (docs/gold.md)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ SHOWN = {"responses a second": "{:.1f}/s", "retries": "{:.0f} retries", "without
 class Command(AssayCommand):
     help = (
         "Ask an OpenAI-compatible endpoint for a model's responses to a dataset. Stopped, the same command goes on;"
-        " a key comes from the environment, by the host's name (docs/collecting.md)."
+        " a key comes from the environment, by the host's name (docs/collection.md)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

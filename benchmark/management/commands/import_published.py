@@ -14,7 +14,7 @@ class Command(AssayCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "file", help="CSV or JSON: model, and SCOPE.METRIC for each number (docs/published-tables.md)"
+            "file", help="CSV or JSON: model, and SCOPE.METRIC for each number (docs/leaderboard.md)"
         )
         parser.add_argument("--guideline", required=True, metavar="G")
         parser.add_argument("--dataset", required=True, metavar="D", help="beside whose boards it stands")

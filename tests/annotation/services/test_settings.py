@@ -82,7 +82,7 @@ def test_an_empty_value_is_the_default(tmp_path: Path):
 
 def test_every_variable_is_documented_and_every_documented_one_is_read():
     documented = set(
-        re.findall(r"^\| `([A-Z_]+)`", (ROOT / "docs" / "settings.md").read_text(), re.MULTILINE)
+        re.findall(r"^\| `([A-Z_]+)`", (ROOT / "docs" / "production.md").read_text(), re.MULTILINE)
     )
     assert documented == read_by_settings()
     assert len(documented) > 10

@@ -1,4 +1,4 @@
-"""The real server in a process group of its own, as docs/settings.md starts it."""
+"""The real server in a process group of its own, as docs/production.md starts it."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _set_up() -> None:
 
 
 def collect_static() -> None:
-    """Styles and scripts hashed and compressed, as docs/settings.md has them served; before the server starts."""
+    """Styles and scripts hashed and compressed, as docs/production.md has them served; before the server starts."""
     command = [sys.executable, "manage.py", "collectstatic", "--noinput"]
     subprocess.run(command, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
 

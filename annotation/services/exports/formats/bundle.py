@@ -1,4 +1,4 @@
-"""A release whole, in one zip that another site imports and cuts the same release from (docs/exchange.md)."""
+"""A release whole, in one zip that another site imports and cuts the same release from (docs/gold.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A release as Label Studio's JSON, with the labelling configuration that fits it (docs/exchange.md)."""
+"""A release as Label Studio's JSON, with the labelling configuration that fits it (docs/gold.md)."""
 
 from __future__ import annotations
 
