@@ -19,5 +19,5 @@ def run_benchmark(context: jobs.JobContext) -> dict[str, Any]:
 
 
 jobs.handles(collection.KIND)(collection.execute_collection)
-jobs.handles(judges.KIND)(runs.perform)
+jobs.handles(judges.KIND)(runs.execute_judging)
 jobs.handles(multiple_choice.KIND)(multiple_choice.execute_parsing)

@@ -12,10 +12,10 @@ from annotation.models import Dataset, EvaluatedModel
 from annotation.services import jobs
 from scoring.models import Scorer
 from scoring.selectors.scorers import DRIFT, JUDGE, select_scorers
-from scoring.services import give_up, job_report, score, train
+from scoring.services import give_up, build_job_report, score, train
 from scoring.services.predictions.predictions import SCORE, StageReport, list_responses
 from scoring.services.predictions.requests import PREDICT, answer_request, forget_requests
-from scoring.services.progress import cancelling
+from scoring.services.progress import translate_cancelling
 from scoring.services.scorers.drift import run_drift_check
 from scoring.services.scorers.promotion import run_promotion
 from scoring.services.scorers.scorers import TRAIN
@@ -35,8 +35,8 @@ def forget_old_requests() -> None:
 def train_scorer(context: jobs.JobContext) -> dict[str, Any]:
     scorer = _scorer(context)
     try:
-        with cancelling():
-            train(scorer=scorer, report=job_report(context))
+        with translate_cancelling():
+            train(scorer=scorer, report=build_job_report(context))
     except Exception as error:
         if context.is_final(error):  # else whoever goes on needs what is kept
             give_up(scorer=scorer)

@@ -97,13 +97,13 @@ def readers(reader: Person) -> QuerySet[Person]:
 
 def read_by(people: Sequence[Person], days: Sequence[date]) -> list[Read]:
     """A line for each of ``people``, two queries."""
-    everybodys = _everybodys_budget()
-    found = Exposure.objects.filter(person__in=people, day__in=days).values_list("person", "day", "points")
-    points = {(person, day): number for person, day, number in found}
+    default_budget = _everybodys_budget()
+    rows = Exposure.objects.filter(person__in=people, day__in=days).values_list("person", "day", "points")
+    points = {(person, day): number for person, day, number in rows}
     return [
         Read(
             person=person,
-            budget=everybodys if person.daily_exposure is None else person.daily_exposure,
+            budget=default_budget if person.daily_exposure is None else person.daily_exposure,
             points=tuple(points.get((person.pk, day), 0) for day in days),
         )
         for person in people

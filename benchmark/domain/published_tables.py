@@ -19,7 +19,7 @@ from annotation.core.names import LONGEST
 from annotation.core.proportions import wilson
 from annotation.domain.formats.rows import Row, Source, csv_rows, json_row
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.leaderboards.metrics import ALL, metrics_in, scopes
+from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 
 MODEL, OVERALL, N = "model", "overall", "n"
 DIMENSIONS = "dimensions"
@@ -225,18 +225,18 @@ def _place(row: Row, name: str, document: GuidelineDocument) -> _NumberColumn:
     bare = bare.rstrip("".join(PERCENT)).rstrip()
     before, dot, metric = bare.rpartition(".")
     scope = before if dot else ALL if not document.dimensions else ""
-    if scope != OVERALL and scope not in scopes(document):
+    if scope != OVERALL and scope not in list_scopes(document):
         raise row.error(
             N_("there is no such number: write it as SCOPE.METRIC; the scopes are {known}."),
             field=name[:LONGEST],
-            known=", ".join([*scopes(document), OVERALL]),
+            known=", ".join([*list_scopes(document), OVERALL]),
         )
     if metric == N and scope != OVERALL:
         return _NumberColumn(scope, None, percent=False)
     if scope == OVERALL:
         known = [metric for metric in document.metrics if metric.overall != "none"]
     else:
-        known = metrics_in(document, scope)
+        known = list_metrics(document, scope)
     declared = next((candidate for candidate in known if candidate.name == metric), None)
     if declared is None:
         raise row.error(

@@ -14,11 +14,11 @@ from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.estimates.selection import ABSTAINED, PART, UNFINISHED, unknown_by_batch
 from benchmark.domain.leaderboards.metrics import (
     SMALL,
-    metrics_in,
+    list_metrics,
     printed,
     printed_interval,
     printed_rank,
-    scopes,
+    list_scopes,
 )
 from benchmark.domain.leaderboards.withholding import NOT_RANKED
 
@@ -202,10 +202,10 @@ def board_table(board: dict[str, Any], document: GuidelineDocument, *, intervals
     """
     intervals = intervals or has_small_cell(board)
     columns = _columns(document)
-    groups = [("", 2), *_groups(columns, intervals=intervals), ("n", len(scopes(document)))]
+    groups = [("", 2), *_groups(columns, intervals=intervals), ("n", len(list_scopes(document)))]
     head = ["model", "rank"]
     head += [name for _scope, metric in columns for name in _names(metric, document, intervals=intervals)]
-    head += [scope[:LETTERS].rstrip() for scope in scopes(document)]
+    head += [scope[:LETTERS].rstrip() for scope in list_scopes(document)]
     body = [_line(row, columns, document, intervals=intervals) for row in board["rows"]]
     notes = NOT_RANKED_WORDS if board.get(NOT_RANKED) else ()
     return [*_under(groups, [head, *body]), *notes]
@@ -237,7 +237,7 @@ def _columns(document: GuidelineDocument) -> list[tuple[str | None, Metric]]:
     overall: list[tuple[str | None, Metric]] = [
         (None, metric) for metric in document.metrics if metric.overall != "none"
     ]
-    return overall + [(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
+    return overall + [(scope, metric) for scope in list_scopes(document) for metric in list_metrics(document, scope)]
 
 
 def _names(metric: Metric, document: GuidelineDocument, *, intervals: bool) -> list[str]:
@@ -270,7 +270,7 @@ def _line(
         cells.append(printed(metric, statistic["value"]))
         if intervals:
             cells.append(printed_interval(metric, statistic["low"], statistic["high"]))
-    return cells + [str(row["dimensions"][scope]["n"]) for scope in scopes(document)]
+    return cells + [str(row["dimensions"][scope]["n"]) for scope in list_scopes(document)]
 
 
 def groups_table(groups: dict[str, Any], document: GuidelineDocument, *, intervals: bool) -> list[str]:

@@ -12,7 +12,7 @@ from annotation.core.errors import N_, Forbidden, NotFound
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
 from annotation.selectors.access import sealed_batches
-from benchmark.domain.leaderboards.metrics import metrics_in, scopes
+from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.domain.published_tables import interval
 from benchmark.models import BenchmarkRun, PublishedTable
 
@@ -80,15 +80,15 @@ def rows_of(table: PublishedTable, document: GuidelineDocument) -> list[dict[str
 def board_row(row: Mapping[str, Any], document: GuidelineDocument) -> dict[str, Any]:
     """One published row as a board has its rows; a metric that the guideline no longer declares is left out."""
     counts = row.get("n", {})
-    ns = [counts.get(scope) for scope in scopes(document)]
+    ns = [counts.get(scope) for scope in list_scopes(document)]
     overall = [metric for metric in document.metrics if metric.overall != "none"]
     return {
         "model": row["model"],
         "rank": None,
         "n": None if None in ns else sum(ns),
         "dimensions": {
-            scope: _cell(metrics_in(document, scope), row["dimensions"].get(scope, {}), counts.get(scope))
-            for scope in scopes(document)
+            scope: _cell(list_metrics(document, scope), row["dimensions"].get(scope, {}), counts.get(scope))
+            for scope in list_scopes(document)
         },
         "overall": {metric.name: _statistic(metric, row["overall"], None) for metric in overall},
     }

@@ -40,7 +40,7 @@ from benchmark.domain.estimates.label_plan import (
     metric_by_scope,
     to_separate,
 )
-from benchmark.domain.leaderboards.metrics import scopes
+from benchmark.domain.leaderboards.metrics import list_scopes
 from benchmark.forms.estimates import LabellingBatchForm, PointsForm
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.estimates import (
@@ -258,7 +258,7 @@ def _work(takes: LabelEffort, labels: int) -> str:
 
 def _table(basis: LabellingStatus, demands: Sequence[StratumTarget]) -> dict[str, Any]:
     """The labels that are wanted by model and dimension, beside how well each is known now."""
-    columns = [scope for scope in scopes(basis.document) if scope in metric_by_scope(basis.document)]
+    columns = [scope for scope in list_scopes(basis.document) if scope in metric_by_scope(basis.document)]
     more: dict[tuple[str, str], int] = defaultdict(int)
     for demand in demands:
         more[demand.stratum.model, demand.stratum.scope] += demand.more

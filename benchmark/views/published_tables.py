@@ -23,7 +23,7 @@ from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import MANAGER, RESEARCHER, Guideline
 from annotation.selectors.access import has_role
 from annotation.views.access import person_of, role_required
-from benchmark.domain.leaderboards.metrics import metrics_in, scopes
+from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.domain.published_tables import Published
 from benchmark.forms.leaderboards import PublishedDatasetForm, PublishedForm
 from benchmark.models import PublishedTable
@@ -159,7 +159,7 @@ def _shown(rows: Sequence[Published], document: GuidelineDocument) -> dict[str, 
     places: list[tuple[str | None, Metric]] = [
         (None, overall_metric) for overall_metric in overall_metrics(document)
     ]
-    places += [(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
+    places += [(scope, metric) for scope in list_scopes(document) for metric in list_metrics(document, scope)]
     columns = []
     for scope, metric in places:
         statistics = [

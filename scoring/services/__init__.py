@@ -6,7 +6,7 @@
 from scoring.services.predictions.abstention import create_abstained_batch
 from scoring.services.predictions.predictions import ScoringCounts, create_scoring, score
 from scoring.services.predictions.requests import request_predictions
-from scoring.services.progress import job_report
+from scoring.services.progress import build_job_report
 from scoring.services.regression_cases import add_must_fail, import_must_fail, remove_must_fail
 from scoring.services.scorers.drift import check_drift
 from scoring.services.scorers.export import export_scorer
@@ -25,7 +25,7 @@ __all__ = [
     "give_up",
     "roll_back",
     "import_must_fail",
-    "job_report",
+    "build_job_report",
     "promote",
     "remove_must_fail",
     "request_predictions",

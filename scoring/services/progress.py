@@ -32,7 +32,7 @@ METRICS = {
 """The names of the curves, translated where they are shown."""
 
 
-def job_report(context: jobs.JobContext) -> Report:
+def build_job_report(context: jobs.JobContext) -> Report:
     """A report that writes the job's row: a new stage at once, else some times a second.
 
     A cancelled job raises the core's ``Cancelled`` through the work (``cancelling`` turns it back); a job that
@@ -41,13 +41,13 @@ def job_report(context: jobs.JobContext) -> Report:
     pace = _Pace()
 
     def report(progress: FitProgress) -> None:
-        if not pace.due(progress.stage) and not progress.metrics:  # which come seldom, and are all told
+        if not pace.is_due(progress.stage) and not progress.metrics:  # which come seldom, and are all told
             return
-        told = {METRICS.get(name, name): value for name, value in progress.metrics.items()}
-        if progress.loss is not None and pace.loss_due():
-            told[LOSS] = progress.loss
+        metrics = {METRICS.get(name, name): value for name, value in progress.metrics.items()}
+        if progress.loss is not None and pace.is_loss_due():
+            metrics[LOSS] = progress.loss
         try:
-            context.report(progress.fraction, STAGES.get(progress.stage, progress.stage), **told)
+            context.report(progress.fraction, STAGES.get(progress.stage, progress.stage), **metrics)
         except jobs.Cancelled as cancelled:
             raise WorkCancelled from cancelled
 
@@ -55,7 +55,7 @@ def job_report(context: jobs.JobContext) -> Report:
 
 
 @contextmanager
-def cancelling() -> Iterator[None]:
+def translate_cancelling() -> Iterator[None]:
     """Around work with a ``job_report``: tell the job that the work let its cancelling pass, or was killed."""
     try:
         yield
@@ -69,18 +69,18 @@ class _Pace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._stage = ""
-        self._told = self._loss_told = float("-inf")
+        self._last_report = self._last_loss = float("-inf")
 
-    def due(self, stage: str) -> bool:
+    def is_due(self, stage: str) -> bool:
         now = self._clock()
-        if stage == self._stage and now - self._told < REPORT_EVERY:
+        if stage == self._stage and now - self._last_report < REPORT_EVERY:
             return False
-        self._stage, self._told = stage, now
+        self._stage, self._last_report = stage, now
         return True
 
-    def loss_due(self) -> bool:
+    def is_loss_due(self) -> bool:
         now = self._clock()
-        if now - self._loss_told < LOSS_EVERY:
+        if now - self._last_loss < LOSS_EVERY:
             return False
-        self._loss_told = now
+        self._last_loss = now
         return True

@@ -121,32 +121,32 @@ def _responses(row: Row) -> Iterator[ResponseRecord]:
 
 def _judgements(row: Row) -> Iterator[Judgement]:
     """The annotations, and after them the decisions."""
-    annotations = [one for one in _said(row) if one.role != GOLD]
+    annotations = [annotation for annotation in _said(row) if annotation.role != GOLD]
     decisions = _decisions(annotations)
-    for one in annotations:
-        if one not in decisions:
-            yield _annotation(row, one)
-    for one in decisions:
-        yield _decision(row, one)
+    for annotation in annotations:
+        if annotation not in decisions:
+            yield _annotation(row, annotation)
+    for annotation in decisions:
+        yield _decision(row, annotation)
 
 
 def _passed_over(row: Row) -> Iterator[str]:
     for annotation in _annotations(row):
         if annotation.get("was_cancelled"):
             yield CANCELLED
-    for one in _said(row):
-        if one.role == GOLD:
+    for read_annotation in _said(row):
+        if read_annotation.role == GOLD:
             yield WORKED_OUT
         data = _data(row)
-        yield from [ELSEWHERE] * sum(_placed(data, _turns(data), span) is None for span in one.spans)
+        yield from [ELSEWHERE] * sum(_placed(data, _turns(data), span) is None for span in read_annotation.spans)
 
 
 def _decisions(said: Sequence[Said]) -> list[Said]:
     """What adjudicators say; of a site that knows none, the ground truth beside what several others say."""
-    named = [one for one in said if one.role == ADJUDICATOR]
-    truths = [one for one in said if one.is_truth and not one.role]
-    others = {truth.who for truth in said} - {truth.who for truth in truths}
-    return named or (truths if len(others) >= FEWEST_OTHERS else [])
+    decisions = [annotation for annotation in said if annotation.role == ADJUDICATOR]
+    truths = [annotation for annotation in said if annotation.is_truth and not annotation.role]
+    other_people = {annotation.who for annotation in said} - {annotation.who for annotation in truths}
+    return decisions or (truths if len(other_people) >= FEWEST_OTHERS else [])
 
 
 def _annotation(row: Row, one: Said) -> AnnotationRecord:
@@ -250,10 +250,10 @@ def _turns(data: Row) -> list[dict[str, str]]:
 def _turn(data: Row, turn: object, place: str) -> dict[str, str]:
     fields = turn if isinstance(turn, dict) else {}
     who = next((fields[name] for name in WHO if isinstance(fields.get(name), str)), None)
-    said = next((fields[name] for name in SAID if isinstance(fields.get(name), str)), None)
-    if who is None or said is None:
+    text = next((fields[name] for name in SAID if isinstance(fields.get(name), str)), None)
+    if who is None or text is None:
         raise data.error(N_('write a turn as {{"role": "user", "text": "…"}}, with both.'), field=place)
-    return {"role": ROLES.get(who.lower(), who.lower()), "text": said}
+    return {"role": ROLES.get(who.lower(), who.lower()), "text": text}
 
 
 def _annotations(row: Row) -> list[dict[str, Any]]:

@@ -120,16 +120,16 @@ def measure_intra_rater_agreement(batch: Batch | None = None) -> list[IntraRater
     repeated = Adjudication.objects.filter(task__kind=Task.Kind.REPEAT)
     if batch is not None:
         repeated = repeated.filter(task__batch=batch)
-    alike: dict[int, Counter[bool]] = defaultdict(Counter)
+    is_same: dict[int, Counter[bool]] = defaultdict(Counter)
     decisions = repeated.values_list("assignment__person", "labels", "task__repeats__adjudication__labels")
     for person, labels, first_labels in decisions:
-        alike[person].update(labels[name] == value for name, value in first_labels.items())
-    people = sorted(Person.objects.filter(pk__in=alike), key=lambda person: person.username)
-    return [_intra_rater_agreement(person, alike[person.pk]) for person in people]
+        is_same[person].update(labels[name] == value for name, value in first_labels.items())
+    people = sorted(Person.objects.filter(pk__in=is_same), key=lambda person: person.username)
+    return [_intra_rater_agreement(person, is_same[person.pk]) for person in people]
 
 
-def _intra_rater_agreement(person: Person, alike: Counter[bool]) -> IntraRaterAgreement:
-    n, same = alike.total(), alike[True]
+def _intra_rater_agreement(person: Person, is_same: Counter[bool]) -> IntraRaterAgreement:
+    n, same = is_same.total(), is_same[True]
     if n == 0:
         return IntraRaterAgreement(person, 0, 0, None, None, None)
     return IntraRaterAgreement(person, n, same, same / n, *wilson(same, n))
@@ -142,7 +142,7 @@ def adjudicators_of(batches: Sequence[Batch]) -> list[Adjudicator]:
 
 def _tallies(batches: Sequence[Batch]) -> dict[int, _Tally]:
     documents = {batch.pk: batch.guideline.document for batch in batches}
-    found: dict[int, _Tally] = defaultdict(_Tally)
+    tallies: dict[int, _Tally] = defaultdict(_Tally)
     rows = (
         Adjudication.objects.filter(assignment__batch__in=list(documents), task__kind=Task.Kind.WORK)
         .exclude(task__state=Task.State.WITHDRAWN)
@@ -161,17 +161,17 @@ def _tallies(batches: Sequence[Batch]) -> dict[int, _Tally]:
     decided = list(rows)
     for start in range(0, len(decided), CHUNK):
         chunk = decided[start : start + CHUNK]
-        given = _given([row[2] for row in chunk])
+        annotator_labels = _given([row[2] for row in chunk])
         for person, batch, task, claim, labels, seconds, verdict, reason in chunk:
-            tally = found[person]
+            tally = tallies[person]
             tally.decisions += 1
             tally.reasons[reason or ""] += 1
             if seconds is not None:
                 tally.seconds.append(seconds)
             _count_change(tally, labels, verdict)
-            _count_sides(tally, claim, labels, given[task], shown=verdict is not None)
-            _count_shift(tally, documents[batch], labels, given[task])
-    return dict(found)
+            _count_sides(tally, claim, labels, annotator_labels[task], shown=verdict is not None)
+            _count_shift(tally, documents[batch], labels, annotator_labels[task])
+    return dict(tallies)
 
 
 _SHELF = Shelf(_tallies, most=MOST_KEPT, weight=lambda _one: 1)
@@ -182,10 +182,10 @@ def _given(tasks: Sequence[int]) -> dict[int, list[Labels]]:
     rows = Annotation.objects.filter(
         current=True, assignment__task__in=tasks, assignment__slot__lt=ADJUDICATION_SLOT
     ).order_by("assignment__slot")
-    found: dict[int, list[Labels]] = defaultdict(list)
+    labels_by_task: dict[int, list[Labels]] = defaultdict(list)
     for task, labels in rows.values_list("assignment__task", "labels"):
-        found[task].append(labels)
-    return found
+        labels_by_task[task].append(labels)
+    return labels_by_task
 
 
 def _count_change(tally: _Tally, labels: Labels, verdict: Labels | None) -> None:
@@ -200,10 +200,10 @@ def _count_sides(tally: _Tally, claim: UUID, labels: Labels, given: Sequence[Lab
     for criterion, value in labels.items():
         tally.criteria += 1
         tally.neither += all(one.get(criterion) != value for one in given)
-        alike = [side.get(criterion) == value for side in sides]
-        if alike.count(True) == 1:
-            tally.first += alike[0]
-            tally.second += alike[1]
+        agrees = [side.get(criterion) == value for side in sides]
+        if agrees.count(True) == 1:
+            tally.first += agrees[0]
+            tally.second += agrees[1]
 
 
 def _count_shift(tally: _Tally, document: Any, labels: Labels, given: Sequence[Labels]) -> None:

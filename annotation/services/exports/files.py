@@ -84,8 +84,8 @@ def write_files(writer: Writer, wanted: Wanted, folder: Path, course: Course) ->
 
 
 def _made(writer: Writer, wanted: Wanted, parts: Sequence[Part], folder: Path, course: Course) -> Made:
-    with ThreadPoolExecutor(1) as beside:  # hashing leaves the interpreter to those who read back
-        files = [beside.submit(_measured, folder, part.name) for part in parts]
+    with ThreadPoolExecutor(1) as executor:  # hashing leaves the interpreter to those who read back
+        files = [executor.submit(_measured, folder, part.name) for part in parts]
         counted = _checked(writer, wanted, folder, course)
         return Made(counted, [file.result() for file in files])
 
@@ -190,10 +190,10 @@ class _Writing:
 
     def _begun(self, part: TextFile, path: Path) -> tuple[int, int]:
         """How many bytes of the file stand, and up to which position."""
-        kept = self._course.kept
-        if kept.get("file") != part.name or not path.is_file() or path.stat().st_size < kept["bytes"]:
+        saved = self._course.kept
+        if saved.get("file") != part.name or not path.is_file() or path.stat().st_size < saved["bytes"]:
             return 0, 0
-        return kept["bytes"], kept["position"]
+        return saved["bytes"], saved["position"]
 
     def _keep(self, part: TextFile, file: IO[bytes], position: int) -> None:
         _sync(file)
@@ -259,9 +259,9 @@ def export_release(
     """
     writer, place = writer_named(format_name), Path(folder)
     heeded = Options.of((options or Options()).kept(writer.options))
-    wanted = Wanted(Released(release), heeded)
+    spec = Wanted(Released(release), heeded)
     with _plain_refusals(place), _hidden(place) as hidden:
-        made = write_files(writer, wanted, hidden, Course(report=report) if report else Course())
+        made = write_files(writer, spec, hidden, Course(report=report) if report else Course())
         _move(made, hidden, place)
     return Written(place, made.counted.rows, made.counted.labels, tuple(made.files))
 

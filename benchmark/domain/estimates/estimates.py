@@ -27,7 +27,7 @@ from benchmark.domain.estimates.prediction_powered import (
     together,
 )
 from benchmark.domain.estimates.prediction_powered import estimate as prediction_powered_estimate
-from benchmark.domain.leaderboards.metrics import ALL, metrics_in, scopes
+from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 from benchmark.domain.leaderboards.resampling import CountedResponse, Labels
 
 OVERALL = "overall"
@@ -64,7 +64,7 @@ def estimates(
     for model in sorted({row.model for row in rows}):
         own = {
             scope: _EstimateCell(document, scope, cells.get((model, scope), []), edges, strata or {})
-            for scope in scopes(document)
+            for scope in list_scopes(document)
         }
         model_rows.append({"model": model, "cells": _cells(document, own)})
     return {"rows": model_rows, "strata": edges, "assumption": ASSUMPTION}
@@ -325,7 +325,7 @@ def _cells(document: GuidelineDocument, own: Mapping[str, _EstimateCell]) -> dic
     }
     cells: dict[str, Any] = {
         scope: {
-            metric.name: by_metric[metric.name][scope].to_json() for metric in metrics_in(document, scope)
+            metric.name: by_metric[metric.name][scope].to_json() for metric in list_metrics(document, scope)
         }
         for scope in own
     }

@@ -26,7 +26,7 @@ from annotation.core.proportions import Z
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from benchmark.domain.estimates.estimates import LEAST_LABELLED, OVERALL, Bounds, Place, bounds_of, scale_of
 from benchmark.domain.estimates.prediction_powered import Floats
-from benchmark.domain.leaderboards.metrics import ALL, metrics_in, scopes
+from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 from benchmark.domain.leaderboards.resampling import CountedResponse
 
 HALVINGS = 60
@@ -453,8 +453,8 @@ def metric_by_scope(document: GuidelineDocument) -> dict[str, Metric]:
     """The metric that the board is ranked by, in columns without it one of its kind."""
     lead = document.metric(document.rank_by)
     metrics = {}
-    for scope in scopes(document):
-        scope_metrics = metrics_in(document, scope)
+    for scope in list_scopes(document):
+        scope_metrics = list_metrics(document, scope)
         metric = (
             lead
             if lead in scope_metrics

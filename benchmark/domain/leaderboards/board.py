@@ -21,12 +21,12 @@ from benchmark.domain.leaderboards.metrics import (
     MetricPart,
     estimate,
     level_counts,
-    metric_in,
-    metrics_in,
+    find_metric,
+    list_metrics,
     overall_of,
     parts,
     pooled,
-    scopes,
+    list_scopes,
     scopes_of,
 )
 from benchmark.domain.leaderboards.pairs import (
@@ -61,11 +61,11 @@ def groups_to_json(sample: BoardSample, models: Sequence[str]) -> dict[str, Any]
 def _list_groups(sample: BoardSample, attribute: str) -> list[PromptGroup]:
     """Subcomponents in the guideline's order, then those it does not know by name; other groups by name."""
     if attribute != SUBCOMPONENT:
-        names = {name for scope in scopes(sample.document) for name in _list_names(sample, scope, attribute)}
+        names = {name for scope in list_scopes(sample.document) for name in _list_names(sample, scope, attribute)}
         return [PromptGroup(attribute, name, None) for name in sorted(names)]
     return [
         PromptGroup(attribute, name, scope)
-        for scope in scopes(sample.document)
+        for scope in list_scopes(sample.document)
         for name in _order_names(sample, scope, _list_names(sample, scope, attribute))
     ]
 
@@ -99,12 +99,12 @@ def _count_prompts(sample: BoardSample, group: PromptGroup) -> int | None:
 
 
 def _list_group_scopes(sample: BoardSample, group: PromptGroup) -> tuple[str, ...]:
-    return scopes(sample.document) if group.scope is None else (group.scope,)
+    return list_scopes(sample.document) if group.scope is None else (group.scope,)
 
 
 def _build_cells(sample: BoardSample, group: PromptGroup) -> dict[str, dict[str, Any]]:
     """By model, those that have a response in the group."""
-    counted = [sample.counts(scope, group.key) for scope in _list_group_scopes(sample, group)]
+    counted = [sample.count_labels(scope, group.key) for scope in _list_group_scopes(sample, group)]
     numbers = {metric.name: (metric, _pool_group_parts(sample, metric, group)) for metric in _list_group_metrics(sample, group)}
     cells = {}
     for model in sample.models:
@@ -121,7 +121,7 @@ def _build_cells(sample: BoardSample, group: PromptGroup) -> dict[str, dict[str,
 def _list_group_metrics(sample: BoardSample, group: PromptGroup) -> list[Metric]:
     """Those of the column; across columns those that have an overall number, or all where none has."""
     if group.scope is not None:
-        return metrics_in(sample.document, group.scope)
+        return list_metrics(sample.document, group.scope)
     overall = [metric for metric in sample.document.metrics if metric.overall != "none"]
     return overall or list(sample.document.metrics)
 
@@ -194,7 +194,7 @@ class BoardFigures:
         seed: int = 0,
     ) -> None:
         self.document = document
-        self.sample = BoardSample.of(document, rows, models=models, seed=seed)
+        self.sample = BoardSample.build(document, rows, models=models, seed=seed)
         self._known: dict[tuple[str, str], ModelDifferences] = {}
 
     @cached_property
@@ -202,7 +202,7 @@ class BoardFigures:
         """The leaderboard, best first. In each column a model has a rank of its own, by what the column shows."""
         rows = self._standing
         overall = ranks([row.standing for row in rows], self._differences(self._lead, self._scope))
-        by_scope = {scope: self._ranks_in(scope) for scope in scopes(self.document)}
+        by_scope = {scope: self._ranks_in(scope) for scope in list_scopes(self.document)}
         return {
             "guideline": f"{self.document.name}@{self.document.version}",
             "rank_by": self.document.rank_by,
@@ -213,7 +213,7 @@ class BoardFigures:
         }
 
     def _ranks_in(self, scope: str) -> list[Rank | None]:
-        metric = metric_in(self.document, scope, self._lead)
+        metric = find_metric(self.document, scope, self._lead)
         if metric is None:
             return []
         values = [row.dimensions[scope][metric.name].value for row in self._standing]
@@ -269,7 +269,7 @@ def _rows(sample: BoardSample) -> list[_BoardRow]:
         for metric in document.metrics
         for scope in scopes_of(document, metric)
     }
-    counts = {scope: sample.counts(scope) for scope in scopes(document)}
+    counts = {scope: sample.count_labels(scope) for scope in list_scopes(document)}
     return [_row(document, model, metric_parts, counts) for model in sample.models]
 
 
@@ -284,7 +284,7 @@ def _row(
         scope: {
             "n": sum(own[model].values()),
             "levels": level_counts(document, scope, own[model]),
-            **{metric.name: statistics[metric.name, scope] for metric in metrics_in(document, scope)},
+            **{metric.name: statistics[metric.name, scope] for metric in list_metrics(document, scope)},
         }
         for scope, own in counts.items()
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.leaderboards.metrics import metrics_in, scopes
+from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.domain.leaderboards.metrics import printed as metrics_printed
 
 
@@ -71,11 +71,11 @@ def _by_model(board: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def _of_model(
     document: GuidelineDocument, model: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None
 ) -> Iterator[MetricChange]:
-    for scope in (None, *scopes(document)):
+    for scope in (None, *list_scopes(document)):
         metrics = (
             [metric for metric in document.metrics if metric.overall != "none"]
             if scope is None
-            else metrics_in(document, scope)
+            else list_metrics(document, scope)
         )
         for metric in metrics:
             (before, n_before), (now, n_now) = (_held(row, scope, metric) for row in (old, new))

@@ -55,7 +55,7 @@ class BoardSample:
     blocks: Mapping[str, tuple[ResponseBlock, ...]]
 
     @classmethod
-    def of(
+    def build(
         cls,
         document: GuidelineDocument,
         rows: Iterable[CountedResponse],
@@ -69,10 +69,10 @@ class BoardSample:
         for row in rows:
             by_scope[row.scope].append(row)
             names.add(row.model)
-        blocks = {scope: build_blocks(by_scope[scope], scope, seed) for scope in scopes(document)}
+        blocks = {scope: build_blocks(by_scope[scope], scope, seed) for scope in list_scopes(document)}
         return cls(document, tuple(sorted(names)), blocks)
 
-    def counts(self, scope: str, group: tuple[str, str] | None = None) -> dict[str, Counter[Labels]]:
+    def count_labels(self, scope: str, group: tuple[str, str] | None = None) -> dict[str, Counter[Labels]]:
         """By model, how many responses in this column (and group of prompts) were given exactly which labels."""
         counts_by_model: dict[str, Counter[Labels]] = {model: Counter() for model in self.models}
         for block in self.blocks[scope]:
@@ -92,7 +92,7 @@ class MetricPart:
     """No prompt has more than one label here."""
 
     @classmethod
-    def nothing(cls) -> MetricPart:
+    def zero(cls) -> MetricPart:
         return cls(Fraction(0), 0, np.zeros(RESAMPLES), np.zeros(RESAMPLES), one_each=True)
 
     def __add__(self, other: MetricPart) -> MetricPart:
@@ -109,25 +109,25 @@ class MetricPart:
         return self.total / self.labels if self.labels else None
 
     @property
-    def drawn(self) -> Floats:
+    def drawn_values(self) -> Floats:
         """The value in each draw; NaN in a draw without a label."""
         labels = np.where(self.drawn_labels > 0, self.drawn_labels, np.nan)
         return np.asarray(self.drawn_total / labels)
 
 
-def scopes(document: GuidelineDocument) -> tuple[str, ...]:
+def list_scopes(document: GuidelineDocument) -> tuple[str, ...]:
     """The columns of the board."""
     return document.dimension_names or (ALL,)
 
 
-def metrics_in(document: GuidelineDocument, scope: str) -> list[Metric]:
+def list_metrics(document: GuidelineDocument, scope: str) -> list[Metric]:
     """The metrics that this column has."""
     return [metric for metric in document.metrics if scope in scopes_of(document, metric)]
 
 
-def metric_in(document: GuidelineDocument, scope: str, metric: Metric) -> Metric | None:
+def find_metric(document: GuidelineDocument, scope: str, metric: Metric) -> Metric | None:
     """The metric, or the first of its kind where this column does not have it."""
-    scope_metrics = metrics_in(document, scope)
+    scope_metrics = list_metrics(document, scope)
     return (
         metric
         if metric in scope_metrics
@@ -205,7 +205,7 @@ def parts(
     sample: BoardSample, metric: Metric, scope: str, group: tuple[str, str] | None = None
 ) -> dict[str, MetricPart]:
     """By model; of a ``group`` of prompts, (attribute, value), or of the whole column."""
-    parts_by_model = {model: MetricPart.nothing() for model in sample.models}
+    parts_by_model = {model: MetricPart.zero() for model in sample.models}
     for block in sample.blocks[scope]:
         parts_by_model |= _parts_of(sample.document, metric, scope, block, group)
     return parts_by_model
@@ -244,7 +244,7 @@ def estimate(metric: Metric, part: MetricPart) -> MetricEstimate:
         return MetricEstimate()
     if metric.kind == "rate" and part.one_each:
         return MetricEstimate(part.value, *wilson(int(part.total), part.labels))
-    return MetricEstimate(part.value, *percentiles(part.drawn))
+    return MetricEstimate(part.value, *percentiles(part.drawn_values))
 
 
 def overall_of(metric: Metric, parts: Sequence[MetricPart]) -> MetricEstimate:
@@ -254,13 +254,13 @@ def overall_of(metric: Metric, parts: Sequence[MetricPart]) -> MetricEstimate:
     values = [part.value for part in parts if part.value is not None]
     if len(values) < len(parts):
         return MetricEstimate()
-    drawn = np.mean([part.drawn for part in parts], axis=0)
+    drawn = np.mean([part.drawn_values for part in parts], axis=0)
     return MetricEstimate(sum(values, Fraction(0)) / len(values), *percentiles(drawn))
 
 
 def pooled(parts: Sequence[MetricPart]) -> MetricPart:
     """All their labels together."""
-    return sum(parts, MetricPart.nothing())
+    return sum(parts, MetricPart.zero())
 
 
 def percentiles(drawn: Floats) -> tuple[float | None, float | None]:

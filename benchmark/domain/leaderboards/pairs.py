@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from annotation.core.proportions import Z, wilson
 from annotation.domain.guidelines import Metric
 from benchmark.domain.leaderboards.metrics import BoardSample, factor_of, percentiles, scopes_of, tally
-from benchmark.domain.leaderboards.resampling import Floats, Mask, Whole
+from benchmark.domain.leaderboards.resampling import Floats, Mask, Integers
 
 OVERALL = "overall"
 _STILL = 1e-12
@@ -125,12 +125,12 @@ class MetricColumn:
         """A rate of single labels: its differences have a closed form."""
         return self.rate and self.one_each
 
-    def n(self, first: int) -> Whole:
+    def n(self, first: int) -> Integers:
         """For each later model, how many prompts both answered; unpaired, the fewer labels."""
         common = (self.labels[:, [first]] > 0) & (self.labels[:, first + 1 :] > 0)
         label_counts = self.drawn_labels[0]
         fewer = np.minimum(label_counts[first], label_counts[first + 1 :])
-        n: Whole = np.where(self.paired(first), common.sum(axis=0), fewer).astype(np.int64)
+        n: Integers = np.where(self.paired(first), common.sum(axis=0), fewer).astype(np.int64)
         return n
 
     def paired(self, first: int) -> Mask:
@@ -154,14 +154,14 @@ class MetricColumn:
             )
         return np.asarray(differences * self.factor)
 
-    def _first_on(self, sums: Floats, drawn: Floats, first: int, later: Whole) -> Floats:
+    def _first_on(self, sums: Floats, drawn: Floats, first: int, later: Integers) -> Floats:
         """(draws, pairs): the first model's sums on the units that each later one has too."""
         missing = sums[:, [first]] * (self.labels[:, later] == 0)
         if np.count_nonzero(missing) > SPARSE * missing.size:
             return np.asarray(drawn[:, [first]] - self.weights @ missing)
         return np.asarray(drawn[:, [first]] - (csr_array(missing.T) @ self.weights.T).T)
 
-    def _later_on(self, sums: Floats, drawn: Floats, first: int, later: Whole) -> Floats:
+    def _later_on(self, sums: Floats, drawn: Floats, first: int, later: Integers) -> Floats:
         """(draws, pairs): each later model's sums on the units that the first one has too."""
         is_missing = self.labels[:, first] == 0
         return np.asarray(drawn[:, later] - self.weights[:, is_missing] @ sums[np.ix_(is_missing, later)])

@@ -48,7 +48,7 @@ class CountedResponse:
 
 
 Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 RESAMPLES = 2000
@@ -68,9 +68,9 @@ class ResponseBlock:
     patterns: tuple[Labels, ...]
     groups: tuple[Mapping[str, str], ...]
     weights: Floats
-    unit: Whole
-    model: Whole
-    pattern: Whole
+    unit: Integers
+    model: Integers
+    pattern: Integers
 
     def sum_by_model(self, by_pattern: Sequence[float]) -> Floats:
         """(units, models): the sum of a number that each pattern has, over the responses of a model in a unit."""
@@ -120,7 +120,7 @@ def _build_prompt_block(rows: Sequence[Sequence[CountedResponse]], scope: str, s
         for row in own
     ]
     n = len(order)
-    draws = _generator(seed, scope).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
+    draws = _make_generator(seed, scope).multinomial(n, np.full(n, 1 / n), size=RESAMPLES)
     return _assemble_block(
         tuple(own[0].model for own in rows),
         patterns,
@@ -138,7 +138,7 @@ def _build_kind_block(rows: Sequence[CountedResponse], scope: str, seed: int) ->
     order = sorted(kinds)
     patterns = _number_patterns(labels for labels, _groups in order)
     times = np.array([kinds[kind] for kind in order], dtype=float)
-    draws = _generator(seed, f"{scope}\0{model}").multinomial(len(rows), times / times.sum(), size=RESAMPLES)
+    draws = _make_generator(seed, f"{scope}\0{model}").multinomial(len(rows), times / times.sum(), size=RESAMPLES)
     return _assemble_block(
         (model,),
         patterns,
@@ -168,6 +168,6 @@ def _number_patterns(patterns: Iterable[Labels]) -> dict[Labels, int]:
     return {pattern: place for place, pattern in enumerate(sorted(set(patterns)))}
 
 
-def _generator(seed: int, name: str) -> np.random.Generator:
+def _make_generator(seed: int, name: str) -> np.random.Generator:
     """Its own for each name, whatever else is drawn before."""
     return np.random.default_rng([seed, *name.encode()])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from annotation.domain.guidelines import GuidelineDocument
-from benchmark.domain.leaderboards.metrics import metric_in, scopes, scopes_of
+from benchmark.domain.leaderboards.metrics import find_metric, list_scopes, scopes_of
 from benchmark.domain.leaderboards.pairs import OVERALL
 from benchmark.domain.leaderboards.resampling import GOLD
 
@@ -36,13 +36,13 @@ class PredictedModels:
                 scope: frozenset(
                     row["model"] for row in rows if not is_gold(row["dimensions"].get(scope, {}))
                 )
-                for scope in scopes(document)
+                for scope in list_scopes(document)
             },
         )
 
     @classmethod
     def everywhere(cls, document: GuidelineDocument, models: Iterable[str]) -> PredictedModels:
-        return cls(document, dict.fromkeys(scopes(document), frozenset(models)))
+        return cls(document, dict.fromkeys(list_scopes(document), frozenset(models)))
 
     def models_in(self, scope: str) -> frozenset[str]:
         """``scope`` is a column, or OVERALL: what the board is ranked by, over all the columns of it."""
@@ -54,7 +54,7 @@ class PredictedModels:
     def not_ranked(self) -> list[str]:
         """The columns whose ranks are withheld, as ``scopes_compared`` names them."""
         lead = self.document.metric(self.document.rank_by)
-        columns = [scope for scope in scopes(self.document) if metric_in(self.document, scope, lead)]
+        columns = [scope for scope in list_scopes(self.document) if find_metric(self.document, scope, lead)]
         return [
             scope
             for scope in ([OVERALL] if lead.overall != "none" else []) + columns

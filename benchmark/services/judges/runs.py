@@ -34,7 +34,7 @@ from benchmark.services.judges.judges import KIND
 from scoring.domain.training_data import level_name
 from scoring.selectors.training import response_text
 
-__all__ = ["KIND", "perform"]
+__all__ = ["KIND", "execute_judging"]
 
 ASKING = N_("asking")
 CHUNK = 500
@@ -64,18 +64,18 @@ class _JudgingProgress:
         return self.judging.judge
 
 
-def perform(context: jobs.JobContext) -> dict[str, Any]:
+def execute_judging(context: jobs.JobContext) -> dict[str, Any]:
     """The job's result: ``asked`` questions, ``copied`` labels of equal content, ``failed`` questions."""
     judging = JudgeRun.objects.select_related(
         "judge__guideline", "judge__template", "dataset", "collection"
     ).get(pk=context.payload["judging"])
     context.report(0.0, ASKING)
-    groups = _unanswered(judging)
+    groups = _list_unanswered(judging)
     total = sum(map(len, groups.values()))
     work = _JudgingProgress(context, judging, judging.requests, total)
     JudgeRun.objects.filter(pk=judging.pk).update(failures=[])
-    _copy(work, groups)
-    _ask(work, groups)
+    _copy_labels(work, groups)
+    _ask_judge(work, groups)
     return {
         "judge": judging.judge.name,
         "labels": work.done,
@@ -86,7 +86,7 @@ def perform(context: jobs.JobContext) -> dict[str, Any]:
     }
 
 
-def _unanswered(judging: JudgeRun) -> dict[Content, list[int]]:
+def _list_unanswered(judging: JudgeRun) -> dict[Content, list[int]]:
     """By content, the responses that have no label of the judge yet; in the order of their ids."""
     document = judging.judge.guideline.document
     rows = list(
@@ -104,7 +104,7 @@ def _unanswered(judging: JudgeRun) -> dict[Content, list[int]]:
     return dict(groups)
 
 
-def _copy(work: _JudgingProgress, groups: dict[Content, list[int]]) -> None:
+def _copy_labels(work: _JudgingProgress, groups: dict[Content, list[int]]) -> None:
     """What the judge has said of equal content, wherever that stands, is taken out of ``groups``."""
     hashes = sorted({sha256 for _prompt, sha256, _criterion in groups})
     for start in range(0, len(hashes), CHUNK):
@@ -114,10 +114,10 @@ def _copy(work: _JudgingProgress, groups: dict[Content, list[int]]) -> None:
             prompt = text_sha256(label.response.prompt.text)
             responses = groups.pop((prompt, label.response.sha256, label.criterion), None)
             if responses:
-                _store(work, [_label_like(label, response) for response in responses])
+                _store(work, [_copy_label(label, response) for response in responses])
 
 
-def _label_like(label: JudgeLabel, response: int) -> JudgeLabel:
+def _copy_label(label: JudgeLabel, response: int) -> JudgeLabel:
     return JudgeLabel(
         judge_id=label.judge_id,
         response_id=response,
@@ -128,22 +128,22 @@ def _label_like(label: JudgeLabel, response: int) -> JudgeLabel:
     )
 
 
-def _ask(work: _JudgingProgress, groups: Mapping[Content, Sequence[int]]) -> None:
+def _ask_judge(work: _JudgingProgress, groups: Mapping[Content, Sequence[int]]) -> None:
     """Each content once; a question's key is the place of its content."""
     judge, contents = work.judge, list(groups)
     criteria = {criterion.name: criterion for criterion in judge.guideline.document.criteria}
 
-    def sent(_keys: Sequence[int]) -> None:
+    def ignore_sent(_keys: Sequence[int]) -> None:
         """Nothing is kept of what is under way: the same question may be asked again."""
 
-    def done(batch: Sequence[EndpointAnswer | RequestFailure], totals: RequestTotals) -> None:
+    def store_outcomes(batch: Sequence[EndpointAnswer | RequestFailure], totals: RequestTotals) -> None:
         with transaction.atomic():
             for outcome in batch:
                 content = contents[outcome.key]
                 if isinstance(outcome, RequestFailure):
                     _fail(work, content, groups[content][0], outcome)
                 else:
-                    _take(work, criteria[content[2]], groups[content], outcome)
+                    _store_answer(work, criteria[content[2]], groups[content], outcome)
             counted = work.before + totals.requests
             JudgeRun.objects.filter(pk=work.judging.pk).update(requests=counted, failures=work.failures)
         work.context.report(work.done / work.total if work.total else 1.0, ASKING)
@@ -152,7 +152,7 @@ def _ask(work: _JudgingProgress, groups: Mapping[Content, Sequence[int]]) -> Non
         url=judge.endpoint, model=judge.served_model, settings=judge.settings, timeout=work.judging.timeout
     )
     questions = _questions(judge, groups, criteria)
-    send_requests(questions, endpoint, concurrency=work.judging.concurrency, sent=sent, done=done)
+    send_requests(questions, endpoint, concurrency=work.judging.concurrency, sent=ignore_sent, done=store_outcomes)
 
 
 def _questions(
@@ -178,7 +178,7 @@ def _questions(
             yield ChatQuestion(key, chat)
 
 
-def _take(work: _JudgingProgress, criterion: Criterion, responses: Sequence[int], answer: EndpointAnswer) -> None:
+def _store_answer(work: _JudgingProgress, criterion: Criterion, responses: Sequence[int], answer: EndpointAnswer) -> None:
     parsed = parse(answer.text, criterion)
     work.questions += 1
     _store(work, [_label(work.judge, criterion, response, parsed, answer.text) for response in responses])

@@ -18,7 +18,7 @@ from annotation.models import MANAGER, RESEARCHER
 from annotation.selectors.guidelines import criterion_label, dimension_label, label_text
 from annotation.selectors.origins import has_imported
 from annotation.views.access import person_of, role_required
-from benchmark.domain.leaderboards.metrics import ALL, metrics_in, scopes
+from benchmark.domain.leaderboards.metrics import ALL, list_metrics, list_scopes
 from benchmark.models import BenchmarkRun, RunItem
 from benchmark.selectors.leaderboards.comparison import ItemChange, changes
 from benchmark.selectors.leaderboards.runs import finished_board, items_in, part, refuse_sealed_run, run_named
@@ -95,7 +95,7 @@ def _estimates(run: BenchmarkRun, model: str, scope: str | None) -> list[Estimat
     if content is None or row is None:
         return []
     document = run.scorer.guideline.document
-    metrics = overall_metrics(document) if scope is None else metrics_in(document, scope)
+    metrics = overall_metrics(document) if scope is None else list_metrics(document, scope)
     held = row["cells"].get(OVERALL if scope is None else scope) or {}
     return [
         line_of(
@@ -172,7 +172,7 @@ def source_url(item: RunItem) -> str:
 
 def _levels(document: GuidelineDocument, row: dict[str, Any], scope: str | None) -> list[dict[str, Any]]:
     """How many labels of each level there are, by criterion."""
-    counted_scopes = scopes(document) if scope is None else (scope,)
+    counted_scopes = list_scopes(document) if scope is None else (scope,)
     return [
         {
             "criterion": criterion_label(document, criterion),

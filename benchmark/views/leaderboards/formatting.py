@@ -25,11 +25,11 @@ from annotation.domain.guidelines import GuidelineDocument, Metric, localized
 from benchmark.domain.leaderboards.metrics import (
     ALL,
     SMALL,
-    metric_in,
-    metrics_in,
+    find_metric,
+    list_metrics,
     printed,
     printed_bound,
-    scopes,
+    list_scopes,
 )
 from benchmark.domain.leaderboards.resampling import ATTACK_METHOD, LANGUAGE, SUBCOMPONENT
 from benchmark.models import BenchmarkRun
@@ -110,7 +110,7 @@ def cell_view(run: BenchmarkRun, model: str, scope: str, cell: Mapping[str, Any]
         scope=scope,
         url=cell_url(run, model, scope),
         n=cell["n"],
-        numbers=tuple(number(document, metric, cell[metric.name]) for metric in metrics_in(document, scope)),
+        numbers=tuple(number(document, metric, cell[metric.name]) for metric in list_metrics(document, scope)),
         composition=composition(cell["composition"]),
         missing=cell["missing"],
         small=cell["n"] < SMALL,
@@ -284,7 +284,7 @@ def columns_of(document: GuidelineDocument, metric: Metric) -> list[Column]:
     if not document.dimensions:
         return [Column(None if metric.overall != "none" else ALL, metric) for metric in document.metrics]
     overall = [Column(None, metric)] if metric in overall_metrics(document) else []
-    scoped_metrics = [(scope, metric_in(document, scope, metric)) for scope in scopes(document)]
+    scoped_metrics = [(scope, find_metric(document, scope, metric)) for scope in list_scopes(document)]
     return overall + [
         Column(scope, scoped_metric) for scope, scoped_metric in scoped_metrics if scoped_metric is not None
     ]

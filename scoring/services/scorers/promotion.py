@@ -48,7 +48,7 @@ def promote(*, scorer: Scorer, actor: Person | None = None, send: bool = True) -
     name = scorer.guideline.name
     last = find_last_promotion(name)
     for affected_scorer in [scorer] if last is None else [scorer, last.scorer]:
-        _refuse_sealed(actor, affected_scorer)
+        _check_unsealed(actor, affected_scorer)
     if last is not None and last.scorer == scorer:
         raise Conflict(
             N_("{scorer} is the current scorer of {guideline} already."), scorer=scorer.name, guideline=name
@@ -61,7 +61,7 @@ def promote(*, scorer: Scorer, actor: Person | None = None, send: bool = True) -
     return job
 
 
-def _refuse_sealed(actor: Person | None, scorer: Scorer) -> None:
+def _check_unsealed(actor: Person | None, scorer: Scorer) -> None:
     if actor is not None:
         refuse_sealed_gold(actor, scorer.release.batches.all())
 
@@ -84,7 +84,7 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
         "against": None if old is None else old.name,
         "promoted": verdict["passed"],
         "verdict": verdict,
-        "refusals": [kept_error(refusal) for refusal in refusals(verdict)],
+        "refusals": [kept_error(refusal) for refusal in list_refusals(verdict)],
     }
     actor = context.job.created_by
     with transaction.atomic():
@@ -101,7 +101,7 @@ def run_promotion(context: jobs.JobContext) -> dict[str, Any]:
     return result
 
 
-def refusals(verdict: dict[str, Any]) -> list[Conflict]:
+def list_refusals(verdict: dict[str, Any]) -> list[Conflict]:
     """Why the gate did not let the scorer pass; nothing where it did."""
     return [
         Conflict(REASONS[reason["code"]], **{name: value for name, value in reason.items() if name != "code"})
@@ -150,7 +150,7 @@ def roll_back(*, guideline_name: str, number: int | None = None, actor: Person |
     if number not in {None, last.number}:
         raise _build_conflict(guideline_name)
     for scorer in (last.scorer, previous):
-        _refuse_sealed(actor, scorer)
+        _check_unsealed(actor, scorer)
     promotion = _store_promotion(previous, last, Promotion.Kind.BACK, {}, actor)
     record(
         actor=actor,

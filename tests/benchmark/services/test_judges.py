@@ -41,7 +41,7 @@ from benchmark.selectors.judges.gold import ReleaseComparison
 from benchmark.selectors.judges.judges import judge_named, labels_of
 from benchmark.services.judges import judges as services
 from benchmark.services.judges.judges import create_judge, resume_judging, save_template, start_judging
-from benchmark.services.judges.runs import perform
+from benchmark.services.judges.runs import execute_judging
 from scoring.domain.training_data import Head
 from scoring.selectors.training import OutOfFoldPredictions
 from tests.benchmark.endpoint import Address, Messages, local_endpoint
@@ -204,7 +204,7 @@ def test_a_job_that_was_stopped_goes_on_where_it_was(
 
     Job.objects.filter(pk=judging.job.pk).update(state=Job.State.RUNNING, attempt=1)
     with pytest.raises(jobs.Cancelled):
-        perform(Stopped(Job.objects.get(pk=judging.job.pk)))
+        execute_judging(Stopped(Job.objects.get(pk=judging.job.pk)))
     stored = JudgeLabel.objects.count()
     assert 3 <= stored < 8
     Job.objects.filter(pk=judging.job.pk).update(state=Job.State.CANCELLED)

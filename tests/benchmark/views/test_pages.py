@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from annotation.domain.guidelines import GuidelineDocument, Metric, parse_guideline
 from annotation.models import Batch, Collection, Dataset, Person, Response
-from benchmark.domain.leaderboards.metrics import ALL, scopes
+from benchmark.domain.leaderboards.metrics import ALL, list_scopes
 from benchmark.models import BenchmarkRun, Retraining, RunItem
 from benchmark.services.leaderboards.execution import finish_run, unscored, write_items
 from benchmark.services.leaderboards.runs import create_run
@@ -300,7 +300,7 @@ def test_from_a_cell_one_gets_to_the_estimates_of_its_column(has_dimensions: boo
         data["dimensions"] = []
         data["metrics"] = [metric | {"dimensions": None, "overall": "pooled"} for metric in data["metrics"]]
     document = GuidelineDocument.from_json(data)
-    for scope in scopes(document) if has_dimensions else (None,):
+    for scope in list_scopes(document) if has_dimensions else (None,):
         asked = parse_qs(urlsplit(_beside(BenchmarkRun(name="x"), document, scope)).query)
         columns = columns_of(document, document.metric(asked["metric"][0]))
         assert asked["view"] == ["estimates"]

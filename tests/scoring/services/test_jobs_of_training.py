@@ -24,7 +24,7 @@ from scoring.domain.spec import Spec, TransformerSettings
 from scoring.domain.training_spec import TrainingSpec
 from scoring.models import Prediction, Scorer
 from scoring.services import create_scorer, progress
-from scoring.services.progress import job_report
+from scoring.services.progress import build_job_report
 from tests.conftest import ROOT
 from tests.scoring.support import make_release, trained
 
@@ -207,7 +207,7 @@ def test_a_report_tells_a_new_stage_at_once_and_losses_as_a_curve(release: GoldR
     _scorer, job = queued(release)
     Job.objects.filter(pk=job.pk).update(state="running", attempt=1)
     job.refresh_from_db()
-    report = job_report(jobs.JobContext(job))
+    report = build_job_report(jobs.JobContext(job))
     report(FitProgress("grouped", 0.1, loss=0.9))
     report(FitProgress("grouped", 0.11, loss=0.8))  # a moment later: not worth a write
     report(FitProgress("final", 0.5))

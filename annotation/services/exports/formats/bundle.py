@@ -120,8 +120,8 @@ class _Packing:
                 for name in TABLES
             }
             for rows in self._wanted.released.chunks():
-                found = list_task_sources(self._release, (task for row in rows for task in row.tasks))
-                self._write_chunk(files, rows, found)
+                sources = list_task_sources(self._release, (task for row in rows for task in row.tasks))
+                self._write_chunk(files, rows, sources)
                 done += len(rows)
                 tell(done)
 
@@ -152,8 +152,8 @@ class _Packing:
         about |= {"collection": response.collection.name} if response.collection.name else {}
         if response.pk not in self._responses:
             self._responses.add(response.pk)
-            said = {"turns": response.turns} if response.turns else {"response": response.text}
-            _put(files[RESPONSES], **about, **said, sha256=response.sha256)
+            content = {"turns": response.turns} if response.turns else {"response": response.text}
+            _put(files[RESPONSES], **about, **content, sha256=response.sha256)
         about = {"batch": place.task.batch.name, **about}
         for word in place.annotations:
             _put(
@@ -179,19 +179,19 @@ class _Packing:
 
     def _told(self, word: Word, *, evidence: bool) -> dict[str, Any]:
         """What was said; what was written and marked, and when, only if that was chosen."""
-        told: dict[str, Any] = {"labels": word.labels, "seconds": word.seconds}
+        fields: dict[str, Any] = {"labels": word.labels, "seconds": word.seconds}
         if evidence:
-            told["flags"] = word.flags
+            fields["flags"] = word.flags
         if self._wanted.options.rationales:
-            told |= {"rationale": word.rationale} | ({"evidence": word.evidence} if evidence else {})
+            fields |= {"rationale": word.rationale} | ({"evidence": word.evidence} if evidence else {})
         if self._wanted.options.times:
-            told["at"] = _moment(word.at)
-        return told | ({"imported": word.origin.as_json()} if word.origin else {})
+            fields["at"] = _moment(word.at)
+        return fields | ({"imported": word.origin.as_json()} if word.origin else {})
 
     @cached_property
     def _guidelines(self) -> list[Guideline]:
         used = self._release.items.order_by().values("task__batch__guideline")
-        return sorted(Guideline.objects.filter(pk__in=used), key=lambda one: (one.name, one.version))
+        return sorted(Guideline.objects.filter(pk__in=used), key=lambda guideline: (guideline.name, guideline.version))
 
     def _manifest(self, packed: BundleWriter) -> Manifest:
         release = self._release.manifest
@@ -214,7 +214,7 @@ class _Packing:
         )
         tasks = dict(counts)
         batches = Batch.objects.filter(pk__in=tasks).select_related("guideline")
-        for batch in sorted(batches, key=lambda one: one.name):
+        for batch in sorted(batches, key=lambda batch: batch.name):
             yield BatchFacts(
                 name=batch.name,
                 guideline=str(batch.guideline),

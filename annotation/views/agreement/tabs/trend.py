@@ -20,20 +20,20 @@ LEAST_POINTS = 2
 
 
 def context(tab_query: TabQuery) -> dict[str, Any]:
-    return {"series": [_series(agreement_series, tab_query) for agreement_series in _found(tab_query)]}
+    return {"series": [series_context(agreement_series, tab_query) for agreement_series in list_series(tab_query)]}
 
 
 def picture(tab_query: TabQuery) -> dict[str, Any]:
     """The chart alone, where there is one guideline and more than a day; else nothing."""
-    all_series = _found(tab_query) if tab_query.headline is not None else []
-    return {"over_time": _drawn(all_series[0], _events(all_series[0], tab_query))} if all_series else {}
+    all_series = list_series(tab_query) if tab_query.headline is not None else []
+    return {"over_time": _drawn(all_series[0], list_events(all_series[0], tab_query))} if all_series else {}
 
 
-def _events(agreement_series: Series, tab_query: TabQuery) -> list[Event]:
+def list_events(agreement_series: Series, tab_query: TabQuery) -> list[Event]:
     return [*agreement_series.versions, *alarms(tab_query.patterns.labels, agreement_series.guideline)]
 
 
-def _found(tab_query: TabQuery) -> list[Series]:
+def list_series(tab_query: TabQuery) -> list[Series]:
     levels = {row.measurement for row in tab_query.overall}
     statistic = tab_query.choice.statistic
     # Alpha of another level than the scale's would be undefined all along.
@@ -41,8 +41,8 @@ def _found(tab_query: TabQuery) -> list[Series]:
     return series(tab_query.patterns, statistic if fits else "")
 
 
-def _series(agreement_series: Series, tab_query: TabQuery) -> dict[str, Any]:
-    events = _events(agreement_series, tab_query)
+def series_context(agreement_series: Series, tab_query: TabQuery) -> dict[str, Any]:
+    events = list_events(agreement_series, tab_query)
     return {
         **_drawn(agreement_series, events),
         "guideline": agreement_series.guideline,
@@ -51,19 +51,19 @@ def _series(agreement_series: Series, tab_query: TabQuery) -> dict[str, Any]:
     }
 
 
-def _drawn(one: Series, happened: Sequence[Event]) -> dict[str, Any]:
+def _drawn(agreement_series: Series, happenings: Sequence[Event]) -> dict[str, Any]:
     """The address of the picture and what it shows in words."""
-    valued = [point for point in one.points if point.statistic.value is not None]
-    title = str(STATISTICS[one.statistic])
-    about = {"title": title, "step": one.step, "chart": "", "events_marked": bool(happened)}
+    valued = [point for point in agreement_series.points if point.statistic.value is not None]
+    title = str(STATISTICS[agreement_series.statistic])
+    picture = {"title": title, "step": agreement_series.step, "chart": "", "events_marked": bool(happenings)}
     if len(valued) < LEAST_POINTS:
-        return about
-    marks = () if one.statistic == "percent_agreement" else (TENTATIVE, RELIABLE)
-    events = [Mark(event.day.isoformat(), _event(event)) for event in happened]
-    moments = [_moment(point) for point in one.points]
+        return picture
+    marks = () if agreement_series.statistic == "percent_agreement" else (TENTATIVE, RELIABLE)
+    events = [Mark(event.day.isoformat(), _event(event)) for event in happenings]
+    moments = [_moment(point) for point in agreement_series.points]
     lowest = min(valued, key=lambda point: point.statistic.value or 0)
     return {
-        **about,
+        **picture,
         "chart": chart_url(band_over_time(moments, title=title, marks=marks, events=events)),
         "first": _words(valued[0]),
         "last": _words(valued[-1]),
@@ -76,8 +76,8 @@ def _words(point: Point) -> str:
 
 
 def _moment(point: Point) -> Moment:
-    one = point.statistic
-    return Moment(point.start.isoformat(), one.value, one.low, one.high, point.so_far)
+    statistic = point.statistic
+    return Moment(point.start.isoformat(), statistic.value, statistic.low, statistic.high, point.so_far)
 
 
 def _event(event: Event) -> str:
@@ -86,18 +86,18 @@ def _event(event: Event) -> str:
     return event.words
 
 
-def _line(point: Point, one: Series, asked: TabQuery) -> dict[str, Any]:
-    choice = asked.choice
-    several = {"guideline": one.guideline} if asked.words.several else {}
-    here = choice.narrowing.with_group(several)
-    by_week = one.step == "week"
-    here = here.with_group({"week": point.name}) if by_week else replace(here, day=point.name)
+def _line(point: Point, agreement_series: Series, tab_query: TabQuery) -> dict[str, Any]:
+    choice = tab_query.choice
+    several = {"guideline": agreement_series.guideline} if tab_query.words.several else {}
+    narrowing = choice.narrowing.with_group(several)
+    by_week = agreement_series.step == "week"
+    narrowing = narrowing.with_group({"week": point.name}) if by_week else replace(narrowing, day=point.name)
     return {
         "name": point.name,
         "n": point.counted.n,
         "disputed": point.counted.disputed,
         "figure": figure(point.statistic),
         "so_far": point.so_far,
-        "tasks": choice.tasks_url(here),
-        "disputes": choice.tasks_url(replace(here, disputed=True)),
+        "tasks": choice.tasks_url(narrowing),
+        "disputes": choice.tasks_url(replace(narrowing, disputed=True)),
     }

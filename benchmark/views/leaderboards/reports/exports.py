@@ -24,7 +24,7 @@ from annotation.core.text_templates import join_sentences, render_text
 from annotation.domain.releases.gold_file import csv_cell
 from annotation.models import MANAGER, RESEARCHER, Person
 from annotation.views.access import person_of, role_required
-from benchmark.domain.leaderboards.metrics import metrics_in, scopes
+from benchmark.domain.leaderboards.metrics import list_metrics, list_scopes
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import (
     board_of,
@@ -109,7 +109,7 @@ def as_csv(run: BenchmarkRun, reader: Person | None) -> str:
 def _lines(run: BenchmarkRun, reader: Person | None) -> Iterator[list[Any]]:
     document = run.scorer.guideline.document
     columns = [Column(None, overall_metric) for overall_metric in overall_metrics(document)]
-    columns += [Column(scope, metric) for scope in scopes(document) for metric in metrics_in(document, scope)]
+    columns += [Column(scope, metric) for scope in list_scopes(document) for metric in list_metrics(document, scope)]
     before = [run.name, run.dataset.name, run.collection.name, str(run.scorer.guideline)]
     for row in rows_of(run):
         rank = row["rank"] or {"value": None, "low": None, "high": None}

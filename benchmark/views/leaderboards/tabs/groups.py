@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from annotation.core.formatting import format_range
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.leaderboards.metrics import SMALL, metric_in, printed
+from benchmark.domain.leaderboards.metrics import SMALL, find_metric, printed
 from benchmark.domain.leaderboards.resampling import ATTACK_METHOD, ATTRIBUTES, LANGUAGE, SUBCOMPONENT
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import part, rows_of
@@ -165,7 +165,7 @@ def by_attribute(metrics: Iterable[str], attribute: str) -> str:
 
 
 def _metric(document: GuidelineDocument, scope: str | None, metric: Metric) -> Metric | None:
-    return metric if scope is None else metric_in(document, scope, metric)
+    return metric if scope is None else find_metric(document, scope, metric)
 
 
 def _statistic(cell: Mapping[str, Any] | None, metric: Metric | None) -> Mapping[str, float | None]:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from annotation.core.charts import chart_url
 from annotation.core.text_templates import render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
-from benchmark.domain.leaderboards.metrics import metric_in, printed
+from benchmark.domain.leaderboards.metrics import find_metric, printed
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import part, rows_of
 from benchmark.views.leaderboards import charts
@@ -151,7 +151,7 @@ def pairs_context(
 
 def metric_of(document: GuidelineDocument, name: str, scope: str) -> Metric:
     metric = document.metric(name)
-    return metric if scope == OVERALL else metric_in(document, scope, metric) or metric
+    return metric if scope == OVERALL else find_metric(document, scope, metric) or metric
 
 
 def statistics(run: BenchmarkRun, scope: str, metric: Metric) -> dict[str, Mapping[str, float | None]]:

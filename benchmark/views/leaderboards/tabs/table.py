@@ -26,7 +26,7 @@ from annotation.core.formatting import (
 from annotation.core.text_templates import join_names, render_text
 from annotation.domain.guidelines import GuidelineDocument, Metric
 from annotation.models import Person
-from benchmark.domain.leaderboards.metrics import SMALL, UNRANKED, metric_in, printed, printed_rank, scopes_of
+from benchmark.domain.leaderboards.metrics import SMALL, UNRANKED, find_metric, printed, printed_rank, scopes_of
 from benchmark.domain.leaderboards.withholding import NOT_RANKED
 from benchmark.models import BenchmarkRun
 from benchmark.selectors.leaderboards.runs import board_of, rows_of
@@ -367,7 +367,7 @@ def _ranks_by(document: GuidelineDocument, column: Column, rows: Sequence[Row]) 
 
     Boards that were computed earlier have none.
     """
-    if column.scope is None or column.metric != metric_in(
+    if column.scope is None or column.metric != find_metric(
         document, column.scope, document.metric(document.rank_by)
     ):
         return False
